@@ -15,6 +15,7 @@
 
 mod engine;
 mod keyed;
+mod names;
 pub mod outbox;
 pub mod protobuf;
 mod rng;

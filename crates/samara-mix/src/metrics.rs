@@ -8,9 +8,8 @@ use crate::compute::Voided;
 use crate::round::{Cause, Phase};
 use crate::wire::MixFrame;
 
-names! {
+samara_engine::names! {
     /// Why something that came was ignored.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Ignored {
         /// Slots that were here.
         Duplicate = "duplicate",

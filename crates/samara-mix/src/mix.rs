@@ -179,9 +179,8 @@ pub enum Event {
     },
 }
 
-names! {
+samara_engine::names! {
     /// A moment of a phase: what the original's metrics are tagged with.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Mark {
         /// The first slots have arrived.
         FirstReceived = "first_received",

@@ -3,9 +3,8 @@
 use samara_engine::Shape;
 use thiserror::Error;
 
-names! {
+samara_engine::names! {
     /// How slots travel between the nodes of a team.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[cfg_attr(
         feature = "config",
         derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
@@ -52,9 +51,8 @@ impl Plan {
     }
 }
 
-names! {
+samara_engine::names! {
     /// A phase of a round. In each, slots pass all nodes of the team, from the first to the last one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Phase {
         /// Precomputation: each node multiplies its `R` and `U` into encrypted keys.
         PrecomputeDecrypt = "precompute_decrypt",
@@ -136,12 +134,11 @@ impl Phase {
     }
 }
 
-names! {
+samara_engine::names! {
     /// How far a node is with a round.
     ///
     /// The original's node is in one such state as a whole, because it works on one round at a time; here each round has its own. The
     /// original's `NOT_STARTED` and `CRASH` are about the process, and have no round.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum NodeState {
         /// It knows of the round, and draws its secrets.
         Waiting = "waiting",
@@ -177,9 +174,8 @@ impl NodeState {
     }
 }
 
-names! {
+samara_engine::names! {
     /// How far a round is, as the scheduler sees it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum RoundState {
         /// The team was told.
         Pending = "pending",
@@ -198,9 +194,9 @@ names! {
     }
 }
 
-names! {
+samara_engine::names! {
     /// Why a round failed. A failed round is dropped and never resumed; senders seal their payloads again for another one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+    #[derive(Error)]
     pub enum Cause {
         /// A node was not connected for longer than the limit.
         #[error("a node is lost")]

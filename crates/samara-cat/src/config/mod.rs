@@ -11,7 +11,6 @@ use samara_engine::PeerIdentity;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
 use thiserror::Error;
 
-use crate::names::names;
 use crate::pool::PoolConfig;
 use crate::wire::KeyList;
 
@@ -116,9 +115,14 @@ pub enum Recipients {
     All,
 }
 
-names! {
+samara_engine::names! {
     /// The peers that learn of new transactions.
-    Announce {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Announce {
         /// Nobody.
         Nobody = "nobody",
         /// All peers.
@@ -310,9 +314,14 @@ impl Timeout {
     };
 }
 
-names! {
+samara_engine::names! {
     /// The peer that is asked next, of those that have a transaction.
-    Choice {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Choice {
         /// Any (the order of a Go map).
         Random = "random",
         /// The one that will probably answer first, by its response time and what it owes already.
@@ -359,12 +368,12 @@ pub struct Channel {
     pub lanes: Vec<Lane>,
 }
 
-names! {
+samara_engine::names! {
     /// A wire format and its rules, as two nodes agree on them.
     ///
     /// CometBFT has no such names: its nodes tell each other which channels they have. These stand for what the channels amount to.
     #[derive(Default)]
-    Protocol {
+    pub enum Protocol {
         /// Transactions only (channel 0x30). What the flooding pools understand.
         #[default]
         Flood = "txs/1",
@@ -378,11 +387,6 @@ names! {
 }
 
 impl Protocol {
-    /// The protocol of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|protocol| protocol.name() == name)
-    }
-
     /// Whether peers understand announcements and requests.
     pub(crate) const fn has_state(self) -> bool {
         !matches!(self, Self::Flood)
@@ -405,7 +409,7 @@ impl Config {
         if agreed.is_empty() {
             return self.protocols.first().copied();
         }
-        Protocol::named(agreed).filter(|protocol| self.protocols.contains(protocol))
+        Protocol::from_name(agreed).filter(|protocol| self.protocols.contains(protocol))
     }
 
     /// The best protocol that two nodes have in common: the first of this one's that the other has, too.

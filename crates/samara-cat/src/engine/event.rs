@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use samara_engine::PeerId;
 
-use crate::names::names;
 use crate::pool::{Cause, Verdict};
 use crate::{Transaction, TxKey};
 
@@ -119,9 +118,9 @@ pub enum Event {
     Available,
 }
 
-names! {
+samara_engine::names! {
     /// How a peer broke the rules.
-    Misbehaviour {
+    pub enum Misbehaviour {
         /// More transactions in a frame than allowed (`errTooManyTxs`).
         TooManyTxs = "too_many_txs",
         /// A transaction without content, or a frame without transaction, where that is not allowed (`errEmptyTx`).

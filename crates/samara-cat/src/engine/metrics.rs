@@ -2,12 +2,12 @@
 
 use samara_engine::outbox::Tally;
 
-use crate::names::{counters, names};
+use crate::names::counters;
 use crate::wire::CatFrame;
 
-names! {
+samara_engine::names! {
     /// Why something that came from a peer had no effect.
-    Ignored {
+    pub enum Ignored {
         /// A frame from a peer without link.
         UnknownPeer = "unknown_peer",
         /// A frame that was not agreed on.
@@ -53,9 +53,9 @@ names! {
     }
 }
 
-names! {
+samara_engine::names! {
     /// Kinds of frames, for byte counters.
-    FrameKind {
+    pub enum FrameKind {
         /// `Txs`.
         Txs = "txs",
         /// `SeenTx`.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Transaction;
-use crate::names::names;
 
 /// Settings of a pool. The default is that of `MempoolConfig` in celestia-core and CometBFT, in the order of CAT.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +61,15 @@ impl PoolConfig {
     }
 }
 
-names! {
+samara_engine::names! {
     /// The order in which transactions are reaped.
     #[derive(Default)]
-    Order {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Order {
         /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the application.
         Fifo = "fifo",
         /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority, the

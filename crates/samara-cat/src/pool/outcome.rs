@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::TxKey;
-use crate::names::{counters, names};
+use crate::names::counters;
 
 /// A transaction was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,9 +112,9 @@ pub enum Refusal {
     },
 }
 
-names! {
+samara_engine::names! {
     /// The kind of a [`Refusal`], for counters.
-    Cause {
+    pub enum Cause {
         /// [`Refusal::Empty`].
         Empty = "empty",
         /// [`Refusal::TooLarge`].

@@ -244,41 +244,25 @@ impl Config {
     }
 }
 
-/// Configurations with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
-#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "RingPreset"))]
-pub enum Preset {
-    /// The ring, FIFO for each sender.
-    #[default]
-    Ring,
-    /// The ring in uniform total order.
-    RingTotal,
-    /// Each message to everybody by its origin, N-1 times.
-    Direct,
-    /// A plain daisy chain, without membership and recovery.
-    Daisychain,
+samara_engine::names! {
+    /// Configurations with a name.
+    #[derive(Default)]
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+    #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "RingPreset"))]
+    pub enum Preset {
+        /// The ring, FIFO for each sender.
+        #[default]
+        Ring = "ring",
+        /// The ring in uniform total order.
+        RingTotal = "ring-total",
+        /// Each message to everybody by its origin, N-1 times.
+        Direct = "direct",
+        /// A plain daisy chain, without membership and recovery.
+        Daisychain = "daisychain",
+    }
 }
 
 impl Preset {
-    /// Those with a [`Config`].
-    pub const ALL: [Self; 3] = [Self::Ring, Self::RingTotal, Self::Direct];
-
-    /// The name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::RingTotal => "ring-total",
-            Self::Direct => "direct",
-            Self::Daisychain => "daisychain",
-        }
-    }
-
-    /// The preset of [`ALL`](Self::ALL) with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.name() == name)
-    }
-
     /// The configuration; `None` for the plain daisy chain, which is an [engine of its own](crate::daisychain).
     pub fn config(self) -> Option<Config> {
         let fifo = Config::default();

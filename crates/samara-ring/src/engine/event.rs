@@ -93,31 +93,7 @@ pub enum SuspectCause {
     Slow,
 }
 
-/// An enum of causes, each with its name in reports.
-macro_rules! causes {
-    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$of:meta])* $cause:ident = $name:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $type {
-            $($(#[$of])* $cause),+
-        }
-
-        impl $type {
-            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$cause),+];
-
-            /// The name in reports.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$cause => $name),+
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use causes;
-
-causes! {
+samara_engine::names! {
     /// Why something that came was ignored.
     pub enum Ignored {
         /// A unit that was here.

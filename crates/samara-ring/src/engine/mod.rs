@@ -22,7 +22,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
-pub(crate) use event::causes;
 pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
 use crate::config::{Config, ConfigError, Early};

@@ -8,7 +8,6 @@ use samara_engine::PeerIdentity;
 use samara_engine::outbox::OutboxConfig;
 
 use crate::config::check;
-use crate::engine::causes;
 use crate::{
     BroadcastError, Config, ConfigError, Detection, Early, Member, Membership, Order, SuspectCause, View,
     Window,
@@ -143,7 +142,7 @@ pub enum FederationEvent {
     Left,
 }
 
-causes! {
+samara_engine::names! {
     /// Why something in the messages of a ring was ignored.
     pub enum Unused {
         /// A message that was here: sent again after a leader or a link failed.
