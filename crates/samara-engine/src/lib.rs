@@ -13,6 +13,7 @@
 
 #![warn(missing_docs)]
 
+pub mod config;
 mod engine;
 mod keyed;
 mod names;

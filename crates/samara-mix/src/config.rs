@@ -1,17 +1,16 @@
 //! Everything about a pool of nodes that can be chosen.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use samara_engine::PeerIdentity;
-use samara_engine::Shape;
+pub use samara_engine::config::ConfigError;
+use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 #[cfg(feature = "config")]
 use samara_engine::shape::ShapeSetting;
 use samara_engine::shape::{Workload, choose};
 #[cfg(feature = "config")]
 use samara_engine::units::Span;
-use thiserror::Error;
+use samara_engine::{PeerIdentity, Shape};
 
 use crate::node::TICK_EVERY;
 use crate::wire::Limits;
@@ -156,27 +155,6 @@ impl Default for Config {
             queue_timeout: Duration::from_secs(180),
         }
     }
-}
-
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: &'static str,
-}
-
-fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if holds { Ok(()) } else { Err(ConfigError { field, found: format!("{found:?}"), expected }) }
 }
 
 impl Config {

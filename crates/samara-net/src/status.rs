@@ -1,9 +1,11 @@
 //! What all runtimes report: why links end, what transports count, and why a runtime does not start.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+pub use samara_engine::config::ConfigError as OptionError;
+pub(crate) use samara_engine::config::check;
 
 /// Why a connection failed or a link ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -139,46 +141,6 @@ pub struct Counters {
     pub posts: u64,
     /// In a mix: processor time of all compute threads.
     pub cpu: Duration,
-}
-
-/// An option that is not valid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct OptionError {
-    /// The option's name.
-    pub field: String,
-    /// The value.
-    pub found: String,
-    /// The valid values.
-    pub expected: &'static str,
-}
-
-/// Returns the error unless `holds`.
-pub(crate) fn check(
-    holds: bool,
-    field: impl Into<String>,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), OptionError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(OptionError { field: field.into(), found: format!("{found:?}"), expected })
-    }
-}
-
-#[cfg(feature = "ring")]
-impl From<samara_ring::ConfigError> for OptionError {
-    fn from(error: samara_ring::ConfigError) -> Self {
-        Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
-    }
-}
-
-#[cfg(feature = "mix")]
-impl From<samara_mix::ConfigError> for OptionError {
-    fn from(error: samara_mix::ConfigError) -> Self {
-        Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
-    }
 }
 
 /// Why a runtime does not start.

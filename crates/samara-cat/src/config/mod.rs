@@ -4,12 +4,12 @@
 mod parameters;
 mod preset;
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
+pub use samara_engine::config::ConfigError;
+use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
-use thiserror::Error;
 
 use crate::pool::PoolConfig;
 use crate::wire::KeyList;
@@ -427,30 +427,6 @@ impl Default for Config {
     fn default() -> Self {
         Preset::Cat.config()
     }
-}
-
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: &'static str,
-}
-
-fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError { field, found: format!("{found:?}"), expected })
 }
 
 impl Config {

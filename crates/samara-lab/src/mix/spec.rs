@@ -243,7 +243,7 @@ impl Checks<'_> {
             self.wrong("mix.rounds", format!("has {slots} slots in all; with this batch at most {most}"));
         }
         if let Some(error) = scenario.mix_config().validate().err() {
-            let key = match error.field {
+            let key = match &*error.field {
                 "pool" => "network.nodes".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),
                 field => {

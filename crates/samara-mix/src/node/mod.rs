@@ -17,6 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_engine::config::check;
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Input, MessageKey, Time, TimerToken};
 
@@ -81,10 +82,7 @@ impl Node {
     pub fn new(config: impl Into<Arc<Config>>, number: u32, secret: Secret) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        if number as usize >= config.pool.len() {
-            let found = number.to_string();
-            return Err(ConfigError { field: "number", found, expected: "a node of the pool" });
-        }
+        check((number as usize) < config.pool.len(), "number", number, "a node of the pool")?;
         Ok(Self {
             me: number,
             incarnation: 0,

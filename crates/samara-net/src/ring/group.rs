@@ -14,7 +14,7 @@ use super::framed::{Framed, identity_of};
 use super::options::Options;
 use crate::driver::Driver;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
-use crate::status::{Counters, Gone, OptionError, StartError};
+use crate::status::{Counters, Gone, StartError};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
@@ -92,7 +92,7 @@ impl Group {
             dials_max: config.members_max,
         };
         let outbox = Outbox::new(config.outbox());
-        let engine = Ring::new(config, identity_of(address)).map_err(OptionError::from)?;
+        let engine = Ring::new(config, identity_of(address))?;
         let driver = Driver::new(engine, outbox).map_err(StartError::Random)?;
         let hub = Hub::new(driver, Framed::new(&options, address), Some(listener), limits, Vec::new());
         let (messages, message_queue) = mpsc::unbounded_channel();

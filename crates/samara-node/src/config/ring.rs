@@ -66,7 +66,7 @@ impl Ring {
             ..ring::Options::new(&self.group, self.listen)
         };
         options.check().map_err(|error| {
-            let key = match error.field.as_str() {
+            let key = match &*error.field {
                 "queue_bytes" => "ring.queue",
                 "advertise" => "ring.advertise",
                 // The configuration can set nothing else: total order needs the ring.

@@ -1,12 +1,12 @@
 //! Everything about a member that can be chosen.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
+pub use samara_engine::config::ConfigError;
+use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 use samara_engine::shape::{Shape, Workload, choose};
-use thiserror::Error;
 
 #[cfg(feature = "config")]
 pub use parameters::Parameters;
@@ -325,28 +325,4 @@ impl Default for Config {
             },
         }
     }
-}
-
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: &'static str,
-}
-
-pub(crate) fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError { field, found: format!("{found:?}"), expected })
 }

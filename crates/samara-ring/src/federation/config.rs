@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::PeerIdentity;
+use samara_engine::config::check;
 use samara_engine::outbox::OutboxConfig;
 
-use crate::config::check;
 use crate::{
     BroadcastError, Config, ConfigError, Detection, Early, Member, Membership, Order, SuspectCause, View,
     Window,
