@@ -22,9 +22,7 @@ use crate::{Group, Transfer};
 pub struct Config {
     /// The nodes, which everybody numbers by their place in this list.
     pub pool: Vec<PeerIdentity>,
-    /// Who schedules rounds.
     pub scheduler: PeerIdentity,
-    /// The group of all payloads.
     pub group: Group,
     /// Rounds with lower numbers are refused. Whoever restarts a node or the scheduler gives more than the highest one that it took
     /// part in, so that nothing is ever done twice for a round.
@@ -33,11 +31,8 @@ pub struct Config {
     // ---- rounds, as the scheduler makes them ----
     /// Teams at the same time.
     pub teams: usize,
-    /// Nodes of a team.
     pub team: usize,
-    /// Slots of a round.
     pub batch: u32,
-    /// How slots travel.
     pub transfer: Transfer,
     /// Slots that are worked on, and sent, together: in the precomputation.
     pub precomputation_slots: u32,
@@ -63,7 +58,6 @@ pub struct Config {
     pub batch_max: u32,
     /// Jobs that are out at the same time: as many as there are cores. Others wait in the engine, where real time goes first.
     pub jobs_max: usize,
-    /// Senders that a node shares secrets with at most.
     pub senders_max: usize,
     /// What is read from links at most.
     pub limits: Limits,
@@ -72,7 +66,6 @@ pub struct Config {
     pub ping: Option<Duration>,
 
     // ---- faults ----
-    /// How lost links come back.
     pub reconnect: Reconnect,
     /// How often everybody tells everybody that it is there.
     pub beat: Duration,
@@ -181,7 +174,6 @@ impl Config {
         OutboxConfig { dispatch: Dispatch::Node, lanes }
     }
 
-    /// The shape of results for teams of this configuration.
     pub fn result_shape(&self) -> Shape {
         match self.shape {
             ResultShape::Fixed(shape) => shape,

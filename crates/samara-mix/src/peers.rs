@@ -24,7 +24,6 @@ struct Contact {
     echo: Option<(u64, Time)>,
 }
 
-/// Everybody else.
 #[derive(Debug)]
 pub(crate) struct Peers {
     contacts: Vec<Contact>,
@@ -64,7 +63,6 @@ impl Peers {
         }
     }
 
-    /// The number of the scheduler.
     pub(crate) fn scheduler(&self) -> u32 {
         self.contacts.len() as u32 - 1
     }
@@ -79,12 +77,10 @@ impl Peers {
         self.contacts.get(number as usize).and_then(|contact| contact.peer)
     }
 
-    /// All links that are up.
     pub(crate) fn links(&self) -> impl Iterator<Item = PeerId> {
         self.contacts.iter().filter_map(|contact| contact.peer)
     }
 
-    /// Everybody's numbers.
     pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
         0..self.contacts.len() as u32
     }
@@ -110,7 +106,6 @@ impl Peers {
         Some(number)
     }
 
-    /// A link is down.
     pub(crate) fn down(&mut self, peer: PeerId, now: Time, config: &Config, rng: &mut NodeRng) {
         if let Some(number) = self.by_peer.remove(&peer) {
             let contact = &mut self.contacts[number as usize];
@@ -119,7 +114,6 @@ impl Peers {
         }
     }
 
-    /// An attempt to connect has failed.
     pub(crate) fn failed(&mut self, identity: &PeerIdentity, now: Time, config: &Config, rng: &mut NodeRng) {
         if let Some(number) = self.by_identity.get(identity) {
             let contact = &mut self.contacts[*number as usize];
@@ -139,7 +133,6 @@ impl Peers {
         .collect()
     }
 
-    /// Something came.
     pub(crate) fn heard(&mut self, number: u32, now: Time) {
         self.contacts[number as usize].heard = now;
     }

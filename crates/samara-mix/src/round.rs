@@ -25,13 +25,11 @@ pub struct Plan {
     pub round: u64,
     /// The nodes, in order, by their numbers in the pool.
     pub team: Vec<u32>,
-    /// How many slots it has.
     pub batch: u32,
     /// Slots that are worked on, and sent, together: in the precomputation.
     pub precomputation_slots: u32,
     /// The same in real time.
     pub realtime_slots: u32,
-    /// How slots travel.
     pub transfer: Transfer,
     /// How results get from the last node to all the others.
     pub shape: Shape,
@@ -83,7 +81,6 @@ pub enum Gate {
 pub enum Half {
     /// Work that somebody waits for: goes first, on the CPU and on the wire.
     RealTime,
-    /// Work ahead of time.
     Precomputation,
 }
 
@@ -96,7 +93,6 @@ impl Phase {
         }
     }
 
-    /// The half of the round it belongs to.
     pub const fn half(self) -> Half {
         match self {
             Self::PrecomputeDecrypt | Self::PrecomputePermute | Self::Reveal => Half::Precomputation,
@@ -146,11 +142,9 @@ samara_engine::names! {
         Precomputing = "precomputing",
         /// Its part of the precomputation is done.
         Standby = "standby",
-        /// Payloads pass.
         Realtime = "realtime",
         /// It has all payloads.
         Completed = "completed",
-        /// The round has failed.
         Error = "error",
     }
 }
@@ -185,11 +179,9 @@ samara_engine::names! {
         Standby = "standby",
         /// The first node may take a batch.
         Queued = "queued",
-        /// Payloads pass.
         Realtime = "realtime",
         /// All nodes have all payloads; those that were lost meanwhile do not count.
         Completed = "completed",
-        /// The round is dropped.
         Failed = "failed",
     }
 }
@@ -204,7 +196,6 @@ samara_engine::names! {
         /// A half of the round took too long, or no batch came.
         #[error("it took too long")]
         Timeout = "timeout",
-        /// Nodes have different keys of the team.
         #[error("the nodes have different keys")]
         KeyMismatch = "key_mismatch",
         /// A node sent a number that is no element of the group.
@@ -213,7 +204,6 @@ samara_engine::names! {
         /// A node forgot the round: it has started anew.
         #[error("a node has started anew")]
         Restarted = "restarted",
-        /// A node cannot do what the plan asks for.
         #[error("a node refuses the plan")]
         Refused = "refused",
         /// A node, or the scheduler, does not know the round.
@@ -236,14 +226,11 @@ impl Cause {
 /// Why a round failed, and who is to blame for it in the eyes of whoever says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Why.
     pub cause: Cause,
-    /// The number of a node in the pool.
     pub culprit: Option<u32>,
 }
 
 impl Failure {
-    /// Nobody's fault.
     pub const fn of(cause: Cause) -> Self {
         Self { cause, culprit: None }
     }

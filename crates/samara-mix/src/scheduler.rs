@@ -54,12 +54,10 @@ impl Scheduler {
         })
     }
 
-    /// The set-up.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What was counted.
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -69,7 +67,6 @@ impl Scheduler {
         self.teams.iter().map(|team| &team.nodes[..])
     }
 
-    /// The rounds that are not over.
     pub fn rounds(&self) -> impl Iterator<Item = (u64, RoundState)> {
         self.runs.iter().map(|(round, run)| (*round, run.state))
     }
@@ -183,7 +180,6 @@ impl Engine for Scheduler {
     }
 }
 
-/// A round that is not over.
 #[derive(Debug)]
 struct Run {
     team: usize,
@@ -218,7 +214,6 @@ impl Run {
         }
     }
 
-    /// What its nodes have to know.
     fn reminder(&self) -> impl Iterator<Item = MixFrame> + use<> {
         let is_queued = matches!(self.state, RoundState::Queued | RoundState::Realtime);
         let queued = is_queued.then_some(MixFrame::Queued { round: self.plan.round });
@@ -235,7 +230,6 @@ impl Run {
 }
 
 impl Scheduler {
-    /// Whether a team can have another round.
     fn has_room(&self, team: usize) -> bool {
         let of_team = self.runs.values().filter(|run| run.team == team);
         let (all, early) = of_team.fold((0, 0), |(all, early), run| {
@@ -252,7 +246,6 @@ impl Scheduler {
             && early < config.precomputing_max
     }
 
-    /// Makes a round.
     fn make(&mut self, team: usize, cx: &mut Cx<'_>) {
         let nodes = self.teams[team].nodes.clone();
         self.teams[team].rounds += 1;

@@ -28,7 +28,6 @@ const OWN: Lane = Lane(1);
 const FORWARDED: Lane = Lane(2);
 
 impl DaisyConfig {
-    /// A chain of these members.
     pub fn new(members: Vec<PeerIdentity>) -> Self {
         Self { members, window_bytes: 2_000_000 }
     }
@@ -77,14 +76,10 @@ impl Frame for DaisyFrame {
     }
 }
 
-/// An event for the application of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaisyEvent {
-    /// A message.
     Delivered {
-        /// Who broadcast it.
         origin: PeerIdentity,
-        /// Its content.
         message: Bytes,
     },
     /// The window is open again after [`Refused`](Self::Refused).
@@ -93,10 +88,8 @@ pub enum DaisyEvent {
     Refused,
 }
 
-/// The counters of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaisyMetrics {
-    /// Messages that were forwarded.
     pub forwarded: u64,
     /// Frames that no honest neighbour sends.
     pub ignored: u64,
@@ -138,7 +131,6 @@ impl Daisychain {
         })
     }
 
-    /// The counters.
     pub fn metrics(&self) -> &DaisyMetrics {
         &self.metrics
     }
@@ -214,7 +206,6 @@ impl Daisychain {
 
 impl Engine for Daisychain {
     type Frame = DaisyFrame;
-    /// A message to be broadcast.
     type Command = Bytes;
     type Event = DaisyEvent;
 

@@ -39,11 +39,9 @@ pub(super) struct Fresh {
     items: Vec<(ItemId, Option<PeerId>)>,
     /// Whether a [`Task::Announce`] is on the agenda.
     is_due: bool,
-    /// When the last frames were sent.
     last: Option<Time>,
 }
 
-/// Something that is announced.
 pub(super) type Member = (ItemId, TxKey);
 
 /// Announcements that share a frame: the same kind, pushed by the same peer.
@@ -428,7 +426,6 @@ const SIGNERS_MAX: usize = 4_096;
 /// The order of peers for each signer, by rendezvous hashing (`selectStickyPeers`).
 #[derive(Debug)]
 pub(super) struct Sticky {
-    /// The node's own id.
     salt: String,
     version: u64,
     names: Vec<(String, PeerId)>,

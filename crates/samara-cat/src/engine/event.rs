@@ -13,18 +13,14 @@ use crate::{Transaction, TxKey};
 pub enum Command {
     /// A client submits a transaction (`CheckTx` by RPC). [`Event::Added`] or [`Event::Refused`] answers.
     Submit(Transaction),
-    /// A block was committed.
     Commit {
         height: u64,
-        /// Its transactions.
         keys: Arc<[TxKey]>,
     },
     /// This node proposes a block: [`Event::Proposed`] answers, and its peers get the keys where compact blocks are on.
     Propose {
         height: u64,
-        /// Most bytes of its transactions.
         max_bytes: u64,
-        /// Most gas.
         max_gas: u64,
     },
     /// The verdict on a transaction for which the application answered [`Verdict::Later`].
@@ -54,7 +50,6 @@ pub enum Event {
         /// Its sender; `None` if it was submitted here.
         from: Option<PeerId>,
     },
-    /// A transaction was not taken.
     Refused {
         key: TxKey,
         /// Its sender; `None` if it was submitted here.
@@ -63,7 +58,6 @@ pub enum Event {
     },
     /// A transaction left the pool for others.
     Evicted(TxKey),
-    /// A transaction grew too old.
     Expired(TxKey),
     /// A block made a transaction invalid.
     Invalidated(TxKey),
@@ -71,47 +65,41 @@ pub enum Event {
     /// (only if [`Config::report_requests`](crate::Config::report_requests), as the next one).
     Requested {
         key: TxKey,
-        /// The peer that is asked.
         from: PeerId,
     },
     /// It is asked for again.
     Rerequested {
         key: TxKey,
-        /// The peer that is asked.
         from: PeerId,
     },
     /// Nobody is left to ask. It can be announced again, and late answers still count.
     GivenUp(TxKey),
-    /// This node proposed a block.
     Proposed {
         /// Its key, by which peers know the compact block.
         key: TxKey,
         height: u64,
-        /// How many transactions it has.
         txs: u32,
     },
-    /// A compact block came.
     Block {
         key: TxKey,
         height: u64,
-        /// Transactions that were here.
         hits: u32,
         /// Transactions that have to be asked for.
         misses: u32,
     },
     /// All transactions of a compact block are here.
-    BlockComplete { key: TxKey, height: u64 },
+    BlockComplete {
+        key: TxKey,
+        height: u64,
+    },
     /// The transactions that a compact block lacks did not come in time.
     BlockGivenUp {
         key: TxKey,
         height: u64,
-        /// How many are missing still.
         missing: u32,
     },
-    /// A peer broke the rules.
     Misbehaved {
         peer: PeerId,
-        /// The rule that it broke.
         why: Misbehaviour,
     },
     /// There are transactions, for the first time since the last block (`TxsAvailable`).
@@ -127,7 +115,6 @@ samara_engine::names! {
         EmptyTx = "empty_tx",
         /// An announcement without signer where there must be one (`errMissingSigner`).
         MissingSigner = "missing_signer",
-        /// A frame that was not agreed on.
         NotNegotiated = "not_negotiated",
         /// Too many transactions that the application rejects.
         InvalidTransactions = "invalid_transactions",

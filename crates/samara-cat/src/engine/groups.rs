@@ -66,7 +66,6 @@ impl<A: Application> Cat<A> {
         self.close_open(cx);
     }
 
-    /// Spreads the open bundle.
     fn close_open(&mut self, cx: &mut Cx<'_>) {
         self.bundles.open_bytes = 0;
         let mut ids = std::mem::take(&mut self.bundles.open);
@@ -183,7 +182,6 @@ impl<A: Application> Cat<A> {
 
 // ---- compact blocks ----
 
-/// The last blocks.
 #[derive(Debug)]
 pub(super) struct Blocks {
     known: VecDeque<Known>,
@@ -221,7 +219,6 @@ impl Blocks {
 }
 
 impl<A: Application> Cat<A> {
-    /// Spreads a block that this node proposes.
     pub(super) fn spread_block(&mut self, block: CompactBlock, cx: &mut Cx<'_>) {
         let block = Arc::new(block);
         let id = self.item_of(&block.key(), Kind::Block, cx.now());
@@ -251,7 +248,6 @@ impl<A: Application> Cat<A> {
         self.blocks.known.push_back(Known { id, block: Arc::clone(block), missing, complete });
     }
 
-    /// Forgets a block.
     fn drop_block(&mut self, at: usize, cx: &mut Cx<'_>) {
         let Some(known) = self.blocks.known.remove(at) else { return };
         if !known.complete {

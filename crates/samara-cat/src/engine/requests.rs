@@ -15,7 +15,6 @@ use crate::config::{Choice, Timeout};
 use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList};
 
-/// A request to one peer for one item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) peer: PeerId,
@@ -65,7 +64,6 @@ impl Requests {
         self.get(item, peer).is_some()
     }
 
-    /// Whether there is any request for an item.
     pub(super) fn has_any(&self, item: ItemId) -> bool {
         !self.asks(item).is_empty()
     }
@@ -110,7 +108,6 @@ impl<A: Application> Cat<A> {
         self.note_request(item, peer, now)
     }
 
-    /// Remembers a request.
     pub(super) fn note_request(&mut self, item: ItemId, peer: PeerId, now: Time) -> u32 {
         let serial = self.requests.insert(item, peer, now);
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -185,7 +182,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Owes a request for one item.
     pub(super) fn owe_want(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) -> bool {
         let Some(item) = self.items.get(id) else { return false };
         let frame = CatFrame::want(item.key);
@@ -433,7 +429,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Whether a peer owes no answer.
     fn is_idle(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_some_and(|peer| peer.live == 0)
     }
@@ -508,7 +503,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A peer may be asked for more now.
     pub(super) fn request_waiting(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         if self.peers.get(peer).is_none_or(|state| state.waiting.is_empty()) {
             return;

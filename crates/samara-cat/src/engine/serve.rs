@@ -18,7 +18,6 @@ use crate::{Transaction, TxKey};
 const RETRY: Duration = Duration::from_millis(100);
 
 impl<A: Application> Cat<A> {
-    /// Spreads a transaction that was submitted here.
     pub(super) fn spread_own(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         if self.config.bundles.is_some() {
             self.collect(id, cx);
@@ -34,7 +33,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Forwards a transaction of others.
     pub(super) fn forward(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
         if self.config.forward != Recipients::Nobody && !origin.in_bundle {
             self.push(id, self.config.forward, cx);

@@ -37,7 +37,6 @@ struct Node<V> {
 }
 
 impl<V> KeyCache<V> {
-    /// An empty cache.
     pub fn new(capacity: usize, hasher: PeerKeyed) -> Self {
         Self {
             capacity: capacity.min(NONE as usize),
@@ -79,7 +78,6 @@ impl<V> KeyCache<V> {
         true
     }
 
-    /// Forgets a key. Whether it was there.
     pub fn remove(&mut self, key: &TxKey) -> bool {
         if self.index.is_empty() {
             return false;
@@ -98,17 +96,14 @@ impl<V> KeyCache<V> {
         self.find(key).map(|at| &self.nodes[at as usize].value)
     }
 
-    /// Whether a key is there.
     pub fn contains(&self, key: &TxKey) -> bool {
         self.find(key).is_some()
     }
 
-    /// How many keys there are.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }

@@ -223,7 +223,6 @@ pub(super) enum Entry<'a> {
     Admitted(Admitted<'a>),
     /// A node before this one voided it.
     WasVoid,
-    /// This node voids it.
     Void,
 }
 

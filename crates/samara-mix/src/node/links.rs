@@ -108,7 +108,6 @@ impl Node {
     }
 }
 
-/// The lane of slots of a phase.
 pub(super) const fn lane(phase: Phase) -> Lane {
     match phase.half() {
         Half::RealTime => Config::REALTIME,
@@ -124,7 +123,6 @@ pub(super) struct Pings {
     loops: Vec<Loop>,
 }
 
-/// A ping on its way around a team.
 #[derive(Debug)]
 struct Loop {
     team: Vec<u32>,

@@ -34,7 +34,6 @@ use lifecycle::EarlyShare;
 use links::Pings;
 use round::{Jobs, Round};
 
-/// The context of the engine.
 pub type Cx<'a> = Context<'a, MixFrame, Event>;
 
 pub(crate) const TICK: TimerToken = TimerToken(0);
@@ -100,12 +99,10 @@ impl Node {
         })
     }
 
-    /// The set-up.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What was counted.
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
     }

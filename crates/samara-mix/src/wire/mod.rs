@@ -16,15 +16,12 @@ use thiserror::Error;
 use crate::round::{Cause, Failure, Half, NodeState, Phase, Plan, Transfer};
 use proto::{Body, Envelope};
 
-/// What nodes and the scheduler say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MixFrame {
     /// Everybody, to everybody it has a link to, again and again: it is there, and in which life.
     Hello {
-        /// Drawn when it started.
         incarnation: u64,
     },
-    /// The scheduler: a new round.
     Create(Arc<Plan>),
     /// The scheduler: the round can take its batch.
     Queued {
@@ -33,13 +30,11 @@ pub enum MixFrame {
     /// The scheduler, or a node of the team: the round is over.
     End {
         round: u64,
-        /// Why, if it failed.
         failure: Option<Failure>,
     },
     /// A node, to the scheduler: how far it is.
     Status {
         round: u64,
-        /// How far.
         state: NodeState,
     },
     /// A part of the team's key on its way round, or the key, to everybody.
@@ -49,7 +44,6 @@ pub enum MixFrame {
         origin: u16,
         /// Whether it was everywhere: then it is the key, and the seat that of who says so.
         is_complete: bool,
-        /// An element.
         key: Bytes,
     },
     Slots(Piece),
@@ -58,25 +52,21 @@ pub enum MixFrame {
         round: u64,
         phase: Phase,
     },
-    /// A ping on its way around a team.
     Ping {
         /// A round of the team: who knows it knows the way.
         round: u64,
         /// Drawn by the first node, which knows it again.
         number: u64,
-        /// The seat of the receiver.
         seat: u16,
     },
     /// A ping over a link, or the answer to one.
     Echo {
-        /// Drawn by who asks.
         number: u64,
         /// Which of both.
         is_answer: bool,
     },
 }
 
-/// Slots that travel together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub round: u64,
@@ -225,41 +215,25 @@ impl Frame for MixFrame {
     }
 }
 
-/// What can be wrong with a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// It is longer than allowed.
     #[error("{found} bytes, at most {max} are allowed")]
-    TooLong {
-        /// Its length.
-        found: usize,
-        /// What is allowed.
-        max: usize,
-    },
+    TooLong { found: usize, max: usize },
     /// It is not the protobuf of the format.
     #[error("not a frame: {0}")]
     Protobuf(String),
     /// A field is missing, or stands for nothing.
     #[error("{field}: {found} is not possible")]
     Value { field: &'static str, found: u64 },
-    /// More than a limit allows.
     #[error("{field}: {found} found, at most {max} allowed")]
-    Limit {
-        field: &'static str,
-        found: u64,
-        /// What is allowed.
-        max: u64,
-    },
+    Limit { field: &'static str, found: u64, max: u64 },
 }
 
-/// What is read at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a frame of slots.
     pub slots_bytes: usize,
     /// Bytes of any other frame.
     pub control_bytes: usize,
-    /// Nodes of a team.
     pub team: usize,
 }
 

@@ -2,10 +2,8 @@
 
 use bytes::Bytes;
 
-/// A frame.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Envelope {
-    /// What it says.
     #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub body: Option<Body>,
 }
@@ -55,7 +53,6 @@ pub struct Hello {
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Round {
-    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
 }
@@ -63,13 +60,11 @@ pub struct Round {
 /// A new round.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Create {
-    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     /// The nodes of the team, in order, by their numbers in the pool.
     #[prost(uint32, repeated, tag = "2")]
     pub team: Vec<u32>,
-    /// How many slots it has.
     #[prost(uint32, tag = "3")]
     pub batch: u32,
     /// Slots that are worked on, and sent, together: in the precomputation.
@@ -89,7 +84,6 @@ pub struct Create {
 /// The end of a round.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct End {
-    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     /// Why it failed; 0 if it did not.
@@ -103,7 +97,6 @@ pub struct End {
 /// How far a node is with a round.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Status {
-    /// Its number.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     /// The state of the node.
@@ -122,7 +115,6 @@ pub struct Share {
     /// Whether it has been at all nodes.
     #[prost(bool, tag = "3")]
     pub is_complete: bool,
-    /// An element.
     #[prost(bytes = "bytes", tag = "4")]
     pub key: Bytes,
 }
@@ -154,7 +146,6 @@ pub struct Received {
     pub phase: u32,
 }
 
-/// A ping on its way around a team.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Ping {
     /// A round of the team.
@@ -163,7 +154,6 @@ pub struct Ping {
     /// Drawn at random by the first node.
     #[prost(fixed64, tag = "2")]
     pub number: u64,
-    /// The seat of the receiver.
     #[prost(uint32, tag = "3")]
     pub seat: u32,
 }

@@ -51,7 +51,6 @@ impl RoundTrip {
     }
 }
 
-/// A node.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) identity: PeerIdentity,
@@ -59,7 +58,6 @@ pub(super) struct Peer {
     /// The link is down, and a dial failed since.
     is_unreachable: bool,
     down_since: Time,
-    /// When the last frame came.
     pub(super) heard: Time,
     pub(super) round_trip: RoundTrip,
     /// `sent` of its last heartbeat, and when it came.
@@ -135,7 +133,6 @@ impl Peer {
     }
 }
 
-/// A node that a link is wanted to.
 #[derive(Debug)]
 struct Dial {
     next: Time,
@@ -156,7 +153,6 @@ impl Dial {
     }
 }
 
-/// All nodes, and those to be dialled.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     by_id: Vec<Option<Peer>>,
@@ -177,7 +173,6 @@ impl Peers {
         self.ids.get(identity).copied()
     }
 
-    /// All that were ever connected, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         self.by_id.iter().enumerate().filter_map(|(id, peer)| Some((PeerId(id as u32), peer.as_ref()?)))
     }
@@ -265,7 +260,6 @@ impl Peers {
         }
     }
 
-    /// Whom to dial now.
     pub(super) fn due(&mut self, now: Time, membership: &Membership) -> Vec<PeerIdentity> {
         self.dials.retain(|_, dial| dial.until > now);
         let (ids, by_id) = (&self.ids, &self.by_id);
@@ -281,7 +275,6 @@ impl Peers {
         .collect()
     }
 
-    /// Whether all seeds are connected.
     pub(super) fn has_all(&self, seeds: &[PeerIdentity]) -> bool {
         seeds.iter().all(|seed| self.id_of(seed).is_some_and(|id| self.is_up(id)))
     }

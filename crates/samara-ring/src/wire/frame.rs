@@ -26,20 +26,26 @@ pub enum RingFrame {
         /// later.
         bytes: u64,
     },
-    /// A new view is proposed.
     Prepare(Arc<Prepare>),
     /// What the answerer has of its view: the answer to [`Prepare`].
     State(Arc<State>),
     /// The answerer has promised a higher proposal.
-    Nack { proposal: ViewId, promised: ViewId },
+    Nack {
+        proposal: ViewId,
+        promised: ViewId,
+    },
     /// This is what I have: send what follows.
     Resume(Arc<Resume>),
     /// Where the old views end.
     Cut(Arc<Cut>),
     /// Everything up to the cut is here.
-    Ready { proposal: ViewId },
+    Ready {
+        proposal: ViewId,
+    },
     /// All are ready: the proposal is the view now.
-    Install { proposal: ViewId },
+    Install {
+        proposal: ViewId,
+    },
     /// A message of a node that has no view yet, sent to everybody directly.
     Early(Bytes),
     /// Which site of a federation the sender belongs to. Direct, when a link comes up and when it changes.
@@ -53,7 +59,6 @@ pub enum RingFrame {
 pub struct Hello {
     /// The group of the bridge: nodes with another one are not listened to.
     pub group: u64,
-    /// The site of the sender.
     pub site: u16,
     /// Whether the sender is its leader.
     pub leads: bool,
@@ -99,7 +104,6 @@ pub struct Data {
     acks: Vec<Ack>,
     /// Bytes of the contents of units.
     content: usize,
-    /// Bytes of the frame.
     encoded: usize,
 }
 
@@ -120,7 +124,6 @@ impl Data {
         self.view
     }
 
-    /// Messages or chunks of them.
     pub fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -148,18 +151,14 @@ pub struct Unit {
     pub hops: u16,
     /// The origin's Lamport clock where the order is total, else 0.
     pub stamp: u64,
-    /// Whether a message begins here.
     pub first: bool,
-    /// Whether it ends here.
     pub last: bool,
-    /// The content.
     pub bytes: Bytes,
 }
 
 /// What is known of an origin's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// The rank of the origin.
     pub origin: u16,
     /// All members from the origin to the sender of this, along the ring, have its units up to this one.
     pub reached: u64,
@@ -167,23 +166,18 @@ pub struct Ack {
     pub stable: u64,
 }
 
-/// A proposed view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare {
-    /// The epoch of the view.
     pub proposal: ViewId,
-    /// Its members, by rank.
     pub members: Vec<Member>,
     /// Those who leave: they help to complete their old view.
     pub departing: Vec<Member>,
-    /// How messages travel in it.
     pub shape: Shape,
 }
 
 /// What a member has of its view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What this answers.
     pub proposal: ViewId,
     /// The view of the sender; `None` if it has none yet.
     pub view: Option<ViewId>,
@@ -283,7 +277,6 @@ impl Field for Unit {
     }
 }
 
-/// Appends a frame.
 pub fn encode(frame: &RingFrame, into: &mut Vec<u8>) {
     write(frame, into);
 }

@@ -27,7 +27,6 @@ pub(crate) use frame::UNIT_OVERHEAD;
 pub use frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
 pub use frame::{decode, encode, encode_to};
 
-/// The version of the format.
 pub const VERSION: u8 = 1;
 
 /// The most units that a frame has: of small messages, fewer bytes than [`batch_bytes`](crate::Config::batch_bytes) are in it then.
