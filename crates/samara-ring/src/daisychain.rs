@@ -48,13 +48,8 @@ impl DaisyConfig {
 /// A frame between neighbours. There is no wire format: these frames exist in simulations alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaisyFrame {
-    Message {
-        /// The place of its sender among the members.
-        origin: u16,
-        /// The hops that are left, this one included.
-        ttl: u16,
-        content: Bytes,
-    },
+    /// A message of the member at this place, and the hops that are left, this one included.
+    Message { origin: u16, ttl: u16, content: Bytes },
     /// The last member has got messages of the receiver that have so many bytes.
     Credit(u64),
 }
@@ -62,10 +57,7 @@ pub enum DaisyFrame {
 impl Frame for DaisyFrame {
     fn encoded_len(&self) -> usize {
         // A kind, the length, and for messages the origin and the hops.
-        match self {
-            Self::Message { content, .. } => 9 + content.len(),
-            Self::Credit(_) => 9,
-        }
+        9 + self.payload_len()
     }
 
     fn payload_len(&self) -> usize {

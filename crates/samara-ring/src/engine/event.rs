@@ -24,17 +24,10 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message of the group; own ones too.
-    Delivered {
-        /// The view in which it was broadcast; `None` for an [`Early::Direct`](crate::Early::Direct) message.
-        view: Option<ViewId>,
-        origin: Member,
-        /// The rank of the origin in that view.
-        rank: u16,
-        /// Its number among those of the origin in that view: 1, 2, 3...
-        number: u64,
-        payload: Payload,
-    },
+    /// A message of the group; own ones too. The view is the one in which it was broadcast (`None` for an
+    /// [`Early::Direct`](crate::Early::Direct) message), the rank that of its origin there, and the number its own among those of the
+    /// origin: 1, 2, 3...
+    Delivered { view: Option<ViewId>, origin: Member, rank: u16, number: u64, payload: Payload },
     /// A view is installed. All that was delivered before belongs to earlier ones.
     View(Arc<View>),
     /// A member is taken for failed: the next view will be without it.

@@ -51,7 +51,7 @@ impl RoundTrip {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) identity: PeerIdentity,
     pub(super) is_up: bool,
@@ -85,32 +85,6 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    fn new(identity: PeerIdentity) -> Self {
-        Self {
-            identity,
-            is_up: false,
-            is_unreachable: false,
-            down_since: Time::ZERO,
-            heard: Time::ZERO,
-            round_trip: RoundTrip::default(),
-            echo: (0, Time::ZERO),
-            incarnation: None,
-            view: None,
-            view_members: 0,
-            promised: None,
-            promised_since: Time::ZERO,
-            is_leaving: false,
-            suspects: Vec::new(),
-            progress: 0,
-            progress_since: Time::ZERO,
-            foreign_since: None,
-            banned_until: Time::ZERO,
-            failures: 0,
-            resumed: None,
-            credit: (0, 0),
-        }
-    }
-
     pub(super) fn member(&self) -> Option<Member> {
         self.incarnation.map(|incarnation| Member { identity: self.identity.clone(), incarnation })
     }
@@ -193,7 +167,7 @@ impl Peers {
         if let Some(dial) = self.dials.get_mut(&identity) {
             dial.failures = -PATIENT_DIALS;
         }
-        let peer = self.by_id[id.index()].get_or_insert_with(|| Peer::new(identity));
+        let peer = self.by_id[id.index()].get_or_insert_with(|| Peer { identity, ..Peer::default() });
         peer.is_up = true;
         peer.is_unreachable = false;
         peer.heard = now;

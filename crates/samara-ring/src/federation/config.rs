@@ -106,14 +106,8 @@ impl FederationConfig {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FederationEvent {
-    /// A message of the federation; own ones too.
-    Delivered {
-        site: u16,
-        origin: Member,
-        /// Its number among those of the sender: 1, 2, 3...
-        number: u64,
-        content: Bytes,
-    },
+    /// A message of the federation, from a member of a site, with its number among those of that one: 1, 2, 3... Own ones too.
+    Delivered { site: u16, origin: Member, number: u64, content: Bytes },
     /// The site has a new view. Its first member leads the site.
     View(Arc<View>),
     /// At a leader: the leaders that are connected now, as members of the bridge.

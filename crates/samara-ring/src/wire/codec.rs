@@ -3,39 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_engine::protobuf::{WireError, WireErrorKind, varint_len};
 use samara_engine::{PeerIdentity, Shape};
-use thiserror::Error;
 
 use super::FRAME_UNITS_MAX;
 use crate::{Member, ViewId};
-
-/// A frame that cannot be read: where, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{path}, at byte {offset}: {kind}")]
-pub struct WireError {
-    /// The field, for example `unit.origin`.
-    pub path: &'static str,
-    pub offset: usize,
-    pub kind: WireErrorKind,
-}
-
-/// What is wrong with a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum WireErrorKind {
-    /// The frame ends within the field.
-    #[error("cut short: {needed} bytes needed, {available} left")]
-    Truncated { needed: u64, available: usize },
-    /// A varint of more than 10 bytes, or beyond 64 bits.
-    #[error("a varint that does not fit 64 bits")]
-    VarintTooLong,
-    /// A number that stands for nothing.
-    #[error("the value {found}, which is not known")]
-    Unknown { found: u64 },
-    #[error("{found} bytes after the end")]
-    Trailing { found: usize },
-    #[error("{found} found, at most {max} allowed")]
-    Limit { found: u64, max: u64 },
-}
 
 /// How much a frame may hold. Beyond, it is refused before memory is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +74,7 @@ impl Sink for Count {
     }
 
     fn varint(&mut self, value: u64) {
-        self.0 += (64 - (value | 1).leading_zeros() as usize).div_ceil(7);
+        self.0 += varint_len(value);
     }
 }
 
@@ -180,7 +152,7 @@ impl<'a> Reader<'a> {
     /// A varint that is at most `max`.
     fn at_most(&mut self, max: u64, path: &'static str) -> Result<u64, WireError> {
         let found = self.varint(path)?;
-        if found > max { Err(self.error(path, WireErrorKind::Limit { found, max })) } else { Ok(found) }
+        if found > max { Err(self.error(path, WireErrorKind::Exceeds { found, max })) } else { Ok(found) }
     }
 
     fn bytes(&mut self, max: usize, path: &'static str) -> Result<Bytes, WireError> {

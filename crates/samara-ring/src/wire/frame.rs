@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Frame, PeerIdentity, Shape};
 
-use super::codec::{Count, Field, Limits, Reader, Sink, WireError, layout};
-use super::{VERSION, flag, kind};
+use super::codec::{Count, Field, Limits, Reader, Sink, layout};
+use super::{VERSION, WireError, flag, kind};
 use crate::{Member, ViewId};
 
 /// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
@@ -19,11 +19,10 @@ pub enum RingFrame {
     Heartbeat(Arc<Heartbeat>),
     /// Messages, and what is known to have arrived. Along the shape of the view.
     Data(Arc<Data>),
-    /// So much [`Data`] of this view has come over this link.
+    /// So much [`Data`] of this view has come over this link: bytes of content, 64 for each frame and unit and 24 for each acknowledgement,
+    /// since the view was installed or the link came up, whichever was later.
     Credit {
         view: ViewId,
-        /// Bytes of content, 64 for each frame and unit and 24 for each acknowledgement, since the view was installed or the link came up, whichever was
-        /// later.
         bytes: u64,
     },
     Prepare(Arc<Prepare>),
@@ -277,16 +276,8 @@ impl Field for Unit {
     }
 }
 
-pub fn encode(frame: &RingFrame, into: &mut Vec<u8>) {
-    write(frame, into);
-}
-
-/// Writes a frame piece by piece, so that contents need not be copied.
-pub fn encode_to(frame: &RingFrame, sink: &mut impl Sink) {
-    write(frame, sink);
-}
-
-fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
+/// Writes a frame piece by piece, so that contents need not be copied. A vector is a sink, too.
+pub fn encode<S: Sink>(frame: &RingFrame, sink: &mut S) {
     fn fields<S: Sink>(kind: u8, fields: &impl Field, sink: &mut S) {
         sink.byte(kind);
         fields.put(sink);
@@ -307,7 +298,7 @@ fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
         RingFrame::Hello(hello) => fields(kind::HELLO, hello, sink),
         RingFrame::Bridge(inner) => {
             sink.byte(kind::BRIDGE);
-            write(inner, sink);
+            encode(inner, sink);
         }
     }
 }
@@ -355,7 +346,7 @@ impl Frame for RingFrame {
             Self::Data(data) => data.encoded,
             frame => {
                 let mut count = Count(0);
-                write(frame, &mut count);
+                encode(frame, &mut count);
                 count.0
             }
         }

@@ -22,10 +22,11 @@ mod codec;
 mod frame;
 
 pub(crate) use codec::{Field, Reader, layout};
-pub use codec::{Limits, Sink, WireError, WireErrorKind};
+pub use codec::{Limits, Sink};
 pub(crate) use frame::UNIT_OVERHEAD;
 pub use frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
-pub use frame::{decode, encode, encode_to};
+pub use frame::{decode, encode};
+pub use samara_engine::protobuf::{WireError, WireErrorKind};
 
 pub const VERSION: u8 = 1;
 
