@@ -76,21 +76,11 @@ pub enum Command {
     /// The answer of a job that the node has asked for.
     Computed(Done),
     /// Mixes payloads: for the first node of the round's team, once [`Event::Open`] has come. [`Event::Refused`] if it cannot.
-    Mix {
-        /// The round that they were sealed for.
-        round: u64,
-        /// As many as the round has slots.
-        batch: Batch,
-    },
+    Mix { round: u64, batch: Batch },
     /// Shares a secret with a sender from the next job on.
-    Register {
-        sender: SenderId,
-        /// What only the sender and this node know.
-        secret: Secret,
-    },
-    Forget {
-        sender: SenderId,
-    },
+    Register { sender: SenderId, secret: Secret },
+    /// Forgets a sender.
+    Forget { sender: SenderId },
 }
 
 #[derive(Debug)]
@@ -99,12 +89,8 @@ pub enum Event {
     Compute(Job),
     /// At the first node of a team: a round takes a batch of this many payloads, sealed for it.
     Open(Arc<Plan>),
-    /// A batch, or a sender, was not taken.
-    Refused {
-        /// The round, if it was a batch.
-        round: Option<u64>,
-        error: RefuseError,
-    },
+    /// A batch for a round, or a sender, was not taken.
+    Refused { round: Option<u64>, error: RefuseError },
     /// At the first node of a team: a batch was taken. From here on its payloads are on their way, or wait for earlier rounds;
     /// with [`Event::Delivered`] at the same node, by the same clock, they have come out.
     Entered { round: u64, slots: u32 },
@@ -116,20 +102,12 @@ pub enum Event {
     State { round: u64, state: NodeState },
     /// A moment of a phase at this node.
     Mark { round: u64, phase: Phase, mark: Mark },
-    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team.
-    Looped {
-        team: Vec<u32>,
-        /// The sum of the one-way latencies, of all links from the first node over the others back to it. `None`: it was not back
-        /// when the next one left.
-        took: Option<Duration>,
-    },
-    /// A ping was answered over a link.
-    RoundTrip {
-        /// Who answered: a number of the pool, or that after the last one for the scheduler.
-        node: u32,
-        /// There and back. `None`: there was no answer when the next one left.
-        took: Option<Duration>,
-    },
+    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team. It took the sum of the one-way
+    /// latencies of all links from the first node over the others back to it; `None` if it was not back when the next one left.
+    Looped { team: Vec<u32>, took: Option<Duration> },
+    /// A ping was answered over a link, by a node of this number or by the scheduler, whose number follows the last one; `None` if there
+    /// was no answer when the next one left.
+    RoundTrip { node: u32, took: Option<Duration> },
     /// At the scheduler: a team was drawn. No nodes: there are too few.
     Drawn { team: usize, nodes: Vec<u32> },
     /// At the scheduler: a round was made. Its first [`Event::Round`] follows.

@@ -119,15 +119,6 @@ impl Phase {
             Self::Reveal | Self::Decrypt | Self::Permute | Self::Result => 2,
         }
     }
-
-    /// Its number on the wire.
-    pub(crate) const fn number(self) -> u32 {
-        self as u32
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.number() == number)
-    }
 }
 
 samara_engine::names! {
@@ -157,14 +148,6 @@ impl NodeState {
             (_, Self::Error) => true,
             _ => next as u8 == self as u8 + 1,
         }
-    }
-
-    pub(crate) const fn number(self) -> u32 {
-        self as u32
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.number() == number)
     }
 }
 
@@ -209,17 +192,6 @@ samara_engine::names! {
         /// A node, or the scheduler, does not know the round.
         #[error("the round is not known")]
         Unknown = "unknown",
-    }
-}
-
-impl Cause {
-    /// Its number on the wire; 0 is no failure.
-    pub(crate) const fn number(self) -> u32 {
-        self as u32 + 1
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.number() == number)
     }
 }
 

@@ -9,7 +9,7 @@ use samara_engine::{Engine, Input, NodeRng, Time};
 use crate::config::{Config, ConfigError};
 use crate::metrics::{Ignored, Metrics};
 use crate::mix::{Command, Event, RefuseError};
-use crate::node::{Cx, TICK, TICK_EVERY};
+use crate::node::Cx;
 use crate::peers::Peers;
 use crate::round::{Cause, Failure, NodeState, Plan, RoundState};
 use crate::wire::MixFrame;
@@ -25,9 +25,7 @@ use crate::wire::MixFrame;
 #[derive(Debug)]
 pub struct Scheduler {
     config: Arc<Config>,
-    incarnation: u64,
     peers: Peers,
-    next_beat: Time,
     teams: Vec<Team>,
     runs: BTreeMap<u64, Run>,
     next_round: u64,
@@ -43,9 +41,7 @@ impl Scheduler {
         let config = config.into();
         config.validate()?;
         Ok(Self {
-            incarnation: 0,
             peers: Peers::new(&config, config.pool.len() as u32),
-            next_beat: Time::ZERO,
             teams: vec![Team::default(); config.teams],
             runs: BTreeMap::new(),
             next_round: config.first_round,
@@ -77,26 +73,8 @@ impl Scheduler {
         }
     }
 
-    fn start(&mut self, cx: &mut Cx<'_>) {
-        self.incarnation = cx.rng().next_u64();
-        self.peers.start(cx.now());
-        self.tick(cx);
-    }
-
     fn tick(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        cx.set_timer(now + TICK_EVERY, TICK);
-        for peer in self.peers.silent(now, self.config.silence) {
-            self.metrics.silences += 1;
-            cx.close(peer);
-        }
-        if now >= self.next_beat {
-            self.next_beat = now + self.config.beat;
-            let hello = MixFrame::Hello { incarnation: self.incarnation };
-            for node in 0..self.config.pool.len() as u32 {
-                self.send(node, hello.clone(), cx);
-            }
-        }
+        self.peers.tick(&self.config, &mut self.metrics, cx);
         self.look_at_runs(cx);
     }
 
@@ -154,13 +132,16 @@ impl Engine for Scheduler {
     fn handle(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
         let now = cx.now();
         match input {
-            Input::Start => self.start(cx),
+            Input::Start => {
+                self.peers.start(cx);
+                self.tick(cx);
+            }
             Input::LinkUp { peer, info } => match self.peers.up(&info.identity, peer, now) {
                 Some(node) => {
                     for run in self.runs.values_mut() {
                         run.unremind(node);
                     }
-                    self.send(node, MixFrame::Hello { incarnation: self.incarnation }, cx);
+                    self.send(node, self.peers.hello(), cx);
                 }
                 None => {
                     self.metrics.ignore(Ignored::Stranger);

@@ -14,10 +14,10 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::group::{Modp2048, Modp4096};
+use crate::group::with_field;
 use crate::round::{Half, Phase};
 use crate::{Group, Secret, sender};
-use cmix::{CMix, Entry, admit, entries, pop_code};
+use cmix::{Entry, admit, entries, pop_code};
 
 /// A number that is no element of the group: whoever sent it does not keep to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -120,27 +120,27 @@ pub(crate) trait Vault: Send + Sync {
 
 /// Draws the secrets of a round from its seed.
 pub(crate) fn generate(group: Group, seat: Seat, batch: u32, seed: &Secret) -> Arc<dyn Vault> {
-    match group {
-        Group::Modp2048 => {
-            Arc::new(CMix::<Modp2048, { crypto_bigint::U2048::LIMBS }>::new(group, seat, batch, seed))
-        }
-        Group::Modp4096 => {
-            Arc::new(CMix::<Modp4096, { crypto_bigint::U4096::LIMBS }>::new(group, seat, batch, seed))
-        }
-        #[cfg(feature = "small-group")]
-        Group::Small256 => {
-            let vault =
-                CMix::<crate::group::Small256, { crypto_bigint::U256::LIMBS }>::new(group, seat, batch, seed);
-            Arc::new(vault)
-        }
-        Group::Model => Arc::new(Model::new(seat, batch, seed)),
-    }
+    with_field!(group, F => F::vault(group, seat, batch, seed), model => Arc::new(Model::new(seat, batch, seed)))
 }
 
 pub(crate) enum Task {
-    Generate { seat: Seat, batch: u32, seed: Secret },
-    Share { vault: Arc<dyn Vault>, origin: u16, key: Bytes, is_complete: bool },
-    Slots { vault: Arc<dyn Vault>, seat: Seat, slots: Slots },
+    Generate {
+        seat: Seat,
+        batch: u32,
+        seed: Secret,
+    },
+    Share {
+        vault: Arc<dyn Vault>,
+        origin: u16,
+        key: Bytes,
+        is_complete: bool,
+    },
+    /// Works on slots.
+    Slots {
+        vault: Arc<dyn Vault>,
+        seat: Seat,
+        slots: Slots,
+    },
 }
 
 /// A piece of work. [`run`](Self::run) it anywhere, and give the answer to the engine.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use samara_engine::config::check;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Input, MessageKey, Time, TimerToken};
+use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
 
 use crate::compute::{Answer, Done};
 use crate::config::{Config, ConfigError};
@@ -57,12 +57,10 @@ pub(crate) const TICK_EVERY: Duration = Duration::from_millis(100);
 pub struct Node {
     config: Arc<Config>,
     me: u32,
-    incarnation: u64,
     /// The secrets of the next round follow from it.
     secret: Secret,
     keyring: Keyring,
     peers: Peers,
-    next_beat: Time,
     rounds: BTreeMap<u64, Box<Round>>,
     /// Rounds with lower numbers are not begun.
     floor: u64,
@@ -84,11 +82,9 @@ impl Node {
         check((number as usize) < config.pool.len(), "number", number, "a node of the pool")?;
         Ok(Self {
             me: number,
-            incarnation: 0,
             secret,
             keyring: Keyring::new(config.senders_max),
             peers: Peers::new(&config, number),
-            next_beat: Time::ZERO,
             rounds: BTreeMap::new(),
             floor: config.first_round,
             early: VecDeque::new(),
@@ -231,17 +227,12 @@ impl Engine for Node {
     type Event = Event;
 
     fn handle(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
+        let now = cx.now();
         match input {
             Input::Start => self.start(cx),
             Input::LinkUp { peer, info } => self.link_up(peer, &info.identity, cx),
-            Input::LinkDown { peer } => {
-                let now = cx.now();
-                self.peers.down(peer, now, &self.config, cx.rng());
-            }
-            Input::DialFailed { identity } => {
-                let now = cx.now();
-                self.peers.failed(&identity, now, &self.config, cx.rng());
-            }
+            Input::LinkDown { peer } => self.peers.down(peer, now, &self.config, cx.rng()),
+            Input::DialFailed { identity } => self.peers.failed(&identity, now, &self.config, cx.rng()),
             Input::Frame { peer, frame } => match self.peers.number_of(peer) {
                 Some(from) => self.on_frame(from, frame, cx),
                 None => self.metrics.ignore(Ignored::Stranger),
