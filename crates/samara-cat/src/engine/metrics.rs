@@ -2,7 +2,7 @@
 
 use samara_engine::outbox::Tally;
 
-use crate::names::counters;
+use crate::counters::counters;
 use crate::wire::CatFrame;
 
 samara_engine::names! {

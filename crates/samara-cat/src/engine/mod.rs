@@ -56,7 +56,7 @@ const TIMER: TimerToken = TimerToken(0);
 /// A node's transaction pool and the protocol around it.
 ///
 /// - Inputs come by [`Engine::handle`]; what an application wants can also be called directly: [`submit`](Self::submit),
-///   [`commit`](Self::commit), [`propose`](Self::propose), [`decided`](Self::decided), [`peer_height`](Self::peer_height).
+///   [`commit`](Self::commit), [`propose`](Self::propose), [`decided`](Self::decided).
 /// - [`Event`]s tell what happened; [`metrics`](Self::metrics) counts it.
 #[derive(Debug)]
 pub struct Cat<A> {
@@ -369,8 +369,7 @@ impl<A: Application> Cat<A> {
         self.checks.remove(&id).unwrap_or_default()
     }
 
-    /// A peer has reached a height. One that has caught up is told of what it was not told before.
-    pub fn peer_height(&mut self, peer: PeerId, height: u64, cx: &mut Cx<'_>) {
+    fn peer_height(&mut self, peer: PeerId, height: u64, cx: &mut Cx<'_>) {
         let kept_up = self.speaks(peer).is_some();
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.height = Some(height);

@@ -148,14 +148,14 @@ impl Peers {
         self.connected.len()
     }
 
-    /// The peer at this place in the order of their numbers.
-    pub(super) fn nth(&self, place: usize) -> Option<PeerId> {
-        self.connected.get(place).copied()
+    /// Those with a link, in the order of their numbers.
+    pub(super) fn all(&self) -> &[PeerId] {
+        &self.connected
     }
 
-    /// The peer at this place in the order of ranks.
-    pub(super) fn nth_ranked(&self, place: usize) -> Option<PeerId> {
-        self.ranked.get(place).copied()
+    /// The same in the order of ranks.
+    pub(super) fn ranked(&self) -> &[PeerId] {
+        &self.ranked
     }
 
     pub(super) fn named(&self, name: PushedBy) -> Option<PeerId> {

@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use samara_engine::PeerKeyed;
+use slab::Slab;
 
 use crate::TxKey;
 
@@ -19,8 +20,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct KeyCache<V> {
     capacity: usize,
-    nodes: Vec<Node<V>>,
-    free: Vec<u32>,
+    nodes: Slab<Node<V>>,
     index: HashTable<u32>,
     hasher: PeerKeyed,
     oldest: u32,
@@ -32,7 +32,6 @@ struct Node<V> {
     key: TxKey,
     older: u32,
     newer: u32,
-    /// A free place keeps its last value until it is used again.
     value: V,
 }
 
@@ -40,8 +39,7 @@ impl<V> KeyCache<V> {
     pub fn new(capacity: usize, hasher: PeerKeyed) -> Self {
         Self {
             capacity: capacity.min(NONE as usize),
-            nodes: Vec::new(),
-            free: Vec::new(),
+            nodes: Slab::new(),
             index: HashTable::new(),
             hasher,
             oldest: NONE,
@@ -64,14 +62,7 @@ impl<V> KeyCache<V> {
             let oldest = self.nodes[self.oldest as usize].key;
             self.remove(&oldest);
         }
-        let node = Node { key, older: NONE, newer: NONE, value };
-        let at = if let Some(at) = self.free.pop() {
-            self.nodes[at as usize] = node;
-            at
-        } else {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
-        };
+        let at = self.nodes.insert(Node { key, older: NONE, newer: NONE, value }) as u32;
         self.link(at);
         let Self { nodes, hasher, index, .. } = self;
         index.insert_unique(hasher.hash_one(key), at, |at| hasher.hash_one(nodes[*at as usize].key));
@@ -87,7 +78,7 @@ impl<V> KeyCache<V> {
         let Ok(found) = found else { return false };
         let at = found.remove().0;
         self.unlink(at);
-        self.free.push(at);
+        self.nodes.remove(at as usize);
         true
     }
 

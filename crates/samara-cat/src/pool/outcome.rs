@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::TxKey;
-use crate::names::counters;
+use crate::counters::counters;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
@@ -75,11 +75,7 @@ pub enum Refusal {
     #[error("too many transactions are being checked")]
     Busy,
     #[error("the application rejected the transaction with code {code}: {reason}")]
-    Invalid {
-        /// The application's number for the cause.
-        code: u32,
-        reason: String,
-    },
+    Invalid { code: u32, reason: String },
     /// There is no room, and not enough would be left if all with a lower priority went.
     #[error("the pool is full: {txs} transactions with {bytes} bytes")]
     Full { txs: usize, bytes: u64 },
