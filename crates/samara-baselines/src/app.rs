@@ -124,59 +124,40 @@ pub(crate) fn handle_command<B: Baseline>(engine: &mut B, command: Command, cx: 
     }
 }
 
-macro_rules! causes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
-        /// Why something that came from a peer had no effect.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Ignored {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl Ignored {
-            /// All causes.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// What reports call it.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-causes! {
-    /// A frame from a peer without link.
-    FrameUnknownPeer = "frame_unknown_peer",
-    /// A frame longer than allowed.
-    FrameTooLong = "frame_too_long",
-    /// Subscriptions of an RPC with too many.
-    SubscriptionsOverLimit = "subscriptions_over_limit",
-    /// A subscription of a peer that has too many.
-    SubscriptionPeerFull = "subscription_peer_full",
-    /// A subscription to a topic with too long a name.
-    SubscriptionTopicTooLong = "subscription_topic_too_long",
-    /// A message on a topic that is not joined.
-    MessageNotSubscribed = "message_not_subscribed",
-    /// A message of one's own, from somebody else, that was not published here.
-    MessageFromSelf = "message_from_self",
-    /// A frame of another topic than the engine's.
-    OtherTopic = "other_topic",
-    /// Ids of an IHAVE beyond the number per frame.
-    IHaveIdsOverLimit = "ihave_ids_over_limit",
-    /// An id that the same peer has announced already.
-    IHaveRepeated = "ihave_repeated",
-    /// An id of a peer that has announced too many that never came.
-    IHavePeerFull = "ihave_peer_full",
-    /// An id while too many are missing.
-    IHaveTableFull = "ihave_table_full",
-    /// A GRAFT for a message that is not cached.
-    GraftUnknown = "graft_unknown",
-    /// A GRAFT for a message that the peer is owed already.
-    GraftOwed = "graft_owed",
-    /// A GRAFT beyond the number of messages that a peer may ask for in a second: it is grafted, but gets no message.
-    GraftOverLimit = "graft_over_limit",
+samara_engine::names! {
+    /// Why something that came from a peer had no effect.
+    pub enum Ignored {
+        /// A frame from a peer without link.
+        FrameUnknownPeer = "frame_unknown_peer",
+        /// A frame longer than allowed.
+        FrameTooLong = "frame_too_long",
+        /// Subscriptions of an RPC with too many.
+        SubscriptionsOverLimit = "subscriptions_over_limit",
+        /// A subscription of a peer that has too many.
+        SubscriptionPeerFull = "subscription_peer_full",
+        /// A subscription to a topic with too long a name.
+        SubscriptionTopicTooLong = "subscription_topic_too_long",
+        /// A message on a topic that is not joined.
+        MessageNotSubscribed = "message_not_subscribed",
+        /// A message of one's own, from somebody else, that was not published here.
+        MessageFromSelf = "message_from_self",
+        /// A frame of another topic than the engine's.
+        OtherTopic = "other_topic",
+        /// Ids of an IHAVE beyond the number per frame.
+        IHaveIdsOverLimit = "ihave_ids_over_limit",
+        /// An id that the same peer has announced already.
+        IHaveRepeated = "ihave_repeated",
+        /// An id of a peer that has announced too many that never came.
+        IHavePeerFull = "ihave_peer_full",
+        /// An id while too many are missing.
+        IHaveTableFull = "ihave_table_full",
+        /// A GRAFT for a message that is not cached.
+        GraftUnknown = "graft_unknown",
+        /// A GRAFT for a message that the peer is owed already.
+        GraftOwed = "graft_owed",
+        /// A GRAFT beyond the number of messages that a peer may ask for in a second: it is grafted, but gets no message.
+        GraftOverLimit = "graft_over_limit",
+    }
 }
 
 /// Counters of one node, all since its start. An engine leaves those at zero that its protocol has no use for.

@@ -5,8 +5,9 @@
 //! it, free of input and output; [`Config`] makes it any of the generations that were measured, or ours.
 
 pub mod config;
+mod counters;
 mod engine;
-mod names;
+
 pub mod pool;
 mod transaction;
 pub mod wire;

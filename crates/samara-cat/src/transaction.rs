@@ -15,15 +15,12 @@ use sha2::{Digest, Sha256};
 pub struct TxKey([u8; Self::LEN]);
 
 impl TxKey {
-    /// Bytes of a key.
     pub const LEN: usize = 32;
 
-    /// A key from its bytes.
     pub const fn new(bytes: [u8; Self::LEN]) -> Self {
         Self(bytes)
     }
 
-    /// The key of these bytes.
     pub fn of(raw: &[u8]) -> Self {
         Self(Sha256::digest(raw).into())
     }
@@ -36,7 +33,6 @@ impl TxKey {
 impl TryFrom<&[u8]> for TxKey {
     type Error = TryFromSliceError;
 
-    /// Fails unless there are exactly [`TxKey::LEN`] bytes.
     fn try_from(bytes: &[u8]) -> Result<Self, TryFromSliceError> {
         bytes.try_into().map(Self)
     }
@@ -73,7 +69,6 @@ struct Inner {
 }
 
 impl Transaction {
-    /// A transaction with the key that its bytes have.
     pub fn new(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self::with_key(TxKey::of(&bytes), bytes)
@@ -86,12 +81,10 @@ impl Transaction {
         Self(Arc::new(Inner { key, bytes: bytes.into() }))
     }
 
-    /// Its name.
     pub fn key(&self) -> TxKey {
         self.0.key
     }
 
-    /// Its content.
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }

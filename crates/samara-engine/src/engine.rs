@@ -247,7 +247,7 @@ impl TimerToken {
 }
 
 /// The name of a node as others know it, for example the bytes of a libp2p peer id. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIdentity(Arc<[u8]>);
 
 impl PeerIdentity {

@@ -16,6 +16,7 @@
 pub mod config;
 mod engine;
 mod keyed;
+mod names;
 pub mod outbox;
 mod peers;
 pub mod protobuf;

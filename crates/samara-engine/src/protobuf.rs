@@ -351,6 +351,20 @@ pub enum WireErrorKind {
         /// The value.
         found: u64,
     },
+    /// Bytes after the last field, in a format that has no other fields.
+    #[error("{found} bytes after the end")]
+    Trailing {
+        /// Bytes that are left.
+        found: usize,
+    },
+    /// A number, or a count, beyond what the format allows.
+    #[error("{found} found, at most {max} allowed")]
+    Exceeds {
+        /// The number.
+        found: u64,
+        /// The largest one that is allowed.
+        max: u64,
+    },
     /// None of the known kinds of messages.
     #[error("no message of a known kind")]
     NoKind,

@@ -1,17 +1,16 @@
 //! Everything about a pool of nodes that can be chosen.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use samara_engine::PeerIdentity;
-use samara_engine::Shape;
+pub use samara_engine::config::ConfigError;
+use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 #[cfg(feature = "config")]
 use samara_engine::shape::ShapeSetting;
 use samara_engine::shape::{Workload, choose};
 #[cfg(feature = "config")]
 use samara_engine::units::Span;
-use thiserror::Error;
+use samara_engine::{PeerIdentity, Shape};
 
 use crate::node::TICK_EVERY;
 use crate::wire::Limits;
@@ -23,9 +22,7 @@ use crate::{Group, Transfer};
 pub struct Config {
     /// The nodes, which everybody numbers by their place in this list.
     pub pool: Vec<PeerIdentity>,
-    /// Who schedules rounds.
     pub scheduler: PeerIdentity,
-    /// The group of all payloads.
     pub group: Group,
     /// Rounds with lower numbers are refused. Whoever restarts a node or the scheduler gives more than the highest one that it took
     /// part in, so that nothing is ever done twice for a round.
@@ -34,11 +31,8 @@ pub struct Config {
     // ---- rounds, as the scheduler makes them ----
     /// Teams at the same time.
     pub teams: usize,
-    /// Nodes of a team.
     pub team: usize,
-    /// Slots of a round.
     pub batch: u32,
-    /// How slots travel.
     pub transfer: Transfer,
     /// Slots that are worked on, and sent, together: in the precomputation.
     pub precomputation_slots: u32,
@@ -64,7 +58,6 @@ pub struct Config {
     pub batch_max: u32,
     /// Jobs that are out at the same time: as many as there are cores. Others wait in the engine, where real time goes first.
     pub jobs_max: usize,
-    /// Senders that a node shares secrets with at most.
     pub senders_max: usize,
     /// What is read from links at most.
     pub limits: Limits,
@@ -73,7 +66,6 @@ pub struct Config {
     pub ping: Option<Duration>,
 
     // ---- faults ----
-    /// How lost links come back.
     pub reconnect: Reconnect,
     /// How often everybody tells everybody that it is there.
     pub beat: Duration,
@@ -158,27 +150,6 @@ impl Default for Config {
     }
 }
 
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: &'static str,
-}
-
-fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if holds { Ok(()) } else { Err(ConfigError { field, found: format!("{found:?}"), expected }) }
-}
-
 impl Config {
     /// The lane of everything but slots, which goes first.
     pub const CONTROL: Lane = Lane(0);
@@ -206,7 +177,6 @@ impl Config {
         OutboxConfig { dispatch: Dispatch::Node, lanes }
     }
 
-    /// The shape of results for teams of this configuration.
     pub fn result_shape(&self) -> Shape {
         match self.shape {
             ResultShape::Fixed(shape) => shape,

@@ -5,29 +5,6 @@
 //! payloads. [`Mix`] is the protocol, free of input and output: a [`Node`] of the pool, or the [`Scheduler`] that draws teams
 //! and makes rounds. What is promised, and what is not, is in `docs/protocols/mix.md`.
 
-/// Declares an enum with a list of its variants and a name for each.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! names {
-    (
-        $(#[$outer:meta])*
-        pub enum $Name:ident { $($(#[$inner:meta])* $Variant:ident = $name:literal,)* }
-    ) => {
-        $(#[$outer])*
-        pub enum $Name { $($(#[$inner])* $Variant,)* }
-
-        impl $Name {
-            /// All of them, in order.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$Variant),*];
-
-            /// Its name in reports.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$Variant => $name,)* }
-            }
-        }
-    };
-}
-
 mod compute;
 mod config;
 mod group;

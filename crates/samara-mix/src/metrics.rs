@@ -8,11 +8,8 @@ use crate::compute::Voided;
 use crate::round::{Cause, Phase};
 use crate::wire::MixFrame;
 
-names! {
-    /// Why something that came was ignored.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+samara_engine::names! {
     pub enum Ignored {
-        /// Slots that were here.
         Duplicate = "duplicate",
         /// Slots of which some were here, or that end beyond the batch.
         Overlap = "overlap",
@@ -20,7 +17,6 @@ names! {
         Stale = "stale",
         /// A round whose number is not larger than all that were seen: a replay.
         Replay = "replay",
-        /// Slots of a phase that is not due.
         OutOfPhase = "out_of_phase",
         /// Something from a node that has nothing to say about it.
         Stranger = "stranger",
@@ -28,7 +24,6 @@ names! {
         Inconsistent = "inconsistent",
         /// Parts of keys of rounds that are not known yet, beyond what is kept.
         EarlyOverflow = "early_overflow",
-        /// The answer of a job whose round is over.
         LateAnswer = "late_answer",
     }
 }
@@ -40,15 +35,12 @@ pub struct Metrics {
     pub rounds: u64,
     /// Of these: those whose payloads were delivered here; at the scheduler, that were completed.
     pub completed: u64,
-    /// Payloads that were delivered.
     pub delivered: u64,
-    /// Slots that this node voided.
     pub voided: Voided,
     /// Slots that were delivered and hold nothing: voided by some node.
     pub delivered_void: u64,
     /// Slots that were delivered and cannot be read.
     pub delivered_unreadable: u64,
-    /// Jobs that were asked for.
     pub jobs: u64,
     /// Frames of slots that were owed to the outbox, and their bytes.
     pub slot_frames: Tally,
@@ -56,9 +48,7 @@ pub struct Metrics {
     pub control_frames: Tally,
     /// Frames of slots that were owed again, because a link had broken.
     pub resent_frames: u64,
-    /// Frames that the outbox refused.
     pub refused_frames: u64,
-    /// Attempts to connect.
     pub dials: u64,
     /// Links that were closed because nothing came.
     pub silences: u64,
@@ -70,7 +60,6 @@ pub struct Metrics {
     pub echoes: u64,
     /// Those that were not answered in time.
     pub echoes_lost: u64,
-    /// Teams that were drawn.
     pub draws: u64,
     /// The most bytes of slots that were held at the same time, of all rounds together.
     pub held_bytes_max: u64,
@@ -85,22 +74,18 @@ impl Metrics {
         self.slots[phase as usize]
     }
 
-    /// Rounds that failed for this cause.
     pub const fn failed(&self, cause: Cause) -> u64 {
         self.failed[cause as usize]
     }
 
-    /// Rounds that failed.
     pub fn failed_total(&self) -> u64 {
         self.failed.iter().sum()
     }
 
-    /// How often something was ignored for this cause.
     pub const fn ignored(&self, cause: Ignored) -> u64 {
         self.ignored[cause as usize]
     }
 
-    /// All causes with their counts.
     pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
         Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
     }

@@ -23,7 +23,6 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// What was counted.
     pub const fn metrics(&self) -> &Metrics {
         match self {
             Self::Node(node) => node.metrics(),
@@ -31,7 +30,6 @@ impl Mix {
         }
     }
 
-    /// The node, if it is one.
     pub const fn node(&self) -> Option<&Node> {
         match self {
             Self::Node(node) => Some(node),
@@ -39,7 +37,6 @@ impl Mix {
         }
     }
 
-    /// The scheduler, if it is it.
     pub const fn scheduler(&self) -> Option<&Scheduler> {
         match self {
             Self::Node(_) => None,
@@ -79,109 +76,48 @@ pub enum Command {
     /// The answer of a job that the node has asked for.
     Computed(Done),
     /// Mixes payloads: for the first node of the round's team, once [`Event::Open`] has come. [`Event::Refused`] if it cannot.
-    Mix {
-        /// The round that they were sealed for.
-        round: u64,
-        /// As many as the round has slots.
-        batch: Batch,
-    },
+    Mix { round: u64, batch: Batch },
     /// Shares a secret with a sender from the next job on.
-    Register {
-        sender: SenderId,
-        /// What only the sender and this node know.
-        secret: Secret,
-    },
+    Register { sender: SenderId, secret: Secret },
     /// Forgets a sender.
-    Forget {
-        /// Whom.
-        sender: SenderId,
-    },
+    Forget { sender: SenderId },
 }
 
-/// What a node or the scheduler tells.
 #[derive(Debug)]
 pub enum Event {
     /// A job to be run, anywhere and at any time; [`Command::Computed`] brings the answer.
     Compute(Job),
     /// At the first node of a team: a round takes a batch of this many payloads, sealed for it.
     Open(Arc<Plan>),
-    /// A batch, or a sender, was not taken.
-    Refused {
-        /// The round, if it was a batch.
-        round: Option<u64>,
-        /// Why.
-        error: RefuseError,
-    },
+    /// A batch for a round, or a sender, was not taken.
+    Refused { round: Option<u64>, error: RefuseError },
     /// At the first node of a team: a batch was taken. From here on its payloads are on their way, or wait for earlier rounds;
     /// with [`Event::Delivered`] at the same node, by the same clock, they have come out.
-    Entered {
-        round: u64,
-        /// How many payloads.
-        slots: u32,
-    },
+    Entered { round: u64, slots: u32 },
     /// All payloads of a round, in the order in which they came out: the same at all nodes of the team.
-    Delivered {
-        round: u64,
-        /// What came out.
-        outcomes: Vec<Outcome>,
-    },
+    Delivered { round: u64, outcomes: Vec<Outcome> },
     /// A round has failed: nothing of it was delivered here, and nothing will be. At the scheduler: it is over.
-    Failed {
-        round: u64,
-        /// Why.
-        failure: Failure,
-    },
+    Failed { round: u64, failure: Failure },
     /// This node is in a new state with a round.
-    State {
-        round: u64,
-        /// How far.
-        state: NodeState,
-    },
+    State { round: u64, state: NodeState },
     /// A moment of a phase at this node.
-    Mark {
-        round: u64,
-        phase: Phase,
-        /// Which moment.
-        mark: Mark,
-    },
-    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team.
-    Looped {
-        /// The nodes, this one first.
-        team: Vec<u32>,
-        /// The sum of the one-way latencies, of all links from the first node over the others back to it. `None`: it was not back
-        /// when the next one left.
-        took: Option<Duration>,
-    },
-    /// A ping was answered over a link.
-    RoundTrip {
-        /// Who answered: a number of the pool, or that after the last one for the scheduler.
-        node: u32,
-        /// There and back. `None`: there was no answer when the next one left.
-        took: Option<Duration>,
-    },
+    Mark { round: u64, phase: Phase, mark: Mark },
+    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team. It took the sum of the one-way
+    /// latencies of all links from the first node over the others back to it; `None` if it was not back when the next one left.
+    Looped { team: Vec<u32>, took: Option<Duration> },
+    /// A ping was answered over a link, by a node of this number or by the scheduler, whose number follows the last one; `None` if there
+    /// was no answer when the next one left.
+    RoundTrip { node: u32, took: Option<Duration> },
     /// At the scheduler: a team was drawn. No nodes: there are too few.
-    Drawn {
-        team: usize,
-        /// Its nodes in order.
-        nodes: Vec<u32>,
-    },
+    Drawn { team: usize, nodes: Vec<u32> },
     /// At the scheduler: a round was made. Its first [`Event::Round`] follows.
-    Made {
-        team: usize,
-        /// What its nodes are told.
-        plan: Arc<Plan>,
-    },
+    Made { team: usize, plan: Arc<Plan> },
     /// At the scheduler: a round is in a new state.
-    Round {
-        round: u64,
-        /// How far.
-        state: RoundState,
-    },
+    Round { round: u64, state: RoundState },
 }
 
-names! {
+samara_engine::names! {
     /// A moment of a phase: what the original's metrics are tagged with.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Mark {
         /// The first slots have arrived.
         FirstReceived = "first_received",
@@ -192,7 +128,6 @@ names! {
     }
 }
 
-/// Why a command was not obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RefuseError {
     /// The round is not known, is over, or has had its batch.
@@ -201,21 +136,13 @@ pub enum RefuseError {
     /// This node is not the first one of the round's team.
     #[error("another node takes the batch of this round")]
     NotFirst,
-    /// The batch has another length than the round.
     #[error("a batch of {found} payloads, the round has {expected} slots")]
-    BatchLength {
-        /// Its length.
-        found: usize,
-        /// What the round has.
-        expected: u32,
-    },
+    BatchLength { found: usize, expected: u32 },
     /// Payloads were sealed for another group, or a team of another size.
     #[error("payloads were sealed for another group or a team of another size")]
     Sealed,
-    /// A sender was not registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// The scheduler takes no commands.
     #[error("the scheduler takes no commands")]
     Scheduler,
 }

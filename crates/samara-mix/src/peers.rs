@@ -6,9 +6,12 @@ use std::time::Duration;
 use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
 
 use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::node::{Cx, TICK, TICK_EVERY};
+use crate::wire::MixFrame;
 
 /// A node of the pool by its number, or the scheduler, whose number follows the last one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Contact {
     identity: PeerIdentity,
     /// Whether this side dials: of two nodes the one with the lower number, and nodes dial the scheduler.
@@ -24,9 +27,10 @@ struct Contact {
     echo: Option<(u64, Time)>,
 }
 
-/// Everybody else.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Peers {
+    incarnation: u64,
+    next_beat: Time,
     contacts: Vec<Contact>,
     by_peer: BTreeMap<PeerId, u32>,
     by_identity: BTreeMap<PeerIdentity, u32>,
@@ -39,32 +43,54 @@ impl Peers {
         let all = config.pool.iter().chain([&config.scheduler]);
         let contacts: Vec<Contact> = all
             .enumerate()
-            .map(|(number, identity)| Contact {
-                identity: identity.clone(),
-                is_dialled: number as u32 > me,
-                peer: None,
-                since: Time::ZERO,
-                heard: Time::ZERO,
-                attempts: 0,
-                dial_at: None,
-                incarnation: None,
-                echo: None,
+            .map(|(number, identity)| {
+                let is_dialled = number as u32 > me;
+                Contact { identity: identity.clone(), is_dialled, ..Contact::default() }
             })
             .collect();
         let by_identity =
             contacts.iter().enumerate().map(|(number, contact)| (contact.identity.clone(), number as u32));
-        Self { by_identity: by_identity.collect(), contacts, by_peer: BTreeMap::new(), me }
+        Self { by_identity: by_identity.collect(), contacts, me, ..Self::default() }
     }
 
     /// Everybody counts as not connected from now on, and is dialled.
-    pub(crate) fn start(&mut self, now: Time) {
+    pub(crate) fn start(&mut self, cx: &mut Cx<'_>) {
+        self.incarnation = cx.rng().next_u64();
         for contact in &mut self.contacts {
-            contact.since = now;
-            contact.dial_at = contact.is_dialled.then_some(now);
+            contact.since = cx.now();
+            contact.dial_at = contact.is_dialled.then_some(cx.now());
         }
     }
 
-    /// The number of the scheduler.
+    /// Dials whom it is time to dial, closes links that nothing comes from, and tells everybody that this side is there.
+    pub(crate) fn tick(&mut self, config: &Config, metrics: &mut Metrics, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        cx.set_timer(now + TICK_EVERY, TICK);
+        for contact in &mut self.contacts {
+            if contact.dial_at.take_if(|at| *at <= now).is_some() {
+                metrics.dials += 1;
+                cx.dial(contact.identity.clone());
+            }
+        }
+        for contact in &self.contacts {
+            if let Some(peer) = contact.peer.filter(|_| now.since(contact.heard) > config.silence) {
+                metrics.silences += 1;
+                cx.close(peer);
+            }
+        }
+        if now >= self.next_beat {
+            self.next_beat = now + config.beat;
+            for peer in self.contacts.iter().filter_map(|contact| contact.peer) {
+                metrics.owe(peer, Config::CONTROL, None, self.hello(), cx);
+            }
+        }
+    }
+
+    /// In which life this side is.
+    pub(crate) fn hello(&self) -> MixFrame {
+        MixFrame::Hello { incarnation: self.incarnation }
+    }
+
     pub(crate) fn scheduler(&self) -> u32 {
         self.contacts.len() as u32 - 1
     }
@@ -79,12 +105,6 @@ impl Peers {
         self.contacts.get(number as usize).and_then(|contact| contact.peer)
     }
 
-    /// All links that are up.
-    pub(crate) fn links(&self) -> impl Iterator<Item = PeerId> {
-        self.contacts.iter().filter_map(|contact| contact.peer)
-    }
-
-    /// Everybody's numbers.
     pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
         0..self.contacts.len() as u32
     }
@@ -110,7 +130,6 @@ impl Peers {
         Some(number)
     }
 
-    /// A link is down.
     pub(crate) fn down(&mut self, peer: PeerId, now: Time, config: &Config, rng: &mut NodeRng) {
         if let Some(number) = self.by_peer.remove(&peer) {
             let contact = &mut self.contacts[number as usize];
@@ -119,7 +138,6 @@ impl Peers {
         }
     }
 
-    /// An attempt to connect has failed.
     pub(crate) fn failed(&mut self, identity: &PeerIdentity, now: Time, config: &Config, rng: &mut NodeRng) {
         if let Some(number) = self.by_identity.get(identity) {
             let contact = &mut self.contacts[*number as usize];
@@ -129,25 +147,8 @@ impl Peers {
         }
     }
 
-    /// Those to be dialled now.
-    pub(crate) fn due(&mut self, now: Time) -> Vec<PeerIdentity> {
-        let due = self.contacts.iter_mut().filter(|contact| contact.dial_at.is_some_and(|at| at <= now));
-        due.map(|contact| {
-            contact.dial_at = None;
-            contact.identity.clone()
-        })
-        .collect()
-    }
-
-    /// Something came.
     pub(crate) fn heard(&mut self, number: u32, now: Time) {
         self.contacts[number as usize].heard = now;
-    }
-
-    /// Links that nothing came from for so long.
-    pub(crate) fn silent(&self, now: Time, limit: Duration) -> Vec<PeerId> {
-        let silent = self.contacts.iter().filter(|contact| now.since(contact.heard) > limit);
-        silent.filter_map(|contact| contact.peer).collect()
     }
 
     /// Takes note of somebody's life. Whether it is another one than before.

@@ -3,9 +3,8 @@
 use samara_engine::Shape;
 use thiserror::Error;
 
-names! {
+samara_engine::names! {
     /// How slots travel between the nodes of a team.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[cfg_attr(
         feature = "config",
         derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
@@ -26,13 +25,11 @@ pub struct Plan {
     pub round: u64,
     /// The nodes, in order, by their numbers in the pool.
     pub team: Vec<u32>,
-    /// How many slots it has.
     pub batch: u32,
     /// Slots that are worked on, and sent, together: in the precomputation.
     pub precomputation_slots: u32,
     /// The same in real time.
     pub realtime_slots: u32,
-    /// How slots travel.
     pub transfer: Transfer,
     /// How results get from the last node to all the others.
     pub shape: Shape,
@@ -52,9 +49,8 @@ impl Plan {
     }
 }
 
-names! {
+samara_engine::names! {
     /// A phase of a round. In each, slots pass all nodes of the team, from the first to the last one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Phase {
         /// Precomputation: each node multiplies its `R` and `U` into encrypted keys.
         PrecomputeDecrypt = "precompute_decrypt",
@@ -85,7 +81,6 @@ pub enum Gate {
 pub enum Half {
     /// Work that somebody waits for: goes first, on the CPU and on the wire.
     RealTime,
-    /// Work ahead of time.
     Precomputation,
 }
 
@@ -98,7 +93,6 @@ impl Phase {
         }
     }
 
-    /// The half of the round it belongs to.
     pub const fn half(self) -> Half {
         match self {
             Self::PrecomputeDecrypt | Self::PrecomputePermute | Self::Reveal => Half::Precomputation,
@@ -125,23 +119,13 @@ impl Phase {
             Self::Reveal | Self::Decrypt | Self::Permute | Self::Result => 2,
         }
     }
-
-    /// Its number on the wire.
-    pub(crate) const fn number(self) -> u32 {
-        self as u32
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.number() == number)
-    }
 }
 
-names! {
+samara_engine::names! {
     /// How far a node is with a round.
     ///
     /// The original's node is in one such state as a whole, because it works on one round at a time; here each round has its own. The
     /// original's `NOT_STARTED` and `CRASH` are about the process, and have no round.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum NodeState {
         /// It knows of the round, and draws its secrets.
         Waiting = "waiting",
@@ -149,11 +133,9 @@ names! {
         Precomputing = "precomputing",
         /// Its part of the precomputation is done.
         Standby = "standby",
-        /// Payloads pass.
         Realtime = "realtime",
         /// It has all payloads.
         Completed = "completed",
-        /// The round has failed.
         Error = "error",
     }
 }
@@ -167,19 +149,10 @@ impl NodeState {
             _ => next as u8 == self as u8 + 1,
         }
     }
-
-    pub(crate) const fn number(self) -> u32 {
-        self as u32
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.number() == number)
-    }
 }
 
-names! {
+samara_engine::names! {
     /// How far a round is, as the scheduler sees it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum RoundState {
         /// The team was told.
         Pending = "pending",
@@ -189,18 +162,16 @@ names! {
         Standby = "standby",
         /// The first node may take a batch.
         Queued = "queued",
-        /// Payloads pass.
         Realtime = "realtime",
         /// All nodes have all payloads; those that were lost meanwhile do not count.
         Completed = "completed",
-        /// The round is dropped.
         Failed = "failed",
     }
 }
 
-names! {
+samara_engine::names! {
     /// Why a round failed. A failed round is dropped and never resumed; senders seal their payloads again for another one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+    #[derive(Error)]
     pub enum Cause {
         /// A node was not connected for longer than the limit.
         #[error("a node is lost")]
@@ -208,7 +179,6 @@ names! {
         /// A half of the round took too long, or no batch came.
         #[error("it took too long")]
         Timeout = "timeout",
-        /// Nodes have different keys of the team.
         #[error("the nodes have different keys")]
         KeyMismatch = "key_mismatch",
         /// A node sent a number that is no element of the group.
@@ -217,7 +187,6 @@ names! {
         /// A node forgot the round: it has started anew.
         #[error("a node has started anew")]
         Restarted = "restarted",
-        /// A node cannot do what the plan asks for.
         #[error("a node refuses the plan")]
         Refused = "refused",
         /// A node, or the scheduler, does not know the round.
@@ -226,28 +195,14 @@ names! {
     }
 }
 
-impl Cause {
-    /// Its number on the wire; 0 is no failure.
-    pub(crate) const fn number(self) -> u32 {
-        self as u32 + 1
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.number() == number)
-    }
-}
-
 /// Why a round failed, and who is to blame for it in the eyes of whoever says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Why.
     pub cause: Cause,
-    /// The number of a node in the pool.
     pub culprit: Option<u32>,
 }
 
 impl Failure {
-    /// Nobody's fault.
     pub const fn of(cause: Cause) -> Self {
         Self { cause, culprit: None }
     }

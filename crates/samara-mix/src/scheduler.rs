@@ -9,7 +9,7 @@ use samara_engine::{Engine, Input, NodeRng, Time};
 use crate::config::{Config, ConfigError};
 use crate::metrics::{Ignored, Metrics};
 use crate::mix::{Command, Event, RefuseError};
-use crate::node::{Cx, TICK, TICK_EVERY};
+use crate::node::Cx;
 use crate::peers::Peers;
 use crate::round::{Cause, Failure, NodeState, Plan, RoundState};
 use crate::wire::MixFrame;
@@ -25,9 +25,7 @@ use crate::wire::MixFrame;
 #[derive(Debug)]
 pub struct Scheduler {
     config: Arc<Config>,
-    incarnation: u64,
     peers: Peers,
-    next_beat: Time,
     teams: Vec<Team>,
     runs: BTreeMap<u64, Run>,
     next_round: u64,
@@ -43,9 +41,7 @@ impl Scheduler {
         let config = config.into();
         config.validate()?;
         Ok(Self {
-            incarnation: 0,
             peers: Peers::new(&config, config.pool.len() as u32),
-            next_beat: Time::ZERO,
             teams: vec![Team::default(); config.teams],
             runs: BTreeMap::new(),
             next_round: config.first_round,
@@ -54,12 +50,10 @@ impl Scheduler {
         })
     }
 
-    /// The set-up.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What was counted.
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -69,7 +63,6 @@ impl Scheduler {
         self.teams.iter().map(|team| &team.nodes[..])
     }
 
-    /// The rounds that are not over.
     pub fn rounds(&self) -> impl Iterator<Item = (u64, RoundState)> {
         self.runs.iter().map(|(round, run)| (*round, run.state))
     }
@@ -80,26 +73,8 @@ impl Scheduler {
         }
     }
 
-    fn start(&mut self, cx: &mut Cx<'_>) {
-        self.incarnation = cx.rng().next_u64();
-        self.peers.start(cx.now());
-        self.tick(cx);
-    }
-
     fn tick(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        cx.set_timer(now + TICK_EVERY, TICK);
-        for peer in self.peers.silent(now, self.config.silence) {
-            self.metrics.silences += 1;
-            cx.close(peer);
-        }
-        if now >= self.next_beat {
-            self.next_beat = now + self.config.beat;
-            let hello = MixFrame::Hello { incarnation: self.incarnation };
-            for node in 0..self.config.pool.len() as u32 {
-                self.send(node, hello.clone(), cx);
-            }
-        }
+        self.peers.tick(&self.config, &mut self.metrics, cx);
         self.look_at_runs(cx);
     }
 
@@ -157,13 +132,16 @@ impl Engine for Scheduler {
     fn handle(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
         let now = cx.now();
         match input {
-            Input::Start => self.start(cx),
+            Input::Start => {
+                self.peers.start(cx);
+                self.tick(cx);
+            }
             Input::LinkUp { peer, info } => match self.peers.up(&info.identity, peer, now) {
                 Some(node) => {
                     for run in self.runs.values_mut() {
                         run.unremind(node);
                     }
-                    self.send(node, MixFrame::Hello { incarnation: self.incarnation }, cx);
+                    self.send(node, self.peers.hello(), cx);
                 }
                 None => {
                     self.metrics.ignore(Ignored::Stranger);
@@ -183,7 +161,6 @@ impl Engine for Scheduler {
     }
 }
 
-/// A round that is not over.
 #[derive(Debug)]
 struct Run {
     team: usize,
@@ -218,7 +195,6 @@ impl Run {
         }
     }
 
-    /// What its nodes have to know.
     fn reminder(&self) -> impl Iterator<Item = MixFrame> + use<> {
         let is_queued = matches!(self.state, RoundState::Queued | RoundState::Realtime);
         let queued = is_queued.then_some(MixFrame::Queued { round: self.plan.round });
@@ -235,7 +211,6 @@ impl Run {
 }
 
 impl Scheduler {
-    /// Whether a team can have another round.
     fn has_room(&self, team: usize) -> bool {
         let of_team = self.runs.values().filter(|run| run.team == team);
         let (all, early) = of_team.fold((0, 0), |(all, early), run| {
@@ -252,7 +227,6 @@ impl Scheduler {
             && early < config.precomputing_max
     }
 
-    /// Makes a round.
     fn make(&mut self, team: usize, cx: &mut Cx<'_>) {
         let nodes = self.teams[team].nodes.clone();
         self.teams[team].rounds += 1;

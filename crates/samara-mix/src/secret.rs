@@ -55,7 +55,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// An endless stream of secret random bytes.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Stream(OutputReader);
 

@@ -73,7 +73,6 @@ impl KeyPair {
         Self { group, secret, public }
     }
 
-    /// What the other side needs.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
@@ -104,26 +103,21 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// The secrets that a node shares with senders.
 #[derive(Clone, Debug)]
 pub struct Keyring {
     secrets: BTreeMap<SenderId, Secret>,
     senders_max: usize,
 }
 
-/// Why a sender was not registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
-    /// The name stands for nobody.
     #[error("32 zeros are the name of nobody")]
     Nobody,
-    /// There are as many as are allowed.
     #[error("{max} senders are registered already")]
     Full { max: usize },
 }
 
 impl Keyring {
-    /// A keyring for so many senders at most.
     pub const fn new(senders_max: usize) -> Self {
         Self { secrets: BTreeMap::new(), senders_max }
     }
@@ -143,17 +137,14 @@ impl Keyring {
         Ok(())
     }
 
-    /// Forgets a sender. Whether it was known.
     pub fn remove(&mut self, sender: SenderId) -> bool {
         self.secrets.remove(&sender).is_some()
     }
 
-    /// How many senders are known.
     pub fn len(&self) -> usize {
         self.secrets.len()
     }
 
-    /// Whether no sender is known.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
@@ -220,7 +211,6 @@ impl Sealed {
         (self.credentials.len() >= 2 * FIELD_BYTES).then(|| sender_of(&self.credentials))
     }
 
-    /// What goes over a network.
     pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
         (self.elements, self.credentials)
     }
@@ -232,32 +222,20 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// Why content was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
-    /// Content has a fixed length.
     #[error("content of {found} bytes, slots carry {expected}")]
-    Length {
-        /// Its length.
-        found: usize,
-        /// What slots of the group carry.
-        expected: usize,
-    },
+    Length { found: usize, expected: usize },
     /// No secret is shared with a node of the team.
     #[error("no secret is shared with node {node}")]
-    Stranger {
-        /// Its number in the pool.
-        node: u32,
-    },
+    Stranger { node: u32 },
 }
 
 impl Sender {
-    /// A sender that shares no secrets yet.
     pub const fn new(group: Group, id: SenderId) -> Self {
         Self { group, id, secrets: BTreeMap::new() }
     }
 
-    /// Its name.
     pub const fn id(&self) -> SenderId {
         self.id
     }
@@ -316,7 +294,6 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
     }
 }
 
-/// The payloads of one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub(crate) slots: usize,
@@ -324,10 +301,8 @@ pub struct Batch {
     pub(crate) credentials: Bytes,
 }
 
-/// Why payloads make no batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchError {
-    /// There are none.
     #[error("a batch without payloads")]
     Empty,
     /// They were sealed for different groups, or teams of different sizes.
@@ -351,7 +326,6 @@ impl Batch {
         Ok(Self { slots: slots.len(), elements, credentials })
     }
 
-    /// How many payloads.
     pub const fn len(&self) -> usize {
         self.slots
     }
@@ -373,7 +347,6 @@ impl Batch {
 pub(crate) const MARK_BYTES: usize = 2;
 const MARK: [u8; MARK_BYTES] = [0, 1];
 
-/// What came out of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Content, as long as it was sealed.

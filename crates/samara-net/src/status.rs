@@ -1,12 +1,13 @@
 //! What all runtimes share: why links end, what transports count, why a runtime does not start, and requests to its task.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
+pub use samara_engine::config::ConfigError as OptionError;
+pub(crate) use samara_engine::config::check;
 
 /// Why a connection failed or a link ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -131,41 +132,7 @@ pub struct Counters {
     pub cpu: Duration,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct OptionError {
-    pub field: String,
-    pub found: String,
-    pub expected: &'static str,
-}
-
-pub(crate) fn check(
-    holds: bool,
-    field: impl Into<String>,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), OptionError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(OptionError { field: field.into(), found: format!("{found:?}"), expected })
-    }
-}
-
-#[cfg(feature = "ring")]
-impl From<samara_ring::ConfigError> for OptionError {
-    fn from(error: samara_ring::ConfigError) -> Self {
-        Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
-    }
-}
-
-#[cfg(feature = "mix")]
-impl From<samara_mix::ConfigError> for OptionError {
-    fn from(error: samara_mix::ConfigError) -> Self {
-        Self { field: error.field.to_owned(), found: error.found, expected: error.expected }
-    }
-}
-
+/// Why a runtime does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {

@@ -28,7 +28,6 @@ const OWN: Lane = Lane(1);
 const FORWARDED: Lane = Lane(2);
 
 impl DaisyConfig {
-    /// A chain of these members.
     pub fn new(members: Vec<PeerIdentity>) -> Self {
         Self { members, window_bytes: 2_000_000 }
     }
@@ -47,13 +46,8 @@ impl DaisyConfig {
 /// A frame between neighbours. There is no wire format: these frames exist in simulations alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaisyFrame {
-    Message {
-        /// The place of its sender among the members.
-        origin: u16,
-        /// The hops that are left, this one included.
-        ttl: u16,
-        content: Bytes,
-    },
+    /// A message of the member at this place, and the hops that are left, this one included.
+    Message { origin: u16, ttl: u16, content: Bytes },
     /// The last member has got messages of the receiver that have so many bytes.
     Credit(u64),
 }
@@ -61,10 +55,7 @@ pub enum DaisyFrame {
 impl Frame for DaisyFrame {
     fn encoded_len(&self) -> usize {
         // A kind, the length, and for messages the origin and the hops.
-        match self {
-            Self::Message { content, .. } => 9 + content.len(),
-            Self::Credit(_) => 9,
-        }
+        9 + self.payload_len()
     }
 
     fn payload_len(&self) -> usize {
@@ -75,14 +66,10 @@ impl Frame for DaisyFrame {
     }
 }
 
-/// An event for the application of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaisyEvent {
-    /// A message.
     Delivered {
-        /// Who broadcast it.
         origin: PeerIdentity,
-        /// Its content.
         message: Bytes,
     },
     /// The window is open again after [`Refused`](Self::Refused).
@@ -91,10 +78,8 @@ pub enum DaisyEvent {
     Refused,
 }
 
-/// The counters of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaisyMetrics {
-    /// Messages that were forwarded.
     pub forwarded: u64,
     /// Frames that no honest neighbour sends.
     pub ignored: u64,
@@ -136,7 +121,6 @@ impl Daisychain {
         })
     }
 
-    /// The counters.
     pub fn metrics(&self) -> &DaisyMetrics {
         &self.metrics
     }
@@ -212,7 +196,6 @@ impl Daisychain {
 
 impl Engine for Daisychain {
     type Frame = DaisyFrame;
-    /// A message to be broadcast.
     type Command = Bytes;
     type Event = DaisyEvent;
 

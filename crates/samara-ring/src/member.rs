@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 /// A member: a node, and which of its lives. A node that restarts is another member, because it has lost what it knew.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
-    /// The name of the node.
     pub identity: PeerIdentity,
     /// Drawn at random when the node starts.
     pub incarnation: u64,
@@ -27,7 +26,6 @@ impl fmt::Debug for Member {
 pub struct ViewId {
     /// One more than any that its proposer had heard of.
     pub counter: u64,
-    /// The incarnation of the proposer.
     pub proposer: u64,
 }
 
@@ -40,11 +38,9 @@ impl fmt::Debug for ViewId {
 /// Who belongs to the group, as its members agreed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Its epoch.
     pub id: ViewId,
     /// By rank, the longest-serving first: the first is the coordinator, and each one's successor on the ring is the next.
     pub members: Arc<[Member]>,
-    /// How messages travel in it.
     pub shape: Shape,
 }
 
@@ -58,7 +54,6 @@ impl View {
         self.members.first()
     }
 
-    /// How many members there are.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -77,17 +72,14 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Bytes in all.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The pieces, in order.
     pub fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }

@@ -4,14 +4,13 @@
 mod parameters;
 mod preset;
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
+pub use samara_engine::config::ConfigError;
+use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
-use thiserror::Error;
 
-use crate::names::names;
 use crate::pool::PoolConfig;
 use crate::wire::KeyList;
 
@@ -25,7 +24,6 @@ pub struct Config {
     /// What it can speak, the best first. What is spoken on a link is agreed on when it comes up
     /// ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)); where nothing was agreed on, it is the first of these.
     pub protocols: Vec<Protocol>,
-    /// Settings of the pool.
     pub pool: PoolConfig,
 
     // ---- bodies ----
@@ -44,7 +42,6 @@ pub struct Config {
     // ---- announcements ----
     /// Who is told of new transactions.
     pub announce: Announce,
-    /// How many peers, where these are the sticky ones.
     pub sticky: Sticky,
     /// Whether transactions that were submitted here are announced to those that they are not pushed to.
     pub announce_own: bool,
@@ -63,7 +60,6 @@ pub struct Config {
     pub inline: Inline,
 
     // ---- requests ----
-    /// How transactions are asked for.
     pub requests: Requests,
     /// Whether a request for what is not here is answered, where the peer understands it.
     pub not_found: bool,
@@ -83,7 +79,6 @@ pub struct Config {
     // ---- per-sender order, and the work that the ADR leaves open ----
     /// Requests in the order of the senders' sequence numbers.
     pub sequences: Option<Sequences>,
-    /// Own transactions that go by one key together.
     pub bundles: Option<Bundles>,
     /// Proposed blocks by their keys.
     pub compact_blocks: Option<CompactBlocks>,
@@ -101,24 +96,26 @@ pub struct Config {
     // ---- what is told ----
     /// Whether every duplicate is an [`Event::Duplicate`](crate::Event::Duplicate).
     pub report_duplicates: bool,
-    /// Whether every request is an event.
     pub report_requests: bool,
 }
 
 /// Who gets a transaction unasked. Peers that are known to have it never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipients {
-    /// Nobody.
     Nobody,
     /// So many peers: the same ones every time, such that both ends of a link agree on it.
     Some(usize),
-    /// All.
     All,
 }
 
-names! {
+samara_engine::names! {
     /// The peers that learn of new transactions.
-    Announce {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Announce {
         /// Nobody.
         Nobody = "nobody",
         /// All peers.
@@ -143,7 +140,6 @@ pub struct Sticky {
 /// that one too can expect to be pushed the transaction, and waits before it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// They do not.
     None,
     /// By `From`, an id of 40 hexadecimal digits (the experiment CAT2 of the ADR). Every announcement waits by itself, and
     /// asks its own sender when the time is over.
@@ -161,7 +157,6 @@ pub enum Hint {
 /// Which transactions are sent in the place of their announcements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inline {
-    /// None.
     Never,
     /// Those of at most so many bytes.
     UpTo(usize),
@@ -172,11 +167,9 @@ pub enum Inline {
 /// What is done so that nodes do not announce all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// Nothing.
     None,
     /// The announcement waits for a random time; nothing else does.
     Timer {
-        /// The longest time.
         max: Duration,
     },
     /// The receiver sleeps before it announces a transaction, and takes nothing else from its sender meanwhile:
@@ -205,9 +198,7 @@ pub struct Sequences {
 pub struct Bundles {
     /// How long own transactions are collected (the ADR suggests some 100 ms).
     pub window: Duration,
-    /// Most transactions of a bundle.
     pub txs_max: usize,
-    /// Most bytes of their bodies.
     pub bytes_max: usize,
 }
 
@@ -231,7 +222,6 @@ pub struct Limits {
     pub keys: usize,
     /// How long it is remembered who has a transaction that is not here.
     pub seen_ttl: Duration,
-    /// Transactions in one frame.
     pub txs_per_frame: usize,
     /// Bytes of frames that wait while whoever receives sleeps, for each peer, as long as they are on the wire.
     pub waiting_bytes: usize,
@@ -257,7 +247,6 @@ pub struct Requests {
     pub late_answer_ends: bool,
     /// Whether a peer that let a request time out is no longer taken for one that has the transaction (since 2026).
     pub forget_unresponsive: bool,
-    /// Whom to ask next.
     pub choice: Choice,
     /// Most requests to one peer at a time, those that timed out and are still remembered included (`maxRequestsPerPeer`). Others
     /// wait.
@@ -310,9 +299,14 @@ impl Timeout {
     };
 }
 
-names! {
+samara_engine::names! {
     /// The peer that is asked next, of those that have a transaction.
-    Choice {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Choice {
         /// Any (the order of a Go map).
         Random = "random",
         /// The one that will probably answer first, by its response time and what it owes already.
@@ -323,11 +317,9 @@ names! {
 /// Queues, and the channels that a multiplexed connection makes of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sending {
-    /// Who chooses the next copy.
     pub dispatch: Dispatch,
     /// The lanes of the outbox. They refuse what has no room ([`Overflow::Block`](samara_engine::outbox::Overflow::Block)): every generation looks at that.
     pub lanes: Vec<LaneConfig>,
-    /// Which kind of frame goes where.
     pub map: LaneMap,
     /// The channels of a `MConnection`; each lane belongs to one.
     pub channels: Vec<Channel>,
@@ -336,11 +328,8 @@ pub struct Sending {
 /// The lane of each kind of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneMap {
-    /// Transactions and bundles in full.
     pub bodies: Lane,
-    /// Compact blocks.
     pub blocks: Lane,
-    /// Requests.
     pub requests: Lane,
     /// Announcements, and that something was not found.
     pub announcements: Lane,
@@ -349,22 +338,20 @@ pub struct LaneMap {
 /// A channel of a `MConnection` (`p2p.ChannelDescriptor`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Its number.
     pub id: u8,
     /// Its share of the connection: channels share it in proportion to their priorities.
     pub priority: u32,
     /// Messages that it queues.
     pub send_queue: usize,
-    /// The lanes that are sent over it.
     pub lanes: Vec<Lane>,
 }
 
-names! {
+samara_engine::names! {
     /// A wire format and its rules, as two nodes agree on them.
     ///
     /// CometBFT has no such names: its nodes tell each other which channels they have. These stand for what the channels amount to.
     #[derive(Default)]
-    Protocol {
+    pub enum Protocol {
         /// Transactions only (channel 0x30). What the flooding pools understand.
         #[default]
         Flood = "txs/1",
@@ -378,12 +365,6 @@ names! {
 }
 
 impl Protocol {
-    /// The protocol of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|protocol| protocol.name() == name)
-    }
-
-    /// Whether peers understand announcements and requests.
     pub(crate) const fn has_state(self) -> bool {
         !matches!(self, Self::Flood)
     }
@@ -393,7 +374,6 @@ impl Protocol {
         !matches!(self, Self::Sequenced)
     }
 
-    /// Whether peers understand our extensions.
     pub(crate) const fn is_extended(self) -> bool {
         matches!(self, Self::Extended)
     }
@@ -405,7 +385,7 @@ impl Config {
         if agreed.is_empty() {
             return self.protocols.first().copied();
         }
-        Protocol::named(agreed).filter(|protocol| self.protocols.contains(protocol))
+        Protocol::from_name(agreed).filter(|protocol| self.protocols.contains(protocol))
     }
 
     /// The best protocol that two nodes have in common: the first of this one's that the other has, too.
@@ -413,7 +393,6 @@ impl Config {
         self.protocols.iter().copied().find(|protocol| other.protocols.contains(protocol))
     }
 
-    /// The outbox that a node with this configuration needs.
     pub fn outbox(&self) -> OutboxConfig {
         OutboxConfig { dispatch: self.sending.dispatch, lanes: self.sending.lanes.clone() }
     }
@@ -423,30 +402,6 @@ impl Default for Config {
     fn default() -> Self {
         Preset::Cat.config()
     }
-}
-
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: &'static str,
-}
-
-fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError { field, found: format!("{found:?}"), expected })
 }
 
 impl Config {

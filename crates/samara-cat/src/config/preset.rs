@@ -8,13 +8,17 @@ use super::{
     Announce, Channel, Choice, Config, Hint, Inline, Jitter, LaneMap, Limits, Protocol, Recipients, Requests,
     Sending, Sequences, Standing, Sticky, Timeout,
 };
-use crate::names::names;
 use crate::pool::{Order, PoolConfig};
 
-names! {
+samara_engine::names! {
     /// A configuration with a name. `docs/protocols/cat.md` has the source of each value.
     #[derive(Default)]
-    Preset {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Preset {
         /// The flooding pool of CometBFT, v0: to everybody but the sender, as it came.
         FloodFifo = "flood-fifo",
         /// The flooding pool with priorities, v1.
@@ -22,12 +26,15 @@ names! {
         /// Flooding with announcements, so that nobody is sent what it has announced: the prototype that the ADR rejects.
         SeenOnly = "seen-only",
         /// CAT as benchmarked in January 2023 (`v1.5.0-tm-v0.34.20-cat-simple-1`).
+        #[cfg_attr(feature = "config", serde(rename = "cat-2023"))]
         Cat2023 = "cat-2023",
         /// The same with `From` in its announcements (`...-cat-9`), which the ADR calls CAT2.
+        #[cfg_attr(feature = "config", serde(rename = "cat2-2023"))]
         Cat2From2023 = "cat2-2023",
         /// CAT as merged (`v1.16.0-tm-v0.34.27`): jitter before each announcement.
         CatMerged = "cat-merged",
         /// CAT of August 2026 (`dda8d507`): pull only, sticky peers, sequences, limits.
+        #[cfg_attr(feature = "config", serde(rename = "cat-2026"))]
         Cat2026 = "cat-2026",
         /// As it should be: our default.
         #[default]

@@ -39,11 +39,9 @@ pub(super) struct Fresh {
     items: Vec<(ItemId, Option<PeerId>)>,
     /// Whether a [`Task::Announce`] is on the agenda.
     is_due: bool,
-    /// When the last frames were sent.
     last: Option<Time>,
 }
 
-/// Something that is announced.
 pub(super) type Member = (ItemId, TxKey);
 
 /// Announcements that share a frame: the same kind, pushed by the same peer.
@@ -104,7 +102,7 @@ impl<A: Application> Cat<A> {
         // Often nobody is left to be told.
         let mut frames = None;
         for place in 0..self.peers.len() {
-            let Some(peer) = self.peers.nth(place) else { continue };
+            let peer = self.peers.all()[place];
             if !self.is_to_be_told(id, peer) {
                 continue;
             }
@@ -218,7 +216,7 @@ impl<A: Application> Cat<A> {
         let keys: KeyList = chunk.iter().map(|(_, key)| *key).collect();
         let inline = self.inline_mask(kind, chunk);
         for place in 0..self.peers.len() {
-            let Some(peer) = self.peers.nth(place) else { continue };
+            let peer = self.peers.all()[place];
             let Some(protocol) = self.speaks(peer) else { continue };
             let mut mask = 0u64;
             for (bit, (id, _)) in chunk.iter().enumerate() {
@@ -428,7 +426,6 @@ const SIGNERS_MAX: usize = 4_096;
 /// The order of peers for each signer, by rendezvous hashing (`selectStickyPeers`).
 #[derive(Debug)]
 pub(super) struct Sticky {
-    /// The node's own id.
     salt: String,
     version: u64,
     names: Vec<(String, PeerId)>,
@@ -446,8 +443,8 @@ impl Sticky {
         if self.version != peers.version {
             self.version = peers.version;
             self.orders.clear();
-            let ids = (0..peers.len()).filter_map(|place| peers.nth(place));
-            self.names = ids.filter_map(|id| Some((peers.get(id)?.address.hex(), id))).collect();
+            let named = |id: &PeerId| Some((peers.get(*id)?.address.hex(), *id));
+            self.names = peers.all().iter().filter_map(named).collect();
         }
         if self.orders.len() >= SIGNERS_MAX {
             self.orders.clear();

@@ -4,131 +4,72 @@ use std::sync::Arc;
 
 use samara_engine::PeerId;
 
-use crate::names::names;
 use crate::pool::{Cause, Verdict};
 use crate::{Transaction, TxKey};
 
-/// What a node can be asked for by [`Input::Command`](samara_engine::Input::Command). Each has a method of
-/// [`Cat`](crate::Cat).
+/// What a node can be asked for by [`Input::Command`](samara_engine::Input::Command). Those that have an answer are
+/// methods of [`Cat`](crate::Cat), too.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// A client submits a transaction (`CheckTx` by RPC). [`Event::Added`] or [`Event::Refused`] answers.
     Submit(Transaction),
-    /// A block was committed.
-    Commit {
-        height: u64,
-        /// Its transactions.
-        keys: Arc<[TxKey]>,
-    },
+    /// A block with these transactions was committed.
+    Commit { height: u64, keys: Arc<[TxKey]> },
     /// This node proposes a block: [`Event::Proposed`] answers, and its peers get the keys where compact blocks are on.
-    Propose {
-        height: u64,
-        /// Most bytes of its transactions.
-        max_bytes: u64,
-        /// Most gas.
-        max_gas: u64,
-    },
+    Propose { height: u64, max_bytes: u64, max_gas: u64 },
     /// The verdict on a transaction for which the application answered [`Verdict::Later`].
-    Decided {
-        key: TxKey,
-        verdict: Verdict,
-    },
-    PeerHeight {
-        peer: PeerId,
-        height: u64,
-    },
+    Decided { key: TxKey, verdict: Verdict },
+    /// A peer has reached a height. One that has caught up is told of what it was not told before.
+    PeerHeight { peer: PeerId, height: u64 },
 }
 
-/// What a node tells. Small and without memory of its own: a simulation makes tens of millions.
+/// What a node tells. Small and without memory of its own: a simulation makes tens of millions. Where `from` is `None`, the transaction
+/// was submitted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A transaction is in the pool.
-    Added {
-        key: TxKey,
-        /// Its sender; `None` if it was submitted here.
-        from: Option<PeerId>,
-    },
+    Added { key: TxKey, from: Option<PeerId> },
     /// Another copy of a transaction that is in the pool, is being checked, or was committed
     /// (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
-    Duplicate {
-        key: TxKey,
-        /// Its sender; `None` if it was submitted here.
-        from: Option<PeerId>,
-    },
+    Duplicate { key: TxKey, from: Option<PeerId> },
     /// A transaction was not taken.
-    Refused {
-        key: TxKey,
-        /// Its sender; `None` if it was submitted here.
-        from: Option<PeerId>,
-        cause: Cause,
-    },
+    Refused { key: TxKey, from: Option<PeerId>, cause: Cause },
     /// A transaction left the pool for others.
     Evicted(TxKey),
     /// A transaction grew too old.
     Expired(TxKey),
     /// A block made a transaction invalid.
     Invalidated(TxKey),
-    /// A transaction (a bundle, a block) is asked for, for the first time
+    /// A peer is asked for a transaction (a bundle, a block), for the first time
     /// (only if [`Config::report_requests`](crate::Config::report_requests), as the next one).
-    Requested {
-        key: TxKey,
-        /// The peer that is asked.
-        from: PeerId,
-    },
-    /// It is asked for again.
-    Rerequested {
-        key: TxKey,
-        /// The peer that is asked.
-        from: PeerId,
-    },
+    Requested { key: TxKey, from: PeerId },
+    /// A peer is asked for it again.
+    Rerequested { key: TxKey, from: PeerId },
     /// Nobody is left to ask. It can be announced again, and late answers still count.
     GivenUp(TxKey),
-    /// This node proposed a block.
-    Proposed {
-        /// Its key, by which peers know the compact block.
-        key: TxKey,
-        height: u64,
-        /// How many transactions it has.
-        txs: u32,
-    },
-    /// A compact block came.
-    Block {
-        key: TxKey,
-        height: u64,
-        /// Transactions that were here.
-        hits: u32,
-        /// Transactions that have to be asked for.
-        misses: u32,
-    },
+    /// This node proposed a block; peers know the compact block by its key.
+    Proposed { key: TxKey, height: u64, txs: u32 },
+    /// A compact block came: so many of its transactions were here, and so many have to be asked for.
+    Block { key: TxKey, height: u64, hits: u32, misses: u32 },
     /// All transactions of a compact block are here.
     BlockComplete { key: TxKey, height: u64 },
     /// The transactions that a compact block lacks did not come in time.
-    BlockGivenUp {
-        key: TxKey,
-        height: u64,
-        /// How many are missing still.
-        missing: u32,
-    },
-    /// A peer broke the rules.
-    Misbehaved {
-        peer: PeerId,
-        /// The rule that it broke.
-        why: Misbehaviour,
-    },
+    BlockGivenUp { key: TxKey, height: u64, missing: u32 },
+    /// A peer broke a rule.
+    Misbehaved { peer: PeerId, why: Misbehaviour },
     /// There are transactions, for the first time since the last block (`TxsAvailable`).
     Available,
 }
 
-names! {
+samara_engine::names! {
     /// How a peer broke the rules.
-    Misbehaviour {
+    pub enum Misbehaviour {
         /// More transactions in a frame than allowed (`errTooManyTxs`).
         TooManyTxs = "too_many_txs",
         /// A transaction without content, or a frame without transaction, where that is not allowed (`errEmptyTx`).
         EmptyTx = "empty_tx",
         /// An announcement without signer where there must be one (`errMissingSigner`).
         MissingSigner = "missing_signer",
-        /// A frame that was not agreed on.
         NotNegotiated = "not_negotiated",
         /// Too many transactions that the application rejects.
         InvalidTransactions = "invalid_transactions",

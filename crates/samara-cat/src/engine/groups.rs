@@ -30,15 +30,13 @@ pub(super) struct BundleState {
     open_bytes: usize,
     /// Whether a [`Task::Bundle`] is on the agenda.
     is_due: bool,
-    /// Looked up by slot only.
-    members: FxHashMap<u32, (ItemId, Vec<TxKey>)>,
+    /// Never iterated over.
+    members: FxHashMap<ItemId, Vec<TxKey>>,
 }
 
 impl BundleState {
     pub(super) fn forget(&mut self, id: ItemId) {
-        if self.members.get(&id.slot).is_some_and(|(known, _)| *known == id) {
-            self.members.remove(&id.slot);
-        }
+        self.members.remove(&id);
     }
 }
 
@@ -66,7 +64,6 @@ impl<A: Application> Cat<A> {
         self.close_open(cx);
     }
 
-    /// Spreads the open bundle.
     fn close_open(&mut self, cx: &mut Cx<'_>) {
         self.bundles.open_bytes = 0;
         let mut ids = std::mem::take(&mut self.bundles.open);
@@ -85,7 +82,7 @@ impl<A: Application> Cat<A> {
         let key = Bundle::new(members).key();
         let id = self.item_of(&key, Kind::Bundle, cx.now());
         self.metrics.bundles += 1;
-        self.bundles.members.insert(id.slot, (id, keys));
+        self.bundles.members.insert(id, keys);
         self.set_have(id, true);
         self.push_bundle(id, &ids, cx);
         self.announce_bundle(id, &ids, None, cx);
@@ -114,19 +111,16 @@ impl<A: Application> Cat<A> {
     fn announce_bundle(&mut self, id: ItemId, ids: &[ItemId], pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
         self.announce(id, pushed_by, cx);
         for place in 0..self.peers.len() {
-            let Some(peer) = self.peers.nth(place) else { continue };
-            match self.speaks(peer) {
-                Some(Protocol::Cat | Protocol::Sequenced) => {
-                    ids.iter().for_each(|id| self.tell_one(*id, peer, cx));
-                }
-                Some(Protocol::Flood | Protocol::Extended) | None => {}
+            let peer = self.peers.all()[place];
+            if let Some(Protocol::Cat | Protocol::Sequenced) = self.speaks(peer) {
+                ids.iter().for_each(|id| self.tell_one(*id, peer, cx));
             }
         }
     }
 
     /// A bundle, with all of its transactions that are still here.
     pub(super) fn bundle_of(&self, id: ItemId) -> Option<Bundle> {
-        let (_, keys) = self.bundles.members.get(&id.slot).filter(|(known, _)| *known == id)?;
+        let keys = self.bundles.members.get(&id)?;
         let member =
             |key: &TxKey| self.pool.get(key).map_or(Member::Key(*key), |tx| Member::Full(tx.clone()));
         Some(Bundle::new(keys.iter().map(member).collect()))
@@ -151,7 +145,7 @@ impl<A: Application> Cat<A> {
         }
         if !is_known && self.items.get(id).is_some() {
             let keys = bundle.members().iter().map(Member::key).collect();
-            self.bundles.members.insert(id.slot, (id, keys));
+            self.bundles.members.insert(id, keys);
             self.set_have(id, true);
             self.stop_waiting(id, now);
             ids.retain(|id| self.items.get(*id).is_some_and(|item| item.have));
@@ -183,7 +177,6 @@ impl<A: Application> Cat<A> {
 
 // ---- compact blocks ----
 
-/// The last blocks.
 #[derive(Debug)]
 pub(super) struct Blocks {
     known: VecDeque<Known>,
@@ -221,7 +214,6 @@ impl Blocks {
 }
 
 impl<A: Application> Cat<A> {
-    /// Spreads a block that this node proposes.
     pub(super) fn spread_block(&mut self, block: CompactBlock, cx: &mut Cx<'_>) {
         let block = Arc::new(block);
         let id = self.item_of(&block.key(), Kind::Block, cx.now());
@@ -251,7 +243,6 @@ impl<A: Application> Cat<A> {
         self.blocks.known.push_back(Known { id, block: Arc::clone(block), missing, complete });
     }
 
-    /// Forgets a block.
     fn drop_block(&mut self, at: usize, cx: &mut Cx<'_>) {
         let Some(known) = self.blocks.known.remove(at) else { return };
         if !known.complete {

@@ -45,7 +45,6 @@ pub(super) struct Item {
 /// What keeps a key from being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Nothing.
     #[default]
     None,
     /// A peer is expected to push it.
@@ -98,7 +97,6 @@ impl Item {
     }
 }
 
-/// All keys that are known.
 #[derive(Debug)]
 pub(super) struct Items {
     slots: Vec<Item>,

@@ -40,7 +40,6 @@ impl<A: Application> Cat<A> {
         self.move_waiting(peer.waiting, cx);
     }
 
-    /// Forgets what a peer had.
     fn forget_peer(&mut self, peer: PeerId) {
         let seen: Vec<ItemId> =
             self.items.iter().filter(|(_, item)| item.seen.contains(peer)).map(|(id, _)| id).collect();

@@ -2,15 +2,13 @@
 
 use samara_engine::outbox::Tally;
 
-use crate::names::{counters, names};
+use crate::counters::counters;
 use crate::wire::CatFrame;
 
-names! {
+samara_engine::names! {
     /// Why something that came from a peer had no effect.
-    Ignored {
-        /// A frame from a peer without link.
+    pub enum Ignored {
         UnknownPeer = "unknown_peer",
-        /// A frame that was not agreed on.
         NotNegotiated = "not_negotiated",
         /// A frame that found the queue full of a receiver that sleeps.
         WaitingQueueFull = "waiting_queue_full",
@@ -46,37 +44,25 @@ names! {
         NotFoundUnasked = "not_found_unasked",
         /// A key that would be asked for once its peer has answered others, of which it has too many already.
         RequestQueueFull = "request_queue_full",
-        /// A bundle that was not asked for.
         BundleUnasked = "bundle_unasked",
-        /// A compact block that is known.
         BlockKnown = "block_known",
     }
 }
 
-names! {
-    /// Kinds of frames, for byte counters.
-    FrameKind {
-        /// `Txs`.
+samara_engine::names! {
+    pub enum FrameKind {
         Txs = "txs",
-        /// `SeenTx`.
         SeenTx = "seen_tx",
-        /// `WantTx`.
         WantTx = "want_tx",
-        /// Announcements of several keys.
         SeenKeys = "seen_keys",
-        /// Requests for several keys.
         WantKeys = "want_keys",
-        /// Denials.
         NotFound = "not_found",
-        /// Bundles.
         Bundle = "bundle",
-        /// Compact blocks.
         CompactBlock = "compact_block",
     }
 }
 
 impl FrameKind {
-    /// The kind of a frame.
     pub const fn of(frame: &CatFrame) -> Self {
         match frame {
             CatFrame::Tx(_) | CatFrame::Txs(_) => Self::Txs,
@@ -156,7 +142,6 @@ impl Metrics {
         self.received[kind as usize]
     }
 
-    /// The same, to set them.
     pub fn received_mut(&mut self, kind: FrameKind) -> &mut Tally {
         &mut self.received[kind as usize]
     }
@@ -166,12 +151,10 @@ impl Metrics {
         self.ignored[cause as usize]
     }
 
-    /// The same, to set it.
     pub fn ignored_mut(&mut self, cause: Ignored) -> &mut u64 {
         &mut self.ignored[cause as usize]
     }
 
-    /// Adds the counters of another node.
     pub fn add(&mut self, other: &Self) {
         for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
             *sum += more;

@@ -49,16 +49,14 @@ use receive::Origin;
 use requests::Requests;
 use sequences::SequenceState;
 
-/// The context of the engine.
 pub type Cx<'a> = Context<'a, CatFrame, Event>;
 
-/// The one timer of the engine.
 const TIMER: TimerToken = TimerToken(0);
 
 /// A node's transaction pool and the protocol around it.
 ///
 /// - Inputs come by [`Engine::handle`]; what an application wants can also be called directly: [`submit`](Self::submit),
-///   [`commit`](Self::commit), [`propose`](Self::propose), [`decided`](Self::decided), [`peer_height`](Self::peer_height).
+///   [`commit`](Self::commit), [`propose`](Self::propose), [`decided`](Self::decided).
 /// - [`Event`]s tell what happened; [`metrics`](Self::metrics) counts it.
 #[derive(Debug)]
 pub struct Cat<A> {
@@ -115,7 +113,6 @@ impl<A: Application> Cat<A> {
         })
     }
 
-    /// The set-up.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -124,17 +121,14 @@ impl<A: Application> Cat<A> {
         &self.pool
     }
 
-    /// The application behind the pool.
     pub fn application_mut(&mut self) -> &mut A {
         self.pool.application_mut()
     }
 
-    /// What was counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// How many keys anything is remembered about.
     pub fn keys(&self) -> usize {
         self.items.len()
     }
@@ -144,7 +138,6 @@ impl<A: Application> Cat<A> {
         self.requests.len()
     }
 
-    /// How many things are to be done later.
     pub fn scheduled(&self) -> usize {
         self.agenda.len()
     }
@@ -154,7 +147,6 @@ impl<A: Application> Cat<A> {
         self.items.get(self.items.find(key)?)?.live()
     }
 
-    /// Whether a peer is known to have a transaction.
     pub fn has_seen(&self, peer: PeerId, key: &TxKey) -> bool {
         self.items.find(key).and_then(|id| self.items.get(id)).is_some_and(|item| item.seen.contains(peer))
     }
@@ -297,7 +289,6 @@ impl<A: Application> Cat<A> {
         self.arm_timer(cx);
     }
 
-    /// A transaction is not in the pool any more.
     fn gone(&mut self, key: &TxKey) {
         if let Some(id) = self.items.find(key) {
             self.forget_item(id);
@@ -378,8 +369,7 @@ impl<A: Application> Cat<A> {
         self.checks.remove(&id).unwrap_or_default()
     }
 
-    /// A peer has reached a height. One that has caught up is told of what it was not told before.
-    pub fn peer_height(&mut self, peer: PeerId, height: u64, cx: &mut Cx<'_>) {
+    fn peer_height(&mut self, peer: PeerId, height: u64, cx: &mut Cx<'_>) {
         let kept_up = self.speaks(peer).is_some();
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.height = Some(height);
@@ -459,7 +449,6 @@ impl Agenda {
         self.heap.pop().map(|due| due.0.task)
     }
 
-    /// The driver's timer has fired.
     fn fired(&mut self, now: Time) {
         if self.armed.is_some_and(|armed| armed <= now) {
             self.armed = None;

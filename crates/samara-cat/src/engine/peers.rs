@@ -27,7 +27,6 @@ impl Address {
         Self(address)
     }
 
-    /// As a node of CometBFT writes it.
     pub(super) fn hex(&self) -> String {
         self.digits().collect()
     }
@@ -54,7 +53,6 @@ pub(super) struct Asked {
     pub(super) serial: u32,
 }
 
-/// What is known of a peer with a link.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) address: Address,
@@ -66,15 +64,12 @@ pub(super) struct Peer {
 
     // ---- requests ----
     pub(super) response: ResponseTime,
-    /// Whether it answers.
     pub(super) record: Record,
-    /// Requests that wait for an answer.
     pub(super) live: usize,
     /// The same, and those that timed out and are remembered.
     pub(super) asked: usize,
     /// Requests in the order in which they were sent; some may be answered or forgotten already.
     pub(super) requests: VecDeque<Asked>,
-    /// The last request that was answered, and when.
     pub(super) answered: Option<(u32, Time)>,
     /// What it has announced, and was not asked for because it has too many requests.
     pub(super) waiting: VecDeque<ItemId>,
@@ -106,11 +101,9 @@ pub(super) struct Peer {
     pub(super) waiting_bytes: usize,
 }
 
-/// Peers by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
-    /// Those with a link, sorted.
     connected: Vec<PeerId>,
     /// The same by rank.
     ranked: Vec<PeerId>,
@@ -151,19 +144,18 @@ impl Peers {
         self.slots.get_mut(id.index())?.as_deref_mut()
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.connected.len()
     }
 
-    /// The peer at this place in the order of their numbers.
-    pub(super) fn nth(&self, place: usize) -> Option<PeerId> {
-        self.connected.get(place).copied()
+    /// Those with a link, in the order of their numbers.
+    pub(super) fn all(&self) -> &[PeerId] {
+        &self.connected
     }
 
-    /// The peer at this place in the order of ranks.
-    pub(super) fn nth_ranked(&self, place: usize) -> Option<PeerId> {
-        self.ranked.get(place).copied()
+    /// The same in the order of ranks.
+    pub(super) fn ranked(&self) -> &[PeerId] {
+        &self.ranked
     }
 
     pub(super) fn named(&self, name: PushedBy) -> Option<PeerId> {
@@ -200,7 +192,6 @@ pub(super) struct ResponseTime {
     smoothed: Option<(u64, u64)>,
     /// How often the time has doubled since the last answer.
     timeouts: u32,
-    /// When it did so last.
     doubled_at: Time,
 }
 
@@ -227,7 +218,6 @@ impl ResponseTime {
         }
     }
 
-    /// The smoothed response time.
     pub(super) fn mean(&self) -> Option<Duration> {
         self.smoothed.map(|(mean, _)| Duration::from_nanos(mean))
     }
@@ -267,11 +257,9 @@ pub(super) enum Standing {
 pub(super) struct Record {
     /// Of [`WHOLE`]; `None` while nothing is known.
     share: Option<u16>,
-    /// Answers in a row.
     streak: u8,
     /// How often the time between two probes has doubled.
     backoff: u8,
-    /// When it can be probed next.
     probe_at: Time,
 }
 

@@ -13,12 +13,10 @@ use crate::pool::{Application, Cause, Rejection};
 use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenKeys, SeenTx};
 use crate::{Transaction, TxKey};
 
-/// How a transaction came here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     /// From whom; `None` if it was submitted here.
     pub(super) from: Option<PeerId>,
-    /// Whether it had not been asked for.
     pub(super) pushed: bool,
     /// Whether it came in a bundle, which is announced as a whole.
     pub(super) in_bundle: bool,
@@ -183,7 +181,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A transaction is in the pool now.
     pub(super) fn accepted(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get_mut(id) else { return };
         let key = item.key;
@@ -228,7 +225,6 @@ impl<A: Application> Cat<A> {
         self.announce(id, origin.pushed.then_some(from), cx);
     }
 
-    /// A transaction was not taken.
     fn refused(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cause: Cause, cx: &mut Cx<'_>) {
         let from = origin.from;
         match cause {

@@ -15,7 +15,6 @@ use crate::config::{Choice, Timeout};
 use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList};
 
-/// A request to one peer for one item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) peer: PeerId,
@@ -28,8 +27,8 @@ pub(super) struct Ask {
 /// All requests that are remembered (`requestScheduler` of celestia-core).
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Looked up by slots only, never iterated over.
-    by_item: FxHashMap<u32, (ItemId, SmallVec<[Ask; 1]>)>,
+    /// Never iterated over.
+    by_item: FxHashMap<ItemId, SmallVec<[Ask; 1]>>,
     /// When requests that timed out are forgotten; sorted, since each is remembered for the same time.
     pub(super) stale: VecDeque<(Time, ItemId, PeerId, u32)>,
     len: usize,
@@ -42,10 +41,7 @@ impl Requests {
     }
 
     pub(super) fn asks(&self, item: ItemId) -> &[Ask] {
-        match self.by_item.get(&item.slot) {
-            Some((id, asks)) if *id == item => asks,
-            _ => &[],
-        }
+        self.by_item.get(&item).map_or(&[], |asks| asks)
     }
 
     pub(super) fn get(&self, item: ItemId, peer: PeerId) -> Option<&Ask> {
@@ -53,11 +49,7 @@ impl Requests {
     }
 
     pub(super) fn get_mut(&mut self, item: ItemId, peer: PeerId) -> Option<&mut Ask> {
-        let (id, asks) = self.by_item.get_mut(&item.slot)?;
-        if *id != item {
-            return None;
-        }
-        asks.iter_mut().find(|ask| ask.peer == peer)
+        self.by_item.get_mut(&item)?.iter_mut().find(|ask| ask.peer == peer)
     }
 
     /// Whether a peer was asked, also if that timed out.
@@ -65,7 +57,6 @@ impl Requests {
         self.get(item, peer).is_some()
     }
 
-    /// Whether there is any request for an item.
     pub(super) fn has_any(&self, item: ItemId) -> bool {
         !self.asks(item).is_empty()
     }
@@ -78,18 +69,17 @@ impl Requests {
     pub(super) fn insert(&mut self, item: ItemId, peer: PeerId, now: Time) -> u32 {
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
-        let (_, asks) = self.by_item.entry(item.slot).or_insert_with(|| (item, SmallVec::new()));
-        asks.push(Ask { peer, serial, sent_at: now, stale: false });
+        let ask = Ask { peer, serial, sent_at: now, stale: false };
+        self.by_item.entry(item).or_default().push(ask);
         self.len += 1;
         serial
     }
 
     pub(super) fn remove(&mut self, item: ItemId, peer: PeerId) -> Option<Ask> {
-        let (id, asks) = self.by_item.get_mut(&item.slot)?;
-        let at = (*id == item).then(|| asks.iter().position(|ask| ask.peer == peer))??;
-        let ask = asks.swap_remove(at);
+        let asks = self.by_item.get_mut(&item)?;
+        let ask = asks.swap_remove(asks.iter().position(|ask| ask.peer == peer)?);
         if asks.is_empty() {
-            self.by_item.remove(&item.slot);
+            self.by_item.remove(&item);
         }
         self.len -= 1;
         Some(ask)
@@ -110,7 +100,6 @@ impl<A: Application> Cat<A> {
         self.note_request(item, peer, now)
     }
 
-    /// Remembers a request.
     pub(super) fn note_request(&mut self, item: ItemId, peer: PeerId, now: Time) -> u32 {
         let serial = self.requests.insert(item, peer, now);
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -119,8 +108,7 @@ impl<A: Application> Cat<A> {
             peer.requests.push_back(Asked { item, serial });
             if peer.requests.len() > 2 * peer.asked + 64 {
                 let requests = &self.requests;
-                peer.requests
-                    .retain(|asked| requests.asks(asked.item).iter().any(|ask| ask.serial == asked.serial));
+                peer.requests.retain(|asked| requests.is_awaited_by_serial(asked));
             }
         }
         serial
@@ -185,7 +173,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Owes a request for one item.
     pub(super) fn owe_want(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) -> bool {
         let Some(item) = self.items.get(id) else { return false };
         let frame = CatFrame::want(item.key);
@@ -240,12 +227,20 @@ impl<A: Application> Cat<A> {
 
     /// Within which time the slowest peer usually answers.
     fn slowest(&self, slack: Duration) -> Option<Duration> {
-        let peers = (0..self.peers.len()).filter_map(|place| self.peers.get(self.peers.nth(place)?));
+        let peers = self.peers.all().iter().filter_map(|peer| self.peers.get(*peer));
         peers.filter_map(|peer| peer.response.usual(slack)).max()
     }
 
     pub(super) fn end_live(&mut self, id: ItemId) {
         if let Some(item) = self.items.get_mut(id) {
+            item.set_live(None);
+        }
+    }
+
+    /// A peer has answered, or has not in time: the live request ends, if it is to that peer or any answer ends it.
+    fn end_request(&mut self, id: ItemId, peer: PeerId) {
+        let any_ends = self.config.requests.late_answer_ends;
+        if let Some(item) = self.items.get_mut(id).filter(|item| any_ends || item.live() == Some(peer)) {
             item.set_live(None);
         }
     }
@@ -261,12 +256,7 @@ impl<A: Application> Cat<A> {
                 peer.requests.pop_front();
             }
         }
-        let late_ends = self.config.requests.late_answer_ends;
-        if let Some(item) = self.items.get_mut(id)
-            && (late_ends || item.live() == Some(peer))
-        {
-            item.set_live(None);
-        }
+        self.end_request(id, peer);
         true
     }
 
@@ -275,14 +265,10 @@ impl<A: Application> Cat<A> {
         if !self.config.requests.check_presence {
             return;
         }
-        let Some(live) = self.items.get_mut(id).and_then(|item| {
-            let live = item.live();
-            item.set_live(None);
-            live
-        }) else {
-            return;
-        };
-        self.make_stale(id, live, now);
+        if let Some(live) = self.items.get(id).and_then(Item::live) {
+            self.end_live(id);
+            self.make_stale(id, live, now);
+        }
     }
 
     /// A request is not waited for any more, but remembered for a while.
@@ -329,13 +315,8 @@ impl<A: Application> Cat<A> {
         }
         self.note_failure(peer, cx);
         let rules = self.config.requests;
-        let is_here = self.items.get(id).is_some_and(Item::is_here);
-        if let Some(item) = self.items.get_mut(id)
-            && (rules.late_answer_ends || item.live() == Some(peer))
-        {
-            item.set_live(None);
-        }
-        if rules.check_presence && is_here {
+        self.end_request(id, peer);
+        if rules.check_presence && self.items.get(id).is_some_and(Item::is_here) {
             return;
         }
         if rules.forget_unresponsive {
@@ -433,7 +414,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Whether a peer owes no answer.
     fn is_idle(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_some_and(|peer| peer.live == 0)
     }
@@ -508,7 +488,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A peer may be asked for more now.
     pub(super) fn request_waiting(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         if self.peers.get(peer).is_none_or(|state| state.waiting.is_empty()) {
             return;

@@ -19,8 +19,8 @@ use crate::pool::{Application, Signer};
 pub(super) struct SequenceState {
     /// By signer, in the order of sequence numbers (`pendingTxsBySigner`).
     pending: BTreeMap<Signer, Vec<(u64, ItemId)>>,
-    /// Looked up by slot only.
-    of_item: FxHashMap<u32, (ItemId, Signer, u64)>,
+    /// Never iterated over.
+    of_item: FxHashMap<ItemId, (Signer, u64)>,
     /// By signer and sequence number (`receivedTxBuffer`).
     buffered: BTreeMap<Signer, BTreeMap<u64, Buffered>>,
 }
@@ -34,8 +34,7 @@ struct Buffered {
 
 impl SequenceState {
     fn info(&self, id: ItemId) -> Option<(Signer, u64)> {
-        let (known, signer, sequence) = self.of_item.get(&id.slot)?;
-        (*known == id).then(|| (signer.clone(), *sequence))
+        self.of_item.get(&id).cloned()
     }
 
     /// Queues an announcement. If there are too many of its signer, those with the highest numbers are not queued. `false` if it is
@@ -50,19 +49,18 @@ impl SequenceState {
             return false;
         }
         queue.insert(at, (sequence, id));
-        self.of_item.insert(id.slot, (id, signer.clone(), sequence));
+        self.of_item.insert(id, (signer.clone(), sequence));
         if queue.len() > most
             && let Some((_, last)) = queue.pop()
         {
-            self.of_item.remove(&last.slot);
+            self.of_item.remove(&last);
         }
         true
     }
 
     /// Takes an announcement out of its queue.
     pub(super) fn forget_item(&mut self, id: ItemId) {
-        let Some((signer, _)) = self.info(id) else { return };
-        self.of_item.remove(&id.slot);
+        let Some((signer, _)) = self.of_item.remove(&id) else { return };
         if let Some(queue) = self.pending.get_mut(&signer) {
             queue.retain(|(_, known)| *known != id);
             if queue.is_empty() {

@@ -18,7 +18,6 @@ use crate::{Transaction, TxKey};
 const RETRY: Duration = Duration::from_millis(100);
 
 impl<A: Application> Cat<A> {
-    /// Spreads a transaction that was submitted here.
     pub(super) fn spread_own(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         if self.config.bundles.is_some() {
             self.collect(id, cx);
@@ -34,7 +33,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Forwards a transaction of others.
     pub(super) fn forward(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
         if self.config.forward != Recipients::Nobody && !origin.in_bundle {
             self.push(id, self.config.forward, cx);
@@ -49,9 +47,8 @@ impl<A: Application> Cat<A> {
         }
         let Some(tx) = self.body_of(id) else { return };
         for place in 0..self.peers.len() {
-            if let Some(peer) = self.peers.nth(place)
-                && self.speaks(peer) == Some(Protocol::Flood)
-            {
+            let peer = self.peers.all()[place];
+            if self.speaks(peer) == Some(Protocol::Flood) {
                 self.push_to(id, &tx, peer, cx);
             }
         }
@@ -60,13 +57,10 @@ impl<A: Application> Cat<A> {
     /// The peers that get a transaction unasked, apart from those that have it.
     pub(super) fn recipients(&self, who: Recipients) -> SmallVec<[PeerId; 32]> {
         let takes = |peer: &PeerId| self.speaks(*peer).is_some_and(Protocol::takes_pushes);
-        let count = self.peers.len();
         match who {
             Recipients::Nobody => SmallVec::new(),
-            Recipients::All => (0..count).filter_map(|place| self.peers.nth(place)).filter(takes).collect(),
-            Recipients::Some(most) => {
-                (0..count).filter_map(|place| self.peers.nth_ranked(place)).filter(takes).take(most).collect()
-            }
+            Recipients::All => self.peers.all().iter().copied().filter(takes).collect(),
+            Recipients::Some(most) => self.peers.ranked().iter().copied().filter(takes).take(most).collect(),
         }
     }
 

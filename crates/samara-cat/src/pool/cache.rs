@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use samara_engine::PeerKeyed;
+use slab::Slab;
 
 use crate::TxKey;
 
@@ -19,8 +20,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct KeyCache<V> {
     capacity: usize,
-    nodes: Vec<Node<V>>,
-    free: Vec<u32>,
+    nodes: Slab<Node<V>>,
     index: HashTable<u32>,
     hasher: PeerKeyed,
     oldest: u32,
@@ -32,17 +32,14 @@ struct Node<V> {
     key: TxKey,
     older: u32,
     newer: u32,
-    /// A free place keeps its last value until it is used again.
     value: V,
 }
 
 impl<V> KeyCache<V> {
-    /// An empty cache.
     pub fn new(capacity: usize, hasher: PeerKeyed) -> Self {
         Self {
             capacity: capacity.min(NONE as usize),
-            nodes: Vec::new(),
-            free: Vec::new(),
+            nodes: Slab::new(),
             index: HashTable::new(),
             hasher,
             oldest: NONE,
@@ -65,21 +62,13 @@ impl<V> KeyCache<V> {
             let oldest = self.nodes[self.oldest as usize].key;
             self.remove(&oldest);
         }
-        let node = Node { key, older: NONE, newer: NONE, value };
-        let at = if let Some(at) = self.free.pop() {
-            self.nodes[at as usize] = node;
-            at
-        } else {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
-        };
+        let at = self.nodes.insert(Node { key, older: NONE, newer: NONE, value }) as u32;
         self.link(at);
         let Self { nodes, hasher, index, .. } = self;
         index.insert_unique(hasher.hash_one(key), at, |at| hasher.hash_one(nodes[*at as usize].key));
         true
     }
 
-    /// Forgets a key. Whether it was there.
     pub fn remove(&mut self, key: &TxKey) -> bool {
         if self.index.is_empty() {
             return false;
@@ -89,7 +78,7 @@ impl<V> KeyCache<V> {
         let Ok(found) = found else { return false };
         let at = found.remove().0;
         self.unlink(at);
-        self.free.push(at);
+        self.nodes.remove(at as usize);
         true
     }
 
@@ -98,17 +87,14 @@ impl<V> KeyCache<V> {
         self.find(key).map(|at| &self.nodes[at as usize].value)
     }
 
-    /// Whether a key is there.
     pub fn contains(&self, key: &TxKey) -> bool {
         self.find(key).is_some()
     }
 
-    /// How many keys there are.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Transaction;
-use crate::names::names;
 
 /// Settings of a pool. The default is that of `MempoolConfig` in celestia-core and CometBFT, in the order of CAT.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +61,15 @@ impl PoolConfig {
     }
 }
 
-names! {
+samara_engine::names! {
     /// The order in which transactions are reaped.
     #[derive(Default)]
-    Order {
+    #[cfg_attr(
+        feature = "config",
+        derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
+        serde(rename_all = "kebab-case")
+    )]
+    pub enum Order {
         /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the application.
         Fifo = "fifo",
         /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority, the
@@ -103,25 +107,19 @@ impl<F: FnMut(&Transaction, CheckKind) -> Verdict + Send> Application for F {
     }
 }
 
-/// Why a transaction is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckKind {
-    /// It came just now.
     New,
     /// It is in the pool, and a block was committed that may have made it invalid.
     Recheck,
 }
 
-/// What the application says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Valid.
     Accept(Admission),
-    /// Not valid.
     Reject {
         /// The application's number for the cause.
         code: u32,
-        /// The cause in words.
         reason: String,
     },
     /// To be told by [`Pool::decided`](super::Pool::decided). A new transaction stays reserved until then, one in the
@@ -138,7 +136,6 @@ pub struct Admission {
     pub gas: u64,
     /// Whose it is, where that matters.
     pub sender: Option<Signer>,
-    /// Its place among the transactions of its sender.
     pub sequence: Option<u64>,
 }
 
@@ -147,12 +144,10 @@ pub struct Admission {
 pub struct Signer(Arc<[u8]>);
 
 impl Signer {
-    /// A signer from its name.
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// The name.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -342,7 +342,6 @@ impl<A> Pool<A> {
         news
     }
 
-    /// A transaction in the pool.
     pub fn get(&self, key: &TxKey) -> Option<&Transaction> {
         self.entry(key).map(|entry| &entry.transaction)
     }
@@ -352,7 +351,6 @@ impl<A> Pool<A> {
         self.store.find(key).map(|slot| self.store.entry(slot))
     }
 
-    /// Whether a transaction is in the pool.
     pub fn contains(&self, key: &TxKey) -> bool {
         self.store.find(key).is_some()
     }
@@ -384,7 +382,6 @@ impl<A> Pool<A> {
         self.store.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -404,17 +401,14 @@ impl<A> Pool<A> {
         self.store.iter()
     }
 
-    /// The height of the last block.
     pub fn height(&self) -> u64 {
         self.height
     }
 
-    /// The settings.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
 
-    /// The counters.
     pub fn metrics(&self) -> &PoolMetrics {
         &self.metrics
     }

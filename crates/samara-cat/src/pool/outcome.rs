@@ -5,9 +5,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::TxKey;
-use crate::names::{counters, names};
+use crate::counters::counters;
 
-/// A transaction was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
     /// Which ones had to leave for it.
@@ -16,26 +15,17 @@ pub struct Added {
     pub waits: bool,
 }
 
-/// What a deferred verdict led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It was about a new transaction.
     New(Result<Added, Refusal>),
-    /// It was about one in the pool.
-    Recheck {
-        /// Whether it is still there.
-        kept: bool,
-    },
+    Recheck { kept: bool },
 }
 
-/// What a block changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// How many transactions of the block were in the pool.
     pub removed: usize,
-    /// Which ones expired.
     pub expired: Vec<TxKey>,
-    /// Which ones the block made invalid.
     pub failed: Vec<TxKey>,
 }
 
@@ -44,14 +34,12 @@ pub struct Committed {
 pub enum Rejection {
     /// A block has it, or it was taken out on purpose.
     Settled,
-    /// The application found it invalid.
     Invalid(Arc<Invalid>),
 }
 
 /// What the application said of an invalid transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Its number for the cause.
     pub code: u32,
     /// The cause in words, cut after 256 bytes.
     pub reason: String,
@@ -70,23 +58,14 @@ impl Rejection {
     }
 }
 
-/// A transaction was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// It has no content.
     #[error("the transaction is empty")]
     Empty,
-    /// It is longer than allowed.
     #[error("the transaction has {len} bytes, of which {max} are allowed")]
-    TooLarge {
-        /// Its length in bytes.
-        len: usize,
-        /// The limit.
-        max: usize,
-    },
+    TooLarge { len: usize, max: usize },
     #[error("the transaction is in the pool")]
     InPool,
-    /// It waits for the application's verdict.
     #[error("the transaction is being checked")]
     Reserved,
     /// It was rejected or committed a while ago.
@@ -95,47 +74,28 @@ pub enum Refusal {
     /// Too many others wait for the application's verdict.
     #[error("too many transactions are being checked")]
     Busy,
-    /// The application rejected it.
     #[error("the application rejected the transaction with code {code}: {reason}")]
-    Invalid {
-        /// The application's number for the cause.
-        code: u32,
-        /// The cause in words.
-        reason: String,
-    },
+    Invalid { code: u32, reason: String },
     /// There is no room, and not enough would be left if all with a lower priority went.
     #[error("the pool is full: {txs} transactions with {bytes} bytes")]
-    Full {
-        /// Transactions in the pool.
-        txs: usize,
-        bytes: u64,
-    },
+    Full { txs: usize, bytes: u64 },
 }
 
-names! {
+samara_engine::names! {
     /// The kind of a [`Refusal`], for counters.
-    Cause {
-        /// [`Refusal::Empty`].
+    pub enum Cause {
         Empty = "empty",
-        /// [`Refusal::TooLarge`].
         TooLarge = "too_large",
-        /// [`Refusal::InPool`].
         InPool = "in_pool",
-        /// [`Refusal::Reserved`].
         Reserved = "reserved",
-        /// [`Refusal::Rejected`].
         Rejected = "rejected",
-        /// [`Refusal::Busy`].
         Busy = "busy",
-        /// [`Refusal::Invalid`].
         Invalid = "invalid",
-        /// [`Refusal::Full`].
         Full = "full",
     }
 }
 
 impl Refusal {
-    /// Of which kind it is.
     pub const fn cause(&self) -> Cause {
         match self {
             Self::Empty => Cause::Empty,
@@ -180,12 +140,10 @@ impl PoolMetrics {
         self.refused[cause as usize]
     }
 
-    /// The same, to set it.
     pub fn refused_mut(&mut self, cause: Cause) -> &mut u64 {
         &mut self.refused[cause as usize]
     }
 
-    /// Adds the counters of another pool.
     pub fn add(&mut self, other: &Self) {
         for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
             *sum += more;

@@ -16,7 +16,6 @@ use crate::{Transaction, TxKey};
 #[derive(Debug)]
 pub struct Entry {
     pub transaction: Transaction,
-    /// The priority that the application gave it.
     pub priority: i64,
     /// Its gas, in the application's unit.
     pub gas: u64,
@@ -24,7 +23,6 @@ pub struct Entry {
     pub sender: Option<Signer>,
     /// Its place among the transactions of its sender; 0 where the application gave none.
     pub sequence: u64,
-    /// When it entered the pool.
     pub since: Time,
     /// The height of the chain when it entered the pool.
     pub height: u64,
@@ -44,7 +42,6 @@ impl Entry {
         Self { transaction, priority, gas, sender, sequence, since, height, arrival, set, rechecks }
     }
 
-    /// Its length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.transaction.len() as u64
     }
@@ -63,7 +60,6 @@ struct Rank {
 enum Group {
     /// A transaction that depends on no other.
     Alone(u32),
-    /// The transactions of a sender.
     Signer(u32),
 }
 
@@ -183,7 +179,6 @@ impl Store {
         }
     }
 
-    /// All transactions in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.groups().flatten().map(|slot| self.entry(*slot))
     }
@@ -235,7 +230,6 @@ impl Store {
 
 // ---- the sets of signers (ADR 011 of celestia-core, "Sequence and priority ordering CAT mempool") ----
 
-/// The sets, by sender.
 #[derive(Debug)]
 struct SignerSets {
     sets: Slab<SignerSet>,

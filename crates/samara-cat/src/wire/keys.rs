@@ -31,7 +31,6 @@ impl KeyList {
         Self { keys, mask }
     }
 
-    /// A list of one key.
     pub fn one(key: TxKey) -> Self {
         Self { keys: Arc::from([key]), mask: 1 }
     }
@@ -42,12 +41,10 @@ impl KeyList {
         Self { keys: Arc::clone(&self.keys), mask: self.mask & mask }
     }
 
-    /// How many keys.
     pub fn len(&self) -> usize {
         self.mask.count_ones() as usize
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.mask == 0
     }

@@ -59,9 +59,7 @@ pub struct Limits {
     pub from_bytes: usize,
     /// Bytes of a `signer` (`maxSignerLength` in `mempool/cat/reactor.go`).
     pub signer_bytes: usize,
-    /// Members of a bundle.
     pub members: usize,
-    /// Keys in a compact block.
     pub block_keys: usize,
 }
 
@@ -101,11 +99,9 @@ pub enum CatFrame {
     CompactBlock(Arc<CompactBlock>),
 }
 
-/// The announcement of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTx {
     pub key: TxKey,
-    /// What some generations add.
     pub details: Option<SeenDetails>,
 }
 
@@ -131,9 +127,7 @@ impl From<TxKey> for SeenTx {
 pub enum Kind {
     #[default]
     Transaction,
-    /// A [`Bundle`].
     Bundle,
-    /// A [`CompactBlock`].
     Block,
 }
 
@@ -141,7 +135,6 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PushedBy(pub u64);
 
-/// The announcement of several transactions, bundles or blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenKeys {
     pub keys: KeyList,
@@ -150,7 +143,6 @@ pub struct SeenKeys {
     pub pushed_by: Option<PushedBy>,
 }
 
-/// A member of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     Full(Transaction),
@@ -175,7 +167,6 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The bundle of these transactions.
     pub fn new(members: Vec<Member>) -> Self {
         let keys: Vec<u8> = members.iter().flat_map(|member| *member.key().as_bytes()).collect();
         Self { key: TxKey::of(&keys), members }
@@ -186,7 +177,6 @@ impl Bundle {
         self.key
     }
 
-    /// The transactions.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -201,7 +191,6 @@ pub struct CompactBlock {
 }
 
 impl CompactBlock {
-    /// The block of this height with these transactions.
     pub fn new(height: u64, keys: Vec<TxKey>) -> Self {
         let mut bytes = height.to_be_bytes().to_vec();
         keys.iter().for_each(|key| bytes.extend_from_slice(key.as_bytes()));
@@ -237,7 +226,6 @@ impl Frame for CatFrame {
 }
 
 impl CatFrame {
-    /// A frame with one transaction.
     pub fn tx(tx: Transaction) -> Self {
         Self::Tx(tx)
     }
@@ -267,17 +255,14 @@ impl CatFrame {
         SeenTx::from(key).into()
     }
 
-    /// The request for one transaction.
     pub fn want(key: TxKey) -> Self {
         Self::WantTx(Arc::new(key))
     }
 
-    /// The request for several transactions.
     pub fn want_keys(keys: KeyList) -> Self {
         Self::WantKeys(Arc::new(keys))
     }
 
-    /// The answer that these are not here.
     pub fn not_found(keys: KeyList) -> Self {
         Self::NotFound(Arc::new(keys))
     }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use samara_cat::wire::{KeyList, Kind, SeenKeys};
+use samara_cat::wire::KeyList;
 use samara_cat::{CatFrame, Command, Config, Event, Protocol, Transaction, TxKey};
 use samara_engine::{Context, Engine, Input, PeerId, TimerToken};
 
 use crate::invalid;
+use crate::node::seen;
 
 /// What an attacker does 20 times a second, besides never passing anything on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +79,7 @@ impl Attacker {
         if !self.config.protocols.contains(&Protocol::Extended) {
             return keys.into_iter().map(CatFrame::seen).collect();
         }
-        let frame = |keys: &[TxKey]| {
-            let keys = KeyList::new(keys.to_vec());
-            SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
-        };
-        keys.chunks(KeyList::MAX).map(frame).collect()
+        keys.chunks(KeyList::MAX).map(seen).collect()
     }
 
     fn round(&mut self, cx: &mut Cx<'_>) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::node::Node;
+use crate::node::{Node, seen};
 use nix::time::{ClockId, clock_gettime};
-use samara_cat::wire::{KeyList, Kind, SeenKeys};
+use samara_cat::wire::KeyList;
 use samara_cat::{Config, TxKey};
 
 /// As many keys without a body as one peer may announce.
@@ -29,10 +29,7 @@ fn announced_ten_times(keys: &[TxKey]) -> Duration {
     node.connect(0, "cat/2");
     let start = processor_time();
     for _ in 0..10 {
-        for keys in keys.chunks(KeyList::MAX) {
-            let keys = KeyList::new(keys.to_vec());
-            node.frame(0, SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into());
-        }
+        keys.chunks(KeyList::MAX).for_each(|keys| node.frame(0, seen(keys)));
     }
     let took = processor_time() - start;
     assert_eq!(node.engine.keys(), keys.len());

@@ -283,9 +283,7 @@ fn seen_tracker_limits() {
 fn transactions_of_a_signer_reach_all_in_order() {
     for seed in 0..5 {
         let mut net = Net::new(seed, Delay::millis(1, 100));
-        (0..20).for_each(|_| {
-            net.honest(Preset::Cat2026.config(), app());
-        });
+        (0..20).for_each(|_| _ = net.honest(Preset::Cat2026.config(), app()));
         net.connect_randomly(5);
         for owner in 0..5 {
             for sequence in 0..40u64 {

@@ -173,13 +173,22 @@ impl Net {
         self.command(at, host, Command::Submit(tx.clone()));
     }
 
-    /// Some transactions, submitted at random hosts at random times.
-    pub(crate) fn submit_randomly(&mut self, count: u64, len: usize, within: Duration, hosts: &[u32]) {
+    /// So many transactions of this length, submitted at random honest hosts at random times within these seconds.
+    pub(crate) fn submit_randomly(&mut self, count: u64, len: usize, within: u64) {
+        let (hosts, within) = (self.all_honest(), within * 1_000_000_000);
         for number in 0..count {
-            let at = Time::from_nanos(self.rng.below(within.as_nanos() as u64 + 1));
+            let at = Time::from_nanos(self.rng.below(within + 1));
             let host = hosts[self.rng.index(hosts.len())];
             self.submit(at, host, &tx(number, len));
         }
+    }
+
+    /// Each node dials so many others; transactions are [submitted](Self::submit_randomly), and reach all until that second.
+    pub(crate) fn deliver(&mut self, dials: u32, (count, len, within): (u64, usize, u64), until: u64) {
+        self.connect_randomly(dials);
+        self.submit_randomly(count, len, within);
+        self.run_until(Time::from_secs(until));
+        self.assert_all_delivered();
     }
 
     pub(crate) fn command(&mut self, at: Time, host: u32, command: Command) {

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use samara_cat::wire::{KeyList, Kind, SeenKeys};
 use samara_cat::{Cat, CatFrame, Command, Config, Metrics, Transaction, TxKey};
 use samara_engine::testing::Single;
 use samara_engine::{Outbox, PeerId};
@@ -11,6 +12,12 @@ use crate::{App, identity};
 
 /// A node whose peers the test plays; peers have numbers.
 pub(crate) struct Node(Single<Cat<App>>);
+
+/// The announcement of transactions.
+pub(crate) fn seen(keys: &[TxKey]) -> CatFrame {
+    let keys = KeyList::new(keys.to_vec());
+    SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
+}
 
 impl Deref for Node {
     type Target = Single<Cat<App>>;
@@ -34,6 +41,13 @@ impl Node {
     pub(crate) fn with(config: Config, app: App) -> Self {
         let outbox = Outbox::new(config.outbox());
         Self(Single::start(Cat::new(config, &identity(0), app).unwrap(), outbox, 1))
+    }
+
+    /// A node that so many peers have come to, with this protocol agreed on.
+    pub(crate) fn among(peers: u32, protocol: &str, config: Config) -> Self {
+        let mut node = Self::new(config);
+        (0..peers).for_each(|peer| node.connect(peer, protocol));
+        node
     }
 
     /// A peer comes, with this protocol agreed on.

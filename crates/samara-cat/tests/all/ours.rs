@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::node::Node;
+use crate::node::{Node, seen};
 use crate::{App, invalid, tx};
 use samara_cat::config::{Bundles, CompactBlocks, Inline, Recipients};
 use samara_cat::pool::Cause;
@@ -16,20 +16,13 @@ fn node(peers: u32) -> Node {
 }
 
 fn with(config: Config, peers: u32) -> Node {
-    let mut node = Node::new(config);
-    (0..peers).for_each(|peer| node.connect(peer, "cat/2"));
-    node
+    Node::among(peers, "cat/2", config)
 }
 
 /// The default but for a shorter window of announcements, of which these tests wait for many, and without bodies in their place: the
 /// transactions here are short.
 fn default() -> Config {
     Config { coalesce: Duration::from_millis(25), inline: Inline::Never, ..Config::default() }
-}
-
-fn seen(keys: &[TxKey]) -> CatFrame {
-    let keys = KeyList::new(keys.to_vec());
-    SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
 }
 
 fn keys(range: std::ops::Range<u64>) -> Vec<TxKey> {

@@ -15,9 +15,7 @@ fn merged() -> Config {
 }
 
 fn node(peers: u32) -> Node {
-    let mut node = Node::new(merged());
-    (0..peers).for_each(|peer| node.connect(peer, "cat/1"));
-    node
+    Node::among(peers, "cat/1", merged())
 }
 
 /// `TestReactorBroadcastTxsMessage`: five reactors; transactions submitted at one reach all, and all have the same order.
@@ -81,8 +79,7 @@ fn reactor_broadcasts_seen_tx_after_receiving_tx() {
 #[test]
 fn remove_peer_request_from_other_peer() {
     for config in [merged(), Preset::Cat2023.config(), Preset::Cat.config()] {
-        let mut node = Node::new(config);
-        (0..2).for_each(|peer| node.connect(peer, "cat/1"));
+        let mut node = Node::among(2, "cat/1", config);
         let tx = tx(1, 50);
         (0..2).for_each(|peer| node.frame(peer, CatFrame::seen(tx.key())));
         assert_eq!((node.wants(0), node.wants(1)), (vec![tx.key()], vec![]));
@@ -207,8 +204,7 @@ fn peer_lifecycle() {
 /// Presence is not checked when a request times out, in no generation: the chain goes on although the transaction is here.
 #[test]
 fn the_timeout_chain_of_2023_goes_on_without_a_commit() {
-    let mut node = Node::new(Preset::Cat2023.config());
-    (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+    let mut node = Node::among(3, "cat/1", Preset::Cat2023.config());
     let tx = tx(1, 50);
     (0..3).for_each(|peer| node.frame(peer, CatFrame::seen(tx.key())));
     // Each answer takes 210 ms.
@@ -239,8 +235,7 @@ fn the_timeout_chain_of_2023_goes_on_without_a_commit() {
 /// The receiver sleeps 0 to 90 ms before it announces, and takes nothing else from this peer meanwhile (`cat-merged`).
 #[test]
 fn a_receiver_that_sleeps() {
-    let mut node = Node::new(Preset::CatMerged.config());
-    (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+    let mut node = Node::among(3, "cat/1", Preset::CatMerged.config());
     let mut blocked = false;
     for number in 0..50 {
         let (first, second, other) = (tx(3 * number, 50), tx(3 * number + 1, 50), tx(3 * number + 2, 50));
@@ -263,8 +258,7 @@ fn a_receiver_that_sleeps() {
 fn what_waits_for_a_receiver_is_bounded() {
     let mut config = Preset::CatMerged.config();
     config.limits.waiting_bytes = 10_000;
-    let mut node = Node::new(config);
-    (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+    let mut node = Node::among(3, "cat/1", config);
     // Until it sleeps: some sleeps are zero.
     let mut number = 0;
     while node.engine.scheduled() < 2 {
@@ -288,8 +282,7 @@ fn what_waits_for_a_receiver_is_bounded() {
 /// `From` (CAT2): whoever is connected to the origin waits for its push, and asks the announcer after that.
 #[test]
 fn reactor_waits_to_receive_tx_from_original_sender() {
-    let mut node = Node::new(Preset::Cat2From2023.config());
-    (0..3).for_each(|peer| node.connect(peer, "cat/1"));
+    let mut node = Node::among(3, "cat/1", Preset::Cat2From2023.config());
     let (pushed, never) = (tx(1, 50), tx(2, 50));
     // What was pushed to this node is announced with the name of whoever pushed it.
     node.frame(0, CatFrame::tx(pushed.clone()));
@@ -315,8 +308,7 @@ fn reactor_waits_to_receive_tx_from_original_sender() {
 #[test]
 fn flooding_skips_senders() {
     for preset in [Preset::FloodFifo, Preset::FloodPriority] {
-        let mut node = Node::new(preset.config());
-        (0..3).for_each(|peer| node.connect(peer, "txs/1"));
+        let mut node = Node::among(3, "txs/1", preset.config());
         let tx = tx(1, 50);
         node.frame(0, CatFrame::tx(tx.clone()));
         assert_eq!(node.bodies(0), []);

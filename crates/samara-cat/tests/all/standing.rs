@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::node::Node;
+use crate::node::{Node, seen};
 use crate::{invalid, tx};
 use samara_cat::config::Standing;
 use samara_cat::wire::{KeyList, Kind, PushedBy, SeenKeys};
@@ -12,18 +12,11 @@ const SILENT: u32 = 0;
 const HONEST: u32 = 1;
 
 fn node(peers: u32) -> Node {
-    let mut node = Node::new(Config::default());
-    (0..peers).for_each(|peer| node.connect(peer, "cat/2"));
-    node
+    Node::among(peers, "cat/2", Config::default())
 }
 
 fn rules() -> Standing {
     Config::default().requests.standing.unwrap()
-}
-
-fn seen(keys: &[TxKey]) -> CatFrame {
-    let keys = KeyList::new(keys.to_vec());
-    SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
 }
 
 fn announce(node: &mut Node, peer: u32, tx: &Transaction) {

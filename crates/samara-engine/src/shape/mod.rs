@@ -12,54 +12,32 @@ pub use choose::{Estimate, Transfer, Workload, choose, estimate, rounds};
 /// Ranks that a member passes a unit on to.
 pub type Children = SmallVec<[u16; 2]>;
 
-/// How messages travel from their origins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Shape {
-    /// Each member to its successor, until the next one would be the origin: DAISYCHAIN. For each single origin it is a
-    /// chain that begins there.
-    Ring,
-    /// The origin to everybody: what a group does over TCP without anything else.
-    Direct,
-    /// A binary tree with the origin at its root, pipelined by units.
-    BinaryTree,
-    /// Two binary trees that take turns, such that whoever passes units on in one of them has no children in the other
-    /// (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL since
-    /// 2.4): every uplink is used, at a depth that grows with the logarithm.
-    DoubleTree,
+crate::names! {
+    /// How messages travel from their origins.
+    pub enum Shape {
+        /// Each member to its successor, until the next one would be the origin: DAISYCHAIN. For each single origin it is a
+        /// chain that begins there.
+        Ring = "ring",
+        /// The origin to everybody: what a group does over TCP without anything else.
+        Direct = "direct",
+        /// A binary tree with the origin at its root, pipelined by units.
+        BinaryTree = "binary-tree",
+        /// Two binary trees that take turns, such that whoever passes units on in one of them has no children in the other
+        /// (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL since
+        /// 2.4): every uplink is used, at a depth that grows with the logarithm.
+        DoubleTree = "double-tree",
+    }
 }
 
 impl Shape {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ring, Self::Direct, Self::BinaryTree, Self::DoubleTree];
-
-    /// What reports and options call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::Direct => "direct",
-            Self::BinaryTree => "binary-tree",
-            Self::DoubleTree => "double-tree",
-        }
-    }
-
-    /// The shape with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|shape| shape.name() == name)
-    }
-
     /// Its number on the wire.
     pub const fn number(self) -> u8 {
-        match self {
-            Self::Ring => 0,
-            Self::Direct => 1,
-            Self::BinaryTree => 2,
-            Self::DoubleTree => 3,
-        }
+        self as u8
     }
 
     /// The shape with this number on the wire.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|shape| shape.number() == number)
+        Self::ALL.get(usize::from(number)).copied()
     }
 
     /// Whether units of one origin can take different ways, and overtake each other.

@@ -2,105 +2,86 @@
 
 use samara_engine::outbox::LossCause;
 
-macro_rules! causes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
-        /// Why something that came from a peer had no effect, or not the one asked for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Ignored {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl Ignored {
-            /// All causes.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// What reports call it.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-causes! {
-    /// A frame from a peer without link.
-    RpcUnknownPeer = "rpc_unknown_peer",
-    /// A frame longer than allowed.
-    RpcTooLong = "rpc_too_long",
-    /// Messages and control of a peer below the graylist threshold.
-    RpcGraylisted = "rpc_graylisted",
-    /// An RPC with too many subscriptions.
-    SubscriptionsOverLimit = "subscriptions_over_limit",
-    /// A subscription to a topic that the filter does not pass.
-    SubscriptionFiltered = "subscription_filtered",
-    /// A subscription of a peer that has too many.
-    SubscriptionPeerFull = "subscription_peer_full",
-    /// A message without topic.
-    MessageWithoutTopic = "message_without_topic",
-    /// A message on a topic that is not joined.
-    MessageNotSubscribed = "message_not_subscribed",
-    /// A message longer than its topic allows.
-    MessageTooLong = "message_too_long",
-    /// A message of one's own, from somebody else, that was not published here.
-    MessageFromSelf = "message_from_self",
-    /// A message that does not fit the signature policy, or whose signature is wrong.
-    MessageSignature = "message_signature",
-    /// A message that the application ignored.
-    MessageIgnored = "message_ignored",
-    /// A message that the application rejected.
-    MessageRejected = "message_rejected",
-    /// A message that came while too many waited for validation.
-    ValidationThrottled = "validation_throttled",
-    /// A message whose validation was never answered.
-    ValidationTimedOut = "validation_timed_out",
-    /// IHAVE of a peer below the gossip threshold.
-    IHaveScore = "ihave_score",
-    /// IHAVE beyond the number of RPCs per heartbeat.
-    IHaveMessagesOverLimit = "ihave_messages_over_limit",
-    /// Ids of IHAVE beyond the number per heartbeat.
-    IHaveIdsOverLimit = "ihave_ids_over_limit",
-    /// IHAVE on a topic that is not joined.
-    IHaveNotSubscribed = "ihave_not_subscribed",
-    /// IWANT of a peer below the gossip threshold.
-    IWantScore = "iwant_score",
-    /// An id that is not in the cache.
-    IWantUnknown = "iwant_unknown",
-    /// Ids of IWANT beyond the number per heartbeat.
-    IWantIdsOverLimit = "iwant_ids_over_limit",
-    /// A message asked for too often.
-    IWantRetransmissions = "iwant_retransmissions",
-    /// A message asked for after IDONTWANT.
-    IWantUnwanted = "iwant_unwanted",
-    /// IDONTWANT beyond the number of RPCs per heartbeat.
-    IDontWantMessagesOverLimit = "idontwant_messages_over_limit",
-    /// Ids of IDONTWANT beyond the number per RPC.
-    IDontWantIdsOverLimit = "idontwant_ids_over_limit",
-    /// Ids of IDONTWANT of a peer that has too many remembered.
-    IDontWantPeerFull = "idontwant_peer_full",
-    /// GRAFT for a topic that is not joined.
-    GraftNotSubscribed = "graft_not_subscribed",
-    /// GRAFT from a direct peer.
-    GraftDirectPeer = "graft_direct_peer",
-    /// GRAFT during the backoff.
-    GraftBackoff = "graft_backoff",
-    /// GRAFT from a peer with negative score.
-    GraftScore = "graft_score",
-    /// GRAFT into a mesh that is full.
-    GraftMeshFull = "graft_mesh_full",
-    /// GRAFT from a peer that speaks floodsub, or that never gets messages.
-    GraftRole = "graft_role",
-    /// PRUNE for a topic that is not joined.
-    PruneNotSubscribed = "prune_not_subscribed",
-    /// Extensions that a peer announced before; they are announced once.
-    ExtensionsAgain = "extensions_again",
-    /// Extensions of a peer that does not speak v1.3.
-    ExtensionsVersion = "extensions_version",
-    /// Peers recommended by one below the accept-PX threshold, or while none are wanted (`prune_peers` of 0).
-    ExchangeScore = "exchange_score",
-    /// Peers recommended beyond the number that is dialled.
-    ExchangeOverLimit = "exchange_over_limit",
+samara_engine::names! {
+    /// Why something that came from a peer had no effect, or not the one asked for.
+    pub enum Ignored {
+        /// A frame from a peer without link.
+        RpcUnknownPeer = "rpc_unknown_peer",
+        /// A frame longer than allowed.
+        RpcTooLong = "rpc_too_long",
+        /// Messages and control of a peer below the graylist threshold.
+        RpcGraylisted = "rpc_graylisted",
+        /// An RPC with too many subscriptions.
+        SubscriptionsOverLimit = "subscriptions_over_limit",
+        /// A subscription to a topic that the filter does not pass.
+        SubscriptionFiltered = "subscription_filtered",
+        /// A subscription of a peer that has too many.
+        SubscriptionPeerFull = "subscription_peer_full",
+        /// A message without topic.
+        MessageWithoutTopic = "message_without_topic",
+        /// A message on a topic that is not joined.
+        MessageNotSubscribed = "message_not_subscribed",
+        /// A message longer than its topic allows.
+        MessageTooLong = "message_too_long",
+        /// A message of one's own, from somebody else, that was not published here.
+        MessageFromSelf = "message_from_self",
+        /// A message that does not fit the signature policy, or whose signature is wrong.
+        MessageSignature = "message_signature",
+        /// A message that the application ignored.
+        MessageIgnored = "message_ignored",
+        /// A message that the application rejected.
+        MessageRejected = "message_rejected",
+        /// A message that came while too many waited for validation.
+        ValidationThrottled = "validation_throttled",
+        /// A message whose validation was never answered.
+        ValidationTimedOut = "validation_timed_out",
+        /// IHAVE of a peer below the gossip threshold.
+        IHaveScore = "ihave_score",
+        /// IHAVE beyond the number of RPCs per heartbeat.
+        IHaveMessagesOverLimit = "ihave_messages_over_limit",
+        /// Ids of IHAVE beyond the number per heartbeat.
+        IHaveIdsOverLimit = "ihave_ids_over_limit",
+        /// IHAVE on a topic that is not joined.
+        IHaveNotSubscribed = "ihave_not_subscribed",
+        /// IWANT of a peer below the gossip threshold.
+        IWantScore = "iwant_score",
+        /// An id that is not in the cache.
+        IWantUnknown = "iwant_unknown",
+        /// Ids of IWANT beyond the number per heartbeat.
+        IWantIdsOverLimit = "iwant_ids_over_limit",
+        /// A message asked for too often.
+        IWantRetransmissions = "iwant_retransmissions",
+        /// A message asked for after IDONTWANT.
+        IWantUnwanted = "iwant_unwanted",
+        /// IDONTWANT beyond the number of RPCs per heartbeat.
+        IDontWantMessagesOverLimit = "idontwant_messages_over_limit",
+        /// Ids of IDONTWANT beyond the number per RPC.
+        IDontWantIdsOverLimit = "idontwant_ids_over_limit",
+        /// Ids of IDONTWANT of a peer that has too many remembered.
+        IDontWantPeerFull = "idontwant_peer_full",
+        /// GRAFT for a topic that is not joined.
+        GraftNotSubscribed = "graft_not_subscribed",
+        /// GRAFT from a direct peer.
+        GraftDirectPeer = "graft_direct_peer",
+        /// GRAFT during the backoff.
+        GraftBackoff = "graft_backoff",
+        /// GRAFT from a peer with negative score.
+        GraftScore = "graft_score",
+        /// GRAFT into a mesh that is full.
+        GraftMeshFull = "graft_mesh_full",
+        /// GRAFT from a peer that speaks floodsub, or that never gets messages.
+        GraftRole = "graft_role",
+        /// PRUNE for a topic that is not joined.
+        PruneNotSubscribed = "prune_not_subscribed",
+        /// Extensions that a peer announced before; they are announced once.
+        ExtensionsAgain = "extensions_again",
+        /// Extensions of a peer that does not speak v1.3.
+        ExtensionsVersion = "extensions_version",
+        /// Peers recommended by one below the accept-PX threshold, or while none are wanted (`prune_peers` of 0).
+        ExchangeScore = "exchange_score",
+        /// Peers recommended beyond the number that is dialled.
+        ExchangeOverLimit = "exchange_over_limit",
+    }
 }
 
 /// Counters of one node, all since its start.

@@ -75,7 +75,7 @@ impl Checks<'_> {
         match possible {
             Ok(()) => self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, longest),
             Err(error) => {
-                let key = key_of(error.field).map(|key| format!("protocol.{key}"));
+                let key = key_of(&error.field).map(|key| format!("protocol.{key}"));
                 let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
                 self.wrong(key.as_deref().unwrap_or("protocol"), message);
             }

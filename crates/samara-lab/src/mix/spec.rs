@@ -87,9 +87,9 @@ pub enum CostsKind {
 
 pub type PhaseCosts = BTreeMap<WorkKind, Span>;
 
-samara_mix::names! {
+samara_engine::names! {
     /// Kinds of work that take different times on a core.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum WorkKind {
         /// Drawing the secrets of a round.
@@ -216,7 +216,7 @@ impl Checks<'_> {
             self.wrong("mix.rounds", format!("has {slots} slots in all; with this batch at most {most}"));
         }
         if let Some(error) = scenario.mix_config().validate().err() {
-            let key = match error.field {
+            let key = match &*error.field {
                 "pool" => "network.nodes".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),
                 field => {

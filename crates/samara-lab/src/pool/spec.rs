@@ -303,7 +303,7 @@ impl Checks<'_> {
         let application = |_: &Transaction, _: CheckKind| Verdict::Accept(Admission::default());
         if let Err(error) = Cat::new(config(scenario), &samara_sim::identity_of(0), application) {
             let key =
-                key_of(error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
+                key_of(&error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
             let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
             self.wrong(&key, message);
         }

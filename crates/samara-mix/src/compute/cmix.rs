@@ -9,7 +9,7 @@
 //! with the team's key `Z = g^(z1 z2 ...)`: ElGamal, with the key split over the nodes. In the end each node takes its `z` off the
 //! ciphertext, `g^y` is left, and the last node has the inverse of `k`.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use blake3::Hash;
 use crypto_bigint::{Odd, Uint};
@@ -34,7 +34,7 @@ enum Pass {
 ///
 /// `R`, `S`, `U`, `V` and the exponents of ElGamal are not kept: they are drawn again from the seed where they are
 /// needed, which costs a fraction of a multiplication, and a round takes no memory for them.
-pub(super) struct CMix<M: Modulus<LIMBS>, const LIMBS: usize> {
+struct CMix<M: Modulus<LIMBS>, const LIMBS: usize> {
     group: Group,
     seat: Seat,
     seed: Secret,
@@ -50,20 +50,19 @@ pub(super) struct CMix<M: Modulus<LIMBS>, const LIMBS: usize> {
     kept: Mutex<Zeroizing<Vec<u8>>>,
 }
 
-impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
-    pub(super) fn new(group: Group, seat: Seat, batch: u32, seed: &Secret) -> Self {
-        type Ops<M, const LIMBS: usize> = Field<M, LIMBS>;
+impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
+    pub(super) fn vault(group: Group, seat: Seat, batch: u32, seed: &Secret) -> Arc<dyn Vault> {
         let mut stream = seed.stream("root", 0);
-        let order = Odd::new(Ops::<M, LIMBS>::order()).expect("the order of the group is an odd prime");
+        let order = Odd::new(Self::order()).expect("the order of the group is an odd prime");
         let (root, exponent) = loop {
-            let root = Zeroizing::new(Ops::<M, LIMBS>::random_exponent(&mut stream));
+            let root = Zeroizing::new(Self::random_exponent(&mut stream));
             // A number below a prime that is not 0 has an inverse: this ends at once.
             if let Some(exponent) = root.invert_odd_mod(&order).into_option() {
                 break (root, Zeroizing::new(exponent));
             }
         };
         let kept = if seat.is_last() { batch as usize * group.slot_bytes() } else { 0 };
-        Self {
+        Arc::new(CMix::<M, LIMBS> {
             group,
             seat,
             seed: seed.clone(),
@@ -72,9 +71,11 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
             permutation: Zeroizing::new(seed.stream("permutation", 0).permutation(batch)),
             key: OnceLock::new(),
             kept: Mutex::new(Zeroizing::new(vec![0; kept])),
-        }
+        })
     }
+}
 
+impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     /// The two factors of a slot: R and U, or S and V.
     fn factors(&self, pass: Pass, slot: u32) -> Zeroizing<[Form<M, LIMBS>; 2]> {
         let purpose = if pass == Pass::Decrypt { "r and u" } else { "s and v" };
@@ -223,7 +224,6 @@ pub(super) enum Entry<'a> {
     Admitted(Admitted<'a>),
     /// A node before this one voided it.
     WasVoid,
-    /// This node voids it.
     Void,
 }
 

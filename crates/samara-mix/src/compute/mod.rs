@@ -14,10 +14,10 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::group::{Modp2048, Modp4096};
+use crate::group::with_field;
 use crate::round::{Half, Phase};
 use crate::{Group, Secret, sender};
-use cmix::{CMix, Entry, admit, entries, pop_code};
+use cmix::{Entry, admit, entries, pop_code};
 
 /// A number that is no element of the group: whoever sent it does not keep to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -46,7 +46,6 @@ impl Seat {
     }
 }
 
-/// Slots to be worked on.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     /// Slots that begin here: all elements are 1.
@@ -61,7 +60,6 @@ pub(crate) enum Input {
     All { elements: Bytes },
 }
 
-/// A piece of a phase.
 pub(crate) struct Slots {
     pub(crate) round: u64,
     pub(crate) phase: Phase,
@@ -84,18 +82,15 @@ impl Slots {
 /// Why slots were voided: their senders' fault, and nobody else's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Voided {
-    /// No secret is shared with the sender.
     pub unknown_sender: u64,
     /// The code is wrong: another round, another sender, or elements that were changed.
     pub wrong_code: u64,
-    /// The payload is no element of the group.
     pub bad_element: u64,
     /// The salt came twice in the round: the slot is a copy of another one.
     pub repeated: u64,
 }
 
 impl Voided {
-    /// Adds up.
     pub(crate) fn add(&mut self, other: Self) {
         self.unknown_sender += other.unknown_sender;
         self.wrong_code += other.wrong_code;
@@ -108,7 +103,6 @@ impl Voided {
     }
 }
 
-/// What became of a piece of a phase.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) elements: Vec<u8>,
@@ -126,30 +120,27 @@ pub(crate) trait Vault: Send + Sync {
 
 /// Draws the secrets of a round from its seed.
 pub(crate) fn generate(group: Group, seat: Seat, batch: u32, seed: &Secret) -> Arc<dyn Vault> {
-    match group {
-        Group::Modp2048 => {
-            Arc::new(CMix::<Modp2048, { crypto_bigint::U2048::LIMBS }>::new(group, seat, batch, seed))
-        }
-        Group::Modp4096 => {
-            Arc::new(CMix::<Modp4096, { crypto_bigint::U4096::LIMBS }>::new(group, seat, batch, seed))
-        }
-        #[cfg(feature = "small-group")]
-        Group::Small256 => {
-            let vault =
-                CMix::<crate::group::Small256, { crypto_bigint::U256::LIMBS }>::new(group, seat, batch, seed);
-            Arc::new(vault)
-        }
-        Group::Model => Arc::new(Model::new(seat, batch, seed)),
-    }
+    with_field!(group, F => F::vault(group, seat, batch, seed), model => Arc::new(Model::new(seat, batch, seed)))
 }
 
 pub(crate) enum Task {
-    /// Draws the secrets of a round.
-    Generate { seat: Seat, batch: u32, seed: Secret },
-    /// Raises a part of the team's key.
-    Share { vault: Arc<dyn Vault>, origin: u16, key: Bytes, is_complete: bool },
+    Generate {
+        seat: Seat,
+        batch: u32,
+        seed: Secret,
+    },
+    Share {
+        vault: Arc<dyn Vault>,
+        origin: u16,
+        key: Bytes,
+        is_complete: bool,
+    },
     /// Works on slots.
-    Slots { vault: Arc<dyn Vault>, seat: Seat, slots: Slots },
+    Slots {
+        vault: Arc<dyn Vault>,
+        seat: Seat,
+        slots: Slots,
+    },
 }
 
 /// A piece of work. [`run`](Self::run) it anywhere, and give the answer to the engine.
@@ -165,7 +156,6 @@ pub(crate) enum Answer {
     Slots { phase: Phase, first: u32, count: u32, output: Output },
 }
 
-/// What became of a job.
 pub struct Done {
     pub(crate) round: u64,
     pub(crate) answer: Result<Answer, BadElement>,
@@ -204,7 +194,6 @@ impl Job {
         }
     }
 
-    /// The half of the round that it belongs to.
     pub const fn half(&self) -> Half {
         match &self.task {
             Task::Slots { slots, .. } => slots.phase.half(),
@@ -212,7 +201,6 @@ impl Job {
         }
     }
 
-    /// Whether it raises a part of the team's key.
     pub const fn is_share(&self) -> bool {
         matches!(self.task, Task::Share { .. })
     }
@@ -222,7 +210,6 @@ impl Job {
         matches!(&self.task, Task::Slots { seat, .. } if seat.is_last())
     }
 
-    /// Slots that it works on.
     pub const fn slots(&self) -> u32 {
         match &self.task {
             Task::Slots { slots, .. } => slots.count,
@@ -279,7 +266,6 @@ impl Pool {
         ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build().map(Self)
     }
 
-    /// How many jobs run at the same time.
     pub fn threads(&self) -> usize {
         self.0.current_num_threads()
     }
@@ -295,7 +281,6 @@ impl Pool {
     }
 }
 
-/// One node's permutation for one round.
 struct Model {
     seat: Seat,
     permutation: Zeroizing<Vec<u32>>,

@@ -48,14 +48,11 @@ modulus!(Modp4096, crypto_bigint::U4096::LIMBS, 320);
 modulus!(Small256, crypto_bigint::U256::LIMBS, 128);
 pub(crate) type Form<M, const LIMBS: usize> = ConstMontyForm<M, LIMBS>;
 
-/// The operations of a group.
 pub(crate) struct Field<M, const LIMBS: usize>(PhantomData<M>);
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
-    /// Bytes of an element.
     pub(crate) const BYTES: usize = (Uint::<LIMBS>::BITS / 8) as usize;
 
-    /// Bytes of a secret exponent.
     pub(crate) const EXPONENT_BYTES: usize = (M::EXPONENT_BITS / 8) as usize;
 
     /// The first number above all elements.
@@ -83,7 +80,6 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
         other.ct_select(x, x.ct_lt(&other))
     }
 
-    /// Appends an element.
     pub(crate) fn write(x: &Uint<LIMBS>, out: &mut Vec<u8>) {
         out.extend_from_slice(Self::fold(x).to_be_bytes().as_ref());
     }

@@ -41,7 +41,6 @@ impl Group {
         }
     }
 
-    /// The group with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [
             Self::Modp2048,
@@ -53,7 +52,6 @@ impl Group {
         all.into_iter().find(|group| group.name() == name)
     }
 
-    /// Bytes of an element.
     pub const fn element_bytes(self) -> usize {
         match self {
             Self::Modp2048 | Self::Model => 256,

@@ -20,7 +20,6 @@ use crate::round::{Cause, Failure, NodeState, Plan};
 use crate::wire::MixFrame;
 
 impl Node {
-    /// The scheduler has made a round.
     pub(super) fn on_create(&mut self, plan: Arc<Plan>, cx: &mut Cx<'_>) {
         let scheduler = self.peers.scheduler();
         let number = plan.round;
@@ -187,7 +186,6 @@ pub(super) struct EarlyShare {
     pub(super) key: Bytes,
 }
 
-/// What is known of a team's key.
 #[derive(Debug)]
 pub(super) struct TeamKey {
     /// Seats whose parts came through here.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use samara_engine::outbox::Lane;
 use samara_engine::{PeerId, PeerIdentity, Time};
 
-use super::{Cx, Node, TICK, TICK_EVERY};
+use super::{Cx, Node};
 use crate::config::Config;
 use crate::metrics::Ignored;
 use crate::mix::Event;
@@ -21,30 +21,12 @@ use crate::wire::MixFrame;
 
 impl Node {
     pub(super) fn start(&mut self, cx: &mut Cx<'_>) {
-        self.incarnation = cx.rng().next_u64();
-        self.peers.start(cx.now());
+        self.peers.start(cx);
         self.tick(cx);
     }
 
     pub(super) fn tick(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        cx.set_timer(now + TICK_EVERY, TICK);
-        for identity in self.peers.due(now) {
-            self.metrics.dials += 1;
-            cx.dial(identity);
-        }
-        for peer in self.peers.silent(now, self.config.silence) {
-            self.metrics.silences += 1;
-            cx.close(peer);
-        }
-        if now >= self.next_beat {
-            self.next_beat = now + self.config.beat;
-            let links: Vec<PeerId> = self.peers.links().collect();
-            let hello = MixFrame::Hello { incarnation: self.incarnation };
-            links.into_iter().for_each(|peer| {
-                self.metrics.owe(peer, Config::CONTROL, None, hello.clone(), cx);
-            });
-        }
+        self.peers.tick(&self.config, &mut self.metrics, cx);
         self.send_pings(cx);
         self.look_at_rounds(cx);
         self.metrics.held_bytes_max = self.metrics.held_bytes_max.max(self.held_bytes_total());
@@ -56,7 +38,7 @@ impl Node {
             cx.close(peer);
             return;
         };
-        self.send(number, MixFrame::Hello { incarnation: self.incarnation }, cx);
+        self.send(number, self.peers.hello(), cx);
         let rounds: Vec<u64> = self.rounds.keys().copied().collect();
         for round in rounds {
             self.with_round(round, cx, |node, round, cx| {
@@ -108,7 +90,6 @@ impl Node {
     }
 }
 
-/// The lane of slots of a phase.
 pub(super) const fn lane(phase: Phase) -> Lane {
     match phase.half() {
         Half::RealTime => Config::REALTIME,
@@ -124,7 +105,6 @@ pub(super) struct Pings {
     loops: Vec<Loop>,
 }
 
-/// A ping on its way around a team.
 #[derive(Debug)]
 struct Loop {
     team: Vec<u32>,

@@ -17,8 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_engine::config::check;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Input, MessageKey, Time, TimerToken};
+use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
 
 use crate::compute::{Answer, Done};
 use crate::config::{Config, ConfigError};
@@ -33,7 +34,6 @@ use lifecycle::EarlyShare;
 use links::Pings;
 use round::{Jobs, Round};
 
-/// The context of the engine.
 pub type Cx<'a> = Context<'a, MixFrame, Event>;
 
 pub(crate) const TICK: TimerToken = TimerToken(0);
@@ -57,12 +57,10 @@ pub(crate) const TICK_EVERY: Duration = Duration::from_millis(100);
 pub struct Node {
     config: Arc<Config>,
     me: u32,
-    incarnation: u64,
     /// The secrets of the next round follow from it.
     secret: Secret,
     keyring: Keyring,
     peers: Peers,
-    next_beat: Time,
     rounds: BTreeMap<u64, Box<Round>>,
     /// Rounds with lower numbers are not begun.
     floor: u64,
@@ -81,17 +79,12 @@ impl Node {
     pub fn new(config: impl Into<Arc<Config>>, number: u32, secret: Secret) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        if number as usize >= config.pool.len() {
-            let found = number.to_string();
-            return Err(ConfigError { field: "number", found, expected: "a node of the pool" });
-        }
+        check((number as usize) < config.pool.len(), "number", number, "a node of the pool")?;
         Ok(Self {
             me: number,
-            incarnation: 0,
             secret,
             keyring: Keyring::new(config.senders_max),
             peers: Peers::new(&config, number),
-            next_beat: Time::ZERO,
             rounds: BTreeMap::new(),
             floor: config.first_round,
             early: VecDeque::new(),
@@ -102,12 +95,10 @@ impl Node {
         })
     }
 
-    /// The set-up.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What was counted.
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -236,17 +227,12 @@ impl Engine for Node {
     type Event = Event;
 
     fn handle(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
+        let now = cx.now();
         match input {
             Input::Start => self.start(cx),
             Input::LinkUp { peer, info } => self.link_up(peer, &info.identity, cx),
-            Input::LinkDown { peer } => {
-                let now = cx.now();
-                self.peers.down(peer, now, &self.config, cx.rng());
-            }
-            Input::DialFailed { identity } => {
-                let now = cx.now();
-                self.peers.failed(&identity, now, &self.config, cx.rng());
-            }
+            Input::LinkDown { peer } => self.peers.down(peer, now, &self.config, cx.rng()),
+            Input::DialFailed { identity } => self.peers.failed(&identity, now, &self.config, cx.rng()),
             Input::Frame { peer, frame } => match self.peers.number_of(peer) {
                 Some(from) => self.on_frame(from, frame, cx),
                 None => self.metrics.ignore(Ignored::Stranger),

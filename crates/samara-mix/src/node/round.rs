@@ -18,7 +18,6 @@ use crate::wire::MixFrame;
 /// Salt and sender of a slot.
 pub(super) type SlotName = [u8; 2 * FIELD_BYTES];
 
-/// A round that this node takes part in.
 pub(super) struct Round {
     pub(super) plan: Arc<Plan>,
     pub(super) seat: Seat,
@@ -128,7 +127,6 @@ impl Marks {
     }
 }
 
-/// Whether slots had come before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     New,
@@ -174,15 +172,12 @@ pub(super) enum Intake {
     Both(Gathering),
 }
 
-/// A phase of a round at this node.
 #[derive(Debug)]
 pub(super) struct Stage {
     marks: Marks,
     batch: u32,
     pub(super) intake: Intake,
-    /// Seats that slots came from.
     pub(super) from: u64,
-    /// Slots that are worked on.
     pub(super) finished: u32,
     /// What is worked on and waits for the rest, if slots travel together.
     pub(super) leaving: Option<[Gathering; 2]>,
@@ -203,12 +198,10 @@ impl Stage {
         self.marks.mark(first, count)
     }
 
-    /// Whether all slots have come.
     pub(super) fn is_complete(&self) -> bool {
         self.marks.left == 0
     }
 
-    /// Whether no slot has come.
     pub(super) fn is_empty(&self) -> bool {
         self.marks.left == self.batch
     }
@@ -268,7 +261,6 @@ impl Jobs {
         halves.flat_map(move |half| self.waiting.range((half, round, 0)..=(half, round, u64::MAX)))
     }
 
-    /// Drops the jobs of a round that wait.
     pub(super) fn forget(&mut self, round: u64) {
         let keys: Vec<_> = self.of(round).map(|(key, _)| *key).collect();
         for key in keys {

@@ -14,7 +14,6 @@ use crate::sender::{self, Batch, FIELD_BYTES, Outcome, SenderId, credential_byte
 use crate::wire::{MixFrame, Piece};
 
 impl Node {
-    /// Slots come from another node.
     pub(super) fn on_slots(&mut self, from: u32, piece: Piece, cx: &mut Cx<'_>) {
         let number = piece.round;
         let known = self.with_round(number, cx, |node, round, cx| {
@@ -344,7 +343,6 @@ impl Node {
         }
     }
 
-    /// Takes the payloads of a round.
     pub(super) fn mix(&mut self, number: u64, batch: Batch) -> Result<(), RefuseError> {
         let group = self.config.group;
         let round = self.rounds.get_mut(&number).ok_or(RefuseError::NotOpen)?;
@@ -421,7 +419,6 @@ impl Node {
         }
     }
 
-    /// All payloads are here.
     pub(super) fn deliver(&mut self, round: &mut Round, elements: &Bytes, cx: &mut Cx<'_>) {
         let group = self.config.group;
         let slots = elements.chunks_exact(group.slot_bytes());

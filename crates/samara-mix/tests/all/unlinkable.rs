@@ -10,10 +10,13 @@ use samara_mix::{Config, Group, MixFrame, Outcome, Phase};
 use crate::config;
 use crate::net::Net;
 
+const BATCH: usize = 8;
+
 /// Where each payload came out, for many rounds.
-fn positions(batch: u32, rounds: usize) -> Vec<Vec<usize>> {
+fn positions(rounds: usize) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     for seed in 0.. {
+        let batch = BATCH as u32;
         let mut net = Net::new(seed, Config { batch, realtime_slots: 4, ..config(3, 3, Group::Model) });
         net.slot_cost = Duration::from_micros(1);
         net.latency = Duration::from_micros(50);
@@ -32,10 +35,11 @@ fn positions(batch: u32, rounds: usize) -> Vec<Vec<usize>> {
     unreachable!("seeds do not end")
 }
 
-/// The chi-square statistic of counts that should all be the same.
-fn chi_square(counts: &[u32]) -> f64 {
+/// The chi-square statistic of counts that should all be the same is not too large for so many degrees of freedom.
+fn assert_even(counts: &[u32], freedom: f64) {
     let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
-    counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum()
+    let statistic: f64 = counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
+    assert!(statistic < critical(freedom), "{statistic} with {freedom} degrees of freedom: {counts:?}");
 }
 
 /// The value that chi square with so many degrees of freedom exceeds with a probability of about 10^-4 (Wilson and Hilferty, 1931).
@@ -46,40 +50,30 @@ fn critical(freedom: f64) -> f64 {
 
 #[test]
 fn every_payload_comes_out_everywhere_equally_often() {
-    const BATCH: usize = 8;
-    let rounds = positions(BATCH as u32, 2_000);
     let mut counts = vec![0; BATCH * BATCH];
-    for round in &rounds {
+    for round in &positions(2_000) {
         round.iter().enumerate().for_each(|(from, to)| counts[from * BATCH + to] += 1);
     }
     // Rows and columns add up to the number of rounds.
-    let freedom = ((BATCH - 1) * (BATCH - 1)) as f64;
-    let statistic = chi_square(&counts);
-    assert!(statistic < critical(freedom), "{statistic} with {freedom} degrees of freedom: {counts:?}");
+    assert_even(&counts, ((BATCH - 1) * (BATCH - 1)) as f64);
 }
 
 #[test]
 fn neighbours_are_no_neighbours_afterwards_more_often_than_by_chance() {
-    const BATCH: usize = 8;
-    let rounds = positions(BATCH as u32, 2_000);
     let mut counts = vec![0; BATCH - 1];
-    for pair in rounds.iter().flat_map(|round| round.windows(2)) {
+    for pair in positions(2_000).iter().flat_map(|round| round.windows(2)) {
         counts[(pair[1] + BATCH - pair[0]) % BATCH - 1] += 1;
     }
-    let statistic = chi_square(&counts);
-    assert!(statistic < critical((BATCH - 2) as f64 * 1.5), "{statistic}: {counts:?}");
+    assert_even(&counts, (BATCH - 2) as f64 * 1.5);
 }
 
 #[test]
 fn the_permutation_of_one_round_says_nothing_of_the_next() {
-    const BATCH: usize = 8;
-    let rounds = positions(BATCH as u32, 2_000);
     let mut counts = vec![0; BATCH * BATCH];
-    for pair in rounds.windows(2) {
+    for pair in positions(2_000).windows(2) {
         counts[pair[0][0] * BATCH + pair[1][0]] += 1;
     }
-    let statistic = chi_square(&counts);
-    assert!(statistic < critical((BATCH * BATCH - 1) as f64), "{statistic}: {counts:?}");
+    assert_even(&counts, (BATCH * BATCH - 1) as f64);
 }
 
 thread_local! {

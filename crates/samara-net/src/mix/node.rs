@@ -170,9 +170,9 @@ fn driver(options: &Options, number: u32, threads: usize) -> Result<Driver<Mix>,
     let config = Arc::new(config);
     let outbox = Outbox::new(config.outbox());
     let engine: Mix = if number as usize == options.pool.len() {
-        Scheduler::new(config).map_err(OptionError::from)?.into()
+        Scheduler::new(config)?.into()
     } else {
-        Node::new(config, number, random_secret()?).map_err(OptionError::from)?.into()
+        Node::new(config, number, random_secret()?)?.into()
     };
     Driver::new(engine, outbox).map_err(StartError::Random)
 }

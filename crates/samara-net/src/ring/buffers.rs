@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use bytes::buf::BufMut;
 use bytes::{Buf, Bytes, BytesMut};
 use samara_ring::RingFrame;
-use samara_ring::wire::{Sink, encode_to};
+use samara_ring::wire::{Sink, encode};
 use tokio::net::TcpStream;
 
 use crate::status::Closed;
@@ -150,7 +150,7 @@ impl Sending {
     /// Takes a frame, whose length is known.
     pub(super) fn push(&mut self, frame: &RingFrame, len: u32) {
         self.slice(&len.to_le_bytes());
-        encode_to(frame, self);
+        encode(frame, self);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -86,7 +86,7 @@ impl Group {
             dials_max: config.members_max,
         };
         let outbox = Outbox::new(config.outbox());
-        let engine = Ring::new(config, identity_of(address)).map_err(OptionError::from)?;
+        let engine = Ring::new(config, identity_of(address))?;
         let driver = Driver::new(engine, outbox).map_err(StartError::Random)?;
         let hub = Hub::new(driver, Framed::new(&options, address), Some(listener), limits, Vec::new());
         let (messages, message_queue) = mpsc::unbounded_channel();

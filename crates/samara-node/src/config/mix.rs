@@ -152,8 +152,8 @@ impl CheckedMix {
             return Err("mix.role: the certificate is that of the other role".to_owned());
         }
         options.check().map_err(|error| {
-            let key = match error.field.as_str() {
-                "identity" | "gateway" | "team" | "teams" | "batch" | "ping" => error.field.clone(),
+            let key = match &*error.field {
+                "identity" | "gateway" | "team" | "teams" | "batch" | "ping" => error.field.to_string(),
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),

@@ -47,8 +47,9 @@ impl Ring {
             (key.to_owned(), format!("found {found:?}; expected one of {}", names.join(", ")))
         };
         let preset = Preset::from_name(&self.preset).and_then(Preset::config);
+        let presets = [Preset::Ring, Preset::RingTotal, Preset::Direct];
         let mut config =
-            preset.ok_or_else(|| unknown("ring.preset", &self.preset, &Preset::ALL.map(Preset::name)))?;
+            preset.ok_or_else(|| unknown("ring.preset", &self.preset, &presets.map(Preset::name)))?;
         if let Some(name) = &self.shape {
             let shape = Shape::from_name(name)
                 .ok_or_else(|| unknown("ring.shape", name, &Shape::ALL.map(|shape| shape.name())))?;
@@ -64,7 +65,7 @@ impl Ring {
             ..ring::Options::new(&self.group, self.listen)
         };
         options.check().map_err(|error| {
-            let key = match error.field.as_str() {
+            let key = match &*error.field {
                 "queue_bytes" => "ring.queue",
                 "advertise" => "ring.advertise",
                 // The configuration can set nothing else: total order needs the ring.

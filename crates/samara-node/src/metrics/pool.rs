@@ -51,13 +51,13 @@ metrics! { METRICS |pool: PoolSnapshot, rows|
         => rows.each(Ignored::ALL.iter().map(|cause| (cause.name(), pool.engine.ignored(*cause))));
     /// Frames that were owed, and that came
     mempool_frames[kind, direction]: Counter => for kind in FrameKind::ALL {
-        rows.add([kind.name(), "sent"], pool.engine.sent(*kind).copies);
-        rows.add([kind.name(), "received"], pool.engine.received(*kind).copies);
+        rows.add([kind.name(), "sent"], pool.engine.sent(kind).copies);
+        rows.add([kind.name(), "received"], pool.engine.received(kind).copies);
     };
     /// Bytes of frames that were owed, and that came
     mempool_frame_bytes[kind, direction]: Counter => for kind in FrameKind::ALL {
-        rows.add([kind.name(), "sent"], pool.engine.sent(*kind).bytes);
-        rows.add([kind.name(), "received"], pool.engine.received(*kind).bytes);
+        rows.add([kind.name(), "sent"], pool.engine.sent(kind).bytes);
+        rows.add([kind.name(), "received"], pool.engine.received(kind).bytes);
     };
     /// Frames handed to connections
     mempool_frames_sent[lane]: Counter

@@ -1,12 +1,12 @@
 //! Everything about a member that can be chosen.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
+pub use samara_engine::config::ConfigError;
+use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 use samara_engine::shape::{Shape, Workload, choose};
-use thiserror::Error;
 
 #[cfg(feature = "config")]
 pub use parameters::Parameters;
@@ -24,7 +24,6 @@ pub struct Config {
     pub group: u64,
     /// Nodes that are dialled again and again while there is no link to them. Members of a view are dialled in any case.
     pub seeds: Vec<PeerIdentity>,
-    /// In which order messages are delivered.
     pub order: Order,
     /// How messages travel. The coordinator decides for the whole view.
     pub shape: ShapeChoice,
@@ -36,9 +35,7 @@ pub struct Config {
     pub chunk_bytes: usize,
     /// Units are put together in frames of about so many bytes.
     pub batch_bytes: usize,
-    /// The longest message that can be broadcast.
     pub message_bytes_max: usize,
-    /// The most members of a view.
     pub members_max: usize,
 
     // ---- flow ----
@@ -60,13 +57,10 @@ pub struct Config {
     pub slow: Slow,
 
     // ---- members ----
-    /// How failures are noticed.
     pub detection: Detection,
-    /// How views come about.
     pub membership: Membership,
 }
 
-/// In which order messages are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Those of one sender in the order in which it broadcast them, as soon as they come.
@@ -76,17 +70,14 @@ pub enum Order {
     Total,
 }
 
-/// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ShapeChoice {
-    /// Always so.
     Fixed(Shape),
     /// As is best for this workload, whose `members` are those of the view ([`choose`]).
     ByFormula(Workload),
 }
 
 impl ShapeChoice {
-    /// The shape for a view of so many members.
     pub fn shape(&self, members: usize) -> Shape {
         match *self {
             Self::Fixed(shape) => shape,
@@ -98,7 +89,6 @@ impl ShapeChoice {
 /// What becomes of messages that are broadcast before there is a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Early {
-    /// They wait for it.
     Hold,
     /// They go to everybody who is connected, directly: delivered without view and number, and without any promise. JGroups does
     /// so.
@@ -125,13 +115,9 @@ pub enum Slow {
     /// The group waits. [`Event::Slow`](crate::Event::Slow) tells.
     Wait,
     /// It is told, and the member is removed if it has taken nothing for so long while others have.
-    Remove {
-        /// How long.
-        after: Duration,
-    },
+    Remove { after: Duration },
 }
 
-/// How failures are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detection {
     /// How often a member tells everybody that it is there.
@@ -149,7 +135,6 @@ pub struct Detection {
     pub verify: Duration,
 }
 
-/// How views come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// Nodes without a view wait so long for each other before they form one.
@@ -188,7 +173,6 @@ impl Config {
     /// The lane of messages, and of the acknowledgements that must not overtake them.
     pub const DATA: Lane = Lane(1);
 
-    /// The outbox that a node with this configuration needs.
     pub fn outbox(&self) -> OutboxConfig {
         let lane = |name, priority, copies, bytes| LaneConfig {
             name,
@@ -242,41 +226,25 @@ impl Config {
     }
 }
 
-/// Configurations with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
-#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "RingPreset"))]
-pub enum Preset {
-    /// The ring, FIFO for each sender.
-    #[default]
-    Ring,
-    /// The ring in uniform total order.
-    RingTotal,
-    /// Each message to everybody by its origin, N-1 times.
-    Direct,
-    /// A plain daisy chain, without membership and recovery.
-    Daisychain,
+samara_engine::names! {
+    /// Configurations with a name.
+    #[derive(Default)]
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+    #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "RingPreset"))]
+    pub enum Preset {
+        /// The ring, FIFO for each sender.
+        #[default]
+        Ring = "ring",
+        /// The ring in uniform total order.
+        RingTotal = "ring-total",
+        /// Each message to everybody by its origin, N-1 times.
+        Direct = "direct",
+        /// A plain daisy chain, without membership and recovery.
+        Daisychain = "daisychain",
+    }
 }
 
 impl Preset {
-    /// Those with a [`Config`].
-    pub const ALL: [Self; 3] = [Self::Ring, Self::RingTotal, Self::Direct];
-
-    /// The name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::RingTotal => "ring-total",
-            Self::Direct => "direct",
-            Self::Daisychain => "daisychain",
-        }
-    }
-
-    /// The preset of [`ALL`](Self::ALL) with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.name() == name)
-    }
-
     /// The configuration; `None` for the plain daisy chain, which is an [engine of its own](crate::daisychain).
     pub fn config(self) -> Option<Config> {
         let fifo = Config::default();
@@ -339,28 +307,4 @@ impl Default for Config {
             },
         }
     }
-}
-
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: &'static str,
-}
-
-pub(crate) fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError { field, found: format!("{found:?}"), expected })
 }

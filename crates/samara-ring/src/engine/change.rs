@@ -23,7 +23,6 @@ use crate::{Member, Order, RingFrame, View, ViewId};
 
 // ---- the proposer ----
 
-/// A proposal of this node.
 #[derive(Debug)]
 pub(super) struct Proposal {
     pub(super) prepare: Arc<Prepare>,
@@ -356,11 +355,9 @@ fn cut_views(states: &[Arc<State>]) -> Vec<OldView> {
 /// How many statements of a peer are kept for view changes that are not under way here yet.
 const RESUMES_PER_PEER: usize = 4;
 
-/// A view change under way.
 #[derive(Debug)]
 pub(super) struct Flush {
     pub(super) prepare: Arc<Prepare>,
-    /// Who proposed it; `None` if this node did.
     pub(super) proposer: Option<PeerId>,
     pub(super) since: Time,
     /// By rank in the old view: what this member has stated to have. It must not deliver more before the cut is known.
@@ -384,7 +381,6 @@ pub(super) struct ReadyFor {
 /// What the successor among those who stay still lacks.
 #[derive(Debug)]
 pub(super) struct Repair {
-    /// Index of the hop.
     pub(super) hop: usize,
     /// By rank: what it has, or what is on its way to it.
     pub(super) cursor: Vec<u64>,
@@ -671,7 +667,6 @@ impl Ring {
         }
     }
 
-    /// The proposal is the view now.
     fn install(&mut self, prepare: &Arc<Prepare>, cx: &mut Cx<'_>) {
         let members: Arc<[_]> = prepare.members.as_slice().into();
         let view = Arc::new(View { id: prepare.proposal, members, shape: prepare.shape });

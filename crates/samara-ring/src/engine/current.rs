@@ -11,7 +11,6 @@ use super::members::Peers;
 use crate::wire::{UNIT_OVERHEAD, Unit};
 use crate::{Payload, View};
 
-/// What became of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
     New,
@@ -23,7 +22,6 @@ pub(super) fn weight(unit: &Unit) -> u64 {
     unit.bytes.len() as u64 + UNIT_OVERHEAD
 }
 
-/// The units of one origin.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// The last unit that is not kept any more, because all have it: the next one is the first in `units`.
@@ -45,9 +43,7 @@ pub(super) struct Stream {
     pub(super) stable: u64,
     /// Whether the successor does not know the last two yet.
     pub(super) is_news: bool,
-    /// Messages that were delivered.
     pub(super) number: u64,
-    /// Messages that all members have.
     pub(super) stable_messages: u64,
     /// The beginning of a message whose end is not there yet.
     pub(super) partial: Option<Payload>,
@@ -98,7 +94,6 @@ impl Stream {
         self.last() > self.have
     }
 
-    /// The last unit that came.
     pub(super) fn last(&self) -> u64 {
         self.base + self.units.len() as u64
     }
@@ -181,7 +176,6 @@ impl Hop {
     }
 }
 
-/// What a member knows while a view holds.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) view: Arc<View>,

@@ -22,30 +22,16 @@ pub enum Command {
     Unpause,
 }
 
-/// What a member tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message of the group; own ones too.
-    Delivered {
-        /// The view in which it was broadcast; `None` for an [`Early::Direct`](crate::Early::Direct) message.
-        view: Option<ViewId>,
-        /// Who broadcast it.
-        origin: Member,
-        /// The rank of the origin in that view.
-        rank: u16,
-        /// Its number among those of the origin in that view: 1, 2, 3...
-        number: u64,
-        /// Its content.
-        payload: Payload,
-    },
+    /// A message of the group; own ones too. The view is the one in which it was broadcast (`None` for an
+    /// [`Early::Direct`](crate::Early::Direct) message), the rank that of its origin there, and the number its own among those of the
+    /// origin: 1, 2, 3...
+    Delivered { view: Option<ViewId>, origin: Member, rank: u16, number: u64, payload: Payload },
     /// A view is installed. All that was delivered before belongs to earlier ones.
     View(Arc<View>),
     /// A member is taken for failed: the next view will be without it.
-    Suspected {
-        member: Member,
-        /// Why.
-        cause: SuspectCause,
-    },
+    Suspected { member: Member, cause: SuspectCause },
     /// A member takes nothing while others do: the group waits for it.
     Slow { member: Member },
     /// A message was not taken.
@@ -56,28 +42,19 @@ pub enum Event {
     Left,
 }
 
-/// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BroadcastError {
     /// Too much waits already. [`Event::Room`] tells when to try again.
     #[error("the queue of messages to broadcast is full")]
     Full,
     #[error("a message of {found} bytes, at most {max} are allowed")]
-    TooLong {
-        /// Its length.
-        found: usize,
-        /// What is allowed.
-        max: usize,
-    },
-    /// This node leaves, or has left.
+    TooLong { found: usize, max: usize },
     #[error("this node leaves the group")]
     Leaving,
 }
 
-/// Why a member is taken for failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SuspectCause {
-    /// It was silent for too long.
     Silent,
     /// Its link is down, and does not come up again.
     LinkDown,
@@ -87,38 +64,12 @@ pub enum SuspectCause {
     MovedOn,
     /// Another member does not hear it.
     Reported,
-    /// It does not answer a proposal.
     Unresponsive,
     /// It holds the group up ([`Slow::Remove`](crate::Slow::Remove)).
     Slow,
 }
 
-/// An enum of causes, each with its name in reports.
-macro_rules! causes {
-    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$of:meta])* $cause:ident = $name:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $type {
-            $($(#[$of])* $cause),+
-        }
-
-        impl $type {
-            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$cause),+];
-
-            /// The name in reports.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$cause => $name),+
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use causes;
-
-causes! {
-    /// Why something that came was ignored.
+samara_engine::names! {
     pub enum Ignored {
         /// A unit that was here.
         Duplicate = "duplicate",
@@ -150,7 +101,6 @@ causes! {
 /// Counters of one node, all since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Messages that were taken to be broadcast.
     pub broadcast: u64,
     /// Messages that were not ([`Event::Refused`]).
     pub refused: u64,
@@ -161,7 +111,6 @@ pub struct Metrics {
     pub own_units: u64,
     /// Units that came, duplicates included.
     pub received_units: u64,
-    /// Units that were passed on.
     pub forwarded_units: u64,
     /// Units that were sent again, to a member that had stated what it has.
     pub resent_units: u64,
@@ -171,11 +120,8 @@ pub struct Metrics {
     pub control_frames: Tally,
     /// Frames that the outbox refused: the peer is not connected, or its queue is full.
     pub refused_frames: u64,
-    /// Views that were installed.
     pub views: u64,
-    /// Views that this node proposed.
     pub proposals: u64,
-    /// Members that were suspected.
     pub suspicions: u64,
     /// Nanoseconds in which nothing new could be sent because a view change was under way.
     pub frozen_ns: u64,
@@ -183,12 +129,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// How often something was ignored for this cause.
     pub fn ignored(&self, cause: Ignored) -> u64 {
         self.ignored[cause as usize]
     }
 
-    /// All causes with their counts.
     pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
         Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
     }

@@ -51,15 +51,13 @@ impl RoundTrip {
     }
 }
 
-/// A node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) identity: PeerIdentity,
     pub(super) is_up: bool,
     /// The link is down, and a dial failed since.
     is_unreachable: bool,
     down_since: Time,
-    /// When the last frame came.
     pub(super) heard: Time,
     pub(super) round_trip: RoundTrip,
     /// `sent` of its last heartbeat, and when it came.
@@ -87,32 +85,6 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    fn new(identity: PeerIdentity) -> Self {
-        Self {
-            identity,
-            is_up: false,
-            is_unreachable: false,
-            down_since: Time::ZERO,
-            heard: Time::ZERO,
-            round_trip: RoundTrip::default(),
-            echo: (0, Time::ZERO),
-            incarnation: None,
-            view: None,
-            view_members: 0,
-            promised: None,
-            promised_since: Time::ZERO,
-            is_leaving: false,
-            suspects: Vec::new(),
-            progress: 0,
-            progress_since: Time::ZERO,
-            foreign_since: None,
-            banned_until: Time::ZERO,
-            failures: 0,
-            resumed: None,
-            credit: (0, 0),
-        }
-    }
-
     pub(super) fn member(&self) -> Option<Member> {
         self.incarnation.map(|incarnation| Member { identity: self.identity.clone(), incarnation })
     }
@@ -135,7 +107,6 @@ impl Peer {
     }
 }
 
-/// A node that a link is wanted to.
 #[derive(Debug)]
 struct Dial {
     next: Time,
@@ -156,7 +127,6 @@ impl Dial {
     }
 }
 
-/// All nodes, and those to be dialled.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     by_id: Vec<Option<Peer>>,
@@ -177,7 +147,6 @@ impl Peers {
         self.ids.get(identity).copied()
     }
 
-    /// All that were ever connected, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         self.by_id.iter().enumerate().filter_map(|(id, peer)| Some((PeerId(id as u32), peer.as_ref()?)))
     }
@@ -198,7 +167,7 @@ impl Peers {
         if let Some(dial) = self.dials.get_mut(&identity) {
             dial.failures = -PATIENT_DIALS;
         }
-        let peer = self.by_id[id.index()].get_or_insert_with(|| Peer::new(identity));
+        let peer = self.by_id[id.index()].get_or_insert_with(|| Peer { identity, ..Peer::default() });
         peer.is_up = true;
         peer.is_unreachable = false;
         peer.heard = now;
@@ -265,7 +234,6 @@ impl Peers {
         }
     }
 
-    /// Whom to dial now.
     pub(super) fn due(&mut self, now: Time, membership: &Membership) -> Vec<PeerIdentity> {
         self.dials.retain(|_, dial| dial.until > now);
         let (ids, by_id) = (&self.ids, &self.by_id);
@@ -281,7 +249,6 @@ impl Peers {
         .collect()
     }
 
-    /// Whether all seeds are connected.
     pub(super) fn has_all(&self, seeds: &[PeerIdentity]) -> bool {
         seeds.iter().all(|seed| self.id_of(seed).is_some_and(|id| self.is_up(id)))
     }

@@ -22,7 +22,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
-pub(crate) use event::causes;
 pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
 use crate::config::{Config, ConfigError, Early};
@@ -34,14 +33,12 @@ use members::Peers;
 use receive::Outlet;
 use send::{Flow, Own};
 
-/// The context of the engine.
 pub type Cx<'a> = Context<'a, RingFrame, Event>;
 
 /// Heartbeats, and everything that is looked at from time to time.
 const TICK: TimerToken = TimerToken(0);
 /// Acknowledgements have waited long enough.
 const ACK: TimerToken = TimerToken(1);
-/// How many timers there are.
 const TIMERS: u64 = 2;
 
 /// A view whose counter is further ahead than this of all that were heard of is not believed: counters must never run out.
@@ -188,12 +185,10 @@ impl Ring {
         stream.map_or(0, |stream| stream.stable_messages)
     }
 
-    /// This node, as others know it.
     pub fn member(&self) -> &Member {
         &self.me
     }
 
-    /// The view, if there is one.
     pub fn view(&self) -> Option<&Arc<View>> {
         self.current.as_ref().map(|current| &current.view)
     }
@@ -208,12 +203,10 @@ impl Ring {
         self.wants_to_leave || self.has_left
     }
 
-    /// What was counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Bytes of messages that wait to be broadcast.
     pub fn queued_bytes(&self) -> usize {
         self.own.bytes()
     }

@@ -384,7 +384,6 @@ impl Ring {
 
 // ---- the way to the application ----
 
-/// Events on their way to the application.
 #[derive(Debug, Default)]
 pub(super) struct Outlet {
     pub(super) is_paused: bool,

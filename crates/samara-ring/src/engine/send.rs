@@ -14,7 +14,6 @@ use super::{Cx, Event, Ring};
 use crate::wire::{Ack, Data, FRAME_UNITS_MAX, Resume, Unit};
 use crate::{Config, Order, RingFrame};
 
-/// Messages that wait to be broadcast.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     queue: VecDeque<Bytes>,
@@ -129,7 +128,6 @@ impl Flow {
 /// would have news of every origin otherwise.
 const BYTES_PER_ACK: usize = 2_048;
 
-/// A frame that is being filled.
 #[derive(Default)]
 struct Filling {
     units: Vec<Unit>,
@@ -146,7 +144,6 @@ impl Filling {
 }
 
 impl Ring {
-    /// Sends what may be sent.
     pub(super) fn pump(&mut self, cx: &mut Cx<'_>) {
         if self.flush.is_some() {
             self.pump_repair(cx);

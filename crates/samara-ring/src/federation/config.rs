@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::PeerIdentity;
+use samara_engine::config::check;
 use samara_engine::outbox::OutboxConfig;
 
-use crate::config::check;
-use crate::engine::causes;
 use crate::{
     BroadcastError, Config, ConfigError, Detection, Early, Member, Membership, Order, SuspectCause, View,
     Window,
@@ -17,7 +16,6 @@ use crate::{
 /// How a member of a site behaves. All members of a federation need the same sizes, and all of a site the same site and contacts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FederationConfig {
-    /// The number of this node's site.
     pub site: u16,
     /// The other sites, and nodes there that a leader dials: they tell it who leads. A site of which all that are named here are down
     /// can still dial itself.
@@ -30,7 +28,6 @@ pub struct FederationConfig {
     pub window_bytes: u64,
     /// The most bytes that a member keeps of messages that not all sites are known to have.
     pub memory_bytes: u64,
-    /// The most senders that are remembered.
     pub senders_max: usize,
     /// So long after its leader is gone, messages are kept for a site, and senders wait for it if need be. Then the others go on
     /// without it.
@@ -86,7 +83,6 @@ impl FederationConfig {
         }
     }
 
-    /// The outbox that a node with this configuration needs.
     pub fn outbox(&self) -> OutboxConfig {
         let (local, mut bridge) = (self.local.outbox(), self.bridge.outbox());
         // Both rings use the same lanes, each for other peers.
@@ -108,29 +104,16 @@ impl FederationConfig {
     }
 }
 
-/// What a federated member tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FederationEvent {
-    /// A message of the federation; own ones too.
-    Delivered {
-        /// The site of its sender.
-        site: u16,
-        /// Who broadcast it.
-        origin: Member,
-        /// Its number among those of the sender: 1, 2, 3...
-        number: u64,
-        content: Bytes,
-    },
+    /// A message of the federation, from a member of a site, with its number among those of that one: 1, 2, 3... Own ones too.
+    Delivered { site: u16, origin: Member, number: u64, content: Bytes },
     /// The site has a new view. Its first member leads the site.
     View(Arc<View>),
     /// At a leader: the leaders that are connected now, as members of the bridge.
     Leaders(Arc<View>),
     /// A member of the site, or a leader of another one, is taken for failed.
-    Suspected {
-        member: Member,
-        /// Why.
-        cause: SuspectCause,
-    },
+    Suspected { member: Member, cause: SuspectCause },
     /// A member of the site, or a leader of another one, takes nothing while others do.
     Slow { member: Member },
     /// At a leader: a site was away for too long. Messages are not kept for it any more.
@@ -143,7 +126,7 @@ pub enum FederationEvent {
     Left,
 }
 
-causes! {
+samara_engine::names! {
     /// Why something in the messages of a ring was ignored.
     pub enum Unused {
         /// A message that was here: sent again after a leader or a link failed.
@@ -164,7 +147,6 @@ causes! {
 /// Counters of one federated node, all since its start. Each of its rings counts for itself besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FederationMetrics {
-    /// Messages that were taken to be broadcast.
     pub broadcast: u64,
     /// Messages that were not.
     pub refused: u64,
@@ -187,7 +169,6 @@ pub struct FederationMetrics {
 }
 
 impl FederationMetrics {
-    /// How often something was ignored for this cause.
     pub fn unused(&self, cause: Unused) -> u64 {
         self.unused[cause as usize]
     }

@@ -15,10 +15,8 @@ use crate::{BroadcastError, Command, Event, Member, Ring, View};
 /// Statements of a later time than this leader knows are believed so far ahead: numbers do not run out whatever another leader says.
 const ROUNDS_AHEAD_MAX: u64 = 1 << 16;
 
-/// What a leader knows.
 #[derive(Debug)]
 pub(super) struct Leader {
-    /// The ring of the leaders.
     pub(super) bridge: Ring,
     /// The how-manieth leadership of this node it is.
     pub(super) number: u64,

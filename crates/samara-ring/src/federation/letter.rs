@@ -14,7 +14,6 @@ pub(super) const OVERHEAD_MAX: usize = 1 + 1 + 10 + 3 + 2 + 128 + 8 + 10;
 /// When a statement was made: the counter of the view of the bridge, and the how-manieth of that view.
 type Round = (u64, u64);
 
-/// A message of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Letter {
     /// Within a site: a message of the member that broadcasts it.

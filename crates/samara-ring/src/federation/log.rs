@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::{Sender, WEIGHT};
 
-/// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accepted {
     New,
@@ -28,7 +27,6 @@ pub(super) struct Route {
     pub(super) is_ready: bool,
 }
 
-/// The messages of one sender.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// The last message that is not kept: the next one is the first in `messages`.
@@ -114,7 +112,6 @@ impl Log {
         self.secured = self.have();
     }
 
-    /// This node begins to lead.
     pub(super) fn lead(&mut self) {
         self.secure_all();
         (self.handed, self.told, self.route) = (self.have(), (0, 0), None);
@@ -147,7 +144,6 @@ fn order(have: u64, number: u64, may_leap: bool) -> Accepted {
     }
 }
 
-/// The logs of all senders.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     logs: BTreeMap<Sender, Log>,

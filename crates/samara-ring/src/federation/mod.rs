@@ -44,7 +44,6 @@ use letter::{Letter, OVERHEAD_MAX};
 use log::Logs;
 use site::Link;
 
-/// The context of the engine.
 pub type FederationCx<'a> = Context<'a, RingFrame, FederationEvent>;
 
 /// What a message takes in memory besides its content, about.
@@ -136,7 +135,6 @@ impl Federation {
         })
     }
 
-    /// The ring of the site.
     pub fn local(&self) -> &Ring {
         &self.local
     }
@@ -146,7 +144,6 @@ impl Federation {
         self.leader.as_ref().map(|leader| &leader.bridge)
     }
 
-    /// What was counted.
     pub fn metrics(&self) -> &FederationMetrics {
         &self.metrics
     }

@@ -12,7 +12,6 @@ use super::{Federation, FederationCx, FederationEvent, Sender, Unused, owe_contr
 use crate::wire::Hello;
 use crate::{Event, Member, RingFrame, View};
 
-/// A connected node.
 #[derive(Debug)]
 pub(super) struct Link {
     info: PeerInfo,

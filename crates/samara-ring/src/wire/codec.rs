@@ -3,64 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samara_engine::protobuf::{WireError, WireErrorKind, varint_len};
 use samara_engine::{PeerIdentity, Shape};
-use thiserror::Error;
 
 use super::FRAME_UNITS_MAX;
 use crate::{Member, ViewId};
 
-/// A frame that cannot be read: where, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{path}, at byte {offset}: {kind}")]
-pub struct WireError {
-    /// The field, for example `unit.origin`.
-    pub path: &'static str,
-    /// Where in the frame.
-    pub offset: usize,
-    /// What is wrong.
-    pub kind: WireErrorKind,
-}
-
-/// What is wrong with a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum WireErrorKind {
-    /// The frame ends within the field.
-    #[error("cut short: {needed} bytes needed, {available} left")]
-    Truncated {
-        /// Bytes needed.
-        needed: u64,
-        /// Bytes left.
-        available: usize,
-    },
-    /// A varint of more than 10 bytes, or beyond 64 bits.
-    #[error("a varint that does not fit 64 bits")]
-    VarintTooLong,
-    /// A number that stands for nothing.
-    #[error("the value {found}, which is not known")]
-    Unknown {
-        /// The value.
-        found: u64,
-    },
-    /// Bytes after the last field.
-    #[error("{found} bytes after the end")]
-    Trailing { found: usize },
-    /// More than a limit allows.
-    #[error("{found} found, at most {max} allowed")]
-    Limit {
-        found: u64,
-        /// What is allowed.
-        max: u64,
-    },
-}
-
 /// How much a frame may hold. Beyond, it is refused before memory is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Members of a view.
     pub members: usize,
     /// Bytes of the name of a node.
     pub identity_bytes: usize,
-    /// Units of a frame.
     pub units: usize,
     /// Bytes of a unit, or of an early message.
     pub unit_bytes: usize,
@@ -74,7 +28,6 @@ impl Default for Limits {
 
 /// Where fields go. All that an implementation has to know is [`slice`](Self::slice).
 pub trait Sink {
-    /// Appends bytes.
     fn slice(&mut self, bytes: &[u8]);
 
     /// Appends the content of a message, which can be kept instead of copied.
@@ -82,7 +35,6 @@ pub trait Sink {
         self.slice(bytes);
     }
 
-    /// Appends one byte.
     fn byte(&mut self, byte: u8) {
         self.slice(&[byte]);
     }
@@ -92,7 +44,6 @@ pub trait Sink {
         self.slice(&value.to_le_bytes());
     }
 
-    /// Appends a varint (LEB128).
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.byte(value as u8 | 0x80);
@@ -123,7 +74,7 @@ impl Sink for Count {
     }
 
     fn varint(&mut self, value: u64) {
-        self.0 += (64 - (value | 1).leading_zeros() as usize).div_ceil(7);
+        self.0 += varint_len(value);
     }
 }
 
@@ -201,10 +152,9 @@ impl<'a> Reader<'a> {
     /// A varint that is at most `max`.
     fn at_most(&mut self, max: u64, path: &'static str) -> Result<u64, WireError> {
         let found = self.varint(path)?;
-        if found > max { Err(self.error(path, WireErrorKind::Limit { found, max })) } else { Ok(found) }
+        if found > max { Err(self.error(path, WireErrorKind::Exceeds { found, max })) } else { Ok(found) }
     }
 
-    /// Content, without copying.
     fn bytes(&mut self, max: usize, path: &'static str) -> Result<Bytes, WireError> {
         let len = self.at_most(max as u64, path)?;
         let start = self.at;
@@ -225,7 +175,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A type that fields have.
 pub(crate) trait Field: Sized {
     /// The least bytes that a value takes: a list that cannot be there takes no memory.
     const LEAST: usize = 1;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Frame, PeerIdentity, Shape};
 
-use super::codec::{Count, Field, Limits, Reader, Sink, WireError, layout};
-use super::{VERSION, flag, kind};
+use super::codec::{Count, Field, Limits, Reader, Sink, layout};
+use super::{VERSION, WireError, flag, kind};
 use crate::{Member, ViewId};
 
 /// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
@@ -19,27 +19,32 @@ pub enum RingFrame {
     Heartbeat(Arc<Heartbeat>),
     /// Messages, and what is known to have arrived. Along the shape of the view.
     Data(Arc<Data>),
-    /// So much [`Data`] of this view has come over this link.
+    /// So much [`Data`] of this view has come over this link: bytes of content, 64 for each frame and unit and 24 for each acknowledgement,
+    /// since the view was installed or the link came up, whichever was later.
     Credit {
         view: ViewId,
-        /// Bytes of content, 64 for each frame and unit and 24 for each acknowledgement, since the view was installed or the link came up, whichever was
-        /// later.
         bytes: u64,
     },
-    /// A new view is proposed.
     Prepare(Arc<Prepare>),
     /// What the answerer has of its view: the answer to [`Prepare`].
     State(Arc<State>),
     /// The answerer has promised a higher proposal.
-    Nack { proposal: ViewId, promised: ViewId },
+    Nack {
+        proposal: ViewId,
+        promised: ViewId,
+    },
     /// This is what I have: send what follows.
     Resume(Arc<Resume>),
     /// Where the old views end.
     Cut(Arc<Cut>),
     /// Everything up to the cut is here.
-    Ready { proposal: ViewId },
+    Ready {
+        proposal: ViewId,
+    },
     /// All are ready: the proposal is the view now.
-    Install { proposal: ViewId },
+    Install {
+        proposal: ViewId,
+    },
     /// A message of a node that has no view yet, sent to everybody directly.
     Early(Bytes),
     /// Which site of a federation the sender belongs to. Direct, when a link comes up and when it changes.
@@ -53,7 +58,6 @@ pub enum RingFrame {
 pub struct Hello {
     /// The group of the bridge: nodes with another one are not listened to.
     pub group: u64,
-    /// The site of the sender.
     pub site: u16,
     /// Whether the sender is its leader.
     pub leads: bool,
@@ -99,7 +103,6 @@ pub struct Data {
     acks: Vec<Ack>,
     /// Bytes of the contents of units.
     content: usize,
-    /// Bytes of the frame.
     encoded: usize,
 }
 
@@ -120,7 +123,6 @@ impl Data {
         self.view
     }
 
-    /// Messages or chunks of them.
     pub fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -148,18 +150,14 @@ pub struct Unit {
     pub hops: u16,
     /// The origin's Lamport clock where the order is total, else 0.
     pub stamp: u64,
-    /// Whether a message begins here.
     pub first: bool,
-    /// Whether it ends here.
     pub last: bool,
-    /// The content.
     pub bytes: Bytes,
 }
 
 /// What is known of an origin's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// The rank of the origin.
     pub origin: u16,
     /// All members from the origin to the sender of this, along the ring, have its units up to this one.
     pub reached: u64,
@@ -167,23 +165,18 @@ pub struct Ack {
     pub stable: u64,
 }
 
-/// A proposed view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare {
-    /// The epoch of the view.
     pub proposal: ViewId,
-    /// Its members, by rank.
     pub members: Vec<Member>,
     /// Those who leave: they help to complete their old view.
     pub departing: Vec<Member>,
-    /// How messages travel in it.
     pub shape: Shape,
 }
 
 /// What a member has of its view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What this answers.
     pub proposal: ViewId,
     /// The view of the sender; `None` if it has none yet.
     pub view: Option<ViewId>,
@@ -283,17 +276,8 @@ impl Field for Unit {
     }
 }
 
-/// Appends a frame.
-pub fn encode(frame: &RingFrame, into: &mut Vec<u8>) {
-    write(frame, into);
-}
-
-/// Writes a frame piece by piece, so that contents need not be copied.
-pub fn encode_to(frame: &RingFrame, sink: &mut impl Sink) {
-    write(frame, sink);
-}
-
-fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
+/// Writes a frame piece by piece, so that contents need not be copied. A vector is a sink, too.
+pub fn encode<S: Sink>(frame: &RingFrame, sink: &mut S) {
     fn fields<S: Sink>(kind: u8, fields: &impl Field, sink: &mut S) {
         sink.byte(kind);
         fields.put(sink);
@@ -314,7 +298,7 @@ fn write<S: Sink>(frame: &RingFrame, sink: &mut S) {
         RingFrame::Hello(hello) => fields(kind::HELLO, hello, sink),
         RingFrame::Bridge(inner) => {
             sink.byte(kind::BRIDGE);
-            write(inner, sink);
+            encode(inner, sink);
         }
     }
 }
@@ -362,7 +346,7 @@ impl Frame for RingFrame {
             Self::Data(data) => data.encoded,
             frame => {
                 let mut count = Count(0);
-                write(frame, &mut count);
+                encode(frame, &mut count);
                 count.0
             }
         }

@@ -22,12 +22,12 @@ mod codec;
 mod frame;
 
 pub(crate) use codec::{Field, Reader, layout};
-pub use codec::{Limits, Sink, WireError, WireErrorKind};
+pub use codec::{Limits, Sink};
 pub(crate) use frame::UNIT_OVERHEAD;
 pub use frame::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, RingFrame, State, Unit};
-pub use frame::{decode, encode, encode_to};
+pub use frame::{decode, encode};
+pub use samara_engine::protobuf::{WireError, WireErrorKind};
 
-/// The version of the format.
 pub const VERSION: u8 = 1;
 
 /// The most units that a frame has: of small messages, fewer bytes than [`batch_bytes`](crate::Config::batch_bytes) are in it then.

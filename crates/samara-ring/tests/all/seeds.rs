@@ -79,9 +79,16 @@ fn history(seed: u64) {
 /// More with `SAMARA_RING_SEEDS`: `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test all seeds`.
 #[test]
 fn histories() {
-    let seeds = std::env::var("SAMARA_RING_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60);
-    let from = std::env::var("SAMARA_RING_FROM").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(0);
+    for_seeds(60, history);
+}
+
+/// As many histories as by default, or `SAMARA_RING_SEEDS` from `SAMARA_RING_FROM` on: those that fail are named.
+pub(crate) fn for_seeds(default: u64, history: fn(u64)) {
+    let number =
+        |name, default| std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default);
+    let from = number("SAMARA_RING_FROM", 0);
+    let seeds = from..from + number("SAMARA_RING_SEEDS", default);
     let failed: Vec<u64> =
-        (from..from + seeds).filter(|seed| std::panic::catch_unwind(|| history(*seed)).is_err()).collect();
+        seeds.filter(|seed| std::panic::catch_unwind(|| history(*seed)).is_err()).collect();
     assert!(failed.is_empty(), "seeds {failed:?}");
 }

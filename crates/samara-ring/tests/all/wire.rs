@@ -267,7 +267,7 @@ fn unknown_versions_and_kinds_are_refused() {
 fn long_lists_are_refused() {
     let many = WireErrorKind::Truncated { needed: 5 * 4_000, available: 0 };
     assert_eq!(error(&data(&[0xa0, 0x1f])), ("data.units", 13, many));
-    let too_many = WireErrorKind::Limit { found: 5_000, max: 4_096 };
+    let too_many = WireErrorKind::Exceeds { found: 5_000, max: 4_096 };
     assert_eq!(error(&data(&[0x88, 0x27])), ("data.units", 13, too_many));
 }
 
@@ -278,7 +278,7 @@ fn values_that_stand_for_nothing_are_refused() {
     let stamp = error(&data(&[1, 0, 0, 4, 1, 0, 0, 0]));
     assert_eq!(stamp, ("unit.stamp", 17, WireErrorKind::Unknown { found: 0 }));
     let rank = error(&data(&[1, 0x80, 0x80, 4, 0, 0, 0]));
-    assert_eq!(rank, ("unit.origin", 15, WireErrorKind::Limit { found: 65_536, max: 65_535 }));
+    assert_eq!(rank, ("unit.origin", 15, WireErrorKind::Exceeds { found: 65_536, max: 65_535 }));
     let long = error(&[1, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]);
     assert_eq!(long, ("credit.view", 2, WireErrorKind::VarintTooLong));
     let trailing = error(&[1, 11, 0, 0]);

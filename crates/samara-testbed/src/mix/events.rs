@@ -90,7 +90,6 @@ fn measured(
     scenario: &Scenario,
     went: &BTreeMap<u64, Went>,
 ) -> Option<RoundEvent> {
-    let phase_of = |name: &str| Phase::ALL.into_iter().find(|phase| phase.name() == name);
     Some(match what {
         MixWhat::Open { round } => RoundEvent::Open(round),
         MixWhat::Entered { round, .. } => RoundEvent::Entered(round),
@@ -102,26 +101,22 @@ fn measured(
             RoundEvent::Delivered(round, Checked { wrong, order, is_unmixed })
         }
         MixWhat::Failed { round, cause, culprit } => {
-            let cause = Cause::ALL.into_iter().find(|known| known.name() == cause).unwrap_or(Cause::Unknown);
+            let cause = Cause::from_name(&cause).unwrap_or(Cause::Unknown);
             RoundEvent::Failed(round, Failure { cause, culprit })
         }
         MixWhat::Mark { round, phase, mark } => {
-            let mark = Mark::ALL.into_iter().find(|known| known.name() == mark)?;
-            RoundEvent::Mark(round, phase_of(&phase)?, mark)
+            RoundEvent::Mark(round, Phase::from_name(&phase)?, Mark::from_name(&mark)?)
         }
         // Events do not say when within the phase processors worked: their time is shown at its end.
         MixWhat::Worked { round, phase, cpu_ns } => {
-            let phase = phase.and_then(|phase| phase_of(&phase));
+            let phase = phase.and_then(|phase| Phase::from_name(&phase));
             let to = at.as_nanos();
             RoundEvent::Work(WorkSpan { host, core: 0, round, phase, from: to.saturating_sub(cpu_ns), to })
         }
         MixWhat::Made { round, team, nodes } => {
             RoundEvent::Made(team, Arc::new(plan(round, nodes, scenario)))
         }
-        MixWhat::Round { round, state } => {
-            let state = RoundState::ALL.into_iter().find(|known| known.name() == state)?;
-            RoundEvent::Round(round, state)
-        }
+        MixWhat::Round { round, state } => RoundEvent::Round(round, RoundState::from_name(&state)?),
         MixWhat::Drawn { .. } => RoundEvent::Drawn,
         MixWhat::Refused { .. } => RoundEvent::Refused,
         MixWhat::State { .. } | MixWhat::Looped { .. } | MixWhat::Unknown => return None,

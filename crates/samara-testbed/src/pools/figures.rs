@@ -114,13 +114,13 @@ impl Counts<'_> {
             let label = format!("kind=\"{}\",direction=\"received\"", kind.name());
             let copies = self.of("samara_mempool_frames_total", &label);
             let bytes = self.of("samara_mempool_frame_bytes_total", &label);
-            *engine.received_mut(*kind) = Tally { copies, bytes };
+            *engine.received_mut(kind) = Tally { copies, bytes };
         }
         for cause in Cause::ALL {
-            *pool.refused_mut(*cause) = labelled("rejected_txs", "cause", cause.name());
+            *pool.refused_mut(cause) = labelled("rejected_txs", "cause", cause.name());
         }
         for cause in Ignored::ALL {
-            *engine.ignored_mut(*cause) = labelled("ignored", "cause", cause.name());
+            *engine.ignored_mut(cause) = labelled("ignored", "cause", cause.name());
         }
         Totals { engine, pool }
     }

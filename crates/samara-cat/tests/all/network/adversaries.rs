@@ -1,11 +1,8 @@
 //! Attackers among the nodes: honest transactions arrive everywhere, and memory stays bounded.
 
-use std::time::Duration;
-
 use samara_cat::{Config, Preset};
 use samara_engine::Time;
 
-use crate::App;
 use crate::attackers::Attack;
 use crate::net::{Delay, Net};
 
@@ -13,19 +10,24 @@ const HONEST: u32 = 30;
 
 /// A third as many attackers as honest nodes, connected to everybody's neighbourhood like anybody else.
 fn attacked(config: &Config, attack: Attack, seed: u64) -> Net {
-    let mut net = Net::new(seed, Delay::millis(1, 40));
-    (0..HONEST).for_each(|_| {
-        net.honest(config.clone(), App::default());
-    });
-    (0..10).for_each(|_| {
-        net.attacker(config.clone(), attack);
-    });
+    let mut net = with_attackers(config, (attack, 10), 6, seed, Delay::millis(1, 40));
+    net.submit_randomly(60, 1_000, 5);
+    net.run_until(Time::from_secs(20));
+    net
+}
+
+fn with_attackers(
+    config: &Config,
+    (attack, attackers): (Attack, u32),
+    dials: u32,
+    seed: u64,
+    delay: Delay,
+) -> Net {
+    let mut net = Net::uniform(seed, delay, HONEST, config);
+    (0..attackers).for_each(|_| _ = net.attacker(config.clone(), attack));
     // The honest nodes are connected among themselves, whoever is disconnected.
     (0..HONEST).for_each(|host| net.connect(host, (host + 1) % HONEST));
-    net.connect_randomly(6);
-    let honest = net.all_honest();
-    net.submit_randomly(60, 1_000, Duration::from_secs(5), &honest);
-    net.run_until(Time::from_secs(20));
+    net.connect_randomly(dials);
     net
 }
 
@@ -72,20 +74,10 @@ fn the_generations_of_2023_hold_with_their_limits() {
 #[test]
 fn a_third_of_silent_peers_costs_little() {
     for attack in [Attack::Withhold, Attack::Garbage] {
-        let mut net = Net::new(5, Delay::millis(10, 40));
-        (0..HONEST).for_each(|_| {
-            net.honest(Config::default(), App::default());
-        });
-        (0..HONEST / 2).for_each(|_| {
-            net.attacker(Config::default(), attack);
-        });
-        (0..HONEST).for_each(|host| net.connect(host, (host + 1) % HONEST));
-        net.connect_randomly(5);
-        let honest = net.all_honest();
-        net.submit_randomly(1_500, 1_000, Duration::from_secs(30), &honest);
+        let mut net = with_attackers(&Config::default(), (attack, HONEST / 2), 5, 5, Delay::millis(10, 40));
+        net.submit_randomly(1_500, 1_000, 30);
         net.run_until(Time::from_secs(60));
-        let missing = net.missing(&honest);
-        assert!(missing.is_empty(), "{attack:?}: {:?}", missing.first());
+        net.assert_all_delivered();
         let delays = net.delays_ms();
         let (median, p99) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
         assert!(median < 200.0 && p99 < 500.0, "{attack:?}: median {median} ms, 99 % {p99} ms");

@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
+use crate::net::{Delay, Net};
 use samara_cat::config::Inline;
 use samara_cat::{Config, FrameKind, Preset};
-use samara_engine::Time;
-
-use crate::net::{Delay, Net};
 
 const NODES: u32 = 60;
 const TXS: u64 = 120;
@@ -28,11 +26,7 @@ struct Cost {
 /// A network in which each node dials so many; all transactions within two seconds.
 fn cost(config: &Config, dials: u32, len: usize) -> Cost {
     let mut net = Net::uniform(11, Delay::millis(10, 30), NODES, config);
-    net.connect_randomly(dials);
-    let all = net.all_honest();
-    net.submit_randomly(TXS, len, Duration::from_secs(2), &all);
-    net.run_until(Time::from_secs(20));
-    net.assert_all_delivered();
+    net.deliver(dials, (TXS, len, 2), 20);
     let pairs = f64::from(NODES) * TXS as f64;
     let each = |sum: u64| sum as f64 / pairs;
     Cost {

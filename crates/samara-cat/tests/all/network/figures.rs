@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use samara_cat::{Config, Preset};
-use samara_engine::Time;
 
 use crate::net::{Delay, Net};
 
@@ -11,11 +10,7 @@ const TXS: u64 = 200;
 
 fn run(config: &Config, delay: Delay) -> Net {
     let mut net = Net::uniform(7, delay, 100, config);
-    net.connect_randomly(10);
-    let all = net.all_honest();
-    net.submit_randomly(TXS, 4_800, Duration::from_secs(20), &all);
-    net.run_until(Time::from_secs(30));
-    net.assert_all_delivered();
+    net.deliver(10, (TXS, 4_800, 20), 30);
     net
 }
 
@@ -71,11 +66,7 @@ fn ours_needs_one_copy_everywhere() {
 fn ours_under_load() {
     let delay = Delay { bps: 50_000_000, ..Delay::millis(1, 50) };
     let mut net = Net::uniform(3, delay, 50, &Config::default());
-    net.connect_randomly(10);
-    let all = net.all_honest();
-    net.submit_randomly(500, 4_800, Duration::from_secs(1), &all);
-    net.run_until(Time::from_secs(20));
-    net.assert_all_delivered();
+    net.deliver(10, (500, 4_800, 1), 20);
     assert!(net.copies() <= 1.02, "{} copies", net.copies());
     let keys = net.sum(|metrics| metrics.announced_keys);
     let frames = net.sum(|metrics| metrics.sent(samara_cat::FrameKind::SeenKeys).copies);
@@ -87,11 +78,7 @@ fn ours_under_load() {
 fn sleeping_receivers_slow_everything_down() {
     let median = |preset: Preset| {
         let mut net = Net::uniform(3, Delay::millis(1, 1), 30, &preset.config());
-        net.connect_randomly(5);
-        let all = net.all_honest();
-        net.submit_randomly(400, 1_000, Duration::from_secs(2), &all);
-        net.run_until(Time::from_secs(60));
-        net.assert_all_delivered();
+        net.deliver(5, (400, 1_000, 2), 60);
         net.median_ms()
     };
     let (before, merged) = (median(Preset::Cat2023), median(Preset::CatMerged));

@@ -1,7 +1,5 @@
 //! Nodes of several generations in one network.
 
-use std::time::Duration;
-
 use samara_cat::{Config, Preset};
 use samara_engine::Time;
 
@@ -26,10 +24,9 @@ fn ours_with_each_old_generation() {
                 net.honest(config, App::default());
             }
             net.connect_randomly(5);
-            let all = net.all_honest();
-            net.submit_randomly(60, 1_000, Duration::from_secs(5), &all);
+            net.submit_randomly(60, 1_000, 5);
             net.run_until(Time::from_secs(60));
-            let missing = net.missing(&all);
+            let missing = net.missing(&net.all_honest());
             assert!(missing.is_empty(), "{}: {:?}", preset.name(), missing.first());
         }
     }
@@ -52,11 +49,7 @@ fn all_generations_together() {
         for host in 0..42 {
             net.honest(presets[host % presets.len()].config(), App::default());
         }
-        net.connect_randomly(6);
-        let all = net.all_honest();
-        net.submit_randomly(60, 1_000, Duration::from_secs(5), &all);
-        net.run_until(Time::from_secs(60));
-        net.assert_all_delivered();
+        net.deliver(6, (60, 1_000, 5), 60);
     }
 }
 

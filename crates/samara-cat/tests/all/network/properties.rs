@@ -75,8 +75,7 @@ fn run(case: &Case, config: &Config) -> Net {
     let mut net = Net::uniform(case.seed, delay, case.nodes, config);
     net.keep_events = true;
     net.connect_randomly(case.dials);
-    let all = net.all_honest();
-    net.submit_randomly(case.txs, case.len, Duration::from_secs(3), &all);
+    net.submit_randomly(case.txs, case.len, 3);
     let mut happenings = BTreeMap::new();
     for (a, b, at, back) in &case.cuts {
         if net.is_up(*a, *b) {
@@ -126,7 +125,8 @@ proptest! {
                 prop_assert_eq!(once.len(), peers.len(), "host {} asked twice for {}: {:?}", host, key, peers);
             }
         }
-        for host in net.all_honest() {
+        let all = net.all_honest();
+        for host in all.iter().copied() {
             prop_assert!(net.engine(host).keys() as u64 <= case.txs);
             prop_assert_eq!(net.engine(host).metrics().early_timeouts, 0);
         }
@@ -157,10 +157,10 @@ fn a_block_ends_everything_about_its_transactions() {
     for preset in [Preset::Cat2023, Preset::CatMerged, Preset::Cat] {
         let mut net = Net::uniform(3, Delay::millis(1, 150), 20, &preset.config());
         net.connect_randomly(4);
-        let all = net.all_honest();
-        net.submit_randomly(50, 500, Duration::from_secs(2), &all);
+        net.submit_randomly(50, 500, 2);
         net.run_until(Time::from_secs(4));
         let keys: std::sync::Arc<[TxKey]> = (0..50).map(|number| tx(number, 500).key()).collect();
+        let all = net.all_honest();
         for host in all.iter().copied() {
             let commit = samara_cat::Command::Commit { height: 1, keys: keys.clone() };
             net.command(net.now, host, commit);

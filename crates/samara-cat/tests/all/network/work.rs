@@ -41,11 +41,7 @@ fn bundling_saves_state_messages() {
 fn neighbourhoods_trade_copies_for_time() {
     let run = |config: &Config| {
         let mut net = Net::uniform(5, Delay::millis(20, 60), 60, config);
-        net.connect_randomly(6);
-        let all = net.all_honest();
-        net.submit_randomly(60, 1_000, Duration::from_secs(5), &all);
-        net.run_until(Time::from_secs(20));
-        net.assert_all_delivered();
+        net.deliver(6, (60, 1_000, 5), 20);
         (net.copies(), net.median_ms())
     };
     let (copies, median) = run(&Config::default());
@@ -66,8 +62,7 @@ fn compact_blocks_reach_all_and_fetch_what_is_missing() {
     );
     net.keep_events = true;
     net.connect_randomly(6);
-    let all = net.all_honest();
-    net.submit_randomly(300, 300, Duration::from_secs(4), &all);
+    net.submit_randomly(300, 300, 4);
     // The last ones are still on their way when the block is proposed.
     (300..340).for_each(|number| net.submit(Time::from_secs(5), 0, &tx(number, 300)));
     let propose = Command::Propose { height: 1, max_bytes: u64::MAX, max_gas: u64::MAX };

@@ -42,7 +42,7 @@ impl Hostile {
             Input::Start => self.rest(cx),
             Input::LinkUp { peer, info } => {
                 // Where nothing was agreed on, the least is understood.
-                let protocol = Protocol::named(&info.protocol).unwrap_or(Protocol::Flood);
+                let protocol = Protocol::from_name(&info.protocol).unwrap_or(Protocol::Flood);
                 self.peers.push((peer, protocol));
             }
             Input::LinkDown { peer } => self.peers.retain(|(other, _)| *other != peer),

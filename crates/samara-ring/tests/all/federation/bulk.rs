@@ -6,24 +6,15 @@ use samara_engine::Shape;
 use samara_engine::shape::Workload;
 use samara_ring::{Command, ShapeChoice};
 
-use super::sites::{Net, Wan};
-
-const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
-
-fn formed(seed: u64, sites: u16, size: u32, shape: ShapeChoice) -> Net {
-    let mut net = Net::new(seed, WAN, sites, size, |config| config.bridge.shape = shape);
-    net.run_for(Duration::from_secs(4));
-    let all: Vec<u16> = (0..sites).collect();
-    assert!(net.is_bridged(&all), "no bridge of {sites} sites of {size}");
-    net
-}
+use super::sites::{Net, WAN, Wan};
 
 #[test]
 fn bulk_data_crosses_each_link_between_sites_once() {
     for (sites, size) in [(2, 3), (3, 4), (4, 2), (2, 1)] {
-        let mut net = formed(1, sites, size, ShapeChoice::Fixed(Shape::Ring));
+        let shape = ShapeChoice::Fixed(Shape::Ring);
+        let mut net = Net::formed(1, sites, size, |config| config.bridge.shape = shape);
         net.crossed.clear();
-        let hosts: Vec<u32> = (0..net.len()).collect();
+        let hosts = net.hosts();
         // All hosts of the first site broadcast: 6 MB in all.
         (0..size).for_each(|host| net.send(host, 6_000_000 / 8_192 / u64::from(size), 8_192, Duration::ZERO));
         let begin = net.now;
@@ -59,12 +50,10 @@ fn both_levels_take_any_shape_by_option_or_formula() {
     };
     let fixed = Shape::ALL.into_iter().map(ShapeChoice::Fixed);
     for shape in fixed.chain([ShapeChoice::ByFormula(workload)]) {
-        let mut net = Net::new(2, WAN, 4, 3, |config| {
-            config.bridge.shape = shape;
-            config.local.shape = shape;
+        let mut net = Net::formed(2, 4, 3, |config| {
+            (config.bridge.shape, config.local.shape) = (shape, shape);
         });
-        net.run_for(Duration::from_secs(4));
-        let hosts: Vec<u32> = (0..net.len()).collect();
+        let hosts = net.hosts();
         hosts.iter().for_each(|host| net.send(*host, 30, 5_000, Duration::from_millis(5)));
         net.run_for(Duration::from_secs(6));
         net.assert_complete(&hosts, &hosts, &format!("{shape:?}"));
@@ -95,11 +84,9 @@ fn a_federation_without_messages_is_quiet_and_one_with_a_slow_site_is_bounded() 
 #[test]
 fn an_application_that_takes_nothing_slows_its_federation_and_loses_nothing() {
     for paused in [2, 3, 5] {
-        let mut net = Net::new(4, WAN, 2, 3, |config| {
-            config.window_bytes = 1 << 20;
-            config.local.held_bytes = 256 << 10;
+        let mut net = Net::formed(4, 2, 3, |config| {
+            (config.window_bytes, config.local.held_bytes) = (1 << 20, 256 << 10);
         });
-        net.run_for(Duration::from_secs(4));
         (0..3).for_each(|host| net.send(host, 300, 8_192, Duration::ZERO));
         net.run_for(Duration::from_millis(200));
         net.command(paused, Command::Pause);

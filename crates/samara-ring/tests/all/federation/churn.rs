@@ -5,25 +5,16 @@ use std::time::Duration;
 use samara_engine::testing::Crash;
 use samara_ring::Command;
 
-use super::sites::{Net, Wan};
-
-const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
-
-fn formed(seed: u64, sites: u16, size: u32) -> Net {
-    let mut net = Net::new(seed, WAN, sites, size, |_| {});
-    net.run_for(Duration::from_secs(4));
-    let all: Vec<u16> = (0..sites).collect();
-    assert!(net.is_bridged(&all), "seed {seed}: no bridge");
-    net
-}
+use super::sites::Net;
+use crate::seeds::for_seeds;
 
 /// The leader of any site fails at some moment of a stream in both directions: nothing is lost, doubled or out of order.
 fn crash_of_a_leader(seed: u64) {
     let sites = 2 + (seed % 3) as u16;
     let label = format!("seed {seed}");
-    let mut net = formed(seed, sites, 3);
+    let mut net = Net::formed(seed, sites, 3, |_| {});
     net.crossed.clear();
-    let hosts: Vec<u32> = (0..net.len()).collect();
+    let hosts = net.hosts();
     hosts.iter().for_each(|host| net.send(*host, 200, 2_000, Duration::from_millis(8)));
     let wait = net.rng.below(1_600_000);
     net.run_for(Duration::from_micros(wait));
@@ -57,20 +48,15 @@ fn crash_of_a_leader(seed: u64) {
 /// More with `SAMARA_RING_SEEDS`.
 #[test]
 fn leaders_crash_at_any_moment() {
-    let seeds = std::env::var("SAMARA_RING_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40);
-    let from = std::env::var("SAMARA_RING_FROM").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(0);
-    let failed: Vec<u64> = (from..from + seeds)
-        .filter(|seed| std::panic::catch_unwind(|| crash_of_a_leader(*seed)).is_err())
-        .collect();
-    assert!(failed.is_empty(), "seeds {failed:?}");
+    for_seeds(40, crash_of_a_leader);
 }
 
 #[test]
 fn a_link_between_sites_that_breaks_for_a_while_loses_nothing() {
     for seed in 0..6 {
         let label = format!("seed {seed}");
-        let mut net = formed(seed, 3, 2);
-        let hosts: Vec<u32> = (0..net.len()).collect();
+        let mut net = Net::formed(seed, 3, 2, |_| {});
+        let hosts = net.hosts();
         hosts.iter().for_each(|host| net.send(*host, 300, 2_000, Duration::from_millis(8)));
         net.run_for(Duration::from_millis(700 + 100 * seed));
         let (a, b) = ((seed % 3) as u16, ((seed + 1) % 3) as u16);
@@ -90,11 +76,9 @@ fn a_link_between_sites_that_breaks_for_a_while_loses_nothing() {
 
 #[test]
 fn a_site_that_is_gone_is_waited_for_and_then_not_any_more() {
-    let mut net = Net::new(5, WAN, 3, 2, |config| {
-        config.absent_after = Duration::from_secs(10);
-        config.window_bytes = 400_000;
+    let mut net = Net::formed(5, 3, 2, |config| {
+        (config.absent_after, config.window_bytes) = (Duration::from_secs(10), 400_000);
     });
-    net.run_for(Duration::from_secs(4));
     net.send(0, u64::MAX, 8_192, Duration::from_millis(4));
     net.run_for(Duration::from_secs(1));
     net.crash(4, Crash::Closes);
@@ -112,8 +96,8 @@ fn a_site_that_is_gone_is_waited_for_and_then_not_any_more() {
 fn who_leaves_has_its_messages_everywhere() {
     for leaver in 0..6 {
         let label = format!("leaver {leaver}");
-        let mut net = formed(6, 3, 2);
-        let hosts: Vec<u32> = (0..net.len()).collect();
+        let mut net = Net::formed(6, 3, 2, |_| {});
+        let hosts = net.hosts();
         hosts.iter().for_each(|host| net.send(*host, 200, 4_000, Duration::from_millis(2)));
         net.run_for(Duration::from_millis(300));
         net.command(leaver, Command::Leave);
@@ -126,7 +110,7 @@ fn who_leaves_has_its_messages_everywhere() {
 
 #[test]
 fn the_last_one_of_a_site_leaves_when_the_others_have_its_messages() {
-    let mut net = formed(7, 2, 1);
+    let mut net = Net::formed(7, 2, 1, |_| {});
     net.send(0, 100, 8_192, Duration::ZERO);
     net.run_for(Duration::from_millis(5));
     net.command(0, Command::Leave);

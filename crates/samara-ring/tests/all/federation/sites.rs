@@ -21,6 +21,7 @@ pub(crate) struct Wan {
     pub(crate) bps: u64,
 }
 
+pub(crate) const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
 const LAN: Duration = Duration::from_micros(200);
 /// A socket towards another site takes so much ahead of time.
 const AHEAD: Duration = Duration::from_millis(20);
@@ -167,6 +168,19 @@ impl Net {
             network.add(Federation::new(config, identity_of(host)).unwrap(), outbox);
         }
         Self(network)
+    }
+
+    /// So many sites of so many hosts, whose leaders have found one another.
+    pub(crate) fn formed(seed: u64, sites: u16, size: u32, adapt: impl Fn(&mut FederationConfig)) -> Self {
+        let mut net = Self::new(seed, WAN, sites, size, adapt);
+        net.run_for(Duration::from_secs(4));
+        let all: Vec<u16> = (0..sites).collect();
+        assert!(net.is_bridged(&all), "seed {seed}: no bridge of {sites} sites of {size}");
+        net
+    }
+
+    pub(crate) fn hosts(&self) -> Vec<u32> {
+        (0..self.len()).collect()
     }
 
     /// The hosts that live and have not left.

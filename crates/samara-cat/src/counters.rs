@@ -1,28 +1,4 @@
-//! Enums whose variants have names, and counters that have names.
-
-/// Declares an enum whose variants have names, which reports, metrics and configuration files share.
-macro_rules! names {
-    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
-        pub enum $type {
-            $($(#[$doc])* #[cfg_attr(feature = "config", serde(rename = $name))] $variant,)*
-        }
-
-        impl $type {
-            /// All variants.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The variant's name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
+//! Counters that have names.
 
 /// Declares counters with the names that they are exported under; their documentation says what they mean there, too.
 macro_rules! counters {
@@ -54,4 +30,4 @@ macro_rules! counters {
     };
 }
 
-pub(crate) use {counters, names};
+pub(crate) use counters;
