@@ -21,7 +21,7 @@ use super::proto::OpenRounds;
 use super::task::Task;
 use crate::driver::Driver;
 use crate::hub::{Hub, Limits};
-use crate::status::{Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind};
+use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;

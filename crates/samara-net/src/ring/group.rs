@@ -13,7 +13,7 @@ use super::framed::{Framed, identity_of};
 use super::options::Options;
 use crate::driver::Driver;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
-use crate::status::{Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind};
+use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
 /// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
