@@ -6,80 +6,61 @@ use samara_engine::units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Authenticity, Config, LaneCapacity, MeshRules, Withdraw};
+use super::{Authenticity, Config, MeshRules, Withdraw};
 use crate::message_id::MessageIdFn;
 
 /// The parameters of GossipSub: a preset and what differs from it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// The values that are not given below.
+    #[serde(default)]
     pub preset: Preset,
     /// The version of the protocol that all nodes speak. Real nodes offer all that they know, or up to 1.0 or 1.1.
+    #[serde(default)]
     pub version: Version,
     /// D: the wanted size of a mesh.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree: Option<usize>,
     /// D_low: below it, peers are grafted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree_low: Option<usize>,
     /// D_high: above it, peers are pruned.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree_high: Option<usize>,
     /// D_lazy: peers outside the mesh that are told of messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree_lazy: Option<usize>,
     /// D_score: the best peers that pruning keeps.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree_score: Option<usize>,
     /// D_out: links of one's own dialling that a mesh keeps.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree_out: Option<usize>,
     /// From one heartbeat to the next.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Span>,
     /// Heartbeats that a message is kept for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<usize>,
     /// Heartbeats that a message is gossiped for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub history_gossip: Option<usize>,
     /// The least part of other peers that is told of messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gossip_factor: Option<f64>,
     /// Whether peers that a mesh has no room for are told of every message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gossip_to_turned_away: Option<bool>,
     /// Whether own messages go to all known subscribers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub flood_publish: Option<bool>,
     /// Whether IDONTWANT is sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idontwant: Option<bool>,
     /// Whether it is also sent for own messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idontwant_on_publish: Option<bool>,
     /// Heartbeats after which a received IDONTWANT is forgotten.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idontwant_ttl: Option<u32>,
     /// Whether copies that are owed but have not left are withdrawn when the peer sends IDONTWANT or turns out to have the
     /// message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<bool>,
     /// Whether each link drains its own queue, or one order holds over all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Dispatch>,
     /// Copies that are queued for a peer, in each lane.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<usize>,
     /// What happens to copies that a full queue has no room for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overflow: Option<Overflow>,
     /// In which order the copies of published messages leave.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_publish: Option<ScheduleSpec>,
     /// In which order the copies of forwarded messages leave.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_forward: Option<ScheduleSpec>,
     /// The policies that schedules of the kind custom name: of the program that runs the scenario, never of a file.
     #[serde(skip)]
@@ -180,9 +161,7 @@ impl Parameters {
         set(&mut config.sending.dispatch, self.dispatch);
         let sending = &mut config.sending;
         for lane in [&mut sending.control, &mut sending.publish, &mut sending.forward, &mut sending.answer] {
-            if let Some(copies) = self.queue {
-                *lane = LaneCapacity { copies, ..*lane };
-            }
+            set(&mut lane.copies, self.queue);
             set(&mut lane.overflow, self.overflow);
         }
         let schedule =

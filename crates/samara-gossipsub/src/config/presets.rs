@@ -152,7 +152,7 @@ impl Config {
     /// peer whose overflow is lost, and nothing taken back once it is queued. Messages carry their author; to talk to
     /// nodes that sign (its default) set [`Authenticity::strict`].
     pub fn go_libp2p_pubsub() -> Self {
-        let spec = Self::spec();
+        let (spec, queue) = (Self::spec(), LaneCapacity::copies(32));
         Self {
             gossip_to_turned_away: false,
             mesh: MeshParams { d_low: 5, ..spec.mesh },
@@ -165,13 +165,12 @@ impl Config {
             // Without scoring all its thresholds are 0: recommendations are accepted from anybody.
             thresholds: PeerScoreThresholds { accept_px: 0.0, ..spec.thresholds },
             sending: SendingConfig {
-                dispatch: Dispatch::PerLink,
                 layout: LaneLayout::Shared,
-                control: LaneCapacity::copies(32),
-                publish: LaneCapacity::copies(32),
-                forward: LaneCapacity::copies(32),
-                answer: LaneCapacity::copies(32),
-                patience: Duration::from_secs(4),
+                control: queue,
+                publish: queue,
+                forward: queue,
+                answer: queue,
+                ..spec.sending
             },
             ..spec
         }
