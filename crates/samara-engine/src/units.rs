@@ -9,7 +9,6 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A unit and its factor.
 type Unit = (&'static str, f64);
 
 /// What a kind of quantity looks like: its name, an example, and its units.

@@ -20,8 +20,7 @@ use libp2p::swarm::{
 };
 use samara_engine::Frame;
 use samara_gossipsub::rpc::RpcFrame;
-use samara_gossipsub::wire::{self};
-use samara_gossipsub::wire::{FrameDecoder, Limits, WireError};
+use samara_gossipsub::wire::{self, FrameDecoder, Limits, WireError};
 
 /// So often at most a stream is opened or accepted on one connection: peers that keep closing theirs are left alone.
 const ATTEMPTS_MAX: u32 = 5;
@@ -39,15 +38,12 @@ pub enum FromHandler {
     Protocol(StreamProtocol),
     /// The peer speaks none of the protocols.
     NotSupported,
-    /// The stream for frames is open.
     Writable,
     /// The stream for frames is gone, with so many frames that had been taken.
     Broken(usize),
     /// There will be no stream for frames any more: the peer keeps closing it.
     GaveUp,
-    /// So many frames were written.
     Written(usize),
-    /// A frame has arrived.
     Frame(RpcFrame),
     /// What has arrived is no frame.
     Malformed(WireError),
@@ -55,7 +51,6 @@ pub enum FromHandler {
 
 #[derive(Debug)]
 enum Outbound {
-    /// To be opened.
     Wanted,
     Opening,
     Open(Writer),
@@ -301,7 +296,6 @@ enum ReadError {
     Malformed(WireError),
 }
 
-/// The stream in.
 #[derive(Debug)]
 struct Reader {
     stream: Stream,

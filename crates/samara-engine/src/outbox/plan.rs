@@ -4,7 +4,6 @@ use super::message::position;
 use super::{MessageOrder, PeerOrder, Schedule, Weight};
 use crate::{NodeRng, PeerId};
 
-/// One planned copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// The message's place in the batch.

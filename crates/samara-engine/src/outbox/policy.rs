@@ -150,14 +150,12 @@ impl Orders {
         self.keys[slot] = key;
     }
 
-    /// Something has changed on a lane.
     pub(super) fn note(&mut self, lane: u8) {
         if let Some(Some((_, is_stale))) = self.lanes.get_mut(usize::from(lane)) {
             *is_stale = true;
         }
     }
 
-    /// Something has changed on any lane.
     pub(super) fn note_all(&mut self) {
         self.lanes.iter_mut().flatten().for_each(|(_, is_stale)| *is_stale = true);
     }
@@ -173,7 +171,6 @@ impl Orders {
         std::mem::take(is_stale).then_some(*orderer)
     }
 
-    /// The order of copies, each exactly once.
     fn ask(&mut self, orderer: usize, now: Time, lane: &'static str, pending: &[PendingCopy]) -> Vec<u32> {
         let all = 0..pending.len() as u32;
         let mut order: Vec<u32> = all.clone().collect();

@@ -565,7 +565,6 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// A pipe has room again.
     fn free(&mut self, pipe: (u32, u32)) {
         let now = self.now;
         self.pipes.entry(pipe).or_default().is_armed = false;

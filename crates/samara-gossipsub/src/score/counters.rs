@@ -146,7 +146,6 @@ pub(super) fn decay(counter: &mut f64, factor: f64, to_zero: f64) -> bool {
     true
 }
 
-/// All that is kept of one peer.
 #[derive(Debug)]
 pub(super) struct PeerStats {
     /// Until when to keep the counters of a peer that left; absent while it is connected.
@@ -199,7 +198,6 @@ impl PeerStats {
 /// What is known of a message (go-libp2p-pubsub `deliveryStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Being validated.
     Unknown,
     /// Accepted at this time.
     Valid(Time),
@@ -209,7 +207,6 @@ pub(super) enum Status {
     Unjudged,
 }
 
-/// A message on its way.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) status: Status,

@@ -75,12 +75,10 @@ impl PeerScores {
         Self { enabled, params, topics: Vec::new(), peers: Vec::new(), by_address, records }
     }
 
-    /// Whether scoring is on.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// The parameters.
     pub(crate) fn params(&self) -> &PeerScoreParams {
         &self.params
     }
@@ -225,7 +223,6 @@ impl PeerScores {
         self.invalid_delivery(peer, topic);
     }
 
-    /// Another copy of a message arrived.
     pub(crate) fn duplicate_message(&mut self, now: Time, peer: PeerId, topic: TopicIdx, key: MessageKey) {
         if !self.enabled {
             return;

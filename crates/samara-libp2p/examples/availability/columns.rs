@@ -36,7 +36,6 @@ pub(crate) fn rebuild(columns: &BTreeMap<usize, &[u8]>) -> Result<Vec<Vec<u8>>, 
     (0..BLOBS).map(row).collect()
 }
 
-/// Half of the columns, drawn at random.
 pub(crate) fn any_half(columns: &BTreeMap<usize, Vec<u8>>) -> BTreeMap<usize, &[u8]> {
     let random = RandomState::new();
     let mut drawn: Vec<(&usize, &Vec<u8>)> = columns.iter().collect();
@@ -44,7 +43,6 @@ pub(crate) fn any_half(columns: &BTreeMap<usize, Vec<u8>>) -> BTreeMap<usize, &[
     drawn.iter().take(ORIGINAL).map(|(at, column)| (**at, column.as_slice())).collect()
 }
 
-/// Blobs that are different every time.
 pub(crate) fn some_blobs() -> Vec<Vec<u8>> {
     let random = RandomState::new();
     let word = |blob: usize, at: usize| random.hash_one((blob, at)).to_le_bytes();

@@ -81,7 +81,6 @@ impl Node {
         }
     }
 
-    /// Messages published, and received.
     fn counts(&mut self) -> Anyhow<(u64, u64)> {
         let counts = self.ask("counts", "counts")?;
         let (published, received) = counts.split_once(' ').ok_or("counts of one number")?;

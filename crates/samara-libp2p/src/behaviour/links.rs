@@ -17,7 +17,6 @@ use crate::event::Event;
 use crate::handler::Handler;
 use crate::identity::identity_of;
 
-/// A connection of a peer.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
@@ -41,7 +40,6 @@ pub(super) struct InFlight {
     pub(super) frame: Option<RpcFrame>,
 }
 
-/// A peer with at least one connection.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     /// Its number in the engine, once it speaks a protocol.
@@ -50,7 +48,6 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The connection that frames are written to.
     pub(super) fn active(&mut self) -> Option<&mut Connection> {
         self.connections.iter_mut().find(|connection| connection.writable)
     }
