@@ -116,18 +116,18 @@ fn pubsub(criterion: &mut Criterion) {
     let config = Arc::new(PubSubConfig::default());
     let identity = || PeerIdentity::new(b"me");
     let flood = || PubSub::floodsub(Arc::clone(&config), identity()).expect("the defaults are possible");
-    let node = || Node::new(flood(), config.outbox_config(), joined());
+    let node = || Node::new(flood(), config.common.outbox_config(), joined());
     measure(criterion, "floodsub", node, RpcFrame::Publish);
     let random =
         || PubSub::randomsub(Arc::clone(&config), identity(), 95).expect("the defaults are possible");
-    let node = || Node::new(random(), config.outbox_config(), joined());
+    let node = || Node::new(random(), config.common.outbox_config(), joined());
     measure(criterion, "randomsub", node, RpcFrame::Publish);
 }
 
 fn plumtree(criterion: &mut Criterion) {
     let config = Arc::new(PlumtreeConfig::default());
     let tree = || Plumtree::new(Arc::clone(&config), PeerIdentity::new(b"me"), topic());
-    let node = || Node::new(tree().expect("the defaults are possible"), config.outbox_config(), None);
+    let node = || Node::new(tree().expect("the defaults are possible"), config.common.outbox_config(), None);
     let frame = |message| PlumtreeFrame::Gossip { message, round: 3 };
     measure(criterion, "plumtree", node, frame);
 

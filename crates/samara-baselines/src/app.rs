@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::outbox::{LossCause, Lost};
-use samara_engine::{Context, Engine, MessageKey, PeerId};
+use samara_engine::{Context, Engine, MessageKey, PeerId, Topic};
 use thiserror::Error;
 
-use crate::message::{Message, MessageId, Topic};
+use crate::message::{Message, MessageId};
 
 /// The context of an engine of this crate.
 pub type Cx<'a, F> = Context<'a, F, Event>;
@@ -16,21 +16,17 @@ pub type Cx<'a, F> = Context<'a, F, Event>;
 /// [`Baseline`].
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Join a topic.
     Subscribe(Topic),
-    /// Leave a topic.
     Unsubscribe(Topic),
     /// Publish a payload; [`Event::Published`] or [`Event::Refused`] answers.
     Publish {
         topic: Topic,
-        /// The payload.
         data: Bytes,
     },
     /// Publish a message that is made already; likewise.
     PublishMessage(Arc<Message>),
 }
 
-/// What the application is told.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A message on a joined topic, for the first time.
@@ -43,9 +39,7 @@ pub enum Event {
         /// How many links that copy had travelled, where the protocol counts them (Plumtree; 0 for one's own).
         hops: Option<u32>,
     },
-    /// A command to publish was carried out.
     Published(Receipt),
-    /// A command was not carried out.
     Refused(RequestError),
     /// A frame did not fit into its queue, or made room for another.
     Lost(Lost),
@@ -74,64 +68,35 @@ pub enum RequestError {
         "the message on topic {topic:?} makes a frame of {found} bytes; max_frame_bytes allows {allowed}: \
          publish less at a time or raise it at all nodes"
     )]
-    TooLong {
-        topic: Topic,
-        /// Bytes of the frame.
-        found: usize,
-        /// Bytes that are allowed.
-        allowed: usize,
-    },
+    TooLong { topic: Topic, found: usize, allowed: usize },
     /// The name of the topic is too long.
     #[error(
         "a topic with a name of {found} bytes; topic_bytes_max allows {allowed}: choose a shorter name or raise it"
     )]
-    TopicTooLong {
-        /// Bytes of the name.
-        found: usize,
-        /// Bytes that are allowed.
-        allowed: usize,
-    },
+    TopicTooLong { found: usize, allowed: usize },
     /// The engine serves one topic only, and this is another.
     #[error("topic {found:?}; this node disseminates {expected:?} only: run one engine per topic")]
-    OtherTopic {
-        /// The topic asked for.
-        found: Topic,
-        /// The topic of the engine.
-        expected: Topic,
-    },
+    OtherTopic { found: Topic, expected: Topic },
 }
 
 /// What the engines of this crate have in common for whoever owns one.
 pub trait Baseline: Engine<Command = Command, Event = Event> {
     /// Joins a topic. `false` if it was joined already.
-    ///
-    /// # Errors
-    /// The engine cannot join this topic.
     fn subscribe(&mut self, topic: &Topic, cx: &mut Cx<'_, Self::Frame>) -> Result<bool, RequestError>;
 
     /// Leaves a topic. `false` if it was not joined.
-    ///
-    /// # Errors
-    /// The engine cannot have joined this topic.
     fn unsubscribe(&mut self, topic: &Topic, cx: &mut Cx<'_, Self::Frame>) -> Result<bool, RequestError>;
 
     /// Makes a message with this node as its author and the next number, to be published.
     fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message>;
 
     /// Publishes a message that is made already.
-    ///
-    /// # Errors
-    /// The message cannot be published.
     fn publish_message(
         &mut self,
         message: Arc<Message>,
         cx: &mut Cx<'_, Self::Frame>,
     ) -> Result<Receipt, RequestError>;
 
-    /// Publishes a payload.
-    ///
-    /// # Errors
-    /// The message cannot be published.
     fn publish(
         &mut self,
         topic: &Topic,
@@ -142,11 +107,9 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
         self.publish_message(message, cx)
     }
 
-    /// What was counted.
     fn metrics(&self) -> &Metrics;
 }
 
-/// Carries out a command.
 pub(crate) fn handle_command<B: Baseline>(engine: &mut B, command: Command, cx: &mut Cx<'_, B::Frame>) {
     let result = match command {
         Command::Subscribe(topic) => engine.subscribe(&topic, cx).map(|_| None),

@@ -1,59 +1,17 @@
 //! Parameters of the engines.
 
-use std::fmt::{Debug, Display};
 use std::time::Duration;
 
-use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Schedule};
-use thiserror::Error;
+use samara_engine::config::{ConfigError, check};
+use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Schedule};
 
 use crate::core::SeenCache;
-
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    pub field: &'static str,
-    pub found: String,
-    /// What it can be.
-    pub expected: String,
-}
-
-pub(crate) fn check(
-    holds: bool,
-    field: &'static str,
-    found: impl Debug,
-    expected: impl Display,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError { field, found: format!("{found:?}"), expected: expected.to_string() })
-}
-
-/// How much a lane of the outbox holds for one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneCapacity {
-    pub copies: usize,
-    pub bytes: u64,
-    /// What happens beyond.
-    pub overflow: Overflow,
-}
-
-impl LaneCapacity {
-    /// Room for so many copies of any length; what comes beyond is dropped (and counted).
-    pub const fn copies(copies: usize) -> Self {
-        Self { copies, bytes: u64::MAX, overflow: Overflow::DropNewest }
-    }
-}
 
 /// Room for frames, per peer. Control frames go first, then own and forwarded messages in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
-    /// Room for control frames.
     pub control: LaneCapacity,
-    /// Room for own messages.
     pub own: LaneCapacity,
-    /// Room for messages of others.
     pub forwarded: LaneCapacity,
 }
 
@@ -65,11 +23,8 @@ impl Default for Sending {
     }
 }
 
-/// The lane of control frames.
 pub(crate) const CONTROL: Lane = Lane(0);
-/// The lane of own messages.
 pub(crate) const OWN: Lane = Lane(1);
-/// The lane of forwarded messages.
 pub(crate) const FORWARDED: Lane = Lane(2);
 
 /// What all engines of this crate have in common.
@@ -84,11 +39,8 @@ pub struct Common {
     /// Whether a copy that is owed to a peer is taken back when the peer sends or announces the message itself. No
     /// implementation of these protocols does it, but then they choose the order of copies when they queue them.
     pub withdraw: bool,
-    /// Queues and who drains them.
     pub sending: Sending,
-    /// The order of copies of own messages.
     pub schedule_own: Schedule,
-    /// The order of copies of forwarded messages.
     pub schedule_forwarded: Schedule,
 }
 
@@ -111,14 +63,8 @@ impl Default for Common {
 impl Common {
     /// The outbox that a node with this configuration needs.
     pub fn outbox_config(&self) -> OutboxConfig {
-        let lane = |name, priority, room: LaneCapacity| LaneConfig {
-            capacity_copies: room.copies,
-            capacity_bytes: room.bytes,
-            overflow: room.overflow,
-            // How long schedules that prefer first copies can hold any copy back, as in `samara-gossipsub`.
-            patience: Duration::from_secs(4),
-            ..LaneConfig::unbounded(name, priority)
-        };
+        let lane =
+            |name, priority, capacity| LaneConfig { capacity, ..LaneConfig::unbounded(name, priority) };
         let Sending { control, own, forwarded } = self.sending;
         let lanes = vec![lane("control", 0, control), lane("own", 1, own), lane("forwarded", 1, forwarded)];
         OutboxConfig { dispatch: Dispatch::PerLink, lanes }
@@ -148,7 +94,6 @@ impl Common {
 /// How a node of FloodSub or RandomSub behaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PubSubConfig {
-    /// What all engines have in common.
     pub common: Common,
     /// An RPC with more changes of subscriptions is not looked at.
     pub subscriptions_per_rpc_max: usize,
@@ -171,11 +116,6 @@ impl Default for PubSubConfig {
 }
 
 impl PubSubConfig {
-    /// The outbox that a node with this configuration needs.
-    pub fn outbox_config(&self) -> OutboxConfig {
-        self.common.outbox_config()
-    }
-
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         self.common.validate()?;
         for (field, found) in [
@@ -192,7 +132,6 @@ impl PubSubConfig {
 /// How a [`Plumtree`](crate::Plumtree) node behaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlumtreeConfig {
-    /// What all engines have in common.
     pub common: Common,
     /// From the first announcement of a message that has not come to the first GRAFT (`timeout1` of the paper). It should
     /// cover the time by which the tree can be slower than a single announcement: with less, nodes ask for messages that
@@ -249,11 +188,6 @@ impl Default for PlumtreeConfig {
 }
 
 impl PlumtreeConfig {
-    /// The outbox that a node with this configuration needs.
-    pub fn outbox_config(&self) -> OutboxConfig {
-        self.common.outbox_config()
-    }
-
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         self.common.validate()?;
         // With 0 a GRAFT would be followed by all others at the same moment.

@@ -11,11 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use hashbrown::HashTable;
 use samara_engine::outbox::{Lane, Lost, Owe};
-use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, Time};
+use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, PeerSet, Time, Topic};
 
 use crate::app::{Cx, Event, Ignored, Metrics, Receipt, RequestError};
 use crate::config::{Common, FORWARDED, OWN};
-use crate::message::{Message, MessageId, Topic};
+use crate::message::{Message, MessageId};
 
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -30,7 +30,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(common: &Common, identity: PeerIdentity) -> Self {
         Self {
-            seen: SeenCache::new(common.seen_ttl, common.seen_capacity, PeerKeyed::unset()),
+            seen: SeenCache::new(common.seen_ttl, common.seen_capacity),
             common: common.clone(),
             identity,
             metrics: Metrics::default(),
@@ -40,8 +40,7 @@ impl Core {
     }
 
     pub(crate) fn start<F: Frame>(&mut self, cx: &mut Cx<'_, F>) {
-        let hasher = cx.rng().table_hasher();
-        self.seen = SeenCache::new(self.common.seen_ttl, self.common.seen_capacity, hasher);
+        self.seen.hasher = cx.rng().table_hasher();
         // A node that starts again must not use numbers of its former life; half of the range is left to count in.
         self.next_seqno = cx.rng().next_u64() >> 1;
     }
@@ -171,38 +170,6 @@ impl Core {
     }
 }
 
-/// Peers in the order of their numbers. Small, so that a sorted vector beats any set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PeerSet(Vec<PeerId>);
-
-impl PeerSet {
-    pub(crate) fn contains(&self, peer: PeerId) -> bool {
-        self.0.binary_search(&peer).is_ok()
-    }
-
-    /// `false` if it was there.
-    pub(crate) fn insert(&mut self, peer: PeerId) -> bool {
-        let Err(at) = self.0.binary_search(&peer) else { return false };
-        self.0.insert(at, peer);
-        true
-    }
-
-    /// `false` if it was not there.
-    pub(crate) fn remove(&mut self, peer: PeerId) -> bool {
-        let Ok(at) = self.0.binary_search(&peer) else { return false };
-        self.0.remove(at);
-        true
-    }
-
-    pub(crate) fn as_slice(&self) -> &[PeerId] {
-        &self.0
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 /// What is known of each peer with a link.
 #[derive(Debug)]
 pub(crate) struct PeerTable<T> {
@@ -243,7 +210,7 @@ impl<T> PeerTable<T> {
 
     /// Peers with a link, sorted.
     pub(crate) fn connected(&self) -> &[PeerId] {
-        self.connected.as_slice()
+        &self.connected
     }
 }
 
@@ -258,7 +225,7 @@ impl<T> PeerTable<T> {
 pub(crate) struct SeenCache {
     ttl: Duration,
     capacity: usize,
-    hasher: PeerKeyed,
+    pub(crate) hasher: PeerKeyed,
     /// Oldest first. The first one has the number `first`.
     queue: VecDeque<Entry>,
     first: u64,
@@ -276,13 +243,12 @@ impl SeenCache {
     /// The most ids that a cache can hold.
     pub(crate) const CAPACITY_MAX: usize = u32::MAX as usize;
 
-    /// An empty cache.
-    ///
     /// # Panics
     /// If `capacity` is zero or more than [`CAPACITY_MAX`](Self::CAPACITY_MAX).
-    pub(crate) fn new(ttl: Duration, capacity: usize, hasher: PeerKeyed) -> Self {
+    pub(crate) fn new(ttl: Duration, capacity: usize) -> Self {
         assert!((1..=Self::CAPACITY_MAX).contains(&capacity), "a seen cache holds 1 to {} ids", u32::MAX);
-        Self { ttl, capacity, hasher, queue: VecDeque::new(), first: 0, table: HashTable::new() }
+        let (hasher, queue, table) = Default::default();
+        Self { ttl, capacity, hasher, queue, first: 0, table }
     }
 
     /// The number of an id that was seen.
@@ -323,7 +289,6 @@ impl SeenCache {
         self.first += 1;
     }
 
-    /// How many ids are kept.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }

@@ -12,7 +12,7 @@
 //! };
 //!
 //! let config = PubSubConfig::default();
-//! let mut outbox = Outbox::new(config.outbox_config());
+//! let mut outbox = Outbox::new(config.common.outbox_config());
 //! let mut node = PubSub::floodsub(config, PeerIdentity::new(b"me"))?;
 //! let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
 //! let mut cx = Context::new(Time::ZERO, &mut rng, &mut outbox, &mut effects);
@@ -42,7 +42,10 @@ mod plumtree;
 mod pubsub;
 
 pub use app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError};
-pub use config::{Common, ConfigError, LaneCapacity, PlumtreeConfig, PubSubConfig, Sending};
-pub use message::{Graft, IHave, Message, MessageId, PlumtreeFrame, RpcFrame, SubOpts, Topic};
+pub use config::{Common, PlumtreeConfig, PubSubConfig, Sending};
+pub use message::{Graft, IHave, Message, MessageId, PlumtreeFrame, RpcFrame, SubOpts};
 pub use plumtree::{Plumtree, Sizes};
 pub use pubsub::PubSub;
+pub use samara_engine::Topic;
+pub use samara_engine::config::ConfigError;
+pub use samara_engine::outbox::LaneCapacity;

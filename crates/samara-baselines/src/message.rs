@@ -6,35 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::protobuf::varint_len;
-use samara_engine::{Frame, PeerIdentity};
+use samara_engine::{Frame, PeerIdentity, Topic};
 use sha2::{Digest, Sha256};
-
-/// The name of a topic. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Topic(Arc<str>);
-
-impl Topic {
-    /// A topic with this name.
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Equality that does not look at the letters where both are clones of one.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
-    }
-}
-
-impl fmt::Debug for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// The id of a message: 16 bytes, kept as two integers so that comparing and hashing it costs next to nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,7 +17,6 @@ impl MessageId {
     /// Bytes of an id on the wire.
     pub const LEN: usize = 16;
 
-    /// An id from its bytes.
     pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
         let both = u128::from_be_bytes(bytes);
         Self((both >> 64) as u64, both as u64)
@@ -110,7 +82,6 @@ impl Message {
         &self.topic
     }
 
-    /// The payload.
     pub fn data(&self) -> &Bytes {
         &self.data
     }
@@ -127,14 +98,11 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcFrame {
     Publish(Arc<Message>),
-    /// Topics joined and left.
     Subscriptions(Arc<[SubOpts]>),
 }
 
-/// A change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubOpts {
-    /// Joined or left.
     pub subscribe: bool,
     pub topic: Topic,
 }
@@ -195,7 +163,6 @@ pub enum PlumtreeFrame {
     Prune(Topic),
 }
 
-/// Announced messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IHave {
     pub topic: Topic,

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
-use samara_engine::{Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, TimerToken};
+use samara_engine::config::ConfigError;
+use samara_engine::{
+    Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerSet, TimerToken, Topic,
+};
 
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
-use crate::config::{CONTROL, ConfigError, PubSubConfig};
-use crate::core::{Core, PeerSet, PeerTable};
-use crate::message::{Message, RpcFrame, SubOpts, Topic};
+use crate::config::{CONTROL, PubSubConfig};
+use crate::core::{Core, PeerTable};
+use crate::message::{Message, RpcFrame, SubOpts};
 
 /// Announcements that found no room are tried again.
 const RETRY: TimerToken = TimerToken(0);
@@ -26,7 +29,7 @@ const FANOUT_MIN: usize = 6;
 ///   size)))` others, drawn anew for each message (`RandomSubRouter.Publish` in go-libp2p-pubsub's `randomsub.go`).
 ///
 /// Driven through [`Engine::handle`], or through [`Baseline`] where the application owns the engine. Its outbox must be
-/// made from [`PubSubConfig::outbox_config`].
+/// made from [`Common::outbox_config`](crate::Common::outbox_config).
 ///
 /// [libp2p specs, `pubsub/README.md`]: https://github.com/libp2p/specs/tree/master/pubsub
 #[derive(Debug)]
@@ -57,9 +60,6 @@ struct Peer {
 
 impl PubSub {
     /// A FloodSub node with this name. It does nothing before [`Input::Start`].
-    ///
-    /// # Errors
-    /// The first impossible value of the configuration.
     pub fn floodsub(
         config: impl Into<Arc<PubSubConfig>>,
         identity: PeerIdentity,
@@ -69,9 +69,6 @@ impl PubSub {
 
     /// A RandomSub node with this name in a network of about so many nodes, which is a parameter of the protocol: nobody
     /// counts them. It does nothing before [`Input::Start`].
-    ///
-    /// # Errors
-    /// The first impossible value of the configuration.
     pub fn randomsub(
         config: impl Into<Arc<PubSubConfig>>,
         identity: PeerIdentity,
@@ -92,9 +89,9 @@ impl PubSub {
             core: Core::new(&config.common, identity),
             config,
             fanout,
-            topics: TopicTable::new(PeerKeyed::unset()),
+            topics: TopicTable::default(),
             peers: PeerTable::new(),
-            by_identity: HashMap::with_hasher(PeerKeyed::unset()),
+            by_identity: HashMap::default(),
             greeting: None,
             retrying: false,
         })
@@ -107,7 +104,7 @@ impl PubSub {
 
     /// The peers that have joined a topic, sorted.
     pub fn topic_peers(&mut self, topic: &Topic) -> &[PeerId] {
-        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).subscribers.as_slice())
+        self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).subscribers)
     }
 
     /// How much is remembered, in entries: topics, and ids that were seen.
@@ -118,7 +115,7 @@ impl PubSub {
     fn start(&mut self, cx: &mut Cx<'_, RpcFrame>) {
         self.core.start(cx);
         // Peers choose the keys of these tables.
-        self.topics = TopicTable::new(cx.rng().table_hasher());
+        self.topics.by_name = HashMap::with_hasher(cx.rng().table_hasher());
         self.by_identity = HashMap::with_hasher(cx.rng().table_hasher());
     }
 }
@@ -240,7 +237,7 @@ impl PubSub {
         cx: &mut Cx<'_, RpcFrame>,
     ) -> Vec<PeerId> {
         let author = self.by_identity.get(message.author()).copied();
-        let subscribers = self.topics.get(topic).subscribers.as_slice();
+        let subscribers = &self.topics.get(topic).subscribers;
         let mut peers: Vec<PeerId> = Vec::with_capacity(subscribers.len());
         peers.extend(subscribers.iter().filter(|peer| Some(**peer) != from && Some(**peer) != author));
         if let Some(fanout) = self.fanout {
@@ -411,13 +408,12 @@ type TopicIdx = u32;
 struct TopicState {
     name: Topic,
     joined: bool,
-    /// Peers that have joined.
     subscribers: PeerSet,
 }
 
 /// All topics that this node or a peer of it has joined; others are forgotten, so that no peer can make the table grow
 /// beyond what it may subscribe to at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TopicTable {
     by_name: HashMap<Topic, TopicIdx, PeerKeyed>,
     states: Vec<TopicState>,
@@ -427,11 +423,6 @@ struct TopicTable {
 }
 
 impl TopicTable {
-    fn new(hasher: PeerKeyed) -> Self {
-        let by_name = HashMap::with_hasher(hasher);
-        Self { by_name, states: Vec::new(), free: Vec::new(), last: 0 }
-    }
-
     fn find(&mut self, name: &Topic) -> Option<TopicIdx> {
         // A number that was taken back keeps its name until it is used again: it must not be found.
         if let Some(last) = self.states.get(self.last as usize)

@@ -15,25 +15,25 @@ pub enum Input<F, C> {
     LinkUp {
         /// The handle of the peer from now on.
         peer: PeerId,
-        /// What is known of it.
+        /// What the driver knows of the peer when the link comes up.
         info: PeerInfo,
     },
     /// A link is gone. The driver has already called [`Outbox::link_down`]: what was owed to
     /// the peer is counted as withdrawn.
     LinkDown {
-        /// Whose.
+        /// The handle, which is not valid any more.
         peer: PeerId,
     },
     /// A link that the engine asked for did not come up.
     DialFailed {
-        /// Whom it had asked for.
+        /// The identity that the engine gave to dial.
         identity: PeerIdentity,
     },
     /// A frame arrived, whole and in order.
     Frame {
-        /// From whom.
+        /// The peer at the other end of the link.
         peer: PeerId,
-        /// The frame.
+        /// The frame, decoded within the limits of its format.
         frame: F,
     },
     /// A timer that the engine set has fired.
@@ -58,11 +58,11 @@ pub enum Input<F, C> {
 /// `handle` must not depend on anything but its arguments and the engine's own state, and must never iterate over a map
 /// with unspecified order where that could show in its effects.
 pub trait Engine: Send {
-    /// What it sends and receives.
+    /// The unit that links carry, in both directions.
     type Frame: Frame;
-    /// What the application can ask for.
+    /// Requests of the application, which come as [`Input::Command`].
     type Command: Send;
-    /// What it tells the application.
+    /// Messages and reports for the application.
     type Event: Send;
 
     /// Takes one input and leaves the effects in `cx`.
@@ -265,6 +265,33 @@ impl PeerIdentity {
 impl fmt::Debug for PeerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The name of a topic. Cheap to clone.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Topic(Arc<str>);
+
+impl Topic {
+    /// A topic with this name.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Equality that does not look at the letters where both are clones of one.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -13,22 +13,17 @@ use siphasher::sip::SipHasher13;
 /// property. Rust's `HashMap` uses the same function by default.
 ///
 /// An engine gets its hashers from [`NodeRng::table_hasher`](crate::NodeRng::table_hasher) when it starts. The order of
-/// a table's entries depends on the key and must not show in any effect.
+/// a table's entries depends on the key and must not show in any effect. The default is a placeholder for tables that
+/// their engine replaces then. It must not hash anything: debug builds panic if a table was forgotten.
 ///
 /// [Aumasson and Bernstein, 2012]: https://www.aumasson.jp/siphash/siphash.pdf
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct PeerKeyed([u64; 2]);
 
 impl PeerKeyed {
     /// A hasher with this key, which no peer may know. The key must not be zero.
     pub const fn from_key(key: [u64; 2]) -> Self {
         Self(key)
-    }
-
-    /// A placeholder for tables that their engine replaces when it starts, before the first key comes. It must not hash
-    /// anything: debug builds panic if a table was forgotten.
-    pub const fn unset() -> Self {
-        Self([0; 2])
     }
 
     /// The same key, changed by a number, so that two tables of a node hash differently.
@@ -42,7 +37,7 @@ impl BuildHasher for PeerKeyed {
 
     #[inline]
     fn build_hasher(&self) -> SipHasher13 {
-        debug_assert_ne!(*self, Self::unset(), "a table whose keys come from peers has no secret key yet");
+        debug_assert_ne!(*self, Self::default(), "a table whose keys come from peers has no secret key yet");
         SipHasher13::new_with_keys(self.0[0], self.0[1])
     }
 }
@@ -130,6 +125,6 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic = "no secret key yet"]
     fn a_table_without_a_key_hashes_nothing() {
-        PeerKeyed::unset().hash_one("id");
+        PeerKeyed::default().hash_one("id");
     }
 }

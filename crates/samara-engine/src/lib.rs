@@ -13,9 +13,11 @@
 
 #![warn(missing_docs)]
 
+pub mod config;
 mod engine;
 mod keyed;
 pub mod outbox;
+mod peers;
 pub mod protobuf;
 mod rng;
 pub mod shape;
@@ -27,10 +29,11 @@ pub mod units;
 
 pub use engine::{
     Context, Effects, Engine, Frame, Input, LinkRequest, MessageKey, PeerId, PeerIdentity, PeerInfo,
-    TimerRequest, TimerToken,
+    TimerRequest, TimerToken, Topic,
 };
 pub use keyed::PeerKeyed;
 pub use outbox::Outbox;
+pub use peers::PeerSet;
 pub use rng::{NodeRng, Purpose, derive_seed};
 pub use shape::Shape;
 pub use time::Time;

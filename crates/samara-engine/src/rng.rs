@@ -53,7 +53,7 @@ impl NodeRng {
     pub fn new(seed: u64, node: u64, purpose: Purpose) -> Self {
         let stream = Xoshiro256PlusPlus::seed_from_u64(derive_seed(seed, node, purpose));
         // Each table adds a number that is drawn from the seed, which is all that a simulation needs.
-        Self { stream, tables: PeerKeyed::unset() }
+        Self { stream, tables: PeerKeyed::default() }
     }
 
     /// The stream of a real node: both arguments come from the operating system's generator.
@@ -109,12 +109,6 @@ impl NodeRng {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// A normally distributed number (Box and Muller; one of the pair is thrown away to keep the state plain).
-    pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        mean + deviation * radius * (std::f64::consts::TAU * self.unit()).cos()
-    }
-
     /// Shuffles a slice (Fisher and Yates).
     pub fn shuffle<T>(&mut self, slice: &mut [T]) {
         for i in (1..slice.len()).rev() {
@@ -149,7 +143,6 @@ mod tests {
         let mean_of = |f: &mut dyn FnMut() -> f64| (0..n).map(|_| f()).sum::<f64>() / f64::from(n);
         assert!((mean_of(&mut || rng.unit()) - 0.5).abs() < 0.005);
         assert!((mean_of(&mut || rng.exponential(3.0)) - 3.0).abs() < 0.05);
-        assert!((mean_of(&mut || rng.normal(5.0, 2.0)) - 5.0).abs() < 0.05);
         assert!((mean_of(&mut || rng.below(10) as f64) - 4.5).abs() < 0.05);
     }
 }

@@ -22,24 +22,6 @@ pub enum SeenStrategy {
     LastSeen,
 }
 
-/// The answer of [`SeenCache::observe`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// Not seen before (or forgotten since); from now on it has this number.
-    New(MessageKey),
-    /// Seen before under this number.
-    Before(MessageKey),
-}
-
-impl Seen {
-    /// The number, new or known.
-    pub(crate) fn key(self) -> MessageKey {
-        match self {
-            Self::New(key) | Self::Before(key) => key,
-        }
-    }
-}
-
 /// The ids seen within the time to live, at most `capacity` of them; each has a number that is never given out again.
 ///
 /// Peers can choose ids where these are no hashes of messages: the table needs a [`PeerKeyed`] hasher.
@@ -48,7 +30,7 @@ pub(crate) struct SeenCache {
     ttl: Duration,
     capacity: usize,
     strategy: SeenStrategy,
-    entries: HashMap<MessageId, Entry, PeerKeyed>,
+    pub(crate) entries: HashMap<MessageId, Entry, PeerKeyed>,
     /// When to look at an entry next, oldest first. With [`SeenStrategy::LastSeen`] an entry that was seen again goes
     /// to the end for one more time to live: it may stay in memory longer than it counts as seen, and the queue stays
     /// sorted without being searched.
@@ -59,7 +41,7 @@ pub(crate) struct SeenCache {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+pub(crate) struct Entry {
     key: MessageKey,
     until: Time,
 }
@@ -69,21 +51,14 @@ impl SeenCache {
     ///
     /// # Panics
     /// If `capacity` is zero.
-    pub(crate) fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy, hasher: PeerKeyed) -> Self {
+    pub(crate) fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy) -> Self {
         assert!(capacity > 0, "a seen cache needs a capacity");
-        Self {
-            ttl,
-            capacity,
-            strategy,
-            entries: HashMap::with_hasher(hasher),
-            queue: VecDeque::new(),
-            next_key: 0,
-            evicted: 0,
-        }
+        let (entries, queue) = Default::default();
+        Self { ttl, capacity, strategy, entries, queue, next_key: 0, evicted: 0 }
     }
 
-    /// A message with this id arrived, or is being published.
-    pub(crate) fn observe(&mut self, now: Time, id: &MessageId) -> Seen {
+    /// A message with this id arrived, or is being published: its number, and whether it is new (or was forgotten).
+    pub(crate) fn observe(&mut self, now: Time, id: &MessageId) -> (MessageKey, bool) {
         self.expire(now);
         let until = now + self.ttl;
         if let Some(entry) = self.entries.get_mut(id)
@@ -92,7 +67,7 @@ impl SeenCache {
             if self.strategy == SeenStrategy::LastSeen {
                 entry.until = until;
             }
-            return Seen::Before(entry.key);
+            return (entry.key, false);
         }
         if self.entries.len() >= self.capacity {
             self.evict();
@@ -101,7 +76,7 @@ impl SeenCache {
         self.next_key += 1;
         self.entries.insert(id.clone(), Entry { key, until });
         self.queue.push_back((until, key, id.clone()));
-        Seen::New(key)
+        (key, true)
     }
 
     /// The number of an id that was seen, without counting as an arrival.
@@ -137,7 +112,6 @@ impl SeenCache {
         }
     }
 
-    /// How many ids are kept.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -153,9 +127,7 @@ pub(crate) struct MessageCache {
     /// Heartbeats so far.
     tick: u64,
     entries: HashMap<MessageKey, Cached, FxBuildHasher>,
-    /// All entries with the heartbeat that they came in, oldest first.
-    order: VecDeque<(u64, MessageKey, TopicIdx)>,
-    /// The same by topic, so that gossip about one topic does not look at the others.
+    /// By topic: all entries with the heartbeat that they came in, oldest first.
     by_topic: Vec<VecDeque<(u64, MessageKey)>>,
 }
 
@@ -175,7 +147,6 @@ impl MessageCache {
             history_gossip: history_gossip.min(history_length) as u64,
             tick: 0,
             entries: HashMap::default(),
-            order: VecDeque::new(),
             by_topic: Vec::new(),
         }
     }
@@ -186,14 +157,12 @@ impl MessageCache {
             return;
         }
         self.entries.insert(key, Cached { id, message, transmissions: SmallVec::new() });
-        self.order.push_back((self.tick, key, topic));
         if self.by_topic.len() <= topic.index() {
             self.by_topic.resize_with(topic.index() + 1, VecDeque::new);
         }
         self.by_topic[topic.index()].push_back((self.tick, key));
     }
 
-    /// The message, if it is still kept.
     pub(crate) fn get(&self, key: MessageKey) -> Option<&Arc<Message>> {
         self.entries.get(&key).map(|entry| &entry.message)
     }
@@ -224,17 +193,14 @@ impl MessageCache {
     /// Ends a heartbeat: forgets what came in `history_length` heartbeats ago.
     pub(crate) fn shift(&mut self) {
         self.tick += 1;
-        while let Some(&(tick, key, topic)) = self.order.front() {
-            if tick + self.history_length > self.tick {
-                break;
+        for window in &mut self.by_topic {
+            while window.front().is_some_and(|(tick, _)| *tick + self.history_length <= self.tick) {
+                let Some((_, key)) = window.pop_front() else { break };
+                self.entries.remove(&key);
             }
-            self.order.pop_front();
-            self.entries.remove(&key);
-            self.by_topic[topic.index()].pop_front();
         }
     }
 
-    /// How many messages are kept.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -110,7 +110,7 @@ impl Backoffs {
 pub(crate) struct Promises {
     follow_up: Duration,
     capacity: usize,
-    by_id: HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
+    pub(crate) by_id: HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
     /// In the order of expiry; entries of kept promises are skipped when their time comes.
     queue: VecDeque<(Time, PeerId, MessageId)>,
     /// Promises that are not followed up, because the table was full.
@@ -119,8 +119,8 @@ pub(crate) struct Promises {
 
 impl Promises {
     /// No promises yet; each must be kept within `follow_up` (3 s in all implementations).
-    pub(crate) fn new(follow_up: Duration, capacity: usize, hasher: PeerKeyed) -> Self {
-        Self { follow_up, capacity, by_id: HashMap::with_hasher(hasher), queue: VecDeque::new(), refused: 0 }
+    pub(crate) fn new(follow_up: Duration, capacity: usize) -> Self {
+        Self { follow_up, capacity, by_id: HashMap::default(), queue: VecDeque::new(), refused: 0 }
     }
 
     /// `peer` was asked for `ids` after its IHAVE: follows one of them up. Returns which.
@@ -228,12 +228,10 @@ impl TurnedAway {
         peers.into_iter().map(|(peer, _)| peer).collect()
     }
 
-    /// A link is gone.
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
         self.until.retain(|(_, known), _| *known != peer);
     }
 
-    /// A topic was left.
     pub(crate) fn forget_topic(&mut self, topic: TopicIdx) {
         self.until.retain(|(known, _), _| *known != topic);
     }

@@ -13,6 +13,8 @@ use bytes::Bytes;
 use samara_engine::Frame;
 use smallvec::SmallVec;
 
+pub use samara_engine::Topic;
+
 /// The id of a message, as computed by its topic's function: arbitrary bytes (20 in Ethereum). Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessageId(Arc<[u8]>);
@@ -39,28 +41,6 @@ impl Hash for MessageId {
 impl fmt::Debug for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// The name of a topic. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Topic(Arc<str>);
-
-impl Topic {
-    /// A topic with this name.
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -202,8 +182,7 @@ struct Sealed {
 impl RpcFrame {
     /// Seals an RPC; its length is computed here, once.
     pub fn new(rpc: Rpc) -> Self {
-        let body = crate::wire::encoded_len(&rpc);
-        let encoded_len = (crate::wire::varint_len(body as u64) + body) as u32;
+        let encoded_len = crate::wire::frame_len(&rpc) as u32;
         let payload_len = rpc.publish.iter().map(|message| message.data.len() as u32).sum();
         Self(Arc::new(Sealed { rpc, encoded_len, payload_len }))
     }

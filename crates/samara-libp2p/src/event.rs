@@ -5,9 +5,9 @@ use std::sync::Arc;
 use libp2p::{PeerId, StreamProtocol};
 use samara_engine::MessageKey;
 use samara_engine::outbox::Lost;
+use samara_gossipsub::Trace;
 use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::{Limits, WireError};
-use samara_gossipsub::{BatchReceipt, Trace};
 
 /// The protocols that are offered, the preferred one first.
 pub const PROTOCOLS: [StreamProtocol; 5] = [
@@ -52,89 +52,82 @@ impl Default for Options {
 pub enum Event {
     /// A message on a joined topic, for the first time.
     Message {
-        /// Its id.
+        /// The id that the topic's function computes.
         id: MessageId,
         /// Its number at this node.
         key: MessageKey,
-        /// Its topic.
+        /// The topic that the message names.
         topic: Topic,
-        /// The message.
+        /// All fields of the message, as on the wire.
         message: Arc<Message>,
         /// Who sent the first copy; `None` for a message of one's own.
         from: Option<PeerId>,
     },
     /// A message waits for [`Behaviour::report_validation`](crate::Behaviour::report_validation).
     NeedsValidation {
-        /// Its id.
+        /// The id that the topic's function computes.
         id: MessageId,
-        /// Its topic.
+        /// The topic that the message names.
         topic: Topic,
-        /// The message.
+        /// All fields of the message, as on the wire.
         message: Arc<Message>,
         /// Who sent the first copy.
         from: PeerId,
     },
     /// A copy of a message was written to the stream of a link (with [`Options::report_sent`](crate::Options::report_sent)).
     Sent {
-        /// Which message.
+        /// The number of the message at this node.
         key: MessageKey,
-        /// To whom.
+        /// The peer that the frame is for.
         peer: PeerId,
         /// How many copies of it left this node before.
         rank: u32,
     },
-    /// What became of messages that were published by a command.
-    Published(BatchReceipt),
     /// Another copy of a message (if the engine is configured so).
     Duplicate {
         /// Its number at this node.
         key: MessageKey,
-        /// Who sent it.
+        /// The sender of this copy.
         from: PeerId,
     },
     /// A peer speaks one of the protocols: its link is up.
     LinkUp {
-        /// Who.
+        /// The remote peer.
         peer: PeerId,
-        /// Which protocol.
+        /// The first protocol that was agreed on over this link.
         protocol: StreamProtocol,
     },
     /// The link to a peer is gone.
     LinkDown {
-        /// Who.
+        /// The remote peer.
         peer: PeerId,
         /// Copies that were owed to it, or on their way.
         lost_copies: usize,
     },
     /// A stream broke with copies on their way; the link goes on.
     Cut {
-        /// Whose.
+        /// The receiver of these copies.
         peer: PeerId,
-        /// How many copies.
+        /// Copies of messages that may not have arrived.
         copies: usize,
     },
     /// A peer speaks none of the protocols.
     NotSupported {
-        /// Who.
+        /// The remote peer.
         peer: PeerId,
     },
-    /// A peer joined a topic (if the engine is configured so).
-    Subscribed {
-        /// Who.
+    /// A peer joined or left a topic (if the engine is configured so).
+    Subscription {
+        /// The peer that sent the subscription.
         peer: PeerId,
-        /// Which.
+        /// The topic that it joined or left.
         topic: Topic,
-    },
-    /// A peer left a topic (likewise).
-    Unsubscribed {
-        /// Who.
-        peer: PeerId,
-        /// Which.
-        topic: Topic,
+        /// `true` if it joined.
+        joined: bool,
     },
     /// A peer sent what is no frame; the stream it came on was closed.
     Malformed {
-        /// Who.
+        /// The remote peer.
         peer: PeerId,
         /// What is wrong with it.
         error: WireError,
@@ -143,21 +136,21 @@ pub enum Event {
     Lost(Lost),
     /// A change within the protocol (if the engine is configured so).
     Trace {
-        /// What.
+        /// The change.
         trace: Trace,
         /// The peer that it is about, if it is about one: the numbers of peers in it can be another's by now.
         peer: Option<PeerId>,
     },
     /// A frame came (with [`Options::report_frames`](crate::Options::report_frames)); what follows from it comes after.
     FrameReceived {
-        /// From whom.
+        /// The peer that sent the frame.
         peer: PeerId,
         /// The frame.
         frame: RpcFrame,
     },
     /// A frame was written to the stream of a link (likewise).
     FrameSent {
-        /// To whom.
+        /// The peer that the frame is for.
         peer: PeerId,
         /// The frame.
         frame: RpcFrame,

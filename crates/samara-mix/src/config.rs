@@ -194,7 +194,10 @@ impl Config {
     /// refuse nothing.
     pub fn outbox(&self) -> OutboxConfig {
         let lane = |name, priority| LaneConfig {
-            overflow: Overflow::Block,
+            capacity: samara_engine::outbox::LaneCapacity {
+                overflow: Overflow::Block,
+                ..samara_engine::outbox::LaneCapacity::UNBOUNDED
+            },
             // Nothing is ever held back: every frame has one receiver.
             patience: Duration::ZERO,
             ..LaneConfig::unbounded(name, priority)

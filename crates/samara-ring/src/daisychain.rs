@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
+use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity};
 
 /// The configuration of a chain, the same at all members.
@@ -35,12 +35,10 @@ impl DaisyConfig {
 
     /// The outbox of a member: own and forwarded messages take turns. Of forwarded ones it takes as many as windows allow.
     pub fn outbox(&self) -> OutboxConfig {
-        let forwarded = LaneConfig {
-            // A window can be exceeded by one message.
-            capacity_bytes: 2 * self.window_bytes * self.members.len() as u64,
-            overflow: Overflow::DropNewest,
-            ..LaneConfig::unbounded("forwarded", 1)
-        };
+        // A window can be exceeded by one message.
+        let bytes = 2 * self.window_bytes * self.members.len() as u64;
+        let capacity = LaneCapacity { bytes, ..LaneCapacity::UNBOUNDED };
+        let forwarded = LaneConfig { capacity, ..LaneConfig::unbounded("forwarded", 1) };
         let lanes = vec![LaneConfig::unbounded("credits", 0), LaneConfig::unbounded("own", 1), forwarded];
         OutboxConfig { dispatch: Dispatch::PerLink, lanes }
     }

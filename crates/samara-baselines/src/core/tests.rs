@@ -1,12 +1,18 @@
 use super::*;
 
+fn cache(ttl_secs: u64, capacity: usize) -> SeenCache {
+    let mut cache = SeenCache::new(Duration::from_secs(ttl_secs), capacity);
+    cache.hasher = PeerKeyed::from_key([0, 1]);
+    cache
+}
+
 fn id(number: u64) -> MessageId {
     MessageId::from_bytes((u128::from(number) * 0x9e37_79b9_7f4a_7c15).to_be_bytes())
 }
 
 #[test]
 fn ids_keep_their_numbers_until_their_time_is_over() {
-    let mut seen = SeenCache::new(Duration::from_secs(10), 1000, PeerKeyed::from_key([0, 1]));
+    let mut seen = cache(10, 1000);
     for number in 0..100 {
         assert_eq!(seen.get(Time::from_secs(number), id(number)), None);
         assert_eq!(seen.insert(Time::from_secs(number), id(number)), MessageKey(number));
@@ -22,7 +28,7 @@ fn ids_keep_their_numbers_until_their_time_is_over() {
 
 #[test]
 fn a_full_cache_forgets_the_oldest() {
-    let mut seen = SeenCache::new(Duration::from_secs(10), 8, PeerKeyed::from_key([0, 1]));
+    let mut seen = cache(10, 8);
     for number in 0..20 {
         seen.insert(Time::ZERO, id(number));
     }
@@ -35,7 +41,7 @@ fn a_full_cache_forgets_the_oldest() {
 
 #[test]
 fn numbers_go_on_beyond_32_bits() {
-    let mut seen = SeenCache::new(Duration::from_secs(1), 100, PeerKeyed::from_key([0, 1]));
+    let mut seen = cache(1, 100);
     seen.first = u64::from(u32::MAX) - 50;
     for number in 0..100 {
         let key = seen.insert(Time::ZERO, id(number));

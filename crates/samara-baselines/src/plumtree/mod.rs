@@ -5,12 +5,14 @@ mod tables;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
+use hashbrown::HashMap;
+use samara_engine::config::ConfigError;
+use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerSet, Time, TimerToken, Topic};
 
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
-use crate::config::{CONTROL, ConfigError, FORWARDED, PlumtreeConfig};
-use crate::core::{Core, PeerSet, PeerTable};
-use crate::message::{Graft, IHave, Message, MessageId, PlumtreeFrame, Topic};
+use crate::config::{CONTROL, FORWARDED, PlumtreeConfig};
+use crate::core::{Core, PeerTable};
+use crate::message::{Graft, IHave, Message, MessageId, PlumtreeFrame};
 
 use tables::{Announcers, Cache, Missing};
 
@@ -30,7 +32,7 @@ const DISPATCH: TimerToken = TimerToken(1);
 /// that a tree that has not settled yet stays unsettled under such a load: nothing is lost, but copies are redundant.
 ///
 /// Driven through [`Engine::handle`], or through [`Baseline`] where the application owns the engine. Its outbox must be made
-/// from [`PlumtreeConfig::outbox_config`]. A node passes messages on from the start; joining the topic only decides whether
+/// from [`Common::outbox_config`](crate::Common::outbox_config). A node passes messages on from the start; joining the topic only decides whether
 /// the application is told of them.
 #[derive(Debug)]
 pub struct Plumtree {
@@ -50,7 +52,6 @@ pub struct Plumtree {
     dispatching: bool,
 }
 
-/// A peer with a link.
 #[derive(Debug, Default)]
 struct Neighbour {
     /// Announcements for the next dispatch.
@@ -61,9 +62,6 @@ struct Neighbour {
 
 impl Plumtree {
     /// A node with this name on this topic. It does nothing before [`Input::Start`].
-    ///
-    /// # Errors
-    /// The first impossible value of the configuration.
     pub fn new(
         config: impl Into<Arc<PlumtreeConfig>>,
         identity: PeerIdentity,
@@ -79,34 +77,23 @@ impl Plumtree {
             eager: PeerSet::default(),
             lazy: PeerSet::default(),
             cache: Cache::new(config.cache_ttl, config.cache_messages_max, config.cache_bytes_max),
-            missing: Self::nothing_missing(&config, PeerKeyed::unset()),
+            missing: Missing::new(&config),
             graft_timer: None,
             dispatching: false,
             config,
         })
     }
 
-    fn nothing_missing(config: &PlumtreeConfig, hasher: PeerKeyed) -> Missing {
-        Missing::new(
-            config.graft_timeout,
-            config.graft_retry,
-            config.missing_max,
-            config.missing_per_peer_max,
-            hasher,
-        )
-    }
-
     /// Neighbours that get messages in full, sorted.
     pub fn eager_peers(&self) -> &[PeerId] {
-        self.eager.as_slice()
+        &self.eager
     }
 
     /// Neighbours that get announcements, sorted.
     pub fn lazy_peers(&self) -> &[PeerId] {
-        self.lazy.as_slice()
+        &self.lazy
     }
 
-    /// How much is remembered.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             seen: self.core.seen.len(),
@@ -118,7 +105,7 @@ impl Plumtree {
 
     fn start(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
         self.core.start(cx);
-        self.missing = Self::nothing_missing(&self.config, cx.rng().table_hasher());
+        self.missing.entries = HashMap::with_hasher(cx.rng().table_hasher());
     }
 
     fn link_up(&mut self, peer: PeerId) {
@@ -225,9 +212,7 @@ impl Baseline for Plumtree {
 /// How much a node remembers, in entries. See [`Plumtree::sizes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Ids that were seen.
     pub seen: usize,
-    /// Messages in full.
     pub cached: usize,
     /// Messages that were announced and have not come.
     pub missing: usize,
@@ -366,7 +351,7 @@ impl Plumtree {
     /// Announces a message to all lazy neighbours at the next dispatch (`LazyPush`).
     fn lazy_push(&mut self, id: MessageId, round: u32, from: Option<PeerId>, cx: &mut Cx<'_, PlumtreeFrame>) {
         let mut waiting = false;
-        for peer in self.lazy.as_slice() {
+        for peer in self.lazy.iter() {
             let Some(neighbour) = self.peers.get_mut(*peer).filter(|_| Some(*peer) != from) else { continue };
             if neighbour.announcements.len() >= self.config.ihave_queue_max {
                 self.core.metrics.ihave_ids_dropped += 1;

@@ -12,6 +12,7 @@ use samara_engine::{MessageKey, PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use crate::app::Ignored;
+use crate::config::PlumtreeConfig;
 use crate::message::{Message, MessageId};
 
 /// Who announced a message, the first one first, and with which round.
@@ -27,7 +28,7 @@ pub(super) struct Missing {
     retry_wait: Duration,
     ids_max: usize,
     per_peer_max: u32,
-    entries: HashMap<MessageId, Entry, PeerKeyed>,
+    pub(super) entries: HashMap<MessageId, Entry, PeerKeyed>,
     /// Announcements in the table, by peer.
     counts: Vec<u32>,
     first: VecDeque<Deadline>,
@@ -36,7 +37,7 @@ pub(super) struct Missing {
 }
 
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     announcers: Announcers,
     /// Of the one deadline that holds.
     serial: u32,
@@ -50,19 +51,13 @@ struct Deadline {
 }
 
 impl Missing {
-    pub(super) fn new(
-        first_wait: Duration,
-        retry_wait: Duration,
-        ids_max: usize,
-        per_peer_max: usize,
-        hasher: PeerKeyed,
-    ) -> Self {
+    pub(super) fn new(config: &PlumtreeConfig) -> Self {
         Self {
-            first_wait,
-            retry_wait,
-            ids_max,
-            per_peer_max: u32::try_from(per_peer_max).unwrap_or(u32::MAX),
-            entries: HashMap::with_hasher(hasher),
+            first_wait: config.graft_timeout,
+            retry_wait: config.graft_retry,
+            ids_max: config.missing_max,
+            per_peer_max: u32::try_from(config.missing_per_peer_max).unwrap_or(u32::MAX),
+            entries: HashMap::default(),
             counts: Vec::new(),
             first: VecDeque::new(),
             retry: VecDeque::new(),

@@ -60,18 +60,18 @@ impl<B: Baseline> DerefMut for Node<B> {
 }
 
 pub(crate) fn floodsub(config: PubSubConfig) -> Node<PubSub> {
-    let outbox = config.outbox_config();
+    let outbox = config.common.outbox_config();
     Node::new(PubSub::floodsub(config, PeerIdentity::new(b"me")).unwrap(), outbox)
 }
 
 pub(crate) fn randomsub(config: PubSubConfig, network_size: usize) -> Node<PubSub> {
-    let outbox = config.outbox_config();
+    let outbox = config.common.outbox_config();
     Node::new(PubSub::randomsub(config, PeerIdentity::new(b"me"), network_size).unwrap(), outbox)
 }
 
 /// With `neighbours` links, on its topic.
 pub(crate) fn plumtree(config: PlumtreeConfig, neighbours: u32) -> Node<Plumtree> {
-    let outbox = config.outbox_config();
+    let outbox = config.common.outbox_config();
     let engine = Plumtree::new(config, PeerIdentity::new(b"me"), topic()).unwrap();
     let mut node = Node::new(engine, outbox);
     (0..neighbours).for_each(|_| {

@@ -243,9 +243,7 @@ fn lane(name: &'static str, priority: u8, copies: usize, bytes: u64) -> LaneConf
     LaneConfig {
         name,
         priority,
-        capacity_copies: copies,
-        capacity_bytes: bytes,
-        overflow: Overflow::Block,
+        capacity: samara_engine::outbox::LaneCapacity { copies, bytes, overflow: Overflow::Block },
         // All schedules here are sequential: nothing is ever held back.
         patience: Duration::ZERO,
     }

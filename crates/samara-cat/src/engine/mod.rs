@@ -95,7 +95,7 @@ impl<A: Application> Cat<A> {
         config.validate()?;
         let address = Address::of(identity);
         // `start` replaces this one: random numbers come with the first input.
-        let hasher = PeerKeyed::unset();
+        let hasher = PeerKeyed::default();
         Ok(Self {
             pool: Pool::new(config.pool.clone(), application, hasher),
             items: Items::new(hasher),

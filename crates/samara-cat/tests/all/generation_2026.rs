@@ -199,7 +199,7 @@ fn per_peer_limit() {
 #[test]
 fn failed_send_falls_back_to_other_seen_peer() {
     let mut config = Preset::Cat2026.config();
-    config.sending.lanes[1].capacity_copies = 1;
+    config.sending.lanes[1].capacity.copies = 1;
     let mut node = with(config, 2);
     // It is told of by both, but peer 0 cannot be asked any more.
     node.frame(0, seen_by(signed(1, 0).key(), 0, Some(signer(1))));

@@ -314,7 +314,7 @@ fn evicted_transactions_are_not_asked_for_while_there_is_no_room() {
 #[test]
 fn what_a_full_queue_refused_is_told_later() {
     let mut config = default();
-    config.sending.lanes[3].capacity_copies = 1;
+    config.sending.lanes[3].capacity.copies = 1;
     let mut node = with(config, 2);
     for number in 0..3 {
         node.frame(0, CatFrame::tx(tx(number, 50)));

@@ -47,12 +47,8 @@ pub struct LaneConfig {
     pub name: &'static str,
     /// Lanes with a smaller number always go first; lanes with the same number take turns, a copy each.
     pub priority: u8,
-    /// The most copies that may be owed to one peer.
-    pub capacity_copies: usize,
-    /// The most bytes that may be owed to one peer.
-    pub capacity_bytes: u64,
-    /// What happens beyond that.
-    pub overflow: Overflow,
+    /// How much may be owed to one peer.
+    pub capacity: LaneCapacity,
     /// How much younger a first copy may be and still go before a second one; twice as much for a third, and so on.
     /// This bounds how long any copy can be held back by the schedules that prefer first copies: nothing starves.
     pub patience: Duration,
@@ -62,14 +58,28 @@ impl LaneConfig {
     /// A lane with room for everything, and a patience of four seconds (the time that an Ethereum attester waits for a
     /// block).
     pub const fn unbounded(name: &'static str, priority: u8) -> Self {
-        Self {
-            name,
-            priority,
-            capacity_copies: usize::MAX,
-            capacity_bytes: u64::MAX,
-            overflow: Overflow::DropNewest,
-            patience: Duration::from_secs(4),
-        }
+        Self { name, priority, capacity: LaneCapacity::UNBOUNDED, patience: Duration::from_secs(4) }
+    }
+}
+
+/// How much a lane holds for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneCapacity {
+    /// The most copies.
+    pub copies: usize,
+    /// The most encoded bytes of all copies together.
+    pub bytes: u64,
+    /// What happens beyond.
+    pub overflow: Overflow,
+}
+
+impl LaneCapacity {
+    /// Room for everything.
+    pub const UNBOUNDED: Self = Self { copies: usize::MAX, bytes: u64::MAX, overflow: Overflow::DropNewest };
+
+    /// Room for so many copies of any length; what comes beyond is dropped (and counted).
+    pub const fn copies(copies: usize) -> Self {
+        Self { copies, ..Self::UNBOUNDED }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::message::{Key, Pending, Rounds, Stagger, Waiting};
+use super::message::{Batch, Key, Origin, Pending, Rounds, Stagger, Waiting};
 use super::queue::{Entry, Link, NONE};
-use super::{Lane, LossCause, Lost, Outbox, Outgoing, Overflow, Room, Schedule};
+use super::{Lane, LossCause, Lost, Outbox, Outgoing, Overflow, Room};
 use crate::{Frame, MessageKey, PeerId, Time};
 
 /// A link that has something in line on a lane. The key of its first copy is not smaller than the bound.
@@ -20,54 +20,6 @@ impl Active {
     }
 }
 
-/// Where a copy comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    pub(super) origin: u64,
-    pub(super) lane: Lane,
-    pub(super) message: Option<MessageKey>,
-    pub(super) deadline: Option<Time>,
-    pub(super) batch: u32,
-    pub(super) index: u32,
-    pub(super) rank: u32,
-    pub(super) place: u32,
-    pub(super) column: u32,
-    /// Of a staggered schedule.
-    pub(super) timeout: Option<Duration>,
-}
-
-impl Origin {
-    pub(super) fn single(
-        serial: u64,
-        lane: Lane,
-        message: Option<MessageKey>,
-        deadline: Option<Time>,
-    ) -> Self {
-        Self {
-            origin: serial,
-            lane,
-            message,
-            deadline,
-            batch: NONE,
-            index: 0,
-            rank: 0,
-            place: 0,
-            column: 0,
-            timeout: None,
-        }
-    }
-}
-
-impl Schedule {
-    pub(super) fn timeout(&self) -> Option<Duration> {
-        match self {
-            Self::Staggered { timeout } => Some(*timeout),
-            _ => None,
-        }
-    }
-}
-
-/// How a copy leaves the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Sent(Time),
@@ -98,11 +50,12 @@ impl<F: Frame> Outbox<F> {
         now: Time,
         peer: PeerId,
         frame: F,
-        origin: &Origin,
+        message: Option<MessageKey>,
+        origin: Origin,
         lost: &mut Vec<Lost>,
     ) -> bool {
         let len = u32::try_from(frame.encoded_len()).unwrap_or(u32::MAX);
-        let lane = usize::from(origin.lane.0);
+        let lane = usize::from(origin.lane);
         if let Err(cause) = self.make_room(now, peer, lane, len, lost) {
             let counters = &mut self.counters[lane];
             match cause {
@@ -110,36 +63,31 @@ impl<F: Frame> Outbox<F> {
                 LossCause::DroppedNewest => counters.dropped_newest.add(len),
                 LossCause::NotConnected | LossCause::DroppedOldest => {}
             }
-            lost.push(Lost { peer, message: origin.message, cause });
+            lost.push(Lost { peer, message, cause });
             return false;
         }
         let lanes = self.config.lanes.len();
         let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return false };
         let queue = link.lane_mut(lane, lanes, &mut self.spare);
-        let slot = self.store.insert(
-            Pending {
-                frame,
-                serial: self.serial,
-                origin: origin.origin,
-                owed_at: now,
-                deadline: origin.deadline.unwrap_or(Time::MAX),
-                peer,
-                len,
-                group: NONE,
-                batch: origin.batch,
-                index: origin.index,
-                rank: origin.rank,
-                place: origin.place,
-                column: origin.column,
-                older: queue.tail,
-                younger: NONE,
-                before: NONE,
-                after: NONE,
-                lane: origin.lane.0,
-                held: origin.timeout.is_some(),
-            },
-            origin.message,
-        );
+        let timeout = match self.store.batches.get(origin.batch as usize) {
+            Some(Batch { rounds: Rounds::Staggered { timeout }, .. }) => Some(*timeout),
+            _ => None,
+        };
+        let copy = Pending {
+            frame,
+            serial: self.serial,
+            origin,
+            owed_at: now,
+            peer,
+            len,
+            group: NONE,
+            older: queue.tail,
+            younger: NONE,
+            before: NONE,
+            after: NONE,
+            held: timeout.is_some(),
+        };
+        let slot = self.store.insert(copy, message);
         self.serial += 1;
         match self.store.copies.get_mut(queue.tail as usize) {
             Some(tail) => tail.younger = slot,
@@ -151,7 +99,7 @@ impl<F: Frame> Outbox<F> {
         link.copies += 1;
         self.counters[lane].owed.add(len);
         self.counters[lane].pending.add(len);
-        match origin.timeout {
+        match timeout {
             Some(timeout) => self.hold(slot, timeout),
             None => self.line_up(slot),
         }
@@ -167,13 +115,12 @@ impl<F: Frame> Outbox<F> {
         len: u32,
         lost: &mut Vec<Lost>,
     ) -> Result<(), LossCause> {
-        let config = &self.config.lanes[lane];
-        let (capacity, overflow) = ((config.capacity_copies, config.capacity_bytes), config.overflow);
+        let capacity = self.config.lanes[lane].capacity;
         let link = self.link(peer).ok_or(LossCause::NotConnected)?;
         let fits = |link: Option<&Link>| {
             let queue = link.and_then(|link| link.lanes.get(lane));
             let (copies, bytes) = queue.map_or((0, 0), |queue| (queue.copies as usize, queue.bytes));
-            copies < capacity.0 && bytes.saturating_add(u64::from(len)) <= capacity.1
+            copies < capacity.copies && bytes.saturating_add(u64::from(len)) <= capacity.bytes
         };
         if fits(Some(link)) {
             return Ok(());
@@ -182,12 +129,12 @@ impl<F: Frame> Outbox<F> {
         if fits(self.link(peer)) {
             return Ok(());
         }
-        match overflow {
+        match capacity.overflow {
             Overflow::Block => return Err(LossCause::Refused),
             Overflow::DropNewest => return Err(LossCause::DroppedNewest),
             Overflow::DropOldest => {}
         }
-        if capacity.0 == 0 || u64::from(len) > capacity.1 {
+        if capacity.copies == 0 || u64::from(len) > capacity.bytes {
             return Err(LossCause::DroppedNewest);
         }
         while !fits(self.link(peer)) {
@@ -204,7 +151,7 @@ impl<F: Frame> Outbox<F> {
         while let Some(slot) = next {
             let Some(copy) = self.store.copies.get(slot as usize) else { break };
             next = Some(copy.younger);
-            if copy.deadline < now {
+            if copy.origin.deadline < now {
                 self.take_out(slot, Outcome::Expired);
             }
         }
@@ -219,7 +166,7 @@ impl<F: Frame> Outbox<F> {
     fn line_up(&mut self, slot: u32) {
         self.note_custom(slot);
         let copy = &self.store.copies[slot as usize];
-        let (peer, lane) = (copy.peer, usize::from(copy.lane));
+        let (peer, lane) = (copy.peer, usize::from(copy.origin.lane));
         let entry = Entry { key: self.store.key(slot, copy), serial: copy.serial, slot };
         let lanes = self.config.lanes.len();
         let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
@@ -244,10 +191,10 @@ impl<F: Frame> Outbox<F> {
     fn note_custom(&mut self, slot: u32) {
         let Some(orders) = &mut self.store.orders else { return };
         let copy = &self.store.copies[slot as usize];
-        if self.store.batches.get(copy.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom) {
-            let (at, position) = (copy.owed_at.as_nanos(), u64::from(copy.place));
-            orders.set_key(slot, Key { at, round: 0, origin: copy.origin, tier: 0, position, preference: 0 });
-            orders.note(copy.lane);
+        let batch = self.store.batches.get(copy.origin.batch as usize);
+        if batch.is_some_and(|batch| batch.rounds == Rounds::Custom) {
+            orders.set_key(slot, copy.key_alone());
+            orders.note(copy.origin.lane);
         }
     }
 
@@ -272,7 +219,7 @@ impl<F: Frame> Outbox<F> {
     pub(super) fn first_unless_expired(&mut self, now: Time, peer: PeerId, lane: u8) -> Option<u32> {
         let link = self.links.get_mut(peer.index())?.as_mut()?;
         let entry = link.lanes.get_mut(usize::from(lane))?.first(&self.store)?;
-        if self.store.copies[entry.slot as usize].deadline < now {
+        if self.store.copies[entry.slot as usize].origin.deadline < now {
             self.take_out(entry.slot, Outcome::Expired);
             return None;
         }
@@ -383,7 +330,7 @@ impl<F: Frame> Outbox<F> {
         let copy = self.take_out(slot, Outcome::Sent(now));
         Outgoing {
             peer: copy.peer,
-            lane: Lane(copy.lane),
+            lane: Lane(copy.origin.lane),
             message,
             frame: copy.frame,
             len: copy.len,
@@ -392,10 +339,9 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// Takes a copy out and counts it.
     pub(super) fn take_out(&mut self, slot: u32, outcome: Outcome) -> Pending<F> {
         let copy = self.store.remove(slot);
-        let lane = usize::from(copy.lane);
+        let lane = usize::from(copy.origin.lane);
         let counters = &mut self.counters[lane];
         counters.pending.remove(copy.len);
         match outcome {
@@ -407,15 +353,15 @@ impl<F: Frame> Outbox<F> {
         debug_assert!(counters.add_up(), "copies got lost: {counters:?}");
         self.leave_link(&copy, lane);
         if let Some(orders) = &mut self.store.orders {
-            orders.note(copy.lane);
+            orders.note(copy.origin.lane);
         }
-        if let Some(batch) = self.store.batches.get_mut(copy.batch as usize)
+        if let Some(batch) = self.store.batches.get_mut(copy.origin.batch as usize)
             && matches!(outcome, Outcome::Sent(_))
-            && let Some(load) = batch.loads.get_mut(copy.column as usize)
+            && let Some(load) = batch.loads.get_mut(copy.origin.column as usize)
         {
             *load += 1;
         }
-        self.close_batch(copy.batch);
+        self.close_batch(copy.origin.batch);
         if copy.group != NONE {
             self.leave_group(slot, &copy, outcome);
         }

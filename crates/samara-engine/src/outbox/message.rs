@@ -16,18 +16,14 @@ use crate::{MessageKey, PeerId, Time};
 /// (GossipSub's degree is at most 12), few enough to keep the wait of every copy bounded.
 pub(super) const OBSERVED_ROUNDS: u32 = 8;
 
-/// A copy that is owed.
-#[derive(Debug)]
-pub(super) struct Pending<F> {
-    pub(super) frame: F,
-    pub(super) serial: u64,
-    pub(super) origin: u64,
-    pub(super) owed_at: Time,
+/// The call that a copy was owed by, and the copy's place in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// The serial of the first copy of the call.
+    pub(super) call: u64,
     /// [`Time::MAX`] for none.
     pub(super) deadline: Time,
-    pub(super) peer: PeerId,
-    pub(super) len: u32,
-    pub(super) group: u32,
+    pub(super) lane: u8,
     pub(super) batch: u32,
     /// The message's place in its batch.
     pub(super) index: u32,
@@ -37,13 +33,23 @@ pub(super) struct Pending<F> {
     pub(super) place: u32,
     /// The peer's column in the plan.
     pub(super) column: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Pending<F> {
+    pub(super) frame: F,
+    pub(super) serial: u64,
+    pub(super) origin: Origin,
+    pub(super) owed_at: Time,
+    pub(super) peer: PeerId,
+    pub(super) len: u32,
+    pub(super) group: u32,
     /// Neighbours in the list of the link's lane, oldest first.
     pub(super) older: u32,
     pub(super) younger: u32,
     /// Neighbours in the list of the message.
     pub(super) before: u32,
     pub(super) after: u32,
-    pub(super) lane: u8,
     /// Held back by a staggered schedule.
     pub(super) held: bool,
 }
@@ -51,21 +57,26 @@ pub(super) struct Pending<F> {
 impl<F> Pending<F> {
     /// The key of a copy that was owed by itself: it never changes.
     #[inline]
-    fn key_alone(&self) -> Key {
-        let (at, position) = (self.owed_at.as_nanos(), u64::from(self.place));
-        Key { at, round: 0, origin: self.origin, tier: 0, position, preference: 0 }
+    pub(super) fn key_alone(&self) -> Key {
+        let (at, position) = (self.owed_at.as_nanos(), u64::from(self.origin.place));
+        Key { at, round: 0, origin: self.origin.call, tier: 0, position, preference: 0 }
     }
 }
 
 /// Whom a staggered message waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// Nobody.
     Idle,
     /// The copy for this peer has not left yet.
-    Queued { slot: u32, peer: PeerId },
+    Queued {
+        slot: u32,
+        peer: PeerId,
+    },
     /// It has, and the next one goes at this time.
-    Left { until: Time, peer: PeerId },
+    Left {
+        until: Time,
+        peer: PeerId,
+    },
 }
 
 #[derive(Debug)]
@@ -136,14 +147,14 @@ impl<F> Store<F> {
 
     #[inline]
     pub(super) fn key(&self, slot: u32, copy: &Pending<F>) -> Key {
-        match self.batches.get(copy.batch as usize) {
+        match self.batches.get(copy.origin.batch as usize) {
             Some(batch) => self.key_in_batch(slot, copy, batch),
             None => copy.key_alone(),
         }
     }
 
     fn key_in_batch(&self, slot: u32, copy: &Pending<F>, batch: &Batch) -> Key {
-        let at = copy.owed_at.as_nanos();
+        let (at, origin) = (copy.owed_at.as_nanos(), &copy.origin);
         if batch.rounds == Rounds::Custom
             && let Some(key) = self.orders.as_ref().and_then(|orders| orders.key(slot))
         {
@@ -152,35 +163,34 @@ impl<F> Store<F> {
         let group = &self.groups[copy.group as usize];
         let left = group.progress.sent;
         let before = match (self.dispatch, batch.rounds) {
-            (Dispatch::Node, _) | (_, Rounds::Staggered) => left,
-            (Dispatch::PerLink, _) => copy.rank,
+            (Dispatch::Node, _) | (_, Rounds::Staggered { .. }) => left,
+            (Dispatch::PerLink, _) => origin.rank,
         };
         let round = match batch.rounds {
             Rounds::Feedback(source) => before.saturating_add(group.feedback(source)),
-            Rounds::Copies | Rounds::Staggered | Rounds::Custom => before,
+            Rounds::Copies | Rounds::Staggered { .. } | Rounds::Custom => before,
         };
-        let shuffled = || position(batch.messages, batch.seed, before, copy.index);
+        let shuffled = || position(batch.messages, batch.seed, before, origin.index);
         let (tier, position) = if batch.loads.is_empty() {
             (0, shuffled())
-        } else if copy.rank == before {
-            (0, u64::from(copy.place))
+        } else if origin.rank == before {
+            (0, u64::from(origin.place))
         } else {
-            (1 + batch.loads[copy.column as usize], shuffled())
+            (1 + batch.loads[origin.column as usize], shuffled())
         };
-        let patience = self.patience[usize::from(copy.lane)];
+        let patience = self.patience[usize::from(origin.lane)];
         Key {
             at: at.saturating_add(patience.saturating_mul(u64::from(round))),
             round,
-            origin: copy.origin,
+            origin: origin.call,
             tier,
             position,
-            preference: copy.rank,
+            preference: origin.rank,
         }
     }
 
-    /// Whether a policy orders a copy.
     pub(super) fn is_custom(&self, copy: &Pending<F>) -> bool {
-        self.batches.get(copy.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom)
+        self.batches.get(copy.origin.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom)
     }
 
     /// What a policy sees of a copy of a message.
@@ -192,10 +202,10 @@ impl<F> Store<F> {
             peer: copy.peer,
             len: copy.len,
             owed_at: copy.owed_at,
-            deadline: Some(copy.deadline).filter(|deadline| *deadline != Time::MAX),
-            batch: copy.origin,
-            index: copy.index,
-            rank: copy.rank,
+            deadline: Some(copy.origin.deadline).filter(|deadline| *deadline != Time::MAX),
+            batch: copy.origin.call,
+            index: copy.origin.index,
+            rank: copy.origin.rank,
             sent: group.progress.sent,
             noted: group.progress.noted,
         }
@@ -218,7 +228,7 @@ impl<F> Store<F> {
             }
             group.first = slot;
         }
-        if let Some(batch) = self.batches.get_mut(copy.batch as usize) {
+        if let Some(batch) = self.batches.get_mut(copy.origin.batch as usize) {
             batch.live += 1;
         }
         self.copies.insert(copy);
@@ -249,7 +259,6 @@ impl<F> Store<F> {
         copy
     }
 
-    /// Forgets a message without copies.
     pub(super) fn forget_group(&mut self, id: u32) {
         let group = self.groups.remove(id as usize);
         self.by_message.remove(&group.message);
@@ -284,7 +293,7 @@ impl<F> Store<F> {
     fn is_observer(&self, group: &Group, peer: PeerId) -> bool {
         let mut slot = group.first;
         while let Some(copy) = self.copies.get(slot as usize) {
-            let rounds = self.batches.get(copy.batch as usize).map(|batch| batch.rounds);
+            let rounds = self.batches.get(copy.origin.batch as usize).map(|batch| batch.rounds);
             if rounds == Some(Rounds::Feedback(FeedbackSource::Observer(peer))) {
                 return true;
             }
@@ -343,8 +352,8 @@ pub(super) enum Rounds {
     Copies,
     /// By these and by what peers say.
     Feedback(FeedbackSource),
-    /// By the copies of the message that left, and one at a time.
-    Staggered,
+    /// By the copies of the message that left, and one at a time, so long after each other at most.
+    Staggered { timeout: Duration },
     /// A policy orders the copies.
     Custom,
 }

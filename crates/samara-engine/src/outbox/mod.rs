@@ -111,7 +111,9 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use config::{Counters, Dispatch, Lane, LaneConfig, OutboxConfig, Overflow, Progress, Room, Tally};
+pub use config::{
+    Counters, Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow, Progress, Room, Tally,
+};
 #[cfg(feature = "config")]
 pub use policy::Policies;
 pub use policy::{Custom, Orderer, PendingCopy, Policy};
@@ -120,8 +122,8 @@ pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
 pub use spec::{PeerOrderKind, ScheduleKind, ScheduleSpec, SourceKind};
 
 use crate::{Frame, MessageKey, NodeRng, PeerId, Time};
-use flow::{Active, Origin, Outcome};
-use message::{Batch, Rounds, Store};
+use flow::{Active, Outcome};
+use message::{Batch, Origin, Rounds, Store};
 use plan::Plan;
 use queue::{Class, Link, NONE, Spare};
 
@@ -273,8 +275,10 @@ impl<F: Frame> Outbox<F> {
         deadline: Option<Time>,
         lost: &mut Vec<Lost>,
     ) -> bool {
-        let origin = Origin::single(self.serial, lane, message, deadline);
-        self.take_in(now, peer, frame, &origin, lost)
+        let (call, deadline) = (self.serial, deadline.unwrap_or(Time::MAX));
+        let origin =
+            Origin { call, deadline, lane: lane.0, batch: NONE, index: 0, rank: 0, place: 0, column: 0 };
+        self.take_in(now, peer, frame, message, origin, lost)
     }
 
     /// Owes messages to peers in the order of a schedule: one message that is published or forwarded, or a whole batch.
@@ -310,25 +314,23 @@ impl<F: Frame> Outbox<F> {
             |peer: PeerId, weight| weights.get(peer.index()).map_or(1.0, |of_peer| of_peer[weight as usize]);
         let plan = Plan::new(targets, schedule, weight_of, rng);
         let batch = self.open_batch(schedule, lane, &plan, rng);
-        let origin = self.serial;
+        let call = self.serial;
         let mut ranks = vec![0; owed.len()];
         let mut taken = 0;
         for (place, step) in plan.steps.iter().enumerate() {
             let owe = &owed[step.index as usize];
             let rank = &mut ranks[step.index as usize];
             let origin = Origin {
-                origin,
-                lane,
-                message: Some(owe.message),
-                deadline: owe.deadline,
+                call,
+                deadline: owe.deadline.unwrap_or(Time::MAX),
+                lane: lane.0,
                 batch,
                 index: step.index,
                 rank: *rank,
                 place: place as u32,
                 column: step.column,
-                timeout: schedule.timeout(),
             };
-            if self.take_in(now, step.peer, owe.frame.clone(), &origin, lost) {
+            if self.take_in(now, step.peer, owe.frame.clone(), Some(owe.message), origin, lost) {
                 *rank += 1;
                 taken += 1;
             }
@@ -502,7 +504,7 @@ impl<F: Frame> Outbox<F> {
         let (rounds, messages) = match *schedule {
             Schedule::Sequential => return NONE,
             Schedule::Interleaved { messages, .. } => (Rounds::Copies, messages),
-            Schedule::Staggered { .. } => (Rounds::Staggered, MessageOrder::AsGiven),
+            Schedule::Staggered { timeout } => (Rounds::Staggered { timeout }, MessageOrder::AsGiven),
             Schedule::Feedback { source, messages, .. } => (Rounds::Feedback(source), messages),
             Schedule::Custom(ref policy) => {
                 // Of a clone: what else the node draws does not depend on how its copies are ordered.

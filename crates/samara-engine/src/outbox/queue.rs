@@ -58,7 +58,7 @@ impl LaneQueue {
                 continue;
             };
             // A copy that was owed by itself stays where it is.
-            if copy.batch == NONE {
+            if copy.origin.batch == NONE {
                 return Some(entry);
             }
             let key = store.key(entry.slot, copy);
@@ -94,22 +94,15 @@ impl LaneQueue {
 /// An empty queue keeps room for so many copies.
 const HEAP_KEPT: usize = 16;
 
-/// What links with copies have besides themselves. Those that became empty leave it to those that get copies next: on most links, copies
-/// come one at a time.
-#[derive(Debug, Default)]
-pub(super) struct Spare(Vec<Queues>);
+/// What links with copies have besides themselves: the queues of all lanes, and the lane that was served last, by class
+/// of equal priority.
+type Queues = (Vec<LaneQueue>, Option<Box<[u8]>>);
 
-/// The memory of one link that was left: empty queues, and nothing served.
-#[derive(Debug)]
-struct Queues {
-    lanes: Vec<LaneQueue>,
-    turns: Option<Box<[u8]>>,
-}
+/// The memory of links that became empty, for those that get copies next: on most links, copies come one at a time.
+pub(super) type Spare = Vec<Queues>;
 
-impl Spare {
-    /// For so many links at most.
-    const MAX: usize = 8;
-}
+/// For so many links at most.
+const SPARE_MAX: usize = 8;
 
 /// One link. While nothing is pending it owns no memory besides itself (48 bytes).
 #[derive(Debug, Default)]
@@ -124,8 +117,8 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn lane_mut(&mut self, lane: usize, lanes: usize, spare: &mut Spare) -> &mut LaneQueue {
         if self.lanes.is_empty() {
-            match spare.0.pop() {
-                Some(Queues { lanes, turns }) => (self.lanes, self.turns) = (lanes, turns),
+            match spare.pop() {
+                Some(queues) => (self.lanes, self.turns) = queues,
                 None => self.lanes = (0..lanes).map(|_| LaneQueue::new()).collect(),
             }
         }
@@ -149,9 +142,9 @@ impl Link {
     pub(super) fn tidy(&mut self, spare: &mut Spare) {
         if self.copies == 0 {
             let (lanes, mut turns) = (std::mem::take(&mut self.lanes), self.turns.take());
-            if spare.0.len() < Spare::MAX && !lanes.is_empty() {
+            if spare.len() < SPARE_MAX && !lanes.is_empty() {
                 turns.iter_mut().for_each(|turns| turns.fill(u8::MAX));
-                spare.0.push(Queues { lanes, turns });
+                spare.push((lanes, turns));
             }
         }
     }

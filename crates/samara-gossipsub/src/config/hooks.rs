@@ -37,14 +37,10 @@ impl<F: Fn(PeerId, &Topic, &Message) -> Verdict + Send + Sync> Validator for F {
 }
 
 /// A part of an application that configurations share.
-pub struct Hook<T: ?Sized>(Arc<T>);
+pub struct Hook<T: ?Sized>(pub Arc<T>);
 
 /// A shared validator.
 pub type ValidatorHook = Hook<dyn Validator>;
-/// A shared signer.
-pub type SignerHook = Hook<dyn Signer>;
-/// A shared verifier.
-pub type VerifierHook = Hook<dyn Verifier>;
 
 impl ValidatorHook {
     /// Wraps a validator: a closure, for example.
@@ -55,20 +51,6 @@ impl ValidatorHook {
     /// A validator that leaves every decision to the application.
     pub fn deferred() -> Self {
         Self::new(|_: PeerId, _: &Topic, _: &Message| Verdict::Defer)
-    }
-}
-
-impl SignerHook {
-    /// Wraps a signer.
-    pub fn new(signer: impl Signer + 'static) -> Self {
-        Self(Arc::new(signer))
-    }
-}
-
-impl VerifierHook {
-    /// Wraps a verifier.
-    pub fn new(verifier: impl Verifier + 'static) -> Self {
-        Self(Arc::new(verifier))
     }
 }
 
@@ -132,11 +114,10 @@ pub struct Authenticity {
     pub policy: SignaturePolicy,
     /// Whether own messages carry author and sequence number. Needed where ids are computed from them.
     pub author: bool,
-    /// Signs own messages, where the policy is to sign. What differs from node to node can also be given by
-    /// [`GossipSub::set_signer`](crate::GossipSub::set_signer).
-    pub signer: Option<SignerHook>,
+    /// Signs own messages, where the policy is to sign.
+    pub signer: Option<Hook<dyn Signer>>,
     /// Checks signatures. Without it only the presence of fields is checked: for simulations.
-    pub verifier: Option<VerifierHook>,
+    pub verifier: Option<Hook<dyn Verifier>>,
 }
 
 impl Authenticity {
@@ -152,7 +133,7 @@ impl Authenticity {
 
     /// Everything signed and checked: the default of libp2p. A signer must be given to every node that publishes.
     pub fn strict(verifier: impl Verifier + 'static) -> Self {
-        let verifier = Some(VerifierHook::new(verifier));
-        Self { policy: SignaturePolicy::StrictSign, author: true, signer: None, verifier }
+        let verifier: Hook<dyn Verifier> = Hook(Arc::new(verifier));
+        Self { policy: SignaturePolicy::StrictSign, author: true, signer: None, verifier: Some(verifier) }
     }
 }

@@ -21,13 +21,12 @@ use crate::message_id::MessageIdFn;
 use crate::rpc::Topic;
 use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
-pub use hooks::{
-    Authenticity, Hook, SignerHook, SubscriptionFilter, Validator, ValidatorHook, Verdict, VerifierHook,
-};
+pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
 #[cfg(feature = "config")]
 pub use parameters::{Parameters, Preset, Version, key_of};
-pub use sending::{LaneCapacity, LaneLayout, Lanes, SendingConfig};
-pub use validate::ConfigError;
+pub use samara_engine::config::ConfigError;
+pub use samara_engine::outbox::LaneCapacity;
+pub use sending::{LaneLayout, Lanes, SendingConfig};
 
 /// How a GossipSub node behaves. Start from a preset: [`Config::spec`], [`Config::ethereum`] or
 /// [`Config::go_libp2p_pubsub`].

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
+use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig};
 
 use super::Config;
 
@@ -14,27 +14,6 @@ pub enum LaneLayout {
     Split,
     /// go-libp2p-pubsub: IDONTWANT goes first, everything else shares one queue in the order in which it was owed.
     Shared,
-}
-
-/// How much a lane holds for one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneCapacity {
-    /// Copies.
-    pub copies: usize,
-    /// Their bytes.
-    pub bytes: u64,
-    /// What happens beyond.
-    pub overflow: Overflow,
-}
-
-impl LaneCapacity {
-    /// Room for everything.
-    pub const UNBOUNDED: Self = Self { copies: usize::MAX, bytes: u64::MAX, overflow: Overflow::DropNewest };
-
-    /// Room for so many copies of any length; what comes beyond is dropped.
-    pub const fn copies(copies: usize) -> Self {
-        Self { copies, ..Self::UNBOUNDED }
-    }
 }
 
 /// Queues and who drains them.
@@ -92,13 +71,8 @@ impl Config {
     /// The outbox that a node with this configuration needs.
     pub fn outbox_config(&self) -> OutboxConfig {
         let sending = &self.sending;
-        let lane = |name, priority, room: LaneCapacity| LaneConfig {
-            capacity_copies: room.copies,
-            capacity_bytes: room.bytes,
-            overflow: room.overflow,
-            patience: sending.patience,
-            ..LaneConfig::unbounded(name, priority)
-        };
+        let patience = sending.patience;
+        let lane = |name, priority, capacity| LaneConfig { name, priority, capacity, patience };
         let lanes = match sending.layout {
             // Own and forwarded messages take turns: neither a publisher's burst nor the traffic of others may
             // starve the other.

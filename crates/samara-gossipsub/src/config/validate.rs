@@ -1,41 +1,15 @@
 //! Which values are possible.
 
-use std::fmt::{Debug, Display};
-
-use thiserror::Error;
+use samara_engine::config::{ConfigError, check};
 
 use super::{Config, LaneCapacity, MeshParams};
 use crate::score::ParameterError;
 
-/// A value that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: found {found}, expected {expected}")]
-pub struct ConfigError {
-    /// Which one.
-    pub field: String,
-    /// What it is.
-    pub found: String,
-    /// What it can be.
-    pub expected: String,
-}
-
-fn check(
-    holds: bool,
-    field: impl Into<String>,
-    found: impl Debug,
-    expected: impl Display,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError { field: field.into(), found: format!("{found:?}"), expected: expected.to_string() })
-}
-
 fn scored(prefix: &str, result: Result<(), ParameterError>) -> Result<(), ConfigError> {
     result.map_err(|error| ConfigError {
-        field: format!("{prefix}.{}", error.field),
+        field: format!("{prefix}.{}", error.field).into(),
         found: error.value.to_string(),
-        expected: format!("a value for which holds: {}", error.rule),
+        expected: format!("a value for which holds: {}", error.rule).into(),
     })
 }
 
@@ -57,9 +31,6 @@ impl MeshParams {
 
 impl Config {
     /// Checks that the values are possible, alone and together.
-    ///
-    /// # Errors
-    /// The first one that is not.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.mesh.check("mesh")?;
         let (gossip, idontwant) = (&self.gossip, &self.idontwant);

@@ -10,8 +10,8 @@ use thiserror::Error;
 use crate::rpc::{Message, MessageId, RpcFrame, Topic};
 use crate::signature::SignatureError;
 
-/// What an application can ask a [`GossipSub`](crate::GossipSub) for by [`Input::Command`](samara_engine::Input::Command).
-/// Each has a method of the same name; the answers of publishing come as [`Event::Published`].
+/// What an application can ask a [`GossipSub`](crate::GossipSub) for by [`Input::Command`](samara_engine::Input::Command);
+/// its methods do more. The answers of publishing come as [`Event::Published`].
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Join a topic.
@@ -22,42 +22,18 @@ pub enum Command {
     Unsubscribe(Topic),
     /// Publish one message.
     Publish {
-        /// On which topic.
+        /// The topic, which need not be joined.
         topic: Topic,
-        /// The payload.
+        /// The payload, as on the wire.
         data: Bytes,
     },
-    /// Publish a message that is made already.
-    PublishMessage(Arc<Message>),
     /// Publish messages that belong together.
     PublishBatch {
-        /// The messages.
+        /// Topic and payload of each message.
         messages: Vec<(Topic, Bytes)>,
         /// In which order their copies leave.
         schedule: Schedule,
     },
-    /// Answer a deferred validation.
-    ReportValidation {
-        /// Which message.
-        id: MessageId,
-        /// What to do with it.
-        acceptance: Acceptance,
-    },
-    /// Say what the application thinks of a peer (P5).
-    SetAppScore {
-        /// Of whom.
-        peer: PeerId,
-        /// What.
-        score: f64,
-    },
-    /// Keep a link to a peer, and send it everything.
-    AddDirectPeer(PeerIdentity),
-    /// Treat a direct peer like others again.
-    RemoveDirectPeer(PeerIdentity),
-    /// Name the peers that never get messages, but whose announcements count.
-    SetObservers(Vec<PeerIdentity>),
-    /// Name the peers that get an IDONTWANT for every message.
-    SetReportTo(Vec<PeerIdentity>),
 }
 
 /// The outcome of a validation.
@@ -74,11 +50,11 @@ pub enum Acceptance {
 /// A message that was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Its id.
+    /// The id that the topic's function computes.
     pub id: MessageId,
     /// Its number at this node.
     pub key: MessageKey,
-    /// Its topic.
+    /// The topic that the message names.
     pub topic: Topic,
     /// How many peers it is owed to. 0 means that nobody is known who wants it; it is kept and gossiped about, should somebody come within
     /// the gossip window.
@@ -120,7 +96,7 @@ pub enum PublishError {
     /// The payload is longer than the topic allows.
     #[error("{found} bytes of payload on topic {topic:?}, which allows {allowed}")]
     TooLong {
-        /// Where.
+        /// The topic of the message.
         topic: Topic,
         /// Bytes of the payload.
         found: usize,
@@ -140,13 +116,13 @@ pub enum PublishError {
 pub enum Event {
     /// A message on a joined topic, for the first time.
     Message {
-        /// Its id.
+        /// The id that the topic's function computes.
         id: MessageId,
         /// Its number at this node.
         key: MessageKey,
-        /// Its topic.
+        /// The topic that the message names.
         topic: Topic,
-        /// The message.
+        /// All fields of the message, as on the wire.
         message: Arc<Message>,
         /// Who sent the first copy; `None` for a message of one's own
         /// (only if [`Config::deliver_own`](crate::Config::deliver_own)).
@@ -156,44 +132,40 @@ pub enum Event {
     Duplicate {
         /// Its number at this node.
         key: MessageKey,
-        /// Who sent it.
+        /// The sender of this copy.
         from: PeerId,
     },
     /// A message waits for [`GossipSub::report_validation`](crate::GossipSub::report_validation).
     NeedsValidation {
-        /// Its id.
+        /// The id that the topic's function computes.
         id: MessageId,
         /// Its number at this node.
         key: MessageKey,
-        /// Its topic.
+        /// The topic that the message names.
         topic: Topic,
-        /// The message.
+        /// All fields of the message, as on the wire.
         message: Arc<Message>,
         /// Who sent the first copy.
         from: PeerId,
     },
-    /// The answer to [`Command::Publish`], [`Command::PublishMessage`] and [`Command::PublishBatch`].
+    /// The answer to [`Command::Publish`] and [`Command::PublishBatch`].
     Published(BatchReceipt),
-    /// A peer joined a topic (only if [`Config::report_subscriptions`](crate::Config::report_subscriptions)).
-    PeerSubscribed {
-        /// Who.
+    /// A peer joined or left a topic (only if [`Config::report_subscriptions`](crate::Config::report_subscriptions)).
+    /// Topics that it leaves because its link goes down are not told.
+    Subscription {
+        /// The peer that sent the subscription.
         peer: PeerId,
-        /// Which.
+        /// The topic that it joined or left.
         topic: Topic,
-    },
-    /// A peer left a topic (likewise; not told when its link goes down).
-    PeerUnsubscribed {
-        /// Who.
-        peer: PeerId,
-        /// Which.
-        topic: Topic,
+        /// `true` if it joined.
+        joined: bool,
     },
     /// A peer recommends another, which is about to be dialled. Whoever drives the engine takes the address from the record,
     /// after checking its signature.
     PeerExchanged {
-        /// Who recommends.
+        /// The peer that recommends.
         from: PeerId,
-        /// Whom.
+        /// The peer that it recommends.
         identity: PeerIdentity,
         /// The signed record, as it came.
         signed_record: Option<Bytes>,
@@ -224,49 +196,49 @@ pub enum Trace {
     Left(Topic),
     /// A peer is in a mesh now.
     Grafted {
-        /// Who.
+        /// The member of the mesh.
         peer: PeerId,
-        /// Which.
+        /// The topic of the mesh.
         topic: Topic,
         /// Whether the peer asked for it.
         by_peer: bool,
     },
     /// A peer is not in a mesh any more.
     Pruned {
-        /// Who.
+        /// The member of the mesh.
         peer: PeerId,
-        /// Which.
+        /// The topic of the mesh.
         topic: Topic,
         /// Whether the peer asked for it.
         by_peer: bool,
     },
     /// A message was not delivered.
     Dropped {
-        /// Its id.
+        /// The id that the topic's function computes.
         id: MessageId,
-        /// Its topic.
+        /// The topic that the message names.
         topic: Topic,
-        /// Who sent it.
+        /// The sender of this copy.
         from: PeerId,
-        /// Why.
+        /// The cause, which is also counted.
         cause: super::Ignored,
         /// What is wrong with its signature, if that is why.
         signature: Option<SignatureError>,
     },
     /// Another copy of a message that was known.
     Duplicate {
-        /// Its id.
+        /// The id that the topic's function computes.
         id: MessageId,
-        /// Its topic.
+        /// The topic that the message names.
         topic: Topic,
-        /// Who sent it.
+        /// The sender of this copy.
         from: PeerId,
     },
     /// A frame did not fit into its queue, or made room for another.
     Lost {
-        /// For whom it was.
+        /// The peer that the frame was owed to.
         peer: PeerId,
-        /// Why.
+        /// The cause, which is also counted.
         cause: LossCause,
         /// The frame; `None` if it was dropped for a newer one and is not in the cache any more.
         frame: Option<RpcFrame>,

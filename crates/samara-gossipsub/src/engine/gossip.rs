@@ -34,7 +34,7 @@ impl GossipSub {
         told.retain(|peer| state.subscribers.contains(*peer) && fit(peer));
         let outside =
             |peer: &PeerId| !pushed_to.contains(*peer) && told.binary_search(peer).is_err() && fit(peer);
-        let mut peers: Vec<PeerId> = state.subscribers.as_slice().iter().copied().filter(outside).collect();
+        let mut peers: Vec<PeerId> = state.subscribers.iter().copied().filter(outside).collect();
         let share = (params.gossip_factor * peers.len() as f64) as usize;
         draw(&mut peers, params.d_lazy.max(share), cx.rng());
         peers.append(&mut told);
@@ -168,18 +168,14 @@ impl GossipSub {
 }
 
 /// Which messages peers do not want, by message: forwarding looks a message up once, not once per peer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Unwanted {
-    by_id: HashMap<MessageId, SmallVec<[(PeerId, u64); 2]>, PeerKeyed>,
+    pub(super) by_id: HashMap<MessageId, SmallVec<[(PeerId, u64); 2]>, PeerKeyed>,
     /// When (in heartbeats) to look at an entry next; entries that were prolonged are put back.
     queue: VecDeque<(u64, PeerId, MessageId)>,
 }
 
 impl Unwanted {
-    pub(super) fn new(hasher: PeerKeyed) -> Self {
-        Self { by_id: HashMap::with_hasher(hasher), queue: VecDeque::new() }
-    }
-
     /// `peer` does not want `id` until the heartbeat `until`. `false` if that was known, and is only prolonged.
     fn add(&mut self, peer: PeerId, id: &MessageId, until: u64) -> bool {
         let peers = self.by_id.entry_ref(id).or_default();
@@ -296,14 +292,14 @@ impl GossipSub {
     }
 
     fn idontwant_targets(&self, topic: TopicIdx, from: Option<PeerId>) -> impl Iterator<Item = PeerId> {
-        let mesh = self.topics.get(topic).mesh.as_slice().iter().copied();
+        let mesh = self.topics.get(topic).mesh.iter().copied();
         mesh.filter(move |peer| {
             Some(*peer) != from && self.peers.has_idontwant(*peer) && !self.peers.reported_to.contains(*peer)
         })
     }
 
     fn reported_to(&self, from: Option<PeerId>) -> impl Iterator<Item = PeerId> {
-        let peers = self.peers.reported_to.as_slice().iter().copied();
+        let peers = self.peers.reported_to.iter().copied();
         peers.filter(move |peer| Some(*peer) != from)
     }
 

@@ -75,8 +75,7 @@ impl GossipSub {
 
     fn announce_to_all(&mut self, topics: &[TopicIdx], cx: &mut Cx<'_>) {
         let frames = self.announcement(topics);
-        for at in 0..self.peers.connected().len() {
-            let peer = self.peers.connected()[at];
+        for peer in self.peers.connected().to_vec() {
             self.announce(peer, topics, &frames, cx);
         }
     }
@@ -129,15 +128,13 @@ impl GossipSub {
             self.topics.release(*topic);
         }
         // A peer can be in a mesh without having subscribed.
-        for at in 0..self.topics.joined().len() {
-            let topic = self.topics.joined()[at];
+        for topic in self.topics.joined().to_vec() {
             if self.topics.get_mut(topic).mesh.remove(id) {
                 let name = self.topics.get(topic).name.clone();
                 self.trace(cx, || Trace::Pruned { peer: id, topic: name, by_peer: true });
             }
         }
-        for at in 0..self.topics.fanouts().len() {
-            let topic = self.topics.fanouts()[at];
+        for topic in self.topics.fanouts().to_vec() {
             self.topics.get_mut(topic).fanout.remove(id);
         }
         if peer.unwanted > 0 {
@@ -201,7 +198,7 @@ impl GossipSub {
             peer.topics.insert(at, topic);
         }
         if self.config.report_subscriptions {
-            cx.emit(Event::PeerSubscribed { peer: from, topic: name.clone() });
+            cx.emit(Event::Subscription { peer: from, topic: name.clone(), joined: true });
         }
         if self.config.graft_on_subscribe {
             self.graft_newcomer(from, topic, cx);
@@ -222,7 +219,7 @@ impl GossipSub {
         }
         self.topics.release(topic);
         if self.config.report_subscriptions {
-            cx.emit(Event::PeerUnsubscribed { peer: from, topic: name.clone() });
+            cx.emit(Event::Subscription { peer: from, topic: name.clone(), joined: false });
         }
     }
 }

@@ -2,15 +2,14 @@
 //! "Topic mesh" and "Fanout"; v1.1 "Prune backoff and peer exchange", "Mesh maintenance", "Opportunistic grafting",
 //! "Outbound mesh quotas", "Explicit peering agreements").
 
-use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
+use samara_engine::{NodeRng, PeerId, PeerIdentity, PeerSet, Time};
 
-use super::tables::{PeerSet, PeerTable, TopicIdx, TopicState};
+use super::tables::{PeerTable, TopicIdx, TopicState};
 use super::{Cx, Event, GossipSub, Ignored, Trace};
 use crate::config::{MeshParams, MeshRules};
 use crate::rpc::{Control, ExchangedPeer, Prune, Topic};
 
 impl GossipSub {
-    /// The parameters of a topic's mesh.
     pub(super) fn mesh_params(&self, topic: TopicIdx) -> MeshParams {
         let state = self.topics.get(topic);
         if state.special { self.config.mesh_of(&state.name) } else { self.config.mesh }
@@ -37,18 +36,17 @@ impl GossipSub {
             }
         }
         self.trace(cx, || Trace::Joined(name.clone()));
-        for peer in chosen.as_slice() {
+        for peer in chosen.iter() {
             self.add_to_mesh(*peer, topic, false, cx);
             self.outgoing.entry(*peer).or_default().graft.push(name.clone());
         }
     }
 
-    /// Dissolves a mesh.
     pub(super) fn leave(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         let backoff = self.config.unsubscribe_backoff;
         let mesh = std::mem::take(&mut self.topics.get_mut(topic).mesh);
         let name = self.topics.get(topic).name.clone();
-        for peer in mesh.as_slice() {
+        for peer in mesh.iter() {
             self.scores.prune(*peer, topic);
             self.trace(cx, || Trace::Pruned { peer: *peer, topic: name.clone(), by_peer: false });
             let prune = self.make_prune(*peer, topic, self.config.peer_exchange, true, cx);
@@ -184,7 +182,6 @@ impl GossipSub {
         }
     }
 
-    /// Peers that leave meshes.
     pub(super) fn receive_prunes(&mut self, from: PeerId, prunes: &[Prune], cx: &mut Cx<'_>) {
         self.metrics.prunes_received += prunes.len() as u64;
         for prune in prunes {
@@ -231,7 +228,7 @@ pub(super) fn candidates(
     rng: &mut NodeRng,
     eligible: impl Fn(PeerId) -> bool,
 ) -> Vec<PeerId> {
-    let subscribers = state.subscribers.as_slice().iter().copied();
+    let subscribers = state.subscribers.iter().copied();
     let mut found: Vec<PeerId> =
         subscribers.filter(|peer| peers.has_mesh(*peer) && eligible(*peer)).collect();
     draw(&mut found, count, rng);
@@ -251,11 +248,10 @@ pub(super) fn draw<T>(from: &mut Vec<T>, count: usize, rng: &mut NodeRng) {
 
 /// How many of these peers this node has dialled.
 pub(super) fn outbound(peers: &PeerTable, of: &PeerSet) -> usize {
-    of.as_slice().iter().filter(|peer| peers.is_outbound(**peer)).count()
+    of.iter().filter(|peer| peers.is_outbound(**peer)).count()
 }
 
 impl GossipSub {
-    /// Maintains one mesh.
     pub(super) fn balance(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         let params = self.mesh_params(topic);
         self.prune_negative(topic, cx);
@@ -282,7 +278,7 @@ impl GossipSub {
         if !self.scores.is_enabled() {
             return;
         }
-        let mesh = self.topics.get(topic).mesh.as_slice();
+        let mesh = &self.topics.get(topic).mesh;
         let negative: Vec<PeerId> =
             mesh.iter().copied().filter(|peer| self.scores.score(*peer) < 0.0).collect();
         for peer in negative {
@@ -315,7 +311,7 @@ impl GossipSub {
 
     /// Prunes down to D: the best stay, the others are drawn at random, and enough that this node dialled stay in any case.
     fn prune_surplus(&mut self, topic: TopicIdx, params: &MeshParams, cx: &mut Cx<'_>) {
-        let mut members = self.topics.get(topic).mesh.as_slice().to_vec();
+        let mut members = self.topics.get(topic).mesh.to_vec();
         if members.len() <= params.d {
             return;
         }
@@ -354,7 +350,7 @@ impl GossipSub {
 
     /// A mesh whose median peer is not good enough gets some that are better.
     fn graft_opportunistically(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
-        let mesh = self.topics.get(topic).mesh.as_slice();
+        let mesh = &self.topics.get(topic).mesh;
         if mesh.len() < 2 || !self.scores.is_enabled() {
             return;
         }
@@ -497,23 +493,13 @@ impl GossipSub {
     /// Replaces [`Config::observers`](crate::Config::observers): peers that never get messages, but whose announcements count.
     pub fn set_observers(&mut self, observers: impl IntoIterator<Item = PeerIdentity>, cx: &mut Cx<'_>) {
         self.observers = observers.into_iter().collect();
-        for at in 0..self.peers.connected().len() {
-            let id = self.peers.connected()[at];
+        for id in self.peers.connected().to_vec() {
             let Some(peer) = self.peers.get_mut(id) else { continue };
             peer.observer = self.observers.contains(&peer.info.identity);
             if peer.observer {
                 self.drop_from_meshes(id, cx);
             }
         }
-    }
-
-    /// Replaces [`Config::report_to`](crate::Config::report_to): peers that get an IDONTWANT for every message.
-    pub fn set_report_to(&mut self, report_to: impl IntoIterator<Item = PeerIdentity>) {
-        self.report_to = report_to.into_iter().collect();
-        let peers = &self.peers;
-        let named =
-            |id: &PeerId| peers.get(*id).is_some_and(|peer| self.report_to.contains(&peer.info.identity));
-        self.peers.reported_to = peers.connected().iter().copied().filter(named).collect();
     }
 
     fn set_direct(&mut self, id: PeerId, direct: bool, cx: &mut Cx<'_>) {

@@ -22,11 +22,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use samara_engine::outbox::Lost;
-use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
+use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
 use crate::cache::{MessageCache, SeenCache};
-use crate::config::{Config, ConfigError, Lanes, MeshRules, SignerHook};
+use crate::config::{Config, ConfigError, Lanes, MeshRules};
 use crate::memory::{Backoffs, Promises, TurnedAway};
 use crate::rpc::{Control, RpcFrame, Topic};
 use crate::score::{PeerScores, ScoreBreakdown};
@@ -53,9 +54,9 @@ const SELF: PeerId = PeerId(u32::MAX);
 /// A GossipSub router (v1.0 to v1.3, without extensions) as a state machine.
 ///
 /// Driven through [`Engine::handle`]. An application either sends [`Command`]s as inputs, or (where it owns the engine)
-/// calls the methods of the same names, with the [`Context`] of its driver:
+/// calls methods, with the [`Context`] of its driver:
 ///
-/// - commands: [`subscribe`](Self::subscribe), [`subscribe_all`](Self::subscribe_all), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
+/// - [`subscribe`](Self::subscribe), [`subscribe_all`](Self::subscribe_all), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
 ///   [`publish_message`](Self::publish_message), [`publish_batch`](Self::publish_batch),
 ///   [`report_validation`](Self::report_validation), [`set_app_score`](Self::set_app_score),
 ///   [`add_direct_peer`](Self::add_direct_peer), ...
@@ -67,7 +68,6 @@ const SELF: PeerId = PeerId(u32::MAX);
 pub struct GossipSub {
     config: Arc<Config>,
     identity: PeerIdentity,
-    signer: Option<SignerHook>,
     lanes: Lanes,
     topics: TopicTable,
     peers: PeerTable,
@@ -97,23 +97,17 @@ pub struct GossipSub {
 
 impl GossipSub {
     /// A node with this name. It does nothing before [`Input::Start`].
-    ///
-    /// # Errors
-    /// The first impossible value of the configuration.
     pub fn new(config: impl Into<Arc<Config>>, identity: PeerIdentity) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        // `start` replaces this one: random numbers come with the first input.
-        let hasher = PeerKeyed::unset();
         Ok(Self {
             identity,
-            signer: config.authenticity.signer.clone(),
             lanes: Lanes::of(config.sending.layout),
-            topics: TopicTable::new(hasher),
-            peers: PeerTable::new(hasher),
-            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, hasher),
+            topics: TopicTable::default(),
+            peers: PeerTable::default(),
+            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy),
             mcache: MessageCache::new(config.history_length, config.history_gossip),
-            promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max, hasher),
+            promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max),
             turned_away: TurnedAway::default(),
             backoffs: Backoffs::new(
                 config.mesh_rules == MeshRules::Guarded,
@@ -121,8 +115,8 @@ impl GossipSub {
                 config.remote_backoff_max,
             ),
             scores: PeerScores::new(config.peer_score.clone()),
-            unwanted: Unwanted::new(hasher),
-            pending: PendingValidations::new(hasher),
+            unwanted: Unwanted::default(),
+            pending: PendingValidations::default(),
             outgoing: BTreeMap::new(),
             direct: config.direct_peers.iter().cloned().collect(),
             observers: config.observers.iter().cloned().collect(),
@@ -135,11 +129,6 @@ impl GossipSub {
             lost: Vec::new(),
             config,
         })
-    }
-
-    /// Gives this node its own key, where the configuration is shared. To be called before it publishes.
-    pub fn set_signer(&mut self, signer: SignerHook) {
-        self.signer = Some(signer);
     }
 
     // ---- getters ----
@@ -166,17 +155,17 @@ impl GossipSub {
 
     /// The mesh of a topic, sorted; empty if it is not joined.
     pub fn mesh_peers(&self, topic: &Topic) -> &[PeerId] {
-        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).mesh.as_slice())
+        self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).mesh)
     }
 
     /// The peers that have joined a topic, sorted.
     pub fn topic_peers(&self, topic: &Topic) -> &[PeerId] {
-        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).subscribers.as_slice())
+        self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).subscribers)
     }
 
     /// The fanout of a topic, sorted; empty if it is joined or was not published to lately.
     pub fn fanout(&self, topic: &Topic) -> &[PeerId] {
-        self.topics.find(topic).map_or(&[], |topic| self.topics.get(topic).fanout.as_slice())
+        self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).fanout)
     }
 
     /// The peers with a link, sorted.
@@ -187,11 +176,6 @@ impl GossipSub {
     /// The peer with this name, if there is a link to it.
     pub fn peer_of(&self, identity: &PeerIdentity) -> Option<PeerId> {
         self.peers.find(identity)
-    }
-
-    /// What a peer speaks, if there is a link to it.
-    pub fn protocol_of(&self, peer: PeerId) -> Option<Protocol> {
-        self.peers.get(peer).map(|peer| peer.protocol)
     }
 
     /// The score of a peer; 0 if scoring is off or nothing is known.
@@ -236,16 +220,13 @@ impl GossipSub {
 
     fn start(&mut self, cx: &mut Cx<'_>) {
         let config = Arc::clone(&self.config);
-        // Peers choose the keys of these tables.
+        // Peers choose the keys of these tables, which are empty still.
         let names = cx.rng().table_hasher();
-        self.topics = TopicTable::new(names);
-        self.peers = PeerTable::new(names);
-        let seen = cx.rng().table_hasher();
-        self.seen = SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy, seen);
-        let gossip = &config.gossip;
-        self.promises = Promises::new(gossip.iwant_follow_up, gossip.promises_max, cx.rng().table_hasher());
-        self.unwanted = Unwanted::new(cx.rng().table_hasher());
-        self.pending = PendingValidations::new(cx.rng().table_hasher());
+        (self.topics.hasher, self.peers.hasher) = (names, names);
+        self.seen.entries = HashMap::with_hasher(cx.rng().table_hasher());
+        self.promises.by_id = HashMap::with_hasher(cx.rng().table_hasher());
+        self.unwanted.by_id = HashMap::with_hasher(cx.rng().table_hasher());
+        self.pending.by_id = HashMap::with_hasher(cx.rng().table_hasher());
         self.next_seqno = cx.rng().next_u64() >> 1;
 
         let now = cx.now();
@@ -279,35 +260,17 @@ impl GossipSub {
 
     fn command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
-            Command::Subscribe(topic) => {
-                self.subscribe(&topic, cx);
-            }
-            Command::SubscribeAll(topics) => {
-                self.subscribe_all(&topics, cx);
-            }
-            Command::Unsubscribe(topic) => {
-                self.unsubscribe(&topic, cx);
-            }
+            Command::Subscribe(topic) => _ = self.subscribe(&topic, cx),
+            Command::SubscribeAll(topics) => _ = self.subscribe_all(&topics, cx),
+            Command::Unsubscribe(topic) => _ = self.unsubscribe(&topic, cx),
             Command::Publish { topic, data } => {
                 let receipt = self.publish(&topic, data, cx);
-                cx.emit(Event::Published(BatchReceipt { messages: vec![receipt] }));
-            }
-            Command::PublishMessage(message) => {
-                let receipt = self.publish_message(message, cx);
                 cx.emit(Event::Published(BatchReceipt { messages: vec![receipt] }));
             }
             Command::PublishBatch { messages, schedule } => {
                 let receipt = self.publish_batch(messages, &schedule, cx);
                 cx.emit(Event::Published(receipt));
             }
-            Command::ReportValidation { id, acceptance } => {
-                self.report_validation(&id, acceptance, cx);
-            }
-            Command::SetAppScore { peer, score } => self.set_app_score(peer, score),
-            Command::AddDirectPeer(identity) => self.add_direct_peer(identity, cx),
-            Command::RemoveDirectPeer(identity) => self.remove_direct_peer(&identity, cx),
-            Command::SetObservers(observers) => self.set_observers(observers, cx),
-            Command::SetReportTo(report_to) => self.set_report_to(report_to),
         }
     }
 
@@ -334,9 +297,7 @@ impl Engine for GossipSub {
             Input::Start => self.start(cx),
             Input::LinkUp { peer, info } => self.link_up(peer, info, cx),
             Input::LinkDown { peer } => self.link_down(peer, cx),
-            Input::DialFailed { identity } => {
-                self.dialling.remove(&identity);
-            }
+            Input::DialFailed { identity } => _ = self.dialling.remove(&identity),
             Input::Frame { peer, frame } => self.receive(peer, &frame, cx),
             Input::Timer(token) => self.timer(token, cx),
             Input::Command(command) => self.command(command, cx),
@@ -392,14 +353,12 @@ impl GossipSub {
         if self.ticks.is_multiple_of(self.config.direct_connect_ticks) {
             self.connect_direct(cx);
         }
-        for at in 0..self.topics.joined().len() {
-            let topic = self.topics.joined()[at];
+        for topic in self.topics.joined().to_vec() {
             self.balance(topic, cx);
             self.emit_gossip(topic, cx);
         }
         self.maintain_fanouts(cx);
-        for at in 0..self.peers.connected().len() {
-            let id = self.peers.connected()[at];
+        for id in self.peers.connected().to_vec() {
             if let Some(peer) = self.peers.get_mut(id) {
                 peer.counts = Default::default();
             }

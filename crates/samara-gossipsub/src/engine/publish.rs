@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 use super::gossip::Incoming;
 use super::tables::TopicIdx;
 use super::{BatchReceipt, Cx, Event, GossipSub, PublishError, Receipt, SELF, deadline};
-use crate::cache::Seen;
 use crate::rpc::{Message, MessageId, RpcFrame, Topic};
 use crate::signature;
 
@@ -36,9 +35,6 @@ impl GossipSub {
     }
 
     /// Publishes a message that is made (and signed) already.
-    ///
-    /// # Errors
-    /// As for [`publish`](Self::publish).
     pub fn publish_message(
         &mut self,
         message: Arc<Message>,
@@ -83,8 +79,10 @@ impl GossipSub {
         let mut message = Message::with_author(topic.clone(), data, author, self.next_seqno);
         self.next_seqno = self.next_seqno.wrapping_add(1);
         if authenticity.policy.signs() {
-            let signer = self.signer.as_ref();
-            let signer = signer.ok_or_else(|| PublishError::Signature("there is no signer".to_owned()))?;
+            let signer = authenticity
+                .signer
+                .as_ref()
+                .ok_or_else(|| PublishError::Signature("there is no signer".to_owned()))?;
             signature::sign(&mut message, &**signer);
         }
         Ok(Arc::new(message))
@@ -148,7 +146,6 @@ impl GossipSub {
         outbox.owe_batch(now, self.lanes.publish, batch, schedule, rng, &mut self.lost);
     }
 
-    /// Checks a message and chooses its recipients.
     fn prepare(&mut self, message: Arc<Message>, cx: &mut Cx<'_>) -> Result<Prepared, PublishError> {
         let name = message.topic.clone().ok_or(PublishError::NoTopic)?;
         let config = Arc::clone(&self.config);
@@ -162,10 +159,10 @@ impl GossipSub {
         policy.check_fields(&message).map_err(|error| PublishError::Signature(error.to_string()))?;
         let now = cx.now();
         let id = config.message_id_of(&name).id(&message);
-        let key = match self.seen.observe(now, &id) {
-            Seen::New(key) => key,
-            Seen::Before(_) => return Err(PublishError::Duplicate(id)),
-        };
+        let (key, is_new) = self.seen.observe(now, &id);
+        if !is_new {
+            return Err(PublishError::Duplicate(id));
+        }
         let topic = self.use_topic(&name);
         self.scores.deliver_message(now, SELF, topic, key);
         self.promises.fulfil(&id);
@@ -186,53 +183,37 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> Vec<PeerId> {
         let config = &self.config;
-        let flood = config.flood_publish && message.data.len() <= config.flood_publish_max_bytes;
-        if flood {
+        let chosen = if config.flood_publish && message.data.len() <= config.flood_publish_max_bytes {
             let threshold = config.thresholds.publish;
-            let state = self.topics.get(topic);
             let fit = |peer: &PeerId| self.peers.is_direct(*peer) || self.scores.score(*peer) >= threshold;
-            let all = state.subscribers.as_slice().iter().copied().filter(fit).collect();
-            return self.without_holders(all, id, message, None, &[], cx);
-        }
-        if !self.topics.get(topic).joined {
-            self.use_fanout(topic, cx);
-        }
-        let chosen = self.routed(topic);
+            self.topics.get(topic).subscribers.iter().copied().filter(fit).collect()
+        } else {
+            if !self.topics.get(topic).joined {
+                self.use_fanout(topic, cx);
+            }
+            self.routed(topic)
+        };
         self.without_holders(chosen, id, message, None, &[], cx)
     }
 
-    /// The peers that a message of others is forwarded to. `holders` are those who sent a copy meanwhile.
-    pub(super) fn recipients_of_forwarded(
-        &mut self,
-        topic: TopicIdx,
-        id: &MessageId,
-        message: &Message,
-        from: PeerId,
-        holders: &[PeerId],
-        cx: &mut Cx<'_>,
-    ) -> Vec<PeerId> {
-        let chosen = self.routed(topic);
-        self.without_holders(chosen, id, message, Some(from), holders, cx)
-    }
-
     /// Direct and floodsub peers, and the mesh or the fanout.
-    fn routed(&self, topic: TopicIdx) -> Vec<PeerId> {
+    pub(super) fn routed(&self, topic: TopicIdx) -> Vec<PeerId> {
         let state = self.topics.get(topic);
         let pushed_to = if state.joined { &state.mesh } else { &state.fanout };
         let mut chosen = Vec::with_capacity(pushed_to.len() + state.always.len());
-        chosen.extend_from_slice(pushed_to.as_slice());
+        chosen.extend_from_slice(pushed_to);
         if !state.always.is_empty() {
             let threshold = self.config.thresholds.publish;
             let fit = |peer: &PeerId| self.peers.is_direct(*peer) || self.scores.score(*peer) >= threshold;
-            let always = state.always.as_slice().iter().copied().filter(fit);
+            let always = state.always.iter().copied().filter(fit);
             chosen.extend(always.filter(|peer| !pushed_to.contains(*peer)));
         }
         chosen
     }
 
     /// Leaves out those who have the message or do not want it, and brings the rest into the order in which they are
-    /// handed to the schedule.
-    fn without_holders(
+    /// handed to the schedule. `holders` sent a copy while the message waited for its verdict.
+    pub(super) fn without_holders(
         &mut self,
         mut peers: Vec<PeerId>,
         id: &MessageId,

@@ -16,7 +16,6 @@ use crate::config::{ValidatorHook, Verdict};
 use crate::rpc::{Control, Message, MessageId, RpcFrame};
 use crate::signature::SignatureError;
 
-/// A message that is new here.
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) key: MessageKey,
@@ -162,7 +161,7 @@ impl GossipSub {
             self.scores.reject_malformed(from, topic);
             return Err(Ignored::MessageSignature);
         }
-        let key = self.seen.observe(now, &id).key();
+        let (key, _) = self.seen.observe(now, &id);
         self.promises.fulfil(&id);
         self.scores.validate_message(now, key);
         Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None }))
@@ -196,7 +195,7 @@ impl GossipSub {
         self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
 
         let holders = if self.config.withdraw.on_copy { holders } else { &[] };
-        let peers = self.recipients_of_forwarded(topic, &id, &message, from, holders, cx);
+        let peers = self.without_holders(self.routed(topic), &id, &message, Some(from), holders, cx);
         if !peers.is_empty() {
             self.metrics.copies_forwarded += peers.len() as u64;
             let frame = frame.unwrap_or_else(|| RpcFrame::message(&message));
@@ -247,28 +246,22 @@ impl GossipSub {
     }
 }
 
-/// A message that waits for its verdict.
 #[derive(Debug)]
-struct Pending {
+pub(super) struct Pending {
     arrival: Arrival,
     since: Time,
     /// Who sent a copy meanwhile.
     holders: SmallVec<[PeerId; 4]>,
 }
 
-/// All messages that wait.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PendingValidations {
-    by_id: HashMap<MessageId, Box<Pending>, PeerKeyed>,
+    pub(super) by_id: HashMap<MessageId, Box<Pending>, PeerKeyed>,
     /// In the order of arrival; those that have their verdict are skipped.
     queue: VecDeque<(Time, MessageId)>,
 }
 
 impl PendingValidations {
-    pub(super) fn new(hasher: PeerKeyed) -> Self {
-        Self { by_id: HashMap::with_hasher(hasher), queue: VecDeque::new() }
-    }
-
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

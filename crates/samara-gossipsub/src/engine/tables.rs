@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed, Time};
+use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerSet, Time};
 use thin_vec::ThinVec;
 
 use crate::rpc::{Control, Topic};
@@ -15,73 +15,19 @@ use crate::rpc::{Control, Topic};
 pub(crate) struct TopicIdx(pub(crate) u32);
 
 impl TopicIdx {
-    /// The number as an array index.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Peers in the order of their numbers. Small, so that a sorted vector beats any set, and thin: a node has four for each topic that it knows, nearly all of
-/// them empty.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PeerSet(ThinVec<PeerId>);
-
-impl PeerSet {
-    pub(super) fn contains(&self, peer: PeerId) -> bool {
-        self.0.binary_search(&peer).is_ok()
-    }
-
-    /// `false` if it was there.
-    pub(super) fn insert(&mut self, peer: PeerId) -> bool {
-        let Err(at) = self.0.binary_search(&peer) else { return false };
-        self.0.insert(at, peer);
-        true
-    }
-
-    /// `false` if it was not there.
-    pub(super) fn remove(&mut self, peer: PeerId) -> bool {
-        let Ok(at) = self.0.binary_search(&peer) else { return false };
-        self.0.remove(at);
-        true
-    }
-
-    pub(super) fn retain(&mut self, keep: impl FnMut(&PeerId) -> bool) {
-        self.0.retain(keep);
-    }
-
-    pub(super) fn as_slice(&self) -> &[PeerId] {
-        &self.0
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl FromIterator<PeerId> for PeerSet {
-    fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
-        let mut peers: ThinVec<PeerId> = peers.into_iter().collect();
-        peers.sort_unstable();
-        peers.dedup();
-        Self(peers)
-    }
-}
-
-/// What a node knows of a topic.
 #[derive(Debug)]
 pub(super) struct TopicState {
     pub(super) name: Topic,
     /// Whether this node ever used the topic itself. Others exist only as long as a peer subscribes to them.
     pub(super) local: bool,
-    /// Whether this node has joined.
     pub(super) joined: bool,
     /// Whether the configuration has something of its own for this topic.
     pub(super) special: bool,
-    /// Peers that have joined.
     pub(super) subscribers: PeerSet,
     /// Of these, those that get all messages and are in no mesh: direct peers, and those that speak floodsub.
     pub(super) always: PeerSet,
@@ -97,11 +43,11 @@ pub(super) struct TopicState {
 ///
 /// Peers bring topics in by subscribing. A number is taken back when the last of them leaves, unless this node has used
 /// the topic itself, so that no peer can make the table grow beyond what it may subscribe to at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TopicTable {
     /// By the hashes of their names, which `states` has.
     by_name: HashTable<TopicIdx>,
-    hasher: PeerKeyed,
+    pub(super) hasher: PeerKeyed,
     states: Vec<TopicState>,
     free: Vec<TopicIdx>,
     /// Joined topics, sorted.
@@ -111,17 +57,6 @@ pub(super) struct TopicTable {
 }
 
 impl TopicTable {
-    pub(super) fn new(hasher: PeerKeyed) -> Self {
-        Self {
-            by_name: HashTable::new(),
-            hasher,
-            states: Vec::new(),
-            free: Vec::new(),
-            joined: Vec::new(),
-            fanouts: Vec::new(),
-        }
-    }
-
     pub(super) fn find(&self, name: &Topic) -> Option<TopicIdx> {
         // Also asked by getters before the start, when there is no key to hash with.
         if self.by_name.is_empty() {
@@ -136,17 +71,11 @@ impl TopicTable {
         if let Some(known) = self.find(name) {
             return known;
         }
-        let state = TopicState {
-            name: name.clone(),
-            local: false,
-            joined: false,
-            special: special(),
-            subscribers: PeerSet::default(),
-            always: PeerSet::default(),
-            mesh: PeerSet::default(),
-            fanout: PeerSet::default(),
-            fanout_used: None,
-        };
+        let [subscribers, always, mesh, fanout] = Default::default();
+        let (name, special) = (name.clone(), special());
+        let (local, joined, fanout_used) = (false, false, None);
+        let state =
+            TopicState { name, local, joined, special, subscribers, always, mesh, fanout, fanout_used };
         let topic = match self.free.pop() {
             Some(topic) => {
                 self.states[topic.index()] = state;
@@ -202,7 +131,6 @@ impl TopicTable {
         set(&mut self.fanouts, topic, used.is_some());
     }
 
-    /// Topics that are known now.
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -211,9 +139,7 @@ impl TopicTable {
 fn set(sorted: &mut Vec<TopicIdx>, topic: TopicIdx, present: bool) {
     match (sorted.binary_search(&topic), present) {
         (Err(at), true) => sorted.insert(at, topic),
-        (Ok(at), false) => {
-            sorted.remove(at);
-        }
+        (Ok(at), false) => _ = sorted.remove(at),
         _ => {}
     }
 }
@@ -273,7 +199,6 @@ impl Protocol {
     }
 }
 
-/// A peer with a link.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) info: PeerInfo,
@@ -301,39 +226,26 @@ pub(super) struct Peer {
 /// What a peer did since the last heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// RPCs with IHAVE.
     pub(super) ihaves: u32,
     /// Ids that it was asked for.
     pub(super) asked: usize,
     /// Ids that it asked for.
     pub(super) iwanted: usize,
-    /// RPCs with IDONTWANT.
     pub(super) idontwants: u32,
 }
 
-/// All peers with a link, by number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PeerTable {
     slots: Vec<Option<Box<Peer>>>,
     connected: PeerSet,
     /// By the hashes of their identities, which `slots` have.
     by_identity: HashTable<PeerId>,
-    hasher: PeerKeyed,
+    pub(super) hasher: PeerKeyed,
     /// Peers with a link that get an IDONTWANT for every message.
     pub(super) reported_to: PeerSet,
 }
 
 impl PeerTable {
-    pub(super) fn new(hasher: PeerKeyed) -> Self {
-        Self {
-            slots: Vec::new(),
-            connected: PeerSet::default(),
-            by_identity: HashTable::new(),
-            hasher,
-            reported_to: PeerSet::default(),
-        }
-    }
-
     pub(super) fn insert(&mut self, id: PeerId, peer: Peer) {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, || None);
@@ -387,7 +299,7 @@ impl PeerTable {
 
     /// Peers with a link, sorted.
     pub(super) fn connected(&self) -> &[PeerId] {
-        self.connected.as_slice()
+        &self.connected
     }
 
     pub(super) fn is_direct(&self, id: PeerId) -> bool {

@@ -4,14 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{MessageCache, Seen, SeenCache, SeenStrategy};
+use crate::cache::{MessageCache, SeenCache, SeenStrategy};
 use crate::engine::tables::TopicIdx;
 
 use super::{Backoffs, Promises, TurnedAway};
 use crate::rpc::{Message, MessageId, Topic};
 use bytes::Bytes;
+use hashbrown::HashMap;
 use proptest::prelude::*;
 use samara_engine::{MessageKey, NodeRng, PeerId, PeerKeyed, Purpose, Time};
+
+fn seen(ttl_secs: u64, capacity: usize, strategy: SeenStrategy) -> SeenCache {
+    let mut cache = SeenCache::new(Duration::from_secs(ttl_secs), capacity, strategy);
+    cache.entries = HashMap::with_hasher(PeerKeyed::from_key([0, 1]));
+    cache
+}
+
+fn promises(capacity: usize) -> Promises {
+    let mut promises = Promises::new(Duration::from_secs(3), capacity);
+    promises.by_id = HashMap::with_hasher(PeerKeyed::from_key([0, 1]));
+    promises
+}
 
 fn id(number: u64) -> MessageId {
     MessageId::new(&number.to_be_bytes())
@@ -71,7 +84,7 @@ proptest! {
         steps in prop::collection::vec((0u64..8, 0u64..15), 0..200),
     ) {
         let strategy = if last_seen { SeenStrategy::LastSeen } else { SeenStrategy::FirstSeen };
-        let mut cache = SeenCache::new(Duration::from_secs(20), 1000, strategy, PeerKeyed::from_key([0, 1]));
+        let mut cache = seen(20, 1000, strategy);
         let mut model: BTreeMap<u64, (u64, MessageKey)> = BTreeMap::new();
         let mut given = BTreeSet::new();
         let mut now = 0;
@@ -81,11 +94,11 @@ proptest! {
             let known = model.get(&number).copied().filter(|(until, _)| *until > now);
             prop_assert_eq!(cache.get(at, &id(number)), known.map(|(_, key)| key));
             match (cache.observe(at, &id(number)), known) {
-                (Seen::New(key), None) => {
+                ((key, true), None) => {
                     prop_assert!(given.insert(key));
                     model.insert(number, (now + 20, key));
                 }
-                (Seen::Before(key), Some((_, expected))) => {
+                ((key, false), Some((_, expected))) => {
                     prop_assert_eq!(key, expected);
                     if last_seen {
                         model.insert(number, (now + 20, key));
@@ -134,7 +147,7 @@ proptest! {
     fn promises_are_counted_once(
         steps in prop::collection::vec((0u8..10, 0u32..4, 0u64..12, 0u64..2000), 0..200),
     ) {
-        let mut promises = Promises::new(Duration::from_secs(3), 1000, PeerKeyed::from_key([0, 1]));
+        let mut promises = promises(1000);
         let mut rng = NodeRng::new(1, 1, Purpose::Engine);
         let mut model: BTreeMap<(u64, u32), u64> = BTreeMap::new();
         let mut now = 0;
@@ -181,10 +194,9 @@ fn message_cache_counts_answers_per_peer() {
 
 #[test]
 fn a_full_seen_cache_forgets_the_oldest() {
-    let mut cache =
-        SeenCache::new(Duration::from_secs(60), 3, SeenStrategy::FirstSeen, PeerKeyed::from_key([0, 1]));
+    let mut cache = seen(60, 3, SeenStrategy::FirstSeen);
     for number in 0..5 {
-        assert_eq!(cache.observe(Time::ZERO, &id(number)), Seen::New(MessageKey(number)));
+        assert_eq!(cache.observe(Time::ZERO, &id(number)), (MessageKey(number), true));
     }
     assert_eq!((cache.len(), cache.evicted), (3, 2));
     assert_eq!([1, 2].map(|number| cache.get(Time::ZERO, &id(number))), [None, Some(MessageKey(2))]);
@@ -192,7 +204,7 @@ fn a_full_seen_cache_forgets_the_oldest() {
 
 #[test]
 fn one_promise_a_batch_drawn_at_random() {
-    let mut promises = Promises::new(Duration::from_secs(3), 100, PeerKeyed::from_key([0, 1]));
+    let mut promises = promises(100);
     let mut rng = NodeRng::new(1, 1, Purpose::Engine);
     let ids: Vec<MessageId> = (0..10).map(id).collect();
     let mut drawn = BTreeSet::new();

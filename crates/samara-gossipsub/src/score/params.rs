@@ -86,11 +86,8 @@ impl PeerScoreParams {
 
     /// Checks the rules of the specification, "Parameter validation" of go-libp2p-pubsub's `score_params.go`
     /// included.
-    ///
-    /// # Errors
-    /// The first field whose value is not allowed.
     pub fn validate(&self) -> Result<(), ParameterError> {
-        check(self.topic_score_cap >= 0.0, "topic_score_cap", self.topic_score_cap, "it must be >= 0")?;
+        at_least_0("topic_score_cap", self.topic_score_cap)?;
         check(true, "app_specific_weight", self.app_specific_weight, "it must be finite")?;
         penalty("ip_colocation_weight", self.ip_colocation_weight)?;
         let threshold = self.ip_colocation_threshold;
@@ -98,13 +95,11 @@ impl PeerScoreParams {
         let off = self.ip_colocation_weight == 0.0;
         check(off || threshold >= 1.0, "ip_colocation_threshold", threshold, rule)?;
         penalty("behaviour_penalty_weight", self.behaviour_penalty_weight)?;
-        let threshold = self.behaviour_penalty_threshold;
-        check(threshold >= 0.0, "behaviour_penalty_threshold", threshold, "it must be >= 0")?;
+        at_least_0("behaviour_penalty_threshold", self.behaviour_penalty_threshold)?;
         let weight = self.behaviour_penalty_weight;
         fraction("behaviour_penalty_decay", self.behaviour_penalty_decay, weight)?;
         penalty("slow_peer_weight", self.slow_peer_weight)?;
-        let threshold = self.slow_peer_threshold;
-        check(threshold >= 0.0, "slow_peer_threshold", threshold, "it must be >= 0")?;
+        at_least_0("slow_peer_threshold", self.slow_peer_threshold)?;
         fraction("slow_peer_decay", self.slow_peer_decay, self.slow_peer_weight)?;
         let interval = self.decay_interval.as_secs_f64();
         check(interval >= 1.0, "decay_interval", interval, "it must be at least 1 s")?;
@@ -194,9 +189,6 @@ impl TopicScoreParams {
 
     /// Checks the rules of the specification, as go-libp2p-pubsub's `score_params.go` does. What belongs to a
     /// weight of 0 is not looked at.
-    ///
-    /// # Errors
-    /// The first field whose value is not allowed.
     pub fn validate(&self) -> Result<(), ParameterError> {
         reward("topic_weight", self.topic_weight)?;
         reward("time_in_mesh_weight", self.time_in_mesh_weight)?;
@@ -226,6 +218,10 @@ impl TopicScoreParams {
         penalty("invalid_message_deliveries_weight", weight)?;
         fraction("invalid_message_deliveries_decay", self.invalid_message_deliveries_decay, weight)
     }
+}
+
+fn at_least_0(field: &'static str, value: f64) -> Result<(), ParameterError> {
+    check(value >= 0.0, field, value, "it must be >= 0")
 }
 
 fn reward(field: &'static str, weight: f64) -> Result<(), ParameterError> {
@@ -267,12 +263,7 @@ pub struct ParameterError {
 }
 
 /// Returns an error with these parts unless `holds`. NaN holds nowhere, since comparisons with it are false.
-pub(super) fn check(
-    holds: bool,
-    field: &'static str,
-    value: f64,
-    rule: &'static str,
-) -> Result<(), ParameterError> {
+fn check(holds: bool, field: &'static str, value: f64, rule: &'static str) -> Result<(), ParameterError> {
     if holds && value.is_finite() { Ok(()) } else { Err(ParameterError { field, value, rule }) }
 }
 
@@ -300,15 +291,11 @@ impl Default for PeerScoreThresholds {
 
 impl PeerScoreThresholds {
     /// Checks the rules of the specification.
-    ///
-    /// # Errors
-    /// The first field whose value is not allowed.
     pub fn validate(&self) -> Result<(), ParameterError> {
         check(self.gossip <= 0.0, "gossip", self.gossip, "it must be <= 0")?;
         check(self.publish <= self.gossip, "publish", self.publish, "it must be <= gossip")?;
         check(self.graylist <= self.publish, "graylist", self.graylist, "it must be <= publish")?;
-        check(self.accept_px >= 0.0, "accept_px", self.accept_px, "it must be >= 0")?;
-        let graft = self.opportunistic_graft;
-        check(graft >= 0.0, "opportunistic_graft", graft, "it must be >= 0")
+        at_least_0("accept_px", self.accept_px)?;
+        at_least_0("opportunistic_graft", self.opportunistic_graft)
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Decoder<'a> {
                 _ => self.keep(&mut reader, head, &mut unknown)?,
             }
         }
-        Ok(SubOpts { subscribe, topic: or_empty(topic), unknown: unknown.finish(self.frame) })
+        Ok(SubOpts { subscribe, topic: topic.unwrap_or_default(), unknown: unknown.finish(self.frame) })
     }
 
     fn message(&mut self, mut reader: Reader<'a>) -> Result<Message, WireError> {
@@ -198,12 +198,10 @@ impl<'a> Decoder<'a> {
                     self.room(&reader, ids.len(), "ids_per_ihave", self.limits.ids_per_ihave)?;
                     ids.push(self.id(&mut reader, head, "control.ihave.messageIDs")?);
                 }
-                _ => {
-                    reader.skip(head)?;
-                }
+                _ => _ = reader.skip(head)?,
             }
         }
-        Ok(IHave { topic: or_empty(topic), ids })
+        Ok(IHave { topic: topic.unwrap_or_default(), ids })
     }
 
     fn id_list(
@@ -230,12 +228,10 @@ impl<'a> Decoder<'a> {
         while let Some(head) = reader.head()? {
             match head.number() {
                 field::TOPIC => topic = Some(self.topic(&mut reader, head, "control.graft.topicID")?),
-                _ => {
-                    reader.skip(head)?;
-                }
+                _ => _ = reader.skip(head)?,
             }
         }
-        Ok(or_empty(topic))
+        Ok(topic.unwrap_or_default())
     }
 
     fn prune(&mut self, mut reader: Reader<'a>) -> Result<Prune, WireError> {
@@ -251,12 +247,10 @@ impl<'a> Decoder<'a> {
                 field::PRUNE_BACKOFF => {
                     backoff = Some(Duration::from_secs(reader.number(head, "control.prune.backoff")?));
                 }
-                _ => {
-                    reader.skip(head)?;
-                }
+                _ => _ = reader.skip(head)?,
             }
         }
-        Ok(Prune { topic: or_empty(topic), peers, backoff })
+        Ok(Prune { topic: topic.unwrap_or_default(), peers, backoff })
     }
 
     fn topic(&self, reader: &mut Reader<'a>, head: Head, path: &'static str) -> Result<Topic, WireError> {
@@ -314,14 +308,8 @@ fn exchanged_peer(mut reader: Reader<'_>) -> Result<ExchangedPeer, WireError> {
             field::PEER_RECORD => {
                 signed_record = Some(reader.bytes(head, "control.prune.peers.signedPeerRecord")?);
             }
-            _ => {
-                reader.skip(head)?;
-            }
+            _ => _ = reader.skip(head)?,
         }
     }
     Ok(ExchangedPeer { identity, signed_record })
-}
-
-fn or_empty(topic: Option<Topic>) -> Topic {
-    topic.unwrap_or_else(|| Topic::new(""))
 }

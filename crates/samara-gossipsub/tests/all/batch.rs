@@ -27,8 +27,7 @@ fn publisher(config: Config, count: usize, peers: usize) -> Node {
 }
 
 fn node_wide() -> Config {
-    let mut config = plain();
-    config.sending.dispatch = Dispatch::Node;
+    let config = changed(plain(), |config| config.sending.dispatch = Dispatch::Node);
     config
 }
 
@@ -173,8 +172,7 @@ fn own_messages_are_delivered_at_home_unless_unwanted() {
 
 #[test]
 fn idontwant_of_a_batch_is_one_list_per_peer() {
-    let mut config = plain();
-    config.idontwant.threshold_bytes = 50;
+    let config = changed(plain(), |config| config.idontwant.threshold_bytes = 50);
     let mut node = publisher(config, 25, 6);
     batch(&mut node, columns(25), &Schedule::INTERLEAVED);
     let lengths: Vec<usize> = node.sent().idontwants().iter().map(|(_, ids)| ids.len()).collect();
@@ -191,8 +189,7 @@ fn idontwant_of_a_batch_is_one_list_per_peer() {
 
 #[test]
 fn a_weighted_order_prefers_peers_with_good_scores() {
-    let mut config = scored();
-    config.sending.dispatch = Dispatch::Node;
+    let config = changed(scored(), |config| config.sending.dispatch = Dispatch::Node);
     let mut node = publisher(config, 200, 3);
     let peers = node.engine.peers().to_vec();
     for (peer, score) in peers.iter().zip([90.0, 9.0, 1.0]) {
@@ -213,9 +210,7 @@ fn a_weighted_order_prefers_peers_with_good_scores() {
 fn one_seed_gives_one_order() {
     let run = |seed| {
         let mut node = Node::with_seed(node_wide(), seed);
-        for _ in 0..20 {
-            node.join_peer("t", false);
-        }
+        node.join_peers("t", 20, false);
         node.subscribe("t");
         node.sent();
         node.publish("t", 10);
@@ -250,7 +245,7 @@ fn with_an_observer_its_word_alone_counts() {
     let mut node = publisher(node_wide(), 2, 6);
     let observer = node.connect();
     node.sent();
-    node.handle(Input::Command(Command::SetObservers(vec![identity(observer.0)])));
+    node.with(|engine, cx| engine.set_observers([identity(observer.0)], cx));
     let schedule = Schedule::Feedback {
         source: FeedbackSource::Observer(observer),
         messages: MessageOrder::AsGiven,

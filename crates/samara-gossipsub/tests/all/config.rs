@@ -51,7 +51,10 @@ fn the_layouts_make_the_lanes_they_name() {
     assert_eq!(shared.dispatch, Dispatch::PerLink);
     assert_eq!(shared.lanes.len(), 2);
     let normal = &shared.lanes[usize::from(Lanes::SHARED.publish.0)];
-    assert_eq!((normal.name, normal.capacity_copies, normal.overflow), ("normal", 32, Overflow::DropNewest));
+    assert_eq!(
+        (normal.name, normal.capacity.copies, normal.capacity.overflow),
+        ("normal", 32, Overflow::DropNewest)
+    );
 }
 
 /// The message of the error that a changed preset gives.

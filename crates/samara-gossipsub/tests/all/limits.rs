@@ -23,8 +23,7 @@ fn an_rpc_with_too_many_subscriptions_is_not_looked_at() {
 
 #[test]
 fn a_peer_can_have_so_many_subscriptions() {
-    let mut config = plain();
-    config.subscriptions.per_peer_max = 100;
+    let config = changed(plain(), |config| config.subscriptions.per_peer_max = 100);
     let mut node = Node::new(config);
     let peer = node.connect();
     for round in 0..10 {
@@ -83,7 +82,8 @@ fn filtered_topics_are_not_remembered() {
     node.rpc(peer, subscriptions(true, &names(0, 3)));
     assert_eq!(node.engine.sizes().topics, 1);
     assert_eq!(node.ignored(Ignored::SubscriptionFiltered), 2);
-    let told: Vec<_> = node.events.iter().filter(|e| matches!(e, Event::PeerSubscribed { .. })).collect();
+    let told: Vec<_> =
+        node.events.iter().filter(|e| matches!(e, Event::Subscription { joined: true, .. })).collect();
     assert_eq!(told.len(), 1);
 }
 

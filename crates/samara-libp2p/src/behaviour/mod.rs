@@ -23,7 +23,7 @@ use libp2p::swarm::{
 use libp2p::{Multiaddr, PeerId};
 use samara_engine::outbox::{Counters, Dispatch, Lane, Schedule};
 use samara_engine::{Frame, Input, LinkRequest, MessageKey, Outbox, PeerId as Handle};
-use samara_gossipsub::config::{ConfigError, SignerHook, VerifierHook};
+use samara_gossipsub::config::{ConfigError, Hook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
@@ -69,16 +69,12 @@ const DEPARTED_MAX: usize = 1024;
 impl Behaviour {
     /// A behaviour for the identity of this key pair, which signs where the configuration asks for it.
     ///
-    /// # Errors
-    /// A value of the configuration is not possible.
-    ///
     /// # Panics
     /// If the operating system has no random numbers.
     pub fn new(keypair: &Keypair, mut config: Config, options: Options) -> Result<Self, ConfigError> {
         if config.authenticity.policy.signs() {
-            let verifier = || VerifierHook::new(KeyVerifier);
-            config.authenticity.signer.get_or_insert_with(|| SignerHook::new(KeySigner::new(keypair)));
-            config.authenticity.verifier.get_or_insert_with(verifier);
+            config.authenticity.signer.get_or_insert_with(|| Hook(Arc::new(KeySigner::new(keypair))));
+            config.authenticity.verifier.get_or_insert_with(|| Hook(Arc::new(KeyVerifier)));
         }
         let outbox = Outbox::new(config.outbox_config());
         let dispatch = config.sending.dispatch;
@@ -211,10 +207,10 @@ impl Behaviour {
                 Event::NeedsValidation { id, topic, message, from: self.peer_id(from)? }
             }
             Engine::Duplicate { key, from } => Event::Duplicate { key, from: self.peer_id(from)? },
-            Engine::Published(receipt) => Event::Published(receipt),
-            Engine::PeerSubscribed { peer, topic } => Event::Subscribed { peer: self.peer_id(peer)?, topic },
-            Engine::PeerUnsubscribed { peer, topic } => {
-                Event::Unsubscribed { peer: self.peer_id(peer)?, topic }
+            // Nothing is published by commands.
+            Engine::Published(_) => return None,
+            Engine::Subscription { peer, topic, joined } => {
+                Event::Subscription { peer: self.peer_id(peer)?, topic, joined }
             }
             Engine::PeerExchanged { identity, signed_record, .. } => {
                 self.recommend(peer_id_of(&identity)?, &signed_record?);

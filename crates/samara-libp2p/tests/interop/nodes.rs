@@ -131,8 +131,10 @@ fn translate(event: Event) -> Option<Observed> {
             Observed::NeedsValidation(id, message.data.to_vec(), from)
         }
         Event::LinkUp { peer, protocol } => Observed::Peer(peer, protocol.to_string()),
-        Event::Subscribed { peer, topic } => Observed::Joined(peer, topic.as_str().to_owned()),
-        Event::Unsubscribed { peer, topic } => Observed::Left(peer, topic.as_str().to_owned()),
+        Event::Subscription { peer, topic, joined: true } => {
+            Observed::Joined(peer, topic.as_str().to_owned())
+        }
+        Event::Subscription { peer, topic, joined: false } => Observed::Left(peer, topic.as_str().to_owned()),
         Event::LinkDown { peer, .. } => Observed::Gone(peer),
         Event::Sent { peer, .. } => Observed::Sent(peer),
         Event::Cut { peer, copies } => Observed::Cut(peer, copies),

@@ -245,7 +245,7 @@ async fn a_flood_does_not_hold_up_others() {
     assert!(keys <= config.limits.unknown_per_peer + 200, "{keys}");
     let status = victim.status().await;
     let flooder = status.peers.iter().find(|peer| peer.id == key(9).id()).expect("it is still there");
-    let lanes: usize = config.sending.lanes.iter().map(|lane| lane.capacity_copies).sum();
+    let lanes: usize = config.sending.lanes.iter().map(|lane| lane.capacity.copies).sum();
     assert!(flooder.owed_copies <= lanes, "{}", flooder.owed_copies);
     assert!(status.in_flight_bytes <= 2 * (64 << 10), "{}", status.in_flight_bytes);
     drop(attacker);

@@ -193,9 +193,7 @@ impl Config {
         let lane = |name, priority, copies, bytes| LaneConfig {
             name,
             priority,
-            capacity_copies: copies,
-            capacity_bytes: bytes,
-            overflow: Overflow::Block,
+            capacity: samara_engine::outbox::LaneCapacity { copies, bytes, overflow: Overflow::Block },
             // Nothing is ever held back: every frame has one receiver.
             patience: Duration::ZERO,
         };

@@ -91,7 +91,7 @@ impl FederationConfig {
         let (local, mut bridge) = (self.local.outbox(), self.bridge.outbox());
         // Both rings use the same lanes, each for other peers.
         for (lane, other) in bridge.lanes.iter_mut().zip(&local.lanes) {
-            lane.capacity_bytes = lane.capacity_bytes.max(other.capacity_bytes);
+            lane.capacity.bytes = lane.capacity.bytes.max(other.capacity.bytes);
         }
         bridge
     }

@@ -5,7 +5,10 @@ fn id(number: u64) -> MessageId {
 }
 
 fn table() -> Missing {
-    Missing::new(Duration::from_millis(80), Duration::from_millis(40), 100, 10, PeerKeyed::from_key([0, 1]))
+    let config = PlumtreeConfig { missing_max: 100, missing_per_peer_max: 10, ..PlumtreeConfig::default() };
+    let mut table = Missing::new(&config);
+    table.entries = HashMap::with_hasher(PeerKeyed::from_key([0, 1]));
+    table
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn flooding(setup: &Setup) -> Net<PubSub> {
     // Copies that are taken back have no closed form.
     let common = Common { withdraw: false, ..Common::default() };
     let config = Arc::new(PubSubConfig { common, ..PubSubConfig::default() });
-    let outbox = config.outbox_config();
+    let outbox = config.common.outbox_config();
     setup.build(outbox, move |host| PubSub::floodsub(Arc::clone(&config), identity_of(host)).unwrap())
 }
 

@@ -9,7 +9,7 @@ use super::harness::{Net, Setup, full_mesh, millis, random_graph};
 
 fn build(setup: &Setup, network_size: usize) -> Net<PubSub> {
     let config = Arc::new(PubSubConfig::default());
-    let outbox = config.outbox_config();
+    let outbox = config.common.outbox_config();
     let make = move |host| PubSub::randomsub(Arc::clone(&config), identity_of(host), network_size).unwrap();
     setup.build(outbox, make)
 }

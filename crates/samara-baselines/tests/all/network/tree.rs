@@ -13,7 +13,7 @@ use super::harness::{Edges, Net, Say, Setup, millis, random_graph, topic};
 
 fn build(setup: &Setup, config: PlumtreeConfig) -> Net<Plumtree> {
     let config = Arc::new(config);
-    let outbox = config.outbox_config();
+    let outbox = config.common.outbox_config();
     let make = move |host| Plumtree::new(Arc::clone(&config), identity_of(host), topic()).unwrap();
     setup.build(outbox, make)
 }

@@ -3,20 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Blob, messages, outbox, owe_all, rng};
+use super::{Blob, bounded, drain, everybody, messages, one_lane, outbox, owe_all, rng};
 use samara_engine::outbox::{
     Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Overflow, PeerOrder, Schedule,
     Weight,
 };
 use samara_engine::{Context, Effects, MessageKey, Outbox, PeerId, Time, TimerToken};
-
-fn everybody(peers: u32, count: usize) -> Vec<BTreeSet<u32>> {
-    vec![(0..peers).collect(); count]
-}
-
-fn one_lane() -> Vec<LaneConfig> {
-    vec![LaneConfig::unbounded("a", 0)]
-}
 
 fn owe(outbox: &mut Outbox<Blob>, peer: u32, lane: u8, id: u64, len: usize) -> Result<(), LossCause> {
     let frame = Blob { id, len };
@@ -41,8 +33,7 @@ fn lanes_keep_priorities_and_take_turns() {
     assert_eq!(ids_for(&mut per_link, 1), [11, 1, 21]);
     let mut node = outbox(Dispatch::Node, lanes(), 2);
     fill(&mut node);
-    let ids: Vec<u64> =
-        std::iter::from_fn(|| node.pop(Time::ZERO, |_| true)).map(|copy| copy.frame.id).collect();
+    let ids: Vec<u64> = drain(&mut node).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, [10, 11, 12, 0, 20, 1, 21, 2, 22]);
 }
 
@@ -102,8 +93,7 @@ fn full_lanes_follow_their_policy() {
         (Overflow::DropNewest, vec![0, 1], vec![LossCause::DroppedNewest; 2]),
         (Overflow::DropOldest, vec![3], vec![LossCause::DroppedOldest; 2]),
     ] {
-        let lane =
-            LaneConfig { capacity_copies: 2, capacity_bytes: 10, overflow, ..LaneConfig::unbounded("a", 0) };
+        let lane = bounded("a", 0, 2, 10, overflow);
         let mut outbox = outbox(Dispatch::PerLink, vec![lane], 1);
         let results: Vec<_> =
             [(0, 4), (1, 4), (2, 4), (3, 9)].map(|(id, len)| owe(&mut outbox, 0, 0, id, len)).into();
@@ -118,7 +108,7 @@ fn full_lanes_follow_their_policy() {
 
 #[test]
 fn expired_copies_make_room_and_are_counted() {
-    let lane = LaneConfig { capacity_copies: 1, overflow: Overflow::Block, ..LaneConfig::unbounded("a", 0) };
+    let lane = bounded("a", 0, 1, u64::MAX, Overflow::Block);
     let mut outbox = outbox(Dispatch::PerLink, vec![lane], 1);
     let owe = |ms, id, outbox: &mut Outbox<Blob>| {
         let deadline = Some(Time::from_millis(ms + 5));
@@ -278,8 +268,7 @@ fn balanced_serves_the_peer_with_the_fewest_copies() {
     let targets = [vec![0], vec![0], vec![1], vec![0, 1]].map(BTreeSet::from_iter);
     let (messages, peers) = (MessageOrder::AsGiven, PeerOrder::Balanced);
     owe_all(&mut outbox, &targets, &Schedule::Interleaved { messages, peers });
-    let peers: Vec<u32> =
-        std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| copy.peer.0).collect();
+    let peers: Vec<u32> = drain(&mut outbox).into_iter().map(|(peer, _)| peer).collect();
     assert_eq!(peers, [0, 0, 1, 1, 0]);
 }
 

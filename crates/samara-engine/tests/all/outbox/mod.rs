@@ -9,7 +9,9 @@ mod properties;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
+use samara_engine::outbox::{
+    Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow, Owe, Schedule,
+};
 use samara_engine::{Frame, MessageKey, NodeRng, Outbox, PeerId, Purpose, Time};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,10 @@ fn outbox(dispatch: Dispatch, lanes: Vec<LaneConfig>, peers: u32) -> Outbox<Blob
     outbox
 }
 
+fn bounded(name: &'static str, priority: u8, copies: usize, bytes: u64, overflow: Overflow) -> LaneConfig {
+    LaneConfig { capacity: LaneCapacity { copies, bytes, overflow }, ..LaneConfig::unbounded(name, priority) }
+}
+
 /// Messages with ids from `first` on, of different lengths.
 fn messages(first: u64, targets: &[BTreeSet<u32>], deadline: Option<Time>) -> Vec<Owe<Blob>> {
     let owe = |(id, peers): (u64, &BTreeSet<u32>)| Owe {
@@ -55,8 +61,20 @@ fn owe_all(outbox: &mut Outbox<Blob>, targets: &[BTreeSet<u32>], schedule: &Sche
     assert_eq!(lost, []);
 }
 
+fn drain(outbox: &mut Outbox<Blob>) -> Vec<(u32, u64)> {
+    std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| (copy.peer.0, copy.frame.id)).collect()
+}
+
 /// For up to `count` messages, the peers that each is owed to.
 fn targets(count: usize, peers: u32) -> impl Strategy<Value = Vec<BTreeSet<u32>>> {
     let set = proptest::collection::btree_set(0..peers, 1..=peers as usize);
     proptest::collection::vec(set, 1..=count)
+}
+
+fn everybody(peers: u32, count: usize) -> Vec<BTreeSet<u32>> {
+    vec![(0..peers).collect(); count]
+}
+
+fn one_lane() -> Vec<LaneConfig> {
+    vec![LaneConfig::unbounded("a", 0)]
 }

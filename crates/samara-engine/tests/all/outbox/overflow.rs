@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Blob, outbox};
+use super::{Blob, bounded, outbox};
 use proptest::prelude::*;
-use samara_engine::outbox::{Counters, Dispatch, Lane, LaneConfig, LossCause, Overflow, Tally};
+use samara_engine::outbox::{Counters, Dispatch, Lane, LossCause, Overflow, Tally};
 use samara_engine::{MessageKey, PeerId, Time};
 
 const PEER_COUNT: u32 = 2;
@@ -146,9 +146,7 @@ proptest! {
         copies in prop_oneof![0..6usize, Just(usize::MAX)],
         bytes in prop_oneof![0..300u64, Just(u64::MAX)],
     ) {
-        let lane = LaneConfig {
-            capacity_copies: copies, capacity_bytes: bytes, overflow, ..LaneConfig::unbounded("a", 0)
-        };
+        let lane = bounded("a", 0, copies, bytes, overflow);
         let mut outbox = outbox(dispatch, vec![lane], PEER_COUNT);
         let queues = vec![VecDeque::new(); PEER_COUNT as usize];
         let mut model = Model { copies, bytes, overflow, queues, counts: Counters::default() };

@@ -4,11 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Blob, messages, outbox, owe_all, rng, targets};
+use super::{Blob, bounded, drain, messages, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
-use samara_engine::outbox::{
-    Dispatch, Lane, LaneConfig, MessageOrder, Overflow, PeerOrder, Schedule, Weight,
-};
+use samara_engine::outbox::{Dispatch, Lane, MessageOrder, Overflow, PeerOrder, Schedule, Weight};
 use samara_engine::{Outbox, PeerId, Time};
 
 const PEER_COUNT: u32 = 8;
@@ -20,8 +18,8 @@ fn weight_of(peer: u32) -> f64 {
     f64::from(1 + peer * peer)
 }
 
-fn empty(dispatch: Dispatch, capacity_copies: usize) -> Outbox<Blob> {
-    let lane = LaneConfig { capacity_copies, overflow: Overflow::Block, ..LaneConfig::unbounded("a", 0) };
+fn empty(dispatch: Dispatch, copies: usize) -> Outbox<Blob> {
+    let lane = bounded("a", 0, copies, u64::MAX, Overflow::Block);
     let mut outbox = outbox(dispatch, vec![lane], PEER_COUNT);
     // One peer is left with the weight that everybody has at first.
     (1..PEER_COUNT).for_each(|peer| outbox.set_weight(PeerId(peer), Weight::Bandwidth, weight_of(peer)));
@@ -117,9 +115,7 @@ proptest! {
         let planned = plan(&targets, &schedule);
         let mut node = empty(Dispatch::Node, usize::MAX);
         owe_all(&mut node, &targets, &schedule);
-        let all: Vec<Planned> =
-            std::iter::from_fn(|| node.pop(Time::ZERO, |_| true)).map(|copy| (copy.peer.0, copy.frame.id)).collect();
-        prop_assert_eq!(&all, &planned);
+        prop_assert_eq!(&drain(&mut node), &planned);
 
         let mut outbox = empty(Dispatch::PerLink, usize::MAX);
         owe_all(&mut outbox, &targets, &schedule);

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{Blob, messages, outbox, owe_all, rng, targets};
+use super::{Blob, drain, everybody, messages, one_lane, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
-use samara_engine::outbox::{
-    Custom, Dispatch, Lane, LaneConfig, Orderer, PendingCopy, Policy, Room, Schedule,
-};
+use samara_engine::outbox::{Custom, Dispatch, Lane, Orderer, PendingCopy, Policy, Room, Schedule};
 use samara_engine::{MessageKey, Outbox, PeerId, Time};
 
 const PEER_COUNT: u32 = 8;
@@ -70,18 +68,6 @@ fn ranks(pending: &[PendingCopy], order: &mut Vec<u32>) {
 
 fn last_first(_: &[PendingCopy], order: &mut Vec<u32>) {
     order.reverse();
-}
-
-fn one_lane() -> Vec<LaneConfig> {
-    vec![LaneConfig::unbounded("a", 0)]
-}
-
-fn everybody(peers: u32, count: usize) -> Vec<BTreeSet<u32>> {
-    vec![(0..peers).collect(); count]
-}
-
-fn drain(outbox: &mut Outbox<Blob>) -> Vec<(u32, u64)> {
-    std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| (copy.peer.0, copy.frame.id)).collect()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Blob, messages, outbox, owe_all, rng, targets};
+use super::{Blob, bounded, messages, one_lane, outbox, owe_all, rng, targets};
 use proptest::prelude::*;
 use samara_engine::outbox::{
     Counters, Custom, Dispatch, FeedbackSource, Lane, LaneConfig, LossCause, MessageOrder, Orderer, Overflow,
@@ -115,9 +115,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn lanes(overflow: Overflow) -> Vec<LaneConfig> {
-    let bounded =
-        LaneConfig { capacity_copies: 5, capacity_bytes: 900, overflow, ..LaneConfig::unbounded("b", 1) };
-    vec![LaneConfig::unbounded("a", 0), bounded, LaneConfig::unbounded("c", 1)]
+    let narrow = bounded("b", 1, 5, 900, overflow);
+    vec![LaneConfig::unbounded("a", 0), narrow, LaneConfig::unbounded("c", 1)]
 }
 
 proptest! {
@@ -330,7 +329,7 @@ proptest! {
 }
 
 fn drain_node(targets: &[BTreeSet<u32>], schedule: &Schedule) -> Vec<(u32, u64)> {
-    let mut outbox = outbox(Dispatch::Node, vec![LaneConfig::unbounded("a", 0)], 64);
+    let mut outbox = outbox(Dispatch::Node, one_lane(), 64);
     owe_all(&mut outbox, targets, schedule);
     let mut now = Time::ZERO;
     let mut out = Vec::new();
