@@ -36,12 +36,7 @@ pub struct Subnets {
 pub enum SubnetsError {
     /// An address has bits outside of its prefix.
     #[error("subnets: {address}/{PREFIX} has bits beyond its prefix; expected {expected}/{PREFIX}")]
-    Alignment {
-        address: Ipv4Addr,
-        /// The first address of that subnet.
-        expected: Ipv4Addr,
-    },
-    /// Both are the same.
+    Alignment { address: Ipv4Addr, expected: Ipv4Addr },
     #[error("subnets: own and peers are both {address}/{PREFIX}, expected two different ones")]
     Same { address: Ipv4Addr },
 }

@@ -48,7 +48,6 @@ impl NodeId {
         self.0
     }
 
-    /// The name of the host that it runs on.
     pub(crate) fn host(self) -> String {
         format!("node{}", self.0)
     }

@@ -12,7 +12,6 @@ use time::format_description::well_known::Rfc3339;
 use crate::identity::NodeId;
 use crate::script::ID_BYTES;
 
-/// Which way a frame went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Received,
@@ -36,7 +35,6 @@ impl<W: Write> Lines<W> {
         self.out.flush()
     }
 
-    /// Says what is in a frame.
     pub(crate) fn frame(&mut self, way: Way, peer: &PeerId, rpc: &Rpc, config: &Config) -> io::Result<()> {
         let (verb, end) = match way {
             Way::Received => ("Received", "from"),

@@ -26,7 +26,6 @@ use identity::NodeId;
 use node::Node;
 use params::Params;
 
-/// Something went wrong while the script was running.
 const FAILED: u8 = 1;
 /// Parameters, script or host name are not what they have to be.
 const BAD_INPUT: u8 = 2;

@@ -46,7 +46,6 @@ pub(crate) struct Node {
     running: Option<Running>,
 }
 
-/// What there is once GossipSub runs.
 struct Running {
     swarm: Swarm<Host>,
     config: Config,
@@ -69,7 +68,6 @@ impl Node {
         })
     }
 
-    /// Carries out a script.
     pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
         for Step { at, action } in steps {
             self.step(action).await.map_err(|error| format!("script[{at}]: {error}"))?;
@@ -308,7 +306,6 @@ const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
 /// Connections stay: nobody dials them again. The other runners have no limit.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// What a node does on its connections.
 #[derive(NetworkBehaviour)]
 struct Host {
     /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.

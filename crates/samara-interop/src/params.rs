@@ -18,7 +18,6 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let wrong = |what: String| format!("{}: {what}", path.display());
         if path.extension().is_none_or(|extension| extension != "json") {
@@ -59,7 +58,6 @@ pub(crate) enum Instruction {
         instruction: Box<Instruction>,
     },
     WaitUntil {
-        /// Until so many seconds after the start.
         elapsed_seconds: u64,
     },
     Publish {
@@ -73,7 +71,6 @@ pub(crate) enum Instruction {
     SubscribeToTopic {
         #[serde(rename = "topicID")]
         topic_id: String,
-        /// Whether parts of messages are asked for.
         #[serde(default)]
         partial: bool,
     },

@@ -35,7 +35,6 @@ pub(crate) enum Action {
     Delay { topic: Topic, delay: Duration },
 }
 
-/// Why a script cannot be carried out.
 #[derive(Debug, PartialEq, Error)]
 #[error("script[{at}]: {what}")]
 pub(crate) struct ScriptError {

@@ -47,9 +47,7 @@ pub(crate) trait LinkLayer: Sized + 'static {
     type Engine: Engine;
     /// The name of a node; there is at most one link for each.
     type Name: Copy + Debug + Ord + Send + 'static;
-    /// A connection whose handshake is done.
     type Connection: Send + 'static;
-    /// What the runtime keeps about a link.
     type About: Send + 'static;
     /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame reports.
     const FRAMING: u32 = 0;
@@ -64,10 +62,8 @@ pub(crate) trait LinkLayer: Sized + 'static {
     /// Returns the identity by which the engine knows a node.
     fn identity(&self, name: &Self::Name) -> PeerIdentity;
 
-    /// Dials a node, and does the handshake.
     fn dial(&self, name: Self::Name) -> Task<Attempted<Self>>;
 
-    /// Checks whether there is room for a new link.
     fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed>;
 
     /// Moves frames until the connection ends, and reports why.
@@ -102,14 +98,12 @@ pub(crate) struct ChannelQueue {
 pub(crate) struct Limits {
     /// Bytes of frames between the outbox and the socket, for each link. A link without any takes one frame of any length.
     pub(crate) in_flight_bytes: usize,
-    /// Handshakes with nodes that dialled.
     pub(crate) pending_max: usize,
     /// Handshakes and links with nodes that dialled from one address.
     pub(crate) inbound_per_ip_max: usize,
     pub(crate) dials_max: usize,
 }
 
-/// How an attempt to get a link ended.
 pub(crate) enum Attempt<L: LinkLayer> {
     Dialled(L::Name, Attempted<L>),
     /// Another node dialled this one's listener.
@@ -154,7 +148,6 @@ pub(crate) struct Hub<L: LinkLayer> {
     attempts: (UnboundedSender<Attempt<L>>, UnboundedReceiver<Attempt<L>>),
     reports: Reports<FrameOf<L>>,
     events: Vec<Event<L>>,
-    /// Links that may have room again.
     ready: Vec<PeerId>,
     timer: Pin<Box<Sleep>>,
     wake: Instant,
@@ -304,7 +297,6 @@ impl<L: LinkLayer> Hub<L> {
         });
     }
 
-    /// Does the handshake with a node that dialled.
     pub(crate) fn greet(
         &mut self,
         remote: SocketAddr,

@@ -92,7 +92,6 @@ impl<F> Ports<F> {
     }
 }
 
-/// A connection whose handshake is done.
 pub(crate) struct Established<L: LinkLayer> {
     pub(crate) name: L::Name,
     pub(crate) remote: SocketAddr,
@@ -108,9 +107,7 @@ pub(crate) struct Link<L: LinkLayer> {
     pub(crate) connection: u64,
     pub(crate) name: L::Name,
     pub(crate) outbound: bool,
-    /// The address of the connection's other end.
     pub(crate) ip: IpAddr,
-    /// What the runtime knows about the peer.
     pub(crate) about: L::About,
     pub(crate) orders: UnboundedSender<Order<FrameOf<L>>>,
     pub(crate) task: AbortHandle,
@@ -183,7 +180,6 @@ impl<L: LinkLayer> Links<L> {
         self.by_peer.get_mut(peer.index())?.as_mut()
     }
 
-    /// Returns the link to the node of this name.
     pub(crate) fn of(&self, name: &L::Name) -> Option<(PeerId, &Link<L>)> {
         let peer = *self.peers.get(name)?;
         Some((peer, self.get(peer)?))

@@ -9,7 +9,6 @@ use tokio::sync::{mpsc, oneshot};
 pub use samara_engine::config::ConfigError as OptionError;
 pub(crate) use samara_engine::config::check;
 
-/// Why a connection failed or a link ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Closed {
@@ -20,43 +19,33 @@ pub enum Closed {
     NoAddress,
     #[error("the handshake failed: {0}")]
     Handshake(String),
-    /// Dialling or the handshake exceeded its time.
     #[error("the handshake took too long")]
     HandshakeTimeout,
     #[error("the peer refused the link: {0}")]
     Refused(String),
-    /// The peer is a member of another group.
     #[error("the peer belongs to another group")]
     OtherGroup,
     /// Another node than the dialled one answered, or this node reached itself.
     #[error("another node answered: {0}")]
     OtherNode(SocketAddr),
-    /// The peer's node info does not fit this node.
     #[cfg(feature = "mconnection")]
     #[error("{0}")]
     Incompatible(#[from] crate::mconn::Incompatible),
-    /// The peer broke the rules of its connection.
     #[cfg(feature = "mconnection")]
     #[error("the peer broke the rules: {0}")]
     Broken(#[from] crate::mconn::Broken),
-    /// The peer announced a frame beyond the limit.
     #[error("a frame of {found} bytes exceeds the limit of {max}")]
     FrameTooLong { found: usize, max: usize },
     #[error("a frame does not decode: {0}")]
     Malformed(String),
-    /// The peer sent nothing for the idle timeout.
     #[error("the peer was silent for too long")]
     Idle,
-    /// The peer did not answer a ping.
     #[error("the peer did not answer a ping")]
     PongTimeout,
-    /// The peer or the network ended the connection.
     #[error("the connection ended: {0}")]
     Ended(String),
-    /// Another connection to the same peer replaces this one.
     #[error("another connection to the peer exists")]
     Duplicate,
-    /// The limit of connections, handshakes or dials is reached.
     #[error("the limit of connections is reached")]
     Full,
     #[error("this node closed the link")]
@@ -89,18 +78,15 @@ impl Closed {
         }
     }
 
-    /// Converts an I/O error of an established connection.
     pub(crate) fn ended(error: impl ToString) -> Self {
         Self::Ended(error.to_string())
     }
 
-    /// Converts an error of a handshake.
     pub(crate) fn handshake(error: impl ToString) -> Self {
         Self::Handshake(error.to_string())
     }
 }
 
-/// What a runtime counts since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub links: u64,
@@ -136,25 +122,21 @@ pub struct Counters {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The node cannot listen on an address.
     #[error("{address} cannot be listened on: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Options(#[from] OptionError),
-    /// The certificate or its key cannot be used.
     #[cfg(feature = "mix")]
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     #[error("there are no random numbers: {0}")]
     Random(getrandom::Error),
-    /// The system cannot start the compute threads.
     #[error("no threads: {0}")]
     Threads(String),
     #[error(transparent)]
     Gone(#[from] Gone),
 }
 
-/// The node has stopped, or its runtime ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Gone;

@@ -125,7 +125,6 @@ struct Task {
     deliveries: Record<Delivered>,
 }
 
-/// A message that was delivered.
 struct Delivered {
     origin: GroupPeer,
     epoch: Option<u64>,

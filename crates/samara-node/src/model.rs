@@ -107,10 +107,8 @@ pub struct Ready {
     pub mix: Option<MixReady>,
 }
 
-/// How the transaction pool can be reached.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolReady {
-    /// Its name among nodes of CometBFT.
     pub id: String,
     pub listen: Option<SocketAddr>,
     /// What others dial, if it listens at one address: `id@host:port`.
@@ -123,7 +121,6 @@ pub struct PoolReady {
 pub struct Stopped {
     /// Always true.
     pub stopped: bool,
-    /// Whether all copies that were owed have left.
     pub drained: bool,
     /// Copies that have not, when the time was over.
     pub left_copies: usize,
@@ -140,7 +137,6 @@ pub struct Stopped {
     /// How the node of a pool that mixes, or its scheduler, has ended, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<MixStopped>,
-    /// The outcome of the trace, if there is one.
     pub trace: Option<TraceReport>,
 }
 
@@ -194,9 +190,7 @@ pub struct PeerStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TopicStatus {
     pub topic: String,
-    /// Peers that have joined it.
     pub subscribers: Vec<String>,
-    /// The members of its mesh.
     pub mesh: Vec<String>,
 }
 
@@ -270,7 +264,6 @@ pub struct PlannedReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedState {
-    /// Its time has not come.
     #[default]
     Waiting,
     Published,
@@ -281,7 +274,6 @@ pub enum PlannedState {
 /// `GET /v1/pool`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolStatus {
-    /// Its name among nodes of CometBFT.
     pub id: String,
     /// What others dial, if it listens at one address: `id@host:port`.
     pub address: Option<String>,

@@ -53,7 +53,6 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Starts a pool with this key.
     pub(crate) async fn start(secret: [u8; 32], config: CheckedCat) -> Result<Self, String> {
         let key = NodeKey::from_secret(secret);
         let identity = key.id().identity();
@@ -92,7 +91,6 @@ impl Pool {
         }
     }
 
-    /// Submits a transaction as a client.
     pub(crate) async fn submit(&self, tx: Transaction) -> Result<Submitted, Refusal> {
         self.stopping.check()?;
         Ok(self.node.call(move |engine, cx| submit(engine, tx, cx)).await?)
@@ -222,7 +220,6 @@ struct Task {
     peers: BTreeMap<PeerId, NodeId>,
 }
 
-/// A transaction that entered the pool.
 struct Arrived {
     key: TxKey,
     at_unix_ns: u64,

@@ -45,7 +45,7 @@ impl Running {
     pub async fn start(mut config: Checked) -> Result<Self, String> {
         // Everything that can be wrong with the configuration comes before anything is written.
         let mix = config.mix.as_ref();
-        let mix = mix.map(|mix| Ok::<_, String>((mix.written().clone(), mix.options()?))).transpose()?;
+        let mix = mix.map(|mix| Ok::<_, String>((mix.written.clone(), mix.options()?))).transpose()?;
         let topic_bytes = config.options.limits.topic_bytes;
         let publications = config.written.plan.publications.clone();
         let planned = publications.as_ref().map(|path| control::read_publications(path, topic_bytes));

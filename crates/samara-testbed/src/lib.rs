@@ -8,11 +8,9 @@
 //! Nothing is guessed: nodes say when they listen, links and meshes are awaited, publications are given to their nodes ahead with the
 //! exact time, and a process that ends or hangs fails the run with the end of its log. No process outlives the run.
 
-mod addresses;
 mod client;
 mod collect;
 mod error;
-mod kernel;
 mod live;
 mod mix;
 mod nodefile;
@@ -23,6 +21,7 @@ mod quota;
 mod readiness;
 mod run;
 pub mod shadow;
+mod wire;
 
 pub use error::TestbedError;
 pub use process::NodeProgram;

@@ -10,9 +10,9 @@ use samara_node::config::{AuthenticityKind, Cat, IdKind, Identity, Network, Plan
 use samara_node::{NodeConfig, config};
 use toml::{Table, Value};
 
-use crate::addresses::{self, multiaddr};
 use crate::plan::{Job, Wanted};
 use crate::pools;
+use crate::wire::{self, multiaddr};
 
 /// Events that may wait for the trace of a node. The testbed makes a node wait rather than lose any.
 const TRACE_QUEUE: usize = 1 << 16;
@@ -108,7 +108,7 @@ fn cat(scenario: &Scenario, wanted: &Wanted, node: u32, own: Ipv4Addr) -> Result
     Ok(Some(Cat {
         preset,
         network: CHAIN.to_owned(),
-        listen: Some(addresses::pool(own)),
+        listen: Some(wire::pool(own)),
         peers: Vec::new(),
         moniker: "samara".to_owned(),
         flush_throttle: pools::flush_throttle(scenario),

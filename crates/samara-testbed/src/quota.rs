@@ -101,7 +101,6 @@ fn remove_abandoned(base: &Path) {
     }
 }
 
-/// The hierarchy that can limit processors.
 fn find(root: &Path) -> Option<(Version, PathBuf)> {
     let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
     if controllers.split_whitespace().any(|controller| controller == "cpu") {

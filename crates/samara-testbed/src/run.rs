@@ -22,12 +22,12 @@ use samara_sim::HostStats;
 use samara_trace::live::LiveWriter;
 use serde_json::json;
 
-use crate::addresses::{self, Wire, multiaddr};
 use crate::client::{Client, Metrics};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
-use crate::{NodeProgram, TestbedError, kernel, live, mix, nodefile, pools, readiness};
+use crate::wire::{self, Wire, multiaddr};
+use crate::{NodeProgram, TestbedError, live, mix, nodefile, pools, readiness};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
@@ -89,7 +89,7 @@ fn run_nodes(
         return mix::run(point, options, &mut share);
     }
     let stop = Stop(options.stop);
-    let mut doubts = kernel::prepare(&point.scenario.transport, options.private_network);
+    let mut doubts = wire::prepare(&point.scenario.transport, options.private_network);
     let scenario = &point.scenario;
     let wanted = Wanted::new(point, options.inputs).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
@@ -108,16 +108,17 @@ fn run_nodes(
         doubts.append(&mut driven.doubts);
         (Box::new(measured) as Box<dyn Measured>, driven.late_ms, after)
     } else {
-        let publications = publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
+        let (first_unix_ns, planned, late_ms) =
+            publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         doubts.extend(end(&mut nodes)?);
         progress("reading traces", live::at(1.0));
         let traces: Vec<_> = nodes.iter().map(|node| node.trace.as_path()).collect();
         let events = collect::events(&traces)?;
-        doubts.extend(missing(&events, &publications.planned));
-        let measured = of_traces(point, &wanted, &events, (&before, &after), publications.first_unix_ns);
-        (measured, publications.late_ms, after)
+        doubts.extend(missing(&events, &planned));
+        let measured = of_traces(point, &wanted, &events, (&before, &after), first_unix_ns);
+        (measured, late_ms, after)
     };
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     let relay = after.relay.as_ref();
@@ -160,7 +161,7 @@ fn dial(
         let other = &nodes[*listener as usize];
         let (path, address) = match wanted.job {
             Job::Transactions { .. } => {
-                ("/v1/pool/dial", format!("{}@{}", other.pool_id, addresses::pool(address)))
+                ("/v1/pool/dial", format!("{}@{}", other.pool_id, wire::pool(address)))
             }
             _ => {
                 let address = multiaddr(address, point.scenario.transport.kind);
@@ -173,22 +174,15 @@ fn dial(
     Ok(())
 }
 
-/// Publications as they were planned and made.
-struct Publications {
-    first_unix_ns: u64,
-    /// By node.
-    planned: Vec<Vec<Publication>>,
-    late_ms: Vec<f64>,
-}
-
-/// Hands out all publications, and waits until they have been delivered.
+/// Hands out all publications, and waits until they have been delivered. Returns when the first one was to be made, all by node, and
+/// how late they were in milliseconds.
 fn publish(
     nodes: &mut [NodeProcess],
     point: &Point,
     wanted: &Wanted,
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
-) -> Result<Publications, TestbedError> {
+) -> Result<(u64, Vec<Vec<Publication>>, Vec<f64>), TestbedError> {
     let first_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
     let planned = wanted.publications(&point.scenario, first_unix_ns);
     for (node, publications) in nodes.iter_mut().zip(&planned) {
@@ -211,7 +205,7 @@ fn publish(
         }
         late_ms.extend(made.iter().filter_map(|made| made.late_ns).map(|late| late as f64 / 1e6));
     }
-    Ok(Publications { first_unix_ns, planned, late_ms })
+    Ok((first_unix_ns, planned, late_ms))
 }
 
 /// What a simulation would have measured of streams of messages and of blocks.

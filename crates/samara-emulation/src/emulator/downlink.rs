@@ -28,20 +28,15 @@ pub(crate) struct Downlink<P> {
 /// What became of a packet that arrived.
 #[derive(Debug)]
 pub(crate) enum Taken<P> {
-    /// It is received at once.
     Received(Packet<P>),
     Queued,
-    Full {
-        bytes: u32,
-    },
+    Full { bytes: u32 },
 }
 
 /// What became of the packet at the head of the queue.
 #[derive(Debug)]
 pub(crate) enum Left<P> {
-    /// It is received, after it waited.
     Received { packet: Packet<P>, waited: u64 },
-    /// Controlled delay dropped it.
     Dropped { bytes: u32 },
 }
 

@@ -36,7 +36,6 @@ pub struct Delivery<P> {
     pub packet: Packet<P>,
 }
 
-/// Packets that were lost, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     /// At the sender: the queue of its uplink was full.
@@ -50,7 +49,6 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// All causes together.
     pub fn total(&self) -> Count {
         let mut total = self.uplink_full;
         total += self.random;
@@ -64,7 +62,6 @@ impl Drops {
 pub struct HostCounters {
     /// What the host handed to its uplink, whether it was lost later or not.
     pub sent: Count,
-    /// What reached the host.
     pub received: Count,
     pub drops: Drops,
     /// The longest that a packet waited for the uplink.
@@ -73,7 +70,6 @@ pub struct HostCounters {
     pub downlink_wait_max: Duration,
 }
 
-/// Something that happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A host's uplink is free and a packet waits for it.

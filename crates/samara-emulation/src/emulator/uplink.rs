@@ -42,14 +42,11 @@ pub(crate) struct Departure<P> {
     pub(crate) flow: usize,
     /// When its last bit leaves.
     pub(crate) end: u64,
-    /// How long it had waited.
     pub(crate) waited: u64,
 }
 
-/// What became of a packet.
 #[derive(Debug)]
 pub(crate) enum Offered<P> {
-    /// The uplink was free.
     Leaves(Departure<P>),
     Queued,
     Full,

@@ -21,7 +21,6 @@ const RT_TABLE_LOCAL: u8 = 255;
 /// The header of every message: length, type, flags, sequence number, port (RFC 3549, section 2.3.2).
 const HEADER: usize = 16;
 
-/// A connection to the kernel's routing.
 pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,

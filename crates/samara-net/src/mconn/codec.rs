@@ -56,7 +56,6 @@ impl CatCodec {
         }
     }
 
-    /// What a node that offers these channels understands.
     fn understood(offered: &[u8]) -> Vec<Protocol> {
         let has = |channel| offered.contains(&channel);
         let mut protocols = Vec::new();

@@ -24,7 +24,6 @@ use crate::status::Closed;
 /// Bytes in the kernel that have not left yet, at most, where the platform can bound them: what is chosen late is chosen well.
 const NOT_SENT_MAX: u32 = 16 << 10;
 
-/// A connection on which packets can be exchanged.
 pub(super) struct Opened {
     pub(super) stream: TcpStream,
     pub(super) secret: Secret,
@@ -38,7 +37,6 @@ pub(super) struct Peer {
     pub(super) protocol: Arc<str>,
 }
 
-/// What a handshake needs, in either direction.
 pub(super) struct Handshake {
     pub(super) key: NodeKey,
     pub(super) info: NodeInfo,
@@ -221,10 +219,15 @@ impl Secret {
 struct Line(Arc<Mutex<Ends>>);
 
 enum Ends {
-    /// During the handshake.
-    Socket { stream: std::net::TcpStream, deadline: Instant },
+    Socket {
+        stream: std::net::TcpStream,
+        deadline: Instant,
+    },
     /// After it: one frame at a time in either direction.
-    Memory { sealed: Vec<u8>, incoming: Vec<u8> },
+    Memory {
+        sealed: Vec<u8>,
+        incoming: Vec<u8>,
+    },
 }
 
 impl Line {

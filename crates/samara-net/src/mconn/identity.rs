@@ -168,7 +168,6 @@ pub struct NodeInfo {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Versions {
-    /// The version of the peer-to-peer protocol.
     #[prost(uint64, tag = "1")]
     pub p2p: u64,
     /// The version of blocks: nodes must agree on it.
@@ -178,7 +177,6 @@ pub struct Versions {
     pub app: u64,
 }
 
-/// Further services of a node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Other {
     /// Whether it has an index of transactions: "on" or "off".
@@ -191,7 +189,6 @@ pub struct Other {
 /// Why a node refuses a peer although the handshake succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatible {
-    /// The node info does not fit the rules.
     #[error("its node info is not valid: {0}")]
     Invalid(&'static str),
     #[error("it is {found}; expected {expected}")]
@@ -259,23 +256,18 @@ pub(super) fn is_text(text: &str) -> bool {
     text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
-/// How a peer broke the rules of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// A sealed frame that does not open.
     #[error("a sealed frame does not open")]
     Seal,
-    /// A packet that is longer than any can be.
     #[error("a packet is longer than any can be")]
     PacketLength,
     #[error("a packet cannot be read")]
     Packet,
     #[error("a packet is for channel {0}, which does not exist")]
     UnknownChannel(i32),
-    /// A message beyond the limit of its channel.
     #[error("a message on channel {channel:#04x} is longer than {longest} bytes")]
     MessageTooLong { channel: u8, longest: usize },
-    /// A message that does not decode to a frame.
     #[error("a message on channel {channel:#04x} is no frame: {error}")]
     Frame { channel: u8, error: String },
 }

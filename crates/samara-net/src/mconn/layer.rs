@@ -28,7 +28,6 @@ const WAITING_KIB: usize = 32 << 10;
 /// Frames of all peers together that may wait for the engine.
 const WAITING_FRAMES: usize = 1_024;
 
-/// The frames that may wait for the engine.
 #[derive(Clone)]
 struct Budget {
     kib: Arc<Semaphore>,
@@ -280,7 +279,6 @@ impl Peers {
         peers
     }
 
-    /// Adds a peer, or changes its address.
     pub(super) fn add(&mut self, peer: &PeerAddress, now: Instant) {
         let known = self.persistent.entry(peer.id).or_insert_with(|| Persistent {
             host: String::new(),
@@ -294,7 +292,6 @@ impl Peers {
         self.persistent.remove(peer);
     }
 
-    /// Returns true if the peer is persistent.
     pub(super) fn contains(&self, peer: &NodeId) -> bool {
         self.persistent.contains_key(peer)
     }
@@ -304,7 +301,6 @@ impl Peers {
         self.persistent.get(peer).map(|peer| peer.host.clone()).unwrap_or_default()
     }
 
-    /// Takes a peer that is due to be dialled.
     pub(super) fn due(&mut self, now: Instant) -> Option<NodeId> {
         let is_due = |peer: &Persistent| peer.dial_at.is_some_and(|at| at <= now);
         let (id, peer) = self.persistent.iter_mut().find(|(_, peer)| is_due(peer))?;
@@ -312,7 +308,6 @@ impl Peers {
         Some(*id)
     }
 
-    /// Returns the time of the next dial.
     pub(super) fn next(&self) -> Option<Instant> {
         self.persistent.values().filter_map(|peer| peer.dial_at).min()
     }

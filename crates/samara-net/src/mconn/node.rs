@@ -19,7 +19,6 @@ use crate::driver::Driver;
 use crate::hub::{self, ChannelQueue, Hub, Limits};
 use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind, check};
 
-/// Requests that may wait in the queue.
 const REQUESTS: usize = 1024;
 
 /// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
@@ -32,7 +31,6 @@ pub struct Channel {
     /// Messages that wait behind the one that is being sent (at least 1). Others stay in the outbox, where they
     /// can be withdrawn.
     pub queue: usize,
-    /// The lanes of the outbox that it takes.
     pub lanes: Vec<Lane>,
     /// The longest message that is accepted, in bytes (`RecvMessageCapacity`). Each connection can hold one of this length
     /// for each channel.
@@ -132,7 +130,6 @@ impl Options {
 #[derive(Clone, Debug)]
 pub enum Event<T> {
     Engine(T),
-    /// The link to a peer is up.
     LinkUp {
         peer: NodeId,
         /// Its number in the engine.
@@ -142,7 +139,6 @@ pub enum Event<T> {
         outbound: bool,
         info: NodeInfo,
     },
-    /// The link to a peer is gone.
     LinkDown {
         peer: NodeId,
         /// Its number in the engine.
@@ -276,7 +272,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         self.id
     }
 
-    /// Returns the address at which it listens.
     pub fn listen(&self) -> Option<SocketAddr> {
         self.listen
     }
@@ -287,7 +282,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         Some(PeerAddress { id: self.id, host })
     }
 
-    /// Calls the engine, and waits for its answer.
     pub async fn call<R: Send + 'static>(
         &self,
         call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R + Send + 'static,
@@ -295,7 +289,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         ask(&self.requests, |task| task.hub.driver.with(call)).await
     }
 
-    /// Adds a persistent peer.
     pub async fn dial(&self, peer: PeerAddress) -> Result<(), Gone> {
         ask(&self.requests, move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
     }
@@ -305,7 +298,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         ask(&self.requests, move |task| task.disconnect(peer)).await
     }
 
-    /// Returns the node's state and counters.
     pub async fn status(&self) -> Result<Status, Gone> {
         ask(&self.requests, Task::status).await
     }
@@ -315,15 +307,10 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
         ask_later(&self.requests, move |task, answer| {
             task.hub.stop();
-            task.stopping = Some(Stopping { until: Instant::now() + drain, answer });
+            task.stopping = Some((Instant::now() + drain, answer));
         })
         .await
     }
-}
-
-struct Stopping {
-    until: Instant,
-    answer: oneshot::Sender<Stopped>,
 }
 
 struct Task<E: Engine<Frame = CatFrame> + 'static> {
@@ -331,7 +318,8 @@ struct Task<E: Engine<Frame = CatFrame> + 'static> {
     requests: mpsc::Receiver<Request<Self>>,
     events: mpsc::Sender<Event<E::Event>>,
     events_max: usize,
-    stopping: Option<Stopping>,
+    /// A stop that is under way: until when copies may leave, and who waits for the end.
+    stopping: Option<(Instant, oneshot::Sender<Stopped>)>,
 }
 
 impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
@@ -346,7 +334,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
             if self.is_stopped() {
                 return self.finish().await;
             }
-            let stop = self.stopping.as_ref().map(|stopping| stopping.until);
+            let stop = self.stopping.as_ref().map(|(until, _)| *until);
             let deadline = [self.hub.layer.peers.next(), stop].into_iter().flatten().min();
             tokio::select! {
                 turn = self.hub.next(deadline) => {
@@ -436,9 +424,8 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
 
     /// Returns true if a stop is under way, and everything has left or its time is over.
     fn is_stopped(&mut self) -> bool {
-        let Some(stopping) = &self.stopping else { return false };
-        let is_over = stopping.until <= Instant::now();
-        is_over
+        let Some((until, _)) = &self.stopping else { return false };
+        *until <= Instant::now()
             || (self.hub.driver.outbox().pending() == 0
                 && self.hub.links.iter().all(|(_, link)| link.in_flight == 0))
     }
@@ -453,9 +440,9 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
             }
         }
         self.hub.finish().await;
-        if let Some(stopping) = self.stopping.take() {
+        if let Some((_, answer)) = self.stopping.take() {
             // Fails only if the caller has given up.
-            let _ = stopping.answer.send(stopped);
+            let _ = answer.send(stopped);
         }
     }
 }

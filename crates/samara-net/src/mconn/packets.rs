@@ -178,7 +178,6 @@ impl Sending {
         self.flush_at.get_or_insert(now + wait);
     }
 
-    /// Returns the time of the next flush.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         self.flush_at.filter(|_| self.unsent().is_empty())
     }
@@ -259,7 +258,6 @@ impl Sending {
         }
     }
 
-    /// Returns the bytes that wait for the socket.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.sealed[self.written..]
     }
@@ -268,7 +266,6 @@ impl Sending {
         self.unsent().is_empty() && self.packets.is_empty() && !self.queues.iter().any(Queue::is_pending)
     }
 
-    /// Notes that the socket took `len` bytes.
     pub(super) fn wrote(&mut self, len: usize) {
         let before = self.written / SEALED;
         self.written += len;
@@ -300,11 +297,7 @@ impl Sending {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    Message {
-        channel: u8,
-        bytes: Bytes,
-    },
-    /// The peer expects a pong.
+    Message { channel: u8, bytes: Bytes },
     Ping,
     Pong,
 }
@@ -316,7 +309,6 @@ struct Assembly {
     bytes: Vec<u8>,
 }
 
-/// The receiving end.
 #[derive(Debug)]
 pub(super) struct Receiving {
     channels: Vec<Assembly>,
@@ -384,7 +376,6 @@ impl Receiving {
         }
     }
 
-    /// Opens the sealed frame, if it is complete.
     fn open(&mut self, secret: &mut Secret) -> Result<bool, Broken> {
         if self.sealed.len() < SEALED {
             return Ok(false);
@@ -394,7 +385,6 @@ impl Receiving {
         Ok(true)
     }
 
-    /// Takes a complete packet off the opened bytes.
     fn packet(&mut self) -> Result<Option<Packet>, Broken> {
         let Some((length, start)) = read_length(&self.plain, PACKET_MAX)? else {
             return Ok(None);

@@ -21,7 +21,6 @@ pub(super) struct Rules {
     pub(super) nodes: u32,
     pub(super) team_min: usize,
     pub(super) batch_max: u32,
-    /// Most announcements of a node at a time.
     pub(super) announced_max: usize,
 }
 
@@ -40,7 +39,6 @@ impl Rules {
         self.announced_max.saturating_mul(ROUND_BYTES_MAX)
     }
 
-    /// Checks what an announcement says about itself.
     fn check(&self, node: u32, round: &OpenRound) -> Result<(), &'static str> {
         let team = &round.team;
         let rules = [
@@ -90,7 +88,6 @@ impl Announced {
         }
     }
 
-    /// Counts something of a node that is ignored.
     pub(super) fn ignore(&mut self, node: u32, rule: &'static str) {
         let count = self.ignored.entry(rule).or_default();
         *count += 1;

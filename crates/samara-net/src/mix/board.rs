@@ -31,7 +31,6 @@ pub struct RoundTimes {
 /// Counters of the gateway of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewayStatus {
-    /// Rounds that take payloads.
     pub open: usize,
     /// Payloads that wait for their batch to be full.
     pub gathered: usize,
@@ -39,19 +38,15 @@ pub struct GatewayStatus {
     pub mixing: usize,
     /// Payloads that were accepted since the start.
     pub payloads: u64,
-    /// Batches that were handed to the team.
     pub batches: u64,
     /// Void slots that filled batches up.
     pub filled: u64,
-    /// Calls with payloads that were refused.
     pub refused: u64,
-    /// Requests that wait for the end of a round.
     pub waiters: usize,
     /// The last batches that came out, in that order.
     pub times: Vec<RoundTimes>,
 }
 
-/// A round that takes payloads.
 struct Gathering {
     plan: Arc<Plan>,
     slots: Vec<Sealed>,
@@ -65,7 +60,6 @@ impl Gathering {
     }
 }
 
-/// A batch on its way.
 struct Mixing {
     entered: Vec<Instant>,
     full: Instant,
@@ -177,7 +171,6 @@ impl Board {
         Ok(room)
     }
 
-    /// Fills up batches that have waited for long enough.
     pub(super) fn fill(&mut self, now: Instant) {
         let fill = self.options.fill;
         for gathering in self.open.values_mut() {
@@ -199,7 +192,6 @@ impl Board {
             .map(|at| *at + self.options.fill)
     }
 
-    /// Removes and returns the batches that are full.
     pub(super) fn take_full(&mut self, now: Instant) -> Vec<(u64, Batch)> {
         let full: Vec<u64> =
             self.open.iter().filter(|(_, of)| of.room() == 0).map(|(round, _)| *round).collect();

@@ -29,7 +29,6 @@ use super::proto::{
 /// Slots in a message: some 200 KiB in the larger group.
 const MESSAGE_SLOTS: usize = 128;
 
-/// A round that takes payloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     pub round: u64,
@@ -46,9 +45,7 @@ pub struct ClientOptions {
     pub identity: Identity,
     /// The nodes of the pool in order, each with the address for senders.
     pub nodes: Vec<Contact>,
-    /// The group of all payloads.
     pub group: Group,
-    /// The windows that it announces to nodes.
     pub windows: Windows,
     pub sockets: Sockets,
     pub timeout: Duration,
@@ -83,7 +80,6 @@ impl ClientOptions {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The certificate or its key cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     /// No pool of this size has teams that the options accept.
@@ -93,17 +89,14 @@ pub enum ClientError {
     Random(getrandom::Error),
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// A node is not connected at present.
     #[error("node {node} is not connected")]
     NotConnected { node: u32 },
-    /// A node refused a call, or the connection broke.
     #[error("node {node}: {status}")]
     Node { node: u32, status: Box<Status> },
     #[error("sealing has failed: {0}")]
     Thread(String),
 }
 
-/// The announcements that a sender has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientStatus {
     /// Nodes that it shares a secret with.
@@ -314,7 +307,6 @@ impl Client {
     }
 }
 
-/// Returns how to dial a node.
 fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls::Error> {
     let contact = options.nodes[node as usize];
     Ok(Dial {
@@ -350,7 +342,6 @@ async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
     }
 }
 
-/// Registers, and follows the announcements of rounds.
 async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Status> {
     let mut grpc = wire.ready().await?;
     let public = Bytes::copy_from_slice(shared.keys.public());
@@ -372,7 +363,6 @@ async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Sta
     watch(shared, node, wire.ready().await?).await
 }
 
-/// Follows the rounds that a node announces.
 async fn watch(shared: &Shared, node: u32, grpc: Grpc<Wire>) -> Result<Infallible, Status> {
     let mut grpc = grpc.max_decoding_message_size(shared.rules.message_bytes_max());
     let codec = ProstCodec::<WatchRequest, OpenRounds>::default();

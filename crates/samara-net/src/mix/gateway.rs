@@ -17,7 +17,7 @@ use tonic::{Request as Call, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::board::kind;
-use super::grpc::{Answer, Answers, Method, caller, unimplemented};
+use super::grpc::{Answers, Method, caller, unimplemented};
 use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
@@ -25,12 +25,10 @@ use super::proto::{
 use super::task::Task;
 use crate::status::{Request, ask_later};
 
-/// How a round ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All payloads, in the order in which they came out.
     Delivered(Vec<Outcome>),
-    /// Nothing came out.
     Failed {
         /// The name of a [`Cause`](samara_mix::Cause), or why the node refused the batch.
         cause: String,
@@ -64,7 +62,6 @@ pub(super) struct Inner {
 type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Gateway {
-    /// Asks the task of the node.
     async fn ask<T: Send + 'static>(
         &self,
         request: impl FnOnce(&mut Task, oneshot::Sender<T>) + Send + 'static,
@@ -171,28 +168,24 @@ fn part(ended: &Ended, from: usize) -> ResultPart {
 }
 
 impl Answers for Gateway {
-    fn answer(&self, request: http::Request<Body>) -> Answer {
-        let this = self.clone();
+    async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
         match request.uri().path() {
-            REGISTER => Box::pin(async move {
-                let method = Method(move |call| this.clone().register(call));
-                Ok(Grpc::new(ProstCodec::default()).unary(method, request).await)
-            }),
-            WATCH => Box::pin(async move {
-                let method = Method(move |_: Call<WatchRequest>| {
-                    let this = this.clone();
-                    async move { Ok(this.watch()) }
-                });
-                Ok(Grpc::new(ProstCodec::default()).server_streaming(method, request).await)
-            }),
-            SUBMIT => Box::pin(async move {
-                let method = Method(move |call| this.clone().submit(call));
-                Ok(Grpc::new(ProstCodec::default()).client_streaming(method, request).await)
-            }),
-            RESULT => Box::pin(async move {
-                let method = Method(move |call| this.clone().result(call));
-                Ok(Grpc::new(ProstCodec::default()).server_streaming(method, request).await)
-            }),
+            REGISTER => {
+                let method = Method(move |call| self.clone().register(call));
+                Grpc::new(ProstCodec::default()).unary(method, request).await
+            }
+            WATCH => {
+                let method = Method(move |_: Call<WatchRequest>| std::future::ready(Ok(self.watch())));
+                Grpc::new(ProstCodec::default()).server_streaming(method, request).await
+            }
+            SUBMIT => {
+                let method = Method(move |call| self.clone().submit(call));
+                Grpc::new(ProstCodec::default()).client_streaming(method, request).await
+            }
+            RESULT => {
+                let method = Method(move |call| self.clone().result(call));
+                Grpc::new(ProstCodec::default()).server_streaming(method, request).await
+            }
             _ => unimplemented(),
         }
     }

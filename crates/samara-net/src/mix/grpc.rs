@@ -122,7 +122,6 @@ impl Dial {
 }
 
 impl Wire {
-    /// Returns a client that is ready for a call.
     pub(super) async fn ready(&self) -> Result<Grpc<Self>, Status> {
         let origin = Uri::builder().scheme("https").authority(SERVER_NAME).path_and_query("/").build();
         let mut grpc = Grpc::with_origin(self.clone(), origin.unwrap_or_default());
@@ -146,7 +145,7 @@ impl Service<http::Request<Body>> for Wire {
 }
 
 pub(super) trait Answers: Clone + Send + Sync + 'static {
-    fn answer(&self, request: http::Request<Body>) -> Answer;
+    fn answer(self, request: http::Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 }
 
 pub(super) struct Listening {
@@ -225,15 +224,14 @@ impl Listening {
         let service = service_fn(move |request: http::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(caller);
-            service.answer(request)
+            let service = service.clone();
+            async move { Ok::<_, Infallible>(service.answer(request).await) }
         });
         if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
             tracing::debug!(error = reasons(&error), "a connection ended");
         }
     }
 }
-
-pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// A function as a service, which tonic requires.
 pub(super) struct Method<F>(pub(super) F);
@@ -256,9 +254,8 @@ where
     }
 }
 
-/// Answers a call of an unknown method.
-pub(super) fn unimplemented() -> Answer {
-    Box::pin(async { Ok(Status::new(Code::Unimplemented, "there is no such method").into_http()) })
+pub(super) fn unimplemented() -> Response<Body> {
+    Status::new(Code::Unimplemented, "there is no such method").into_http()
 }
 
 /// Returns the caller, as TLS has proved it.

@@ -41,7 +41,6 @@ impl Fingerprint {
         peer.as_bytes().try_into().ok().map(Self)
     }
 
-    /// Returns the name of the sender with this certificate.
     pub const fn sender(self) -> SenderId {
         SenderId(self.0)
     }
@@ -59,7 +58,6 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// A text that is not a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {0:?}; expected SHA-256 of a certificate, 64 hexadecimal digits with or without colons")]
 pub struct NoFingerprint(String);
@@ -75,7 +73,6 @@ impl FromStr for Fingerprint {
 
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The file cannot be read or written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}; expected a certificate and its private key in PEM")]
@@ -146,7 +143,6 @@ pub(super) const SERVER_NAME: &str = "samara-mix";
 
 #[derive(Clone, Debug)]
 pub(super) enum Allowed {
-    /// Those of a list.
     Known(BTreeSet<Fingerprint>),
     /// All: senders show one of their own.
     Anybody,
@@ -261,7 +257,6 @@ fn verifier(allowed: Allowed) -> (Arc<ByFingerprint>, Arc<CryptoProvider>) {
     (Arc::new(ByFingerprint { allowed, provider: Arc::clone(&provider) }), provider)
 }
 
-/// Returns the TLS configuration of a server.
 pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<ServerConfig>, Error> {
     let (verifier, provider) = verifier(allowed);
     let (chain, key) = identity.parts();

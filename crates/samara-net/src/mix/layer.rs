@@ -33,7 +33,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming, server};
 use tonic_prost::ProstCodec;
 
-use super::grpc::{Answer, Answers, Dial, Driven, Method, Receiving, Sending, Wire, caller, unimplemented};
+use super::grpc::{Answers, Dial, Driven, Method, Receiving, Sending, Wire, caller, unimplemented};
 use super::identity::{self, Fingerprint};
 use super::node::Tally;
 use super::options::Options;
@@ -82,7 +82,6 @@ impl Drop for Registration {
     }
 }
 
-/// What a call by a link needs.
 #[derive(Clone, Debug)]
 struct CallAccess {
     state: watch::Receiver<LinkState>,
@@ -150,7 +149,6 @@ impl LinkTable {
         asked.map(|entry| entry.is_confirmed = true).is_some()
     }
 
-    /// Ends all links.
     pub(super) fn clear(&self) {
         for entry in std::mem::take(&mut *self.entries()).into_values() {
             entry.state.send_replace(LinkState::Down);
@@ -166,7 +164,6 @@ impl LinkTable {
     }
 }
 
-/// A link whose both connections are up.
 pub(super) struct Opened {
     wire: Wire,
     driven: Driven,
@@ -209,7 +206,6 @@ impl Contacts {
         self.contacts.iter().position(|(known, _)| *known == peer).map(|number| number as u32)
     }
 
-    /// Asks a node for a link.
     async fn dial(&self, number: u32) -> Attempted<Grpc> {
         let (peer, dial) = &self.contacts[number as usize];
         let link = getrandom::u64().map_err(Closed::handshake)?;
@@ -426,7 +422,6 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// Dials back, and offers the link to the hub.
     async fn open(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
         let peer = caller(&request)?;
         let new = self.contacts.dial_back(peer, request.into_inner().link).await?;
@@ -510,27 +505,25 @@ fn failure(status: &Status) -> Closed {
 }
 
 impl Answers for Team {
-    fn answer(&self, request: http::Request<Body>) -> Answer {
-        let this = self.clone();
-        let path = request.uri().path().to_owned();
-        match path.as_str() {
-            OPEN | CONFIRM => Box::pin(async move {
+    async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+        let path = request.uri().path();
+        match path {
+            OPEN | CONFIRM => {
                 let is_open = path == OPEN;
                 let method = Method(move |request| {
-                    let this = this.clone();
+                    let this = self.clone();
                     async move { if is_open { this.open(request).await } else { this.confirm(request).await } }
                 });
-                Ok(server::Grpc::new(ProstCodec::default()).unary(method, request).await)
-            }),
+                server::Grpc::new(ProstCodec::default()).unary(method, request).await
+            }
             // A call with one frame is on the wire what a stream of one frame is.
-            STREAM | POST => Box::pin(async move {
-                let is_post = path == POST;
-                let limits = this.limits;
-                let method = Method(move |request| this.clone().receive(request, is_post));
+            STREAM | POST => {
+                let (is_post, limits) = (path == POST, self.limits);
+                let method = Method(move |request| self.clone().receive(request, is_post));
                 let longest = limits.slots_bytes.max(limits.control_bytes);
                 let mut grpc = server::Grpc::new(Receiving(limits)).max_decoding_message_size(longest);
-                Ok(grpc.client_streaming(method, request).await)
-            }),
+                grpc.client_streaming(method, request).await
+            }
             _ => unimplemented(),
         }
     }

@@ -23,7 +23,6 @@ use crate::driver::Driver;
 use crate::hub::{Hub, Limits};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
-/// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
 /// Concurrent calls of a node by one connection: streams of all lanes, and unary batches.
 const TEAM_CALLS: u32 = 64;
@@ -145,7 +144,6 @@ impl Member {
         self.gateway
     }
 
-    /// Returns its state and counters.
     pub async fn status(&self) -> Result<Status, Gone> {
         ask(&self.requests, Task::status).await
     }
@@ -163,7 +161,6 @@ fn random_secret() -> Result<Secret, StartError> {
     Ok(Secret::new(bytes))
 }
 
-/// Creates the engine on the machine's clock.
 fn driver(options: &Options, number: u32, threads: usize) -> Result<Driver<Mix>, StartError> {
     let mut config = options.engine_config();
     config.jobs_max = threads;
@@ -225,7 +222,6 @@ pub struct Happened {
     pub what: What,
 }
 
-/// An event of a node or the scheduler.
 #[derive(Debug)]
 pub enum What {
     /// An event of the protocol; never [`Event::Compute`].

@@ -54,7 +54,6 @@ impl Default for Sockets {
     }
 }
 
-/// What senders can make of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
     pub listen: SocketAddr,
@@ -70,7 +69,6 @@ pub struct GatewayOptions {
 }
 
 impl GatewayOptions {
-    /// The defaults, with an address.
     pub const fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -158,7 +156,6 @@ impl Options {
         }
     }
 
-    /// Checks the options.
     pub fn check(&self) -> Result<(), OptionError> {
         let own = "the certificate of a node of the pool, or of the scheduler";
         check(self.number().is_some(), "identity", self.identity.fingerprint(), own)?;

@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 
 use crate::status::Closed;
 
-/// Bytes of a block.
 const BLOCK: usize = 256 << 10;
 /// Near its end, a block is only filled up to the end of a frame: what would be left of the next one had to be copied.
 const TAIL: usize = 80 << 10;
@@ -25,7 +24,6 @@ const LOOK_AT: usize = 4;
 /// The length in front of a frame.
 pub(super) const PREFIX: usize = 4;
 
-/// The receiving end.
 #[derive(Debug)]
 pub(super) struct Receiving {
     block: BytesMut,

@@ -65,7 +65,6 @@ impl Stream for Events {
     }
 }
 
-/// The member's end of the queue.
 #[derive(Debug)]
 pub(super) struct Outlet {
     queue: mpsc::UnboundedSender<Event>,
@@ -73,7 +72,6 @@ pub(super) struct Outlet {
     max: usize,
 }
 
-/// Creates a queue that is full beyond `max` bytes.
 pub(super) fn outlet(max: usize) -> (Outlet, Events) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::default());

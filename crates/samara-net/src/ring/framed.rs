@@ -68,7 +68,6 @@ impl Handshake {
         if new.name == address { Ok(new) } else { Err(Closed::OtherNode(new.name)) }
     }
 
-    /// Does the handshake on a connection.
     pub(super) async fn greet(self, mut stream: TcpStream, outbound: bool) -> Attempted<Framed> {
         let remote = stream.peer_addr().map_err(Closed::handshake)?;
         set_up(&stream, self.not_sent_bytes).map_err(Closed::handshake)?;

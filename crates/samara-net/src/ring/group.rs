@@ -15,7 +15,6 @@ use crate::driver::Driver;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
-/// Requests that may wait in the queue.
 const REQUESTS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -160,7 +159,6 @@ impl Group {
         self.messages.send(message).map_err(|_| BroadcastError::Leaving)
     }
 
-    /// Returns the member's state and counters.
     pub async fn status(&self) -> Result<Status, Gone> {
         ask(&self.requests, Member::status).await
     }

@@ -92,7 +92,6 @@ impl Options {
         }
     }
 
-    /// Checks the options.
     pub fn check(&self) -> Result<(), OptionError> {
         let address = self.advertise.unwrap_or(self.listen);
         check(!address.ip().is_unspecified(), "advertise", address, "an address that others can dial")?;

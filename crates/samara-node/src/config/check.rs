@@ -41,11 +41,8 @@ pub struct Checked {
     pub engine: Config,
     pub options: Options,
     pub listen: Vec<Multiaddr>,
-    /// Addresses to stay connected to.
     pub dial: Vec<Multiaddr>,
-    /// Topics that are joined at the start.
     pub topics: Vec<Topic>,
-    /// The pool's configuration, if there is one.
     pub cat: Option<CheckedCat>,
     /// The configuration of the member of a group, if there is one.
     pub ring: Option<ring::Options>,

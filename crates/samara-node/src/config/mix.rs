@@ -19,7 +19,6 @@ pub struct Mix {
     pub role: Role,
     /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate) writes it.
     pub identity: PathBuf,
-    /// Where to listen for the others.
     pub listen: SocketAddr,
     /// Where to listen for senders; nowhere, if absent.
     pub gateway: Option<SocketAddr>,
@@ -50,11 +49,9 @@ pub struct Mix {
     pub ping: Option<Span>,
     /// The directory in which `live/NAME.jsonl` is written, for dashboards; nowhere, if absent.
     pub live: Option<PathBuf>,
-    /// The name of this node there.
     pub name: Option<String>,
 }
 
-/// What a process is in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -62,7 +59,6 @@ pub enum Role {
     Scheduler,
 }
 
-/// A node of the pool, or the scheduler.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
@@ -74,7 +70,7 @@ pub struct Peer {
 /// A valid configuration, but for its certificate, which is read at the start.
 #[derive(Clone, Debug)]
 pub struct CheckedMix {
-    written: Mix,
+    pub(crate) written: Mix,
     pool: Vec<Contact>,
     scheduler: Contact,
     config: Config,
@@ -121,10 +117,6 @@ impl Mix {
 }
 
 impl CheckedMix {
-    pub const fn written(&self) -> &Mix {
-        &self.written
-    }
-
     /// The runtime's options. Reads the certificate.
     pub fn options(&self) -> Result<Options, String> {
         let Mix { role, identity: path, listen, gateway, threads, window, fill, first_round, .. } =

@@ -54,7 +54,6 @@ pub struct NodeConfig {
     pub plan: Plan,
     #[serde(default)]
     pub log: Log,
-    /// What happens when the node is to stop.
     #[serde(default)]
     pub stop: Stop,
 }
@@ -172,7 +171,6 @@ fn default_queue() -> usize {
     samara_trace::QUEUE_DEFAULT
 }
 
-/// What the node does by itself at given times.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
@@ -182,7 +180,6 @@ pub struct Plan {
     pub metrics: Vec<MetricsAt>,
 }
 
-/// A look at what a node has counted.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsAt {
@@ -214,7 +211,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// What happens when the node is to stop.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {

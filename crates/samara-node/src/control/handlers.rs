@@ -49,7 +49,6 @@ impl Api {
         text.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
     }
 
-    /// Joins a topic, or leaves it.
     async fn join(&self, TopicName { topic }: TopicName, joins: bool) -> Answered<Value> {
         check_topic(&topic, self.topic_bytes)
             .map_err(|message| Failure::wrong(format!("topic: {message}")))?;

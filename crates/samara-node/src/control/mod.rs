@@ -74,7 +74,6 @@ pub(crate) async fn serve_metrics(listener: TcpListener, api: Api) {
     serve(listener, Router::new().route("/metrics", get(handlers::metrics)), api).await;
 }
 
-/// The answer to a request that fails.
 #[derive(Debug)]
 struct Failure(StatusCode, String);
 

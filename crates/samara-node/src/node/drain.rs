@@ -78,7 +78,6 @@ impl Node {
         self.swarm.behaviour_mut().gossip.owed_by_peer()
     }
 
-    /// Whether somebody is in a hurry.
     async fn drain_until(&mut self, deadline: Instant, hurried: &mut watch::Receiver<bool>) -> bool {
         while !self.owed().is_empty() && Instant::now() < deadline {
             let look = (Instant::now() + LOOK).min(deadline);

@@ -10,7 +10,6 @@ use libp2p::{Multiaddr, PeerId};
 
 #[derive(Debug)]
 enum State {
-    /// To be dialled at this time.
     Waiting(Instant),
     Dialling,
     Connected(PeerId),

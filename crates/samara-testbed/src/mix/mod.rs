@@ -18,12 +18,12 @@ use samara_mix::Parameters;
 use samara_net::mix::{Fingerprint, Identity};
 use samara_node::model::MixStatus;
 
-use crate::addresses::Wire;
 use crate::process::NodeProcess;
 use crate::run::{
     END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, real, traffic, unix_ns,
 };
-use crate::{NodeProgram, TestbedError, kernel};
+use crate::wire::Wire;
+use crate::{NodeProgram, TestbedError, wire};
 use nodes::{FaultDriver, Processors};
 use sender::{Sender, Went};
 
@@ -58,7 +58,7 @@ pub(crate) fn run(
     let stop = Stop(options.stop);
     let scenario = &point.scenario;
     let mix: &Mix = scenario.part();
-    let mut doubts = kernel::prepare_grpc(&scenario.transport, options.private_network);
+    let mut doubts = wire::prepare_grpc(&scenario.transport, options.private_network);
     possible(scenario).map_err(TestbedError::Scenario)?;
     let nodes = scenario.network.nodes;
     let cast = Participants {

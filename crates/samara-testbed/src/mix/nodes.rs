@@ -16,11 +16,11 @@ use serde_json::json;
 use super::events::events_of;
 use super::{Participants, spawn};
 use crate::TestbedError;
-use crate::addresses::Wire;
 use crate::plan::refuse;
 use crate::process::NodeProcess;
 use crate::quota::Quota;
 use crate::run::{Options, START_TIMEOUT, Stop, unix_ns};
+use crate::wire::Wire;
 
 /// Every host has an address of its own, and so all can have the same ports.
 const PORT: u16 = 7900;

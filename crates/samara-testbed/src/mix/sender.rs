@@ -15,9 +15,9 @@ use tokio::sync::Semaphore;
 
 use super::{Participants, nodes};
 use crate::TestbedError;
-use crate::addresses::Wire;
 use crate::process::NodeProcess;
 use crate::run::{Stop, unix_ns};
+use crate::wire::Wire;
 
 /// How a round went, as the sender saw it.
 #[derive(Clone, Debug, Default)]

@@ -20,9 +20,9 @@ use super::{
     TRACE_FILE, host, of_host,
 };
 use crate::TestbedError;
-use crate::addresses::{emulation, multiaddr};
 use crate::nodefile;
 use crate::plan::{Wanted, patience, refuse};
+use crate::wire::{emulation, multiaddr};
 
 const START_S: u64 = 1;
 /// From the last look at metrics to the end of the nodes.
@@ -34,7 +34,6 @@ const LOOK_BEFORE_NS: u64 = SECOND_NS / 2;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The files that the scenario names.
     pub inputs: &'a Inputs,
     /// The program that nodes are: it is started with `node --config node.toml`.
     pub program: &'a Path,

@@ -20,7 +20,6 @@ pub(super) struct Places {
     pub(super) raised: bool,
 }
 
-/// The places of a network.
 pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
     let hosts = network.hosts.len() as u32;
     let (count, of_host) = match &network.latency {

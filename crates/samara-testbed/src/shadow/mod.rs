@@ -37,9 +37,7 @@ const RUN_FILE: &str = "run.json";
 const TEMPLATE: &str = "template";
 const DATA: &str = "shadow.data";
 const NODE_FILE: &str = "node.toml";
-/// What it publishes.
 const PUBLICATIONS_FILE: &str = "publications.json";
-/// What happened at it.
 const TRACE_FILE: &str = "trace.pb";
 /// What it had counted before the first publication, and when everything was over.
 const METRICS_FILES: [&str; 2] = ["metrics-before.txt", "metrics-after.txt"];

@@ -52,7 +52,6 @@ impl RelayConfig {
     }
 }
 
-/// Why a relay does not run.
 #[derive(Debug, Error)]
 pub enum RelayError {
     #[error(transparent)]

@@ -83,7 +83,6 @@ pub struct RelayReport {
     pub realtime: bool,
     pub lateness: Lateness,
     pub hosts: Vec<HostCounters>,
-    /// Packets outside of the emulation.
     pub unrouted: Unrouted,
     /// Packets that the device dropped since the relay did not read fast enough; nothing else is known of them.
     pub device_drops: u64,
