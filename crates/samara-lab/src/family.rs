@@ -25,7 +25,6 @@ use crate::{columns, group, messages, mix, pool};
 /// A table of a scenario whose type a family knows: the content of its section, or the parameters
 /// of a protocol.
 pub trait Part: Any + fmt::Debug + Send + Sync + erased_serde::Serialize {
-    /// The same once more.
     fn boxed_clone(&self) -> Box<dyn Part>;
     /// Returns true if the other one has the same type and the same values.
     fn equals(&self, other: &dyn Part) -> bool;
@@ -47,7 +46,6 @@ erased_serde::serialize_trait_object!(Part);
 /// Reads a part from its table. The error is the key below the table, and the message.
 type Read = fn(&toml::Value) -> Result<Box<dyn Part>, (String, String)>;
 
-/// The type of a part.
 #[derive(Clone, Copy)]
 pub struct PartType {
     read: Read,
@@ -55,7 +53,6 @@ pub struct PartType {
 }
 
 impl PartType {
-    /// The part of this type.
     pub const fn of<T>() -> Self
     where
         T: Part + DeserializeOwned + JsonSchema,
@@ -64,7 +61,6 @@ impl PartType {
     }
 }
 
-/// A protocol that the nodes of a family can speak.
 #[derive(Clone, Copy)]
 pub struct ProtocolKind {
     /// What `protocol.kind` calls it.
@@ -74,7 +70,6 @@ pub struct ProtocolKind {
 }
 
 impl ProtocolKind {
-    /// A protocol with parameters of this type.
     pub const fn of<T>(name: &'static str) -> Self
     where
         T: Part + DeserializeOwned + JsonSchema,
@@ -111,7 +106,6 @@ type Resolve = fn(&mut Scenario, &Inputs, &dyn Fn(&str) -> bool) -> Result<(), (
 pub(crate) struct Files {
     /// The files: key and name.
     pub(crate) named: fn(&Scenario) -> Vec<(&'static str, &str)>,
-    /// Reads them into the scenario.
     pub(crate) resolve: Resolve,
     /// Keys of files, and the keys that each replaces.
     pub(crate) replaced: &'static [(&'static str, &'static [&'static str])],
@@ -126,11 +120,9 @@ pub(crate) const NO_UNSENT: (&str, &str) = ("transport.unsent", "only sockets of
 /// For families whose messages have one topic.
 pub(crate) const NO_TOPICS: (&str, &str) = ("network.topology.topic_peers_min", "all nodes have one topic");
 
-/// A family of experiments.
 pub struct Family {
     /// The section of a scenario that selects it.
     pub section: &'static str,
-    /// The type of that section.
     pub content: PartType,
     /// The protocols that its nodes can speak; the first one is the default.
     pub protocols: &'static [ProtocolKind],
@@ -151,7 +143,6 @@ pub struct Family {
     pub(crate) transport: fn(&Scenario, &mut Transport),
     pub(crate) check: fn(&mut Checks<'_>, &Scenario),
     pub(crate) run: Run,
-    /// Runs a point in several processes, if the family can.
     pub(crate) run_distributed: Option<RunDistributed>,
     /// What it contributes to a page of its results.
     pub(crate) report: fn(&Loaded, &Findings) -> Body,
@@ -327,7 +318,6 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// The name of the protocol.
     pub fn protocol(&self) -> &'static str {
         self.protocol.name
     }
@@ -338,7 +328,6 @@ impl Selected {
         content.downcast_ref().or_else(|| parameters.downcast_ref())
     }
 
-    /// The same, to change it.
     pub fn find_mut<T: Any>(&mut self) -> Option<&mut T> {
         let (content, parameters): (&mut dyn Any, &mut dyn Any) = (&mut *self.content, &mut *self.parameters);
         content.downcast_mut().or_else(|| parameters.downcast_mut())
@@ -357,10 +346,17 @@ impl Selected {
     }
 }
 
+impl Default for Selected {
+    /// Nothing yet, while a scenario is being read.
+    fn default() -> Self {
+        let family = BUILTIN[0];
+        let nothing = || -> Box<dyn Part> { Box::new(NoParameters {}) };
+        Self { family, content: nothing(), protocol: &family.protocols[0], parameters: nothing() }
+    }
+}
+
 impl Serialize for Selected {
-    /// `[protocol]` and the section of the family.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The parameters of a protocol below its kind.
         #[derive(Serialize)]
         struct Protocol<'a> {
             kind: &'static str,
@@ -405,7 +401,6 @@ impl fmt::Debug for Selected {
 }
 
 impl Scenario {
-    /// The family of experiments that the scenario belongs to.
     pub fn family(&self) -> &'static Family {
         self.selected.family
     }
@@ -424,7 +419,6 @@ impl Scenario {
         self.selected.find()
     }
 
-    /// The same, to change it.
     pub fn find_mut<T: Any>(&mut self) -> Option<&mut T> {
         self.selected.find_mut()
     }

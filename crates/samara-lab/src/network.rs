@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network, NicDiscipline,
-    PairLatencies, Partition, RtoFloor, SendBuffer, StreamOrder, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Congestion, Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network,
+    NicDiscipline, PairLatencies, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::Span;
@@ -16,12 +16,11 @@ use samara_scenario::{
     host_names, listed_regions,
 };
 
-use crate::scenario::{Congestion, FaultKind, Scenario, Stack, Streams, TransportKind};
+use crate::scenario::{FaultKind, Scenario, Stack, TransportKind};
 
 /// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// Rates and regions.
     pub configs: Vec<HostConfig>,
     /// By host.
     pub validation: Vec<Duration>,
@@ -31,14 +30,10 @@ pub struct Hosts {
     pub names: Option<Arc<Names>>,
     /// The names of the regions that hosts are in; empty if there are none.
     pub regions: Vec<String>,
-    /// One-way latency of each pair.
     pub latency: Latency,
 }
 
 /// Reads or draws classes, regions and latencies. Hosts that are numbered from `scenario.network.nodes` on (observers) are in no class.
-///
-/// # Errors
-/// A file cannot be read, or does not fit; loading a scenario checks it, too.
 pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Result<Hosts, String> {
     let network = &scenario.network;
     let table = network.hosts_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
@@ -143,18 +138,12 @@ fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
 }
 
 /// The graph of a scenario, and the columns that each node keeps; without columns these are empty.
-///
-/// # Errors
-/// A file cannot be read or does not fit, or hosts cannot be reached.
 pub fn graph(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(Graph, Vec<Vec<u32>>), String> {
     let (columns, custody) = custody(scenario, inputs, seed)?;
     Ok((topology::build(&scenario.network, (columns, &custody), inputs, seed)?, custody))
 }
 
 /// The number of columns, and the columns that each node keeps; without columns 0 and nothing.
-///
-/// # Errors
-/// A file of columns cannot be read or does not fit.
 pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(u32, Vec<Vec<u32>>), String> {
     scenario.family().custody.map_or(Ok((0, Vec::new())), |custody| custody(scenario, inputs, seed))
 }
@@ -233,7 +222,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             if spec.stack == Stack::Shadow {
                 *tcp = shadow();
             }
-            set(&mut tcp.congestion, spec.congestion.map(congestion));
+            set(&mut tcp.congestion, spec.congestion);
             set(&mut tcp.initial_window, spec.initial_window);
             set(&mut tcp.receive_window, spec.receive_window);
             set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
@@ -245,7 +234,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.initial_window, spec.initial_window);
             set(&mut quic.receive_window, spec.receive_window);
             set(&mut quic.max_ack_delay, spec.max_ack_delay.map(Span::duration));
-            set(&mut quic.streams, spec.streams.map(stream_order));
+            set(&mut quic.streams, spec.streams);
         }
     }
     (scenario.family().transport)(scenario, &mut transport);
@@ -261,20 +250,6 @@ pub fn transport(scenario: &Scenario) -> Transport {
     transport
 }
 
-fn congestion(congestion: Congestion) -> samara_sim::Congestion {
-    match congestion {
-        Congestion::Reno => samara_sim::Congestion::Reno,
-        Congestion::Cubic => samara_sim::Congestion::Cubic,
-    }
-}
-
-fn stream_order(streams: Streams) -> StreamOrder {
-    match streams {
-        Streams::Single => StreamOrder::Single,
-        Streams::PerFrame => StreamOrder::PerFrame,
-    }
-}
-
 /// TCP as Shadow 3.3 has it (read in its source, `src/main/host/descriptor/tcp.c`): the window counts packets and grows by
 /// what is acknowledged whether it is used or not; no idle restart; an acknowledgement of its own 1 ms after data, ahead of
 /// the link's data; round trips are not measured (the echoed timestamp is cleared before acknowledgements leave), so that the
@@ -282,7 +257,7 @@ fn stream_order(streams: Streams) -> StreamOrder {
 /// for each packet of the window.
 fn shadow() -> TcpConfig {
     TcpConfig {
-        congestion: samara_sim::Congestion::Reno,
+        congestion: Congestion::Reno,
         initial_window: 10,
         receive_window: 1000,
         min_rto: Duration::from_secs(1),
@@ -298,7 +273,6 @@ fn shadow() -> TcpConfig {
     }
 }
 
-/// The interface's discipline.
 pub fn nic(scenario: &Scenario) -> NicDiscipline {
     match scenario.network.interface {
         Interface::RoundRobin => NicDiscipline::RoundRobin,

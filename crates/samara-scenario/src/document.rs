@@ -14,7 +14,6 @@ use toml::de::{DeTable, DeValue};
 
 use crate::closest;
 
-/// One thing that is wrong with a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The key (dotted), where one is to blame.
@@ -34,7 +33,6 @@ impl Problem {
     }
 }
 
-/// Everything that is wrong with a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file, or the name of the built-in scenario.
@@ -44,7 +42,6 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    /// One problem with a scenario.
     pub fn of(source: &str, problem: Problem) -> Self {
         Self { source: source.to_owned(), problems: vec![problem] }
     }
@@ -78,9 +75,6 @@ impl fmt::Display for ScenarioError {
 impl std::error::Error for ScenarioError {}
 
 /// Reads a document into a type.
-///
-/// # Errors
-/// The first problem.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let table = text.parse::<toml::Table>().map_err(|error| Problem {
         key: None,
@@ -157,7 +151,6 @@ fn offset_in_value(value: &DeValue<'_>, key: &str) -> Option<usize> {
     }
 }
 
-/// What is wrong with a value.
 #[derive(Debug)]
 struct Mismatch(String);
 

@@ -53,9 +53,6 @@ pub(crate) struct Attributes {
 
 impl GraphFile {
     /// Reads a graph in any of the formats.
-    ///
-    /// # Errors
-    /// It cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("graph {file}"), || {
             let text = inputs.table(file)?;
@@ -75,12 +72,10 @@ impl GraphFile {
         LATENCIES.iter().find_map(|wanted| attributes.iter().copied().find(|name| unit_of(name).0 == *wanted))
     }
 
-    /// Whether edges have latencies.
     pub fn has_latencies(&self) -> bool {
         self.latency_attribute().is_some()
     }
 
-    /// Whether nodes have rates.
     pub fn has_rates(&self) -> bool {
         let mut attributes = self.nodes.iter().flat_map(|node| node.values.keys());
         attributes.any(|name| RATES.iter().any(|rate| name.starts_with(rate)))

@@ -15,7 +15,6 @@ const HOSTS_MAX: usize = 1 << 20;
 /// Regions: far more than there are cities in the published tables.
 const REGIONS_MAX: usize = 1_000;
 
-/// The columns of a table of hosts.
 const SHAPE: Shape = Shape {
     needed: &["host"],
     allowed: &["uplink", "downlink", "region", "validation_time"],
@@ -23,7 +22,6 @@ const SHAPE: Shape = Shape {
     rows_max: HOSTS_MAX,
 };
 
-/// The columns of a table of regions.
 const WEIGHTS: Shape =
     Shape { needed: &["region", "weight"], allowed: &[], units: &[], rows_max: REGIONS_MAX };
 
@@ -32,7 +30,6 @@ const WEIGHTS: Shape =
 pub struct HostTable {
     /// What they are called, unless they are called by their numbers.
     pub names: Option<Arc<Names>>,
-    /// How many there are.
     pub count: u32,
     pub uplink: Option<Vec<Rate>>,
     pub downlink: Option<Vec<Rate>>,
@@ -47,9 +44,6 @@ pub struct HostTable {
 impl HostTable {
     /// Reads a file with a row for each host, or the nodes of a graph (GraphML). Hosts that are called 0, 1, 2, ... have these numbers
     /// whatever the order of the rows; all others get numbers in the order of their rows.
-    ///
-    /// # Errors
-    /// The file cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("hosts {file}"), || {
             let (text, mut hosts) = (inputs.table(file)?, Builder::default());
@@ -166,9 +160,6 @@ pub struct RegionWeights {
 
 impl RegionWeights {
     /// Reads a file with a row for each region.
-    ///
-    /// # Errors
-    /// The file cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("weights {file}"), || {
             let (mut names, mut weights) = (Names::default(), Vec::new());
@@ -193,9 +184,6 @@ impl RegionWeights {
 }
 
 /// What files call the hosts: the file of hosts decides, then that of the graph, then that of the latencies between hosts.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
     if let Some(file) = &network.hosts_file {
         return Ok(HostTable::read(file, inputs)?.names.clone());
@@ -212,9 +200,6 @@ pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names
 }
 
 /// Where the file of hosts says that they are; others (observers) are where the first is.
-///
-/// # Errors
-/// A host is in a region that the network does not have.
 pub fn listed_regions(
     network: &Network,
     table: &HostTable,

@@ -16,7 +16,6 @@ macro_rules! files {
     };
 }
 
-/// Names and compressed contents.
 const FILES: &[(&str, &[u8])] = files!(
     "graphs/barabasi_albert_95_m2_seed42.csv",
     "graphs/barabasi_albert_95_m6_seed42.csv",
@@ -145,9 +144,6 @@ impl Inputs {
     }
 
     /// The bytes of a file as they are stored.
-    ///
-    /// # Errors
-    /// As of [`read`](Self::read).
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = if let Some(data) = name.strip_prefix(PREFIX) {
             unpacked(data)?
@@ -166,9 +162,6 @@ impl Inputs {
     }
 
     /// The SHA-256 of a file as it is stored, in hexadecimal digits.
-    ///
-    /// # Errors
-    /// As of [`read`](Self::read).
     pub fn sha256(&self, name: &str) -> Result<String, String> {
         let known = lock(&self.0.seen).get(name).copied();
         let digest = match known {

@@ -52,9 +52,6 @@ fn parts(key: &str) -> Result<Vec<String>, String> {
 }
 
 /// Sets a dotted key; numbers index arrays.
-///
-/// # Errors
-/// It is no key of a table, or below a value that has no keys.
 pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
     let parts = parts(key)?;
     let [first, rest @ .., last] = parts.as_slice() else {
@@ -86,9 +83,6 @@ fn step<'a>(value: &'a mut toml::Value, part: &str) -> Result<&'a mut toml::Valu
 
 /// Reads an axis from the command line: a key and values between commas, for example `network.nodes=100,200`. Commas inside of quotes and
 /// brackets do not separate values.
-///
-/// # Errors
-/// A text that says what is wrong.
 pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
     let wrong =
         || format!("\"{text}\" is not KEY=VALUE,VALUE,...; expected for example network.nodes=100,200");

@@ -298,7 +298,6 @@ pub enum LatencyUnit {
 }
 
 impl LatencyUnit {
-    /// Nanoseconds of one.
     pub const fn nanos(self) -> f64 {
         match self {
             Self::Seconds => 1e9,

@@ -37,12 +37,10 @@ impl Names {
         &self.names
     }
 
-    /// The number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -74,9 +72,6 @@ pub trait Quantity: Sized {
     const UNITS: &'static [(&'static str, f64)];
 
     /// From a number with its unit.
-    ///
-    /// # Errors
-    /// A text that says what is expected.
     fn from_text(text: &str) -> Result<Self, String>;
 
     /// From a number in the unit whose factor is 1.
@@ -112,11 +107,9 @@ pub struct Shape {
     pub allowed: &'static [&'static str],
     /// Columns that may have a unit at the end of their names, with these units.
     pub units: &'static [(&'static str, &'static [(&'static str, f64)])],
-    /// The most rows.
     pub rows_max: usize,
 }
 
-/// A column of a table.
 #[derive(Clone, Debug, PartialEq)]
 struct Column {
     name: &'static str,
@@ -125,9 +118,6 @@ struct Column {
 }
 
 /// Reads a table with a header row by row; lines that start with `#` are comments.
-///
-/// # Errors
-/// The table has another shape, or `each` fails; the message names file and line.
 pub fn scan(
     file: &str,
     text: &str,
@@ -203,7 +193,6 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Something is wrong in this row.
     pub fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }
@@ -226,9 +215,6 @@ impl<'a> Row<'a> {
     }
 
     /// The quantity in a cell, `None` without such a column.
-    ///
-    /// # Errors
-    /// The cell is empty or no such quantity.
     pub fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let factor = self.cell(name).and_then(|(column, _)| column.factor);
@@ -366,9 +352,6 @@ pub(crate) fn delimiter_or_blank(text: &str) -> Option<u8> {
 }
 
 /// Reads a CSV file of pairs of numbers with a header of two given names.
-///
-/// # Errors
-/// The file cannot be read, or a line is not a pair; the message names file and line.
 pub fn read_pairs(name: &str, inputs: &Inputs, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
     let text = inputs.read(name)?;
     let mut lines = text.lines().enumerate();

@@ -10,14 +10,12 @@ use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind
 /// An undirected graph whose edges remember who dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Nodes are numbered from 0.
     pub nodes: u32,
     /// Dialler and listener.
     pub edges: Vec<(u32, u32)>,
 }
 
 impl Graph {
-    /// The neighbours of every node.
     pub fn neighbours(&self) -> Vec<Vec<u32>> {
         let mut neighbours = vec![Vec::new(); self.nodes as usize];
         for (a, b) in &self.edges {
@@ -187,9 +185,6 @@ pub fn ring(nodes: u32) -> Graph {
 }
 
 /// The graph of a network. The columns that each host keeps, and their number, count where subscribers look for others.
-///
-/// # Errors
-/// A file cannot be read or does not fit, or hosts cannot be reached.
 pub fn build(
     network: &Network,
     (columns, custody): (u32, &[Vec<u32>]),
@@ -265,9 +260,6 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
 ///
 /// The nodes are the hosts of these names in `network.hosts_file`. Without it, names that are all numbers of hosts are these; other
 /// names get numbers in the order of their first appearance. Of a table of numbers, the first `network.nodes` hosts are used.
-///
-/// # Errors
-/// The file cannot be read, or its nodes are not the hosts.
 pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
     let file = network.topology.file.as_deref().ok_or("there is no file of a graph")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
@@ -321,9 +313,6 @@ pub(crate) fn file_names(network: &Network, inputs: &Inputs) -> Result<Option<Ar
 }
 
 /// How many hosts the graph of a file has.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn nodes_of(file: &str, inputs: &Inputs) -> Result<u32, String> {
     let graph = GraphFile::read(file, inputs)?;
     // A table of numbers may lack hosts that have no links.

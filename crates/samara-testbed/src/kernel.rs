@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use samara_lab::scenario::{Congestion, TransportKind, TransportSpec};
+use samara_lab::scenario::{TransportKind, TransportSpec};
+use samara_sim::Congestion;
 
 const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// How many bytes may wait in a socket that have not been sent for the first time; beyond, it is not writable.

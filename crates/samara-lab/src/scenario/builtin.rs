@@ -1,16 +1,13 @@
 //! The scenarios that come with Samara.
 
-/// A scenario that comes with Samara.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     /// What to call it by.
     pub name: &'static str,
-    /// The file.
     pub text: &'static str,
 }
 
 impl Builtin {
-    /// The title in the file.
     pub fn title(&self) -> String {
         let table: Option<toml::Table> = self.text.parse().ok();
         let title = table.and_then(|table| Some(table.get("scenario")?.get("title")?.as_str()?.to_owned()));

@@ -37,7 +37,6 @@ pub(crate) struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    /// Something is wrong with a key.
     pub(crate) fn wrong(&mut self, key: &str, message: impl Into<String>) {
         self.problems.push(Problem::at(self.text, key, message));
     }

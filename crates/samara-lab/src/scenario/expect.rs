@@ -29,7 +29,6 @@ enum Comparison {
     Greater,
 }
 
-/// What became of an expectation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectationResult {
     pub run: String,
@@ -37,13 +36,11 @@ pub struct ExpectationResult {
     pub expected: String,
     /// The value that was found; absent if there is no such metric.
     pub found: Option<f64>,
-    /// The unit of the value.
     pub unit: &'static str,
     pub holds: bool,
 }
 
 impl ExpectationResult {
-    /// The value with its unit.
     pub fn written(&self) -> String {
         match self.found {
             None => "not measured".to_owned(),
@@ -55,9 +52,6 @@ impl ExpectationResult {
 
 impl Expectation {
     /// The expectations of a scenario.
-    ///
-    /// # Errors
-    /// A text that says which is wrong, and how.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         let parse = |(key, text): (&String, &String)| {
             Self::parse_all(key, text)
@@ -68,17 +62,11 @@ impl Expectation {
     }
 
     /// Reads expectations of one metric: comparisons, separated by commas.
-    ///
-    /// # Errors
-    /// A text that says what is wrong.
     pub fn parse_all(key: &str, text: &str) -> Result<Vec<Self>, String> {
         text.split(',').map(|part| Self::parse(key, part)).collect()
     }
 
     /// Reads an expectation.
-    ///
-    /// # Errors
-    /// A text that says what is wrong.
     pub fn parse(key: &str, text: &str) -> Result<Self, String> {
         let (run, metric) = match key.split_once(':') {
             Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),

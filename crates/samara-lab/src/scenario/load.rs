@@ -14,18 +14,13 @@ use super::{RunSpec, Scenario, builtin, builtins, check};
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The name of the run.
     pub run: String,
-    /// What reports call it.
     pub label: String,
-    /// What is different about it.
     pub description: String,
-    /// The series that it is drawn with.
     pub series: String,
     /// The values of the sweep's keys.
     pub sweep: BTreeMap<String, toml::Value>,
     pub seed: u64,
-    /// Everything.
     pub scenario: Scenario,
 }
 
@@ -74,9 +69,6 @@ pub struct Overrides {
 
 /// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
 /// of the runs to keep (all, if empty), `seed` replaces the seeds.
-///
-/// # Errors
-/// Everything that is wrong with it, with key and line.
 pub fn load(
     name: &str,
     set: &[(String, String)],
@@ -93,18 +85,12 @@ pub fn load(
 }
 
 /// Loads a scenario with what is to be different: as [`load`], with any number of seeds and with axes of a sweep.
-///
-/// # Errors
-/// Everything that is wrong with it, with key and line.
 pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioError> {
     let (source, text, inputs) = read(name)?;
     load_source(&source, &text, inputs, overrides)
 }
 
 /// Loads a scenario from its text. Messages call it `source`; the files that it names come from `inputs`.
-///
-/// # Errors
-/// Everything that is wrong with it, with key and line.
 pub fn load_source(
     source: &str,
     text: &str,
@@ -172,7 +158,6 @@ pub fn load_source(
 }
 
 impl Loaded {
-    /// Writes the scenario as TOML.
     pub(crate) fn write(&mut self) -> Result<(), ScenarioError> {
         let has_files = self.points.iter().any(|point| !point.scenario.files().is_empty());
         self.text = written(&self.scenario, has_files).map_err(|error| {
@@ -260,7 +245,6 @@ fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
     }
 }
 
-/// Adds variants.
 fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<(), ScenarioError> {
     if added.is_empty() {
         return Ok(());

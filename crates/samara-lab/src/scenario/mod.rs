@@ -29,79 +29,55 @@ pub(crate) use check::Checks;
 pub(crate) use expect::figure_of;
 pub use expect::{Expectation, ExpectationResult};
 pub use load::{Loaded, Overrides, Point, load, load_source, load_with};
-pub use transport::{
-    Congestion, ConnectionSpec, FlushSpec, LinkStart, Stack, Streams, TransportKind, TransportSpec,
-};
+pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
 /// A scenario file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Scenario")]
 pub struct Scenario {
     /// What it is about.
     pub scenario: About,
     /// Hosts, links between them, and the network in between.
+    #[serde(default)]
     pub network: Network,
     /// How frames travel over a link.
+    #[serde(default)]
     pub transport: TransportSpec,
     /// The experiment's section, and the protocol with its parameters.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(skip)]
     pub selected: Selected,
     /// Faults.
-    #[serde(rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub faults: Vec<Fault>,
     /// The variants that are compared; without any, the scenario itself is the only run.
-    #[serde(rename = "run", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub runs: Vec<RunSpec>,
     /// Keys that are varied together with every run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     pub sweep: Option<Sweep>,
-    /// Measurements of real networks to show beside each run.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// Measurements of real networks to show beside each run: files of arrivals, by the name of the run; a path relative
+    /// to the scenario file, or `builtin:` and the name of a data file of Samara.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub reference: BTreeMap<String, Vec<String>>,
     /// Figures that others have published or measured, shown beside ours.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub published: Vec<PublishedFigure>,
-    /// What must hold of the results.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// What must hold of the results: a metric's path to a comparison, for example
+    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by
+    /// commas.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub expect: BTreeMap<String, String>,
 }
 
 /// The sections that scenarios of all families have.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(title = "Scenario", description = "A scenario file.")]
-struct Common {
-    /// What it is about.
-    scenario: About,
-    /// Hosts, links between them, and the network in between.
-    #[serde(default)]
-    network: Network,
-    /// How frames travel over a link.
-    #[serde(default)]
-    transport: TransportSpec,
-    /// Faults.
-    #[serde(default, rename = "fault")]
-    faults: Vec<Fault>,
-    /// The variants that are compared; without any, the scenario itself is the only run.
-    #[serde(default, rename = "run")]
-    runs: Vec<RunSpec>,
-    /// Keys that are varied together with every run.
-    #[serde(default)]
-    sweep: Option<Sweep>,
-    /// Measurements of real networks to show beside each run: files of arrivals, by the name of the run; a path relative
-    /// to the scenario file, or `builtin:` and the name of a data file of Samara.
-    #[serde(default)]
-    reference: BTreeMap<String, Vec<String>>,
-    /// Figures that others have published or measured, shown beside ours.
-    #[serde(default)]
-    published: Vec<PublishedFigure>,
-    /// What must hold of the results: a metric's path to a comparison, for example
-    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by
-    /// commas.
-    #[serde(default)]
-    expect: BTreeMap<String, String>,
-}
-
-/// The names of [`Common`]'s sections.
 const COMMON: [&str; 10] = [
     "scenario",
     "network",
@@ -129,17 +105,16 @@ impl Scenario {
         let is_common = |key: &str| key != "protocol" && !sections.contains(&key);
         let common = table.iter().filter(|(key, _)| is_common(key));
         let common = common.map(|(key, value)| (key.clone(), value.clone())).collect();
-        let Common { scenario, network, transport, faults, runs, sweep, reference, published, expect } =
-            from_table(&common)?;
-        let selected = family::select(table)?;
-        Ok(Self { scenario, network, transport, selected, faults, runs, sweep, reference, published, expect })
+        let mut scenario: Self = from_table(&common)?;
+        scenario.selected = family::select(table)?;
+        Ok(scenario)
     }
 }
 
 /// The JSON Schema of scenario files of all families.
 pub fn schema() -> serde_json::Value {
     let mut generator = schemars::SchemaGenerator::default();
-    let mut schema = Common::json_schema(&mut generator);
+    let mut schema = Scenario::json_schema(&mut generator);
     family::add_to_schema(&mut schema, &mut generator);
     let dialect = generator.settings().meta_schema.as_ref().map(|uri| uri.to_string());
     if let Some(dialect) = dialect {

@@ -415,7 +415,6 @@ impl Work<'_> {
         self.at("network.hosts_file", fit).map(drop)
     }
 
-    /// Reads the files of the family's section.
     fn family(&mut self) -> Result<(), Wrong> {
         let resolve = self.scenario.family().files.resolve;
         let given = self.given;

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use samara_engine::units::{Rate, Size, Span};
+use samara_sim::{Congestion, StreamOrder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How frames travel over a link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSpec {
     /// The model.
@@ -38,7 +39,7 @@ pub struct TransportSpec {
     pub idle_restart: Option<bool>,
     /// Quic: how frames are laid on streams ("single", if not given).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub streams: Option<Streams>,
+    pub streams: Option<StreamOrder>,
     /// Quic: how long an acknowledgement may wait ("25 ms", if not given).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ack_delay: Option<Span>,
@@ -63,37 +64,14 @@ pub struct TransportSpec {
     pub links: LinkStart,
 }
 
-impl Default for TransportSpec {
-    fn default() -> Self {
-        Self {
-            kind: TransportKind::Tcp,
-            stack: Stack::Linux,
-            congestion: None,
-            initial_window: None,
-            receive_window: None,
-            min_rto: None,
-            delayed_ack: None,
-            ack_every: None,
-            idle_restart: None,
-            streams: None,
-            max_ack_delay: None,
-            max_udp_payload: None,
-            max_segment: None,
-            unsent: None,
-            connection: None,
-            http2_window: None,
-            links: LinkStart::default(),
-        }
-    }
-}
-
 /// Models of a transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
     /// Rates and latency only.
     Ideal,
     /// TCP below Noise and Yamux.
+    #[default]
     Tcp,
     /// QUIC.
     Quic,
@@ -101,42 +79,12 @@ pub enum TransportKind {
     Grpc,
 }
 
-/// How frames are laid on QUIC's streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Streams {
-    /// All frames to a peer on one stream, in order, as implementations of libp2p have it for GossipSub: a lost packet
-    /// holds back what comes behind it.
-    Single,
-    /// A stream for every frame: it is delivered as soon as its own packets are there.
-    PerFrame,
-}
-
-/// Algorithms of congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Congestion {
-    /// NewReno (RFC 6582): one packet more each round trip, half after a loss.
-    Reno,
-    /// CUBIC (RFC 9438) with HyStart, as in Linux.
-    Cubic,
-}
-
-impl Congestion {
-    /// What Linux calls it (`net.ipv4.tcp_congestion_control`).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-        }
-    }
-}
-
 /// Implementations of TCP that differ in ways that show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
     /// Linux: initial window 10, decay of the window in idle times, acknowledgements after two packets or 40 ms.
+    #[default]
     Linux,
     /// Shadow 3: the window grows also when unused and never decays, each acknowledgement is a packet of its own after
     /// 1 ms, the timeout stays at its initial second, 10 packets after a timeout, send buffers from 128 KiB.

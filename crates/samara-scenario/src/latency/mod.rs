@@ -32,9 +32,6 @@ pub struct LatencyTable {
 
 impl LatencyTable {
     /// Reads a file in any of the formats.
-    ///
-    /// # Errors
-    /// It cannot be read, or something in it is wrong; the message names file and line.
     pub fn read(spec: &LatencyFile, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("latencies {spec:?}"), || {
             let (file, text) = (&spec.file, inputs.table(&spec.file)?);
@@ -86,7 +83,6 @@ impl LatencyTable {
         Ok(table)
     }
 
-    /// An empty table without names.
     fn of_size(file: &str, size: usize) -> Result<Self, String> {
         if size > ROWS_MAX {
             return Err(format!("{file}: has {size} rows; at most {ROWS_MAX}"));
@@ -117,17 +113,14 @@ impl LatencyTable {
         }
     }
 
-    /// How many rows it has.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What its rows are called; `None` if the file does not say.
     pub fn names(&self) -> Option<&Arc<Names>> {
         self.names.as_ref()
     }
 
-    /// What was done with it that whoever wrote it may not expect.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -205,9 +198,6 @@ impl LatencyTable {
 
     /// The row of each host. Hosts with names are looked for by these; others have the rows that are called by their numbers, or simply
     /// the first rows.
-    ///
-    /// # Errors
-    /// A host has no row.
     pub fn rows_of_hosts(&self, hosts: u32, names: Option<&Names>) -> Result<Vec<usize>, String> {
         if let (Some(own), Some(names)) = (&self.names, names) {
             return names.all().iter().map(|name| self.row(own, "host", name)).collect();
@@ -228,9 +218,6 @@ impl LatencyTable {
     }
 
     /// The row of each region: by its name, or in the order of the regions if the rows have no names.
-    ///
-    /// # Errors
-    /// A region has no row.
     pub fn rows_of_regions(&self, names: &[String]) -> Result<Vec<usize>, String> {
         match &self.names {
             Some(own) => names.iter().map(|name| self.row(own, "region", name)).collect(),

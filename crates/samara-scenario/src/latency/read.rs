@@ -108,7 +108,6 @@ pub(super) fn looks_like_pairs(text: &str) -> bool {
     is_head || (all_three && (has_ends || lines > 3))
 }
 
-/// Reads a list of pairs.
 pub(super) fn pairs(
     file: &str,
     text: &str,
@@ -148,7 +147,6 @@ pub(super) fn pairs(
     pairs.finish()
 }
 
-/// Reads the latencies of a graph's edges.
 pub(super) fn edges(file: &str, graph: &GraphFile, cells: &Cells) -> Result<LatencyTable, String> {
     let Some(attribute) = graph.latency_attribute() else {
         return Err(format!(
@@ -246,7 +244,6 @@ impl Columns {
     }
 }
 
-/// The columns of both ends.
 fn ends(values: &[&str]) -> Option<(usize, usize)> {
     Some((column_of(values, &FROM)?, column_of(values, &TO)?)).filter(|_| values.len() > 2)
 }
@@ -283,7 +280,6 @@ pub(super) fn matrix(file: &str, text: &str, cells: &Cells) -> Result<LatencyTab
     }
 }
 
-/// A matrix that is being read.
 struct Matrix<'a> {
     file: &'a str,
     cells: &'a Cells,

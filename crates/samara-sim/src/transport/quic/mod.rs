@@ -139,9 +139,11 @@ const RECEIVE_WINDOW_BYTES: u32 = 10 * 1024 * 1024;
 
 /// How frames are laid on QUIC's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "Streams"))]
 pub enum StreamOrder {
-    /// All frames of a direction on one stream, as all implementations of libp2p's GossipSub do (one long-lived stream per
-    /// peer, direction and protocol): frames are delivered in order, and a lost packet holds back all that come behind it.
+    /// All frames to a peer on one stream, in order, as implementations of libp2p have it for GossipSub: a lost packet
+    /// holds back what comes behind it.
     #[default]
     Single,
     /// A stream for every frame: it is delivered as soon as its own packets are there.

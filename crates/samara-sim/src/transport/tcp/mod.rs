@@ -115,11 +115,23 @@ impl Default for TcpConfig {
 
 /// Algorithms of congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
 pub enum Congestion {
-    /// NewReno (RFC 5681, RFC 6582).
+    /// NewReno (RFC 6582): one packet more each round trip, half after a loss.
     Reno,
-    /// CUBIC (RFC 9438) whose slow start ends before packets are lost (HyStart): the default of Linux.
+    /// CUBIC (RFC 9438) with HyStart, as in Linux.
     Cubic,
+}
+
+impl Congestion {
+    /// What Linux calls it (`net.ipv4.tcp_congestion_control`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
 }
 
 /// What the least retransmission timeout is a floor of.
