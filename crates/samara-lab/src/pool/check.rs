@@ -38,13 +38,13 @@ impl Checks<'_> {
                 for (key, _) in given.into_iter().filter(|(_, given)| *given) {
                     self.wrong(
                         &format!("pool.{key}"),
-                        "belongs to clients, and there is a rate; keep one of them".to_owned(),
+                        "belongs to clients, and there is a rate; keep one of them",
                     );
                 }
             }
             None => {
                 if transactions.arrivals.is_some() {
-                    self.wrong("pool.arrivals", "belongs to a rate; clients submit after blocks".to_owned());
+                    self.wrong("pool.arrivals", "belongs to a rate; clients submit after blocks");
                 }
                 if let Some(clients) = transactions.clients {
                     self.range("pool.clients", clients, 1, 10_000_000);
@@ -52,7 +52,7 @@ impl Checks<'_> {
                 if transactions.block_interval.nanos() == 0 {
                     self.wrong(
                         "pool.block_interval",
-                        "is 0, no blocks; clients wait for blocks: give it a time, or use a rate".to_owned(),
+                        "is 0, no blocks; clients wait for blocks: give it a time, or use a rate",
                     );
                     return;
                 }
@@ -91,8 +91,7 @@ impl Checks<'_> {
         if cat.compact_blocks == Some(true) && consensus.nanos() == 0 {
             self.wrong(
                 "pool.consensus",
-                "is 0, with protocol.compact_blocks; compact blocks need time to spread before their commit, for example \"1 s\""
-                    .to_owned(),
+                "is 0, with protocol.compact_blocks; compact blocks need time to spread before their commit, for example \"1 s\"",
             );
         }
         if transactions.invalid.fraction() >= 1.0 {
@@ -110,17 +109,14 @@ impl Checks<'_> {
             self.wrong(&key, message);
         }
         if cat.sticky_peers.is_some() && cat.announce.is_some_and(|announce| announce != Announce::Sticky) {
-            self.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"".to_owned());
+            self.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"");
         }
         if cat.bundle_txs.is_some() && cat.bundle_window.is_none_or(|window| window.nanos() == 0) {
-            self.wrong("protocol.bundle_txs", "needs a bundle_window".to_owned());
+            self.wrong("protocol.bundle_txs", "needs a bundle_window");
         }
         let presets = transactions.groups.iter().filter_map(|group| group.preset);
         if !transactions.signed && presets.chain([cat.preset]).any(|preset| preset == Preset::Cat2026) {
-            self.wrong(
-                "pool.signed",
-                "is false; the pool of 2026 takes no announcements without signer".to_owned(),
-            );
+            self.wrong("pool.signed", "is false; the pool of 2026 takes no announcements without signer");
         }
         let shares: f64 = transactions.groups.iter().map(|group| group.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
@@ -129,23 +125,21 @@ impl Checks<'_> {
         for (i, group) in transactions.groups.iter().enumerate() {
             let key = format!("pool.group.{i}");
             match (group.preset, group.adversary) {
-                (Some(_), Some(_)) => {
-                    self.wrong(&key, "has a preset and an adversary; keep one of them".to_owned())
-                }
-                (None, None) => self.wrong(&key, "needs a preset, or an adversary".to_owned()),
+                (Some(_), Some(_)) => self.wrong(&key, "has a preset and an adversary; keep one of them"),
+                (None, None) => self.wrong(&key, "needs a preset, or an adversary"),
                 (Some(_), None) if group.rate.is_some() => {
-                    self.wrong(&key, "rate belongs to an adversary".to_owned());
+                    self.wrong(&key, "rate belongs to an adversary");
                 }
                 _ => {}
             }
             if group.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e5)) {
-                self.wrong(&key, "rate must be above 0 and at most 100000 a second".to_owned());
+                self.wrong(&key, "rate must be above 0 and at most 100000 a second");
             }
         }
         let hostile = transactions.groups.iter().filter(|group| group.adversary.is_some());
         let hostile: f64 = hostile.map(|group| group.share.fraction()).sum();
         if hostile * f64::from(scenario.network.nodes) > f64::from(scenario.network.nodes) - 2.0 {
-            self.wrong("pool.group", "leaves fewer than 2 honest nodes".to_owned());
+            self.wrong("pool.group", "leaves fewer than 2 honest nodes");
         }
     }
 
@@ -154,7 +148,7 @@ impl Checks<'_> {
         if matches!(scenario.transport.kind, TransportKind::Quic | TransportKind::Grpc) {
             self.wrong(
                 "transport.connection",
-                "is a stream of bytes of its own; use kind = \"tcp\" or \"ideal\"".to_owned(),
+                "is a stream of bytes of its own; use kind = \"tcp\" or \"ideal\"",
             );
         }
         if spec.receive_rate.bps() > 0 && scenario.transport.kind == TransportKind::Ideal {
@@ -169,7 +163,7 @@ impl Checks<'_> {
         if let Some(FlushSpec::Throttle(span)) = spec.flush
             && span.nanos() == 0
         {
-            self.wrong("transport.connection.flush", "is 0; use \"when-idle\"".to_owned());
+            self.wrong("transport.connection.flush", "is 0; use \"when-idle\"");
         }
     }
 }

@@ -6,7 +6,6 @@ use samara_cat::TxKey;
 use crate::pool::app::TxNumber;
 use crate::statistics::Durations;
 
-/// What is known of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxRow {
     /// When it was submitted, in nanoseconds of the run.
@@ -26,7 +25,6 @@ pub struct TxRow {
 }
 
 impl TxRow {
-    /// Whether it is in a block.
     pub fn is_committed(&self) -> bool {
         self.committed != u64::MAX
     }
@@ -47,7 +45,6 @@ pub struct Uptime {
 }
 
 impl Uptime {
-    /// Whether a node runs at a time.
     pub fn is_up(&self, node: u32, at: u64) -> bool {
         self.is_up_during(node, at, at)
     }
@@ -57,13 +54,11 @@ impl Uptime {
         self.down[node as usize].iter().all(|(start, end)| until < *start || from >= *end)
     }
 
-    /// How many nodes keep the rules.
     pub fn honest_count(&self) -> u32 {
         self.honest.iter().filter(|honest| **honest).count() as u32
     }
 }
 
-/// How many transactions reached how many nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Pairs of a valid transaction and an honest node, other than where it was submitted, that runs from its submission to the
@@ -80,43 +75,30 @@ pub struct Reach {
 }
 
 /// Collects submissions, additions to pools, and blocks.
+#[derive(Debug, Default)]
 pub struct TxCollector {
     nodes: u32,
     /// Never iterated over; keys are those of clients, not of strangers.
     numbers: FxHashMap<TxKey, TxNumber>,
-    rows: Vec<TxRow>,
+    /// What is known of each transaction, by number.
+    pub rows: Vec<TxRow>,
     /// A bit for each transaction and node: whether it has been in its pool.
     had: Vec<u64>,
     words: usize,
-    latency: Durations,
-    inclusion: Durations,
-    latest: u64,
-    deliveries: u64,
-}
-
-impl std::fmt::Debug for TxCollector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TxCollector")
-            .field("nodes", &self.nodes)
-            .field("rows", &self.rows.len())
-            .finish_non_exhaustive()
-    }
+    /// From a submission to an addition to the pool of another node.
+    pub latency: Durations,
+    /// From a submission to the commit of a block.
+    pub inclusion: Durations,
+    /// When the last transaction came into a pool.
+    pub latest: u64,
+    /// Additions to pools of other nodes.
+    pub deliveries: u64,
 }
 
 impl TxCollector {
     /// A collector for a network of so many nodes.
     pub fn new(nodes: u32) -> Self {
-        Self {
-            nodes,
-            numbers: FxHashMap::default(),
-            rows: Vec::new(),
-            had: Vec::new(),
-            words: (nodes as usize).div_ceil(64),
-            latency: Durations::default(),
-            inclusion: Durations::default(),
-            latest: 0,
-            deliveries: 0,
-        }
+        Self { nodes, words: (nodes as usize).div_ceil(64), ..Self::default() }
     }
 
     /// A transaction will be submitted. Its number is that of calls before this one.
@@ -136,14 +118,9 @@ impl TxCollector {
         number
     }
 
-    /// The number of a transaction, if it is one of clients.
-    pub fn number(&self, key: &TxKey) -> Option<TxNumber> {
-        self.numbers.get(key).copied()
-    }
-
     /// A transaction came into a pool. `false` if it has been there before, or is none of clients.
     pub fn added(&mut self, key: &TxKey, node: u32, at: u64) -> bool {
-        let Some(number) = self.number(key) else { return false };
+        let Some(number) = self.numbers.get(key).copied() else { return false };
         let word = &mut self.had[number as usize * self.words + node as usize / 64];
         let bit = 1 << (node % 64);
         if *word & bit != 0 {
@@ -163,8 +140,8 @@ impl TxCollector {
 
     /// The node that a client gave a transaction did not take it.
     pub fn refused(&mut self, key: &TxKey) {
-        if let Some(number) = self.number(key) {
-            self.rows[number as usize].refused = true;
+        if let Some(number) = self.numbers.get(key) {
+            self.rows[*number as usize].refused = true;
         }
     }
 
@@ -178,31 +155,6 @@ impl TxCollector {
     /// Whether a transaction has been in a node's pool.
     pub fn has_been(&self, number: TxNumber, node: u32) -> bool {
         self.had[number as usize * self.words + node as usize / 64] & (1 << (node % 64)) != 0
-    }
-
-    /// What is known of each transaction, by number.
-    pub fn rows(&self) -> &[TxRow] {
-        &self.rows
-    }
-
-    /// From a submission to an addition to the pool of another node.
-    pub fn latency(&self) -> &Durations {
-        &self.latency
-    }
-
-    /// From a submission to the commit of a block.
-    pub fn inclusion(&self) -> &Durations {
-        &self.inclusion
-    }
-
-    /// When the last transaction came into a pool.
-    pub fn latest(&self) -> u64 {
-        self.latest
-    }
-
-    /// Additions to pools of other nodes.
-    pub fn deliveries(&self) -> u64 {
-        self.deliveries
     }
 
     /// Which transactions reached whom, until `end`.
@@ -254,15 +206,15 @@ mod tests {
         assert!(collector.added(&key(0), 69, 3_000_000));
         assert!(!collector.added(&key(0), 69, 4_000_000), "a second time");
         assert!(!collector.added(&key(9), 1, 4_000_000), "somebody else's");
-        assert_eq!((collector.deliveries(), collector.latest()), (1, 3_000_000));
+        assert_eq!((collector.deliveries, collector.latest), (1, 3_000_000));
         assert!(collector.has_been(0, 69) && !collector.has_been(0, 5));
-        let row = collector.rows()[0];
+        let row = collector.rows[0];
         assert_eq!((row.pools, row.last_at, row.is_committed()), (2, 3_000_000, false));
         collector.committed(0, 9_000_000);
         let reach = collector.reach(&uptime(70), 10_000_000);
         assert_eq!((reach.pairs, reach.by_pool, reach.by_block, reach.incomplete), (69, 1, 68, 0));
-        assert!((collector.inclusion().statistics_ms().unwrap().mean - 8.0).abs() < 0.1);
-        assert!((collector.latency().statistics_ms().unwrap().mean - 2.0).abs() < 0.1);
+        assert!((collector.inclusion.statistics_ms().unwrap().mean - 8.0).abs() < 0.1);
+        assert!((collector.latency.statistics_ms().unwrap().mean - 2.0).abs() < 0.1);
     }
 
     #[test]

@@ -136,11 +136,9 @@ pub struct TransactionBytes {
     pub bodies: f64,
     /// Further copies.
     pub duplicates: f64,
-    /// Announcements.
     pub announcements: f64,
     /// Requests, and that something was not found.
     pub requests: f64,
-    /// Compact blocks.
     pub blocks: f64,
     /// Framing of packets in channels.
     pub framing: f64,
@@ -150,10 +148,9 @@ pub struct TransactionBytes {
     pub headers: f64,
 }
 
-/// Computes the figures of a run.
 pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetrics {
     let (collector, totals) = (&measured.collector, &measured.totals);
-    let rows = collector.rows();
+    let rows = &collector.rows;
     let honest: Vec<usize> =
         (0..measured.uptime.honest.len()).filter(|node| measured.uptime.honest[*node]).collect();
     let count = honest.len() as f64;
@@ -183,7 +180,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         by_block_share: ratio(reach.by_block as f64, reach.pairs as f64),
         incomplete: reach.incomplete,
         lost_with_origin: reach.lost_with_origin,
-        delivery_latency_ms: collector.latency().statistics_ms(),
+        delivery_latency_ms: collector.latency.statistics_ms(),
         dissemination_ms: Statistics::of(&complete.collect::<Vec<_>>()),
         duplication_factor: ratio(totals.engine.bodies_received as f64, pairs),
         flood_least: links / nodes,
@@ -208,7 +205,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         flushes: ratio(connections.flushes, pairs),
         blocks: measured.blocks.len() as u64,
         block_txs: Statistics::of(&block_txs),
-        time_to_inclusion_ms: collector.inclusion().statistics_ms(),
+        time_to_inclusion_ms: collector.inclusion.statistics_ms(),
         compact_block_hit_rate: (found > 0.0).then(|| ratio(totals.engine.block_hits as f64, found)),
         compact_block_ms: measured.block_complete.statistics_ms(),
         compact_blocks_given_up: measured.blocks_given_up,
@@ -274,8 +271,8 @@ fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> Transa
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
     let frame = CatFrame::tx(header.transaction(workload.size.bytes()));
     let copies = received(&[FrameKind::Txs, FrameKind::Bundle]);
-    let bodies = (measured.collector.deliveries() as f64 * samara_engine::Frame::encoded_len(&frame) as f64)
-        .min(copies);
+    let bodies =
+        (measured.collector.deliveries as f64 * samara_engine::Frame::encoded_len(&frame) as f64).min(copies);
     let announcements = received(&[FrameKind::SeenTx, FrameKind::SeenKeys]);
     let requests = received(&[FrameKind::WantTx, FrameKind::WantKeys, FrameKind::NotFound]);
     let blocks = received(&[FrameKind::CompactBlock]);

@@ -17,7 +17,6 @@ use crate::scenario::Point;
 /// What is kept of a run with transactions.
 #[derive(Clone, Debug)]
 pub struct PoolData {
-    /// The figures.
     pub metrics: TransactionMetrics,
     pub transactions: Vec<TxRow>,
     pub blocks: Vec<BlockRow>,
@@ -49,9 +48,9 @@ impl PoolData {
     fn of(measured: &TransactionsMeasured) -> Self {
         Self {
             metrics: transaction_metrics(measured),
-            transactions: measured.collector.rows().to_vec(),
+            transactions: measured.collector.rows.clone(),
             blocks: measured.blocks.clone(),
-            latency: measured.collector.latency().distribution_ms(),
+            latency: measured.collector.latency.distribution_ms(),
             degrees: measured.degrees.clone(),
         }
     }
@@ -82,7 +81,6 @@ impl Measured for TransactionsMeasured {
     }
 }
 
-/// Of a run with transactions.
 fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) -> Vec<Table<'a>> {
     let first = measured.point.scenario.find::<Transactions>().map_or(0, |t| t.warm_up.nanos());
     let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;

@@ -118,7 +118,6 @@ const KEPT: &Figures = &[
 const CAUSES: [(&str, Causes<PoolData>); 3] =
     [("not taken", |m| &m.refused), ("ignored", |m| &m.ignored), ("broken rules", |m| &m.misbehaviour)];
 
-/// What the family contributes to a page.
 pub(super) fn body(results: &Results<'_, PoolData>) -> Body {
     let circumstances = results.rows.iter().map(|row| circumstances(results, row)).collect();
     let report = Report { results, circumstances };
@@ -365,7 +364,6 @@ impl Report<'_> {
         Maps { title, across, upright, lines, is_share: false }
     }
 
-    /// The key sentences.
     fn findings(&self) -> Vec<String> {
         let mut sentences = vec![self.delivered()];
         if self.results.is_sweep() {

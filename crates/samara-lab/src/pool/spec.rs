@@ -99,7 +99,6 @@ impl Transactions {
         self.spread.unwrap_or(SPREAD)
     }
 
-    /// When the transactions of a rate come.
     pub fn arrivals(&self) -> Arrivals {
         self.arrivals.unwrap_or(Arrivals::Even)
     }

@@ -1,14 +1,11 @@
 //! From what pools have told and counted to what a simulation would have measured.
 
-use std::collections::BTreeMap;
-
 use samara_cat::pool::{Cause, PoolMetrics};
 use samara_cat::{FrameKind, Ignored, Metrics};
 use samara_engine::outbox::Tally;
 use samara_lab::pool::measure::TxCollector;
 use samara_lab::run::{BlockRow, Totals, TransactionsMeasured};
 use samara_lab::scenario::Point;
-use samara_lab::statistics::Durations;
 use samara_sim::HostStats;
 
 use super::Recorded;
@@ -36,25 +33,16 @@ pub(crate) fn measured(
     let collector = collect(told, nodes);
     let since = |at: u64| at.saturating_sub(told.start);
     TransactionsMeasured {
-        point: point.clone(),
         collector,
-        uptime: super::uptime(nodes),
         totals: counts.totals(),
         blocks: told.blocks.iter().map(|(row, _)| BlockRow { at: since(row.at), ..*row }).collect(),
-        block_complete: Durations::default(),
-        blocks_given_up: 0,
-        misbehaved: BTreeMap::new(),
         keys_max: told.maxima.keys,
         requests_max: told.maxima.requests,
         pool_txs_max: told.maxima.pool_txs,
         traffic: traffic(looks, frames),
-        connections: Vec::new(),
-        hosts: wanted.hosts.clone(),
-        degrees: wanted.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
         measured_nanos: since(told.end).saturating_sub(wanted.warm_up(&point.scenario)),
         end_nanos: since(told.end),
-        digest: 0,
-        steps: 0,
+        ..TransactionsMeasured::new(point, wanted.hosts.clone(), &wanted.graph, super::uptime(nodes))
     }
 }
 

@@ -14,7 +14,6 @@ use crate::scenario::Adversary;
 
 /// What a hostile node remembers: enough to be a nuisance.
 const REMEMBERED: usize = 4_096;
-/// Bytes of the garbage that it sends.
 const GARBAGE_BYTES: usize = 4_800;
 const TICK: TimerToken = TimerToken(0);
 
@@ -34,7 +33,6 @@ pub struct Hostile {
 type Cx<'a> = Context<'a, CatFrame, NodeEvent>;
 
 impl Hostile {
-    /// A node that does something so often.
     pub fn new(kind: Adversary, interval: Duration, lanes: LaneMap) -> Self {
         Self { kind, interval, lanes, peers: Vec::new(), heard: VecDeque::new(), bodies: VecDeque::new() }
     }

@@ -30,7 +30,6 @@ const INVALID: [u8; 4] = *b"tx-\0";
 /// What a transaction begins with; the rest is filler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whether the application takes it.
     pub valid: bool,
     /// Its number: no two transactions are the same.
     pub number: TxNumber,
@@ -155,17 +154,14 @@ impl Ledger {
         }
     }
 
-    /// How long a check takes.
     pub fn validation(&self) -> Duration {
         self.validation
     }
 
-    /// Whether the processor has something to do.
     pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// The processor has finished a check.
     pub fn decide(&mut self) -> Option<(TxKey, Verdict)> {
         self.waiting.pop_front()
     }
@@ -214,50 +210,37 @@ impl Application for Ledger {
 /// The processor has finished a check.
 const CHECKED: TimerToken = TimerToken(TimerToken::WRAPPER);
 
-/// A block that was committed.
 #[derive(Debug)]
 pub struct Block {
     pub height: u64,
-    /// Its transactions.
     pub keys: Arc<[TxKey]>,
     /// Signers and sequence numbers that it uses.
     pub accounts: Vec<(u32, u32)>,
 }
 
-/// What a node is to do.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// Take a client's transaction.
     Submit(Transaction),
-    /// Propose a block.
-    Propose {
-        height: u64,
-        /// Most bytes of its transactions.
-        max_bytes: u64,
-        /// Most gas.
-        max_gas: u64,
-    },
+    Propose { height: u64, max_bytes: u64, max_gas: u64 },
     Commit(Arc<Block>),
 }
 
-/// What a node tells the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
-    /// A transaction is in its pool.
     Added(TxKey),
     /// A client's transaction was not taken.
     Refused(TxKey),
     /// All transactions of a compact block are there.
-    BlockComplete { height: u64 },
+    BlockComplete {
+        height: u64,
+    },
     /// The transactions of a compact block did not come in time.
     BlockGivenUp,
-    /// A peer broke the rules.
     Misbehaved(Misbehaviour),
 }
 
 #[derive(Debug)]
 pub enum Node {
-    /// That keeps the rules.
     Honest(Box<Honest>),
     Hostile(Hostile),
 }
@@ -295,7 +278,6 @@ pub struct Honest {
 }
 
 impl Honest {
-    /// A node.
     pub fn new(cat: Cat<Ledger>) -> Self {
         Self { cat, checking: false, events: Vec::new() }
     }
@@ -341,7 +323,6 @@ impl Honest {
     }
 }
 
-/// What of it is measured.
 fn told(event: Event) -> Option<NodeEvent> {
     Some(match event {
         Event::Added { key, .. } => NodeEvent::Added(key),

@@ -13,7 +13,6 @@ use crate::scenario::{Arrivals, Transactions};
 /// After so many blocks without its transaction, a client takes it for lost, and submits another.
 const PATIENCE_BLOCKS: u32 = 4;
 
-/// A transaction that is submitted.
 #[derive(Clone, Debug)]
 pub struct Submission {
     /// When, in nanoseconds of the run.
@@ -28,7 +27,6 @@ pub struct Submission {
 #[derive(Debug)]
 pub struct Clients {
     workload: Transactions,
-    /// Nodes that take transactions of clients.
     nodes: Vec<u32>,
     uptime: Uptime,
     /// For times and places.
@@ -139,7 +137,7 @@ impl Clients {
     pub fn block(&mut self, at: u64, collector: &TxCollector) {
         for client in 0..self.last.len() as u32 {
             let Some((number, blocks)) = self.last[client as usize] else { continue };
-            let row = &collector.rows()[number as usize];
+            let row = &collector.rows[number as usize];
             if row.is_committed() {
                 self.sequence[client as usize] += 1;
             }

@@ -25,16 +25,12 @@ pub use world::roles;
 /// How much of the run is simulated between two looks.
 const SLICE_NANOS: u64 = 500_000_000;
 
-/// What a run with transactions measured.
 #[derive(Debug)]
 pub struct TransactionsMeasured {
-    /// What was run.
     pub point: Point,
-    /// Submissions, additions to pools, and blocks.
     pub collector: TxCollector,
     /// Which nodes keep the rules, and when they are down.
     pub uptime: Uptime,
-    /// What they counted.
     pub totals: Totals,
     pub blocks: Vec<BlockRow>,
     /// From the proposal of a compact block until a node has all of its transactions.
@@ -60,18 +56,41 @@ pub struct TransactionsMeasured {
     pub measured_nanos: u64,
     /// When it ended, in nanoseconds of the run.
     pub end_nanos: u64,
-    /// The digest of every packet.
     pub digest: u64,
-    /// Steps of the simulation.
     pub steps: u64,
+}
+
+impl TransactionsMeasured {
+    /// The measurements of a run in which nothing has happened yet.
+    pub fn new(point: &Point, hosts: Hosts, graph: &Graph, uptime: Uptime) -> Self {
+        Self {
+            point: point.clone(),
+            collector: TxCollector::new(uptime.honest.len() as u32),
+            uptime,
+            totals: Totals::default(),
+            blocks: Vec::new(),
+            block_complete: Durations::default(),
+            blocks_given_up: 0,
+            misbehaved: BTreeMap::new(),
+            keys_max: 0,
+            requests_max: 0,
+            pool_txs_max: 0,
+            traffic: Vec::new(),
+            connections: Vec::new(),
+            hosts,
+            degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+            measured_nanos: 0,
+            end_nanos: 0,
+            digest: 0,
+            steps: 0,
+        }
+    }
 }
 
 /// What honest nodes have counted, all together. What a node counted before it went down is part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The counters of protocols.
     pub engine: Metrics,
-    /// The counters of pools.
     pub pool: PoolMetrics,
 }
 
@@ -90,12 +109,10 @@ pub struct BlockRow {
     /// When it was committed, in nanoseconds of the run.
     pub at: u64,
     pub proposer: u32,
-    /// Its transactions.
     pub txs: u32,
     pub bytes: u64,
 }
 
-/// Runs a point.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -109,7 +126,8 @@ pub(crate) fn run(
     let mut net = world::network(&setup, &workload)?;
     setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
     setup.schedule_faults(&mut net);
-    let run = Run::new(setup, graph, workload, uptime);
+    let measured = TransactionsMeasured::new(point, setup.hosts, &graph, uptime);
+    let run = Run::new(workload, measured);
     match simulate(run, &mut net, options.stop, |_, done| progress(done))? {
         Some(measured) => Ok(measured),
         None => unreachable!("one process has all measurements"),
@@ -126,13 +144,10 @@ pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
 }
 
 /// Pools that are simulated, and everything that happens to them from outside.
-struct Run<'a> {
-    setup: Setup<'a>,
-    graph: Graph,
+struct Run {
     workload: Transactions,
-    uptime: Uptime,
+    measured: TransactionsMeasured,
     clients: Clients,
-    collector: TxCollector,
     /// Nodes in the order in which they propose blocks.
     proposers: Vec<u32>,
     height: u64,
@@ -143,52 +158,34 @@ struct Run<'a> {
     proposed: Option<(Arc<Block>, BlockRow, Vec<TxNumber>)>,
     /// Times at which nodes go down, the last one first: before that, what they counted is noted.
     crashes: Vec<(u64, u32)>,
-    totals: Totals,
-    blocks: Vec<BlockRow>,
-    seen: Seen,
+    /// The last block that was proposed, and when that was, if consensus takes time.
+    compact: (u64, u64),
     before: Vec<HostStats>,
     connections_before: Vec<Option<ConnectionStats>>,
-    maxima: [u64; 3],
 }
 
-/// What nodes told beyond transactions.
-#[derive(Default)]
-struct Seen {
-    complete: Durations,
-    given_up: u64,
-    misbehaved: BTreeMap<Misbehaviour, u64>,
-    proposed_at: u64,
-    height: u64,
-}
-
-impl<'a> Run<'a> {
-    fn new(setup: Setup<'a>, graph: Graph, workload: Transactions, uptime: Uptime) -> Self {
-        let (nodes, seed) = (uptime.honest.len() as u32, setup.point.seed);
-        let mut crashes: Vec<(u64, u32)> = (0..nodes)
-            .flat_map(|node| uptime.down[node as usize].iter().map(move |(at, _)| (*at, node)))
-            .collect();
+impl Run {
+    fn new(workload: Transactions, measured: TransactionsMeasured) -> Self {
+        let (uptime, seed) = (&measured.uptime, measured.point.seed);
+        let down = (0..).zip(&uptime.down);
+        let mut crashes: Vec<(u64, u32)> =
+            down.flat_map(|(node, times)| times.iter().map(move |(at, _)| (*at, node))).collect();
         crashes.sort_unstable_by(|a, b| b.cmp(a));
         let interval = workload.block_interval.nanos();
         let commit_at = if interval == 0 { u64::MAX } else { workload.warm_up.nanos() + interval };
         Self {
             clients: Clients::new(&workload, uptime.clone(), seed),
-            collector: TxCollector::new(nodes),
-            proposers: proposers(&uptime, seed),
+            proposers: proposers(uptime, seed),
             height: 0,
             propose_at: commit_at.saturating_sub(workload.consensus.nanos()),
             commit_at,
             proposed: None,
             crashes,
-            totals: Totals::default(),
-            blocks: Vec::new(),
-            seen: Seen::default(),
+            compact: (0, 0),
             before: Vec::new(),
             connections_before: Vec::new(),
-            maxima: [0; 3],
-            setup,
-            graph,
             workload,
-            uptime,
+            measured,
         }
     }
 
@@ -198,7 +195,7 @@ impl<'a> Run<'a> {
 
     fn submit(&mut self, until: u64, net: &mut Net<'_, Node>) {
         for Submission { at, node, transaction, valid } in self.clients.before(until) {
-            self.collector.submitted(transaction.key(), at, node, valid);
+            self.measured.collector.submitted(transaction.key(), at, node, valid);
             net.sim.command(Time::from_nanos(at), node, Act::Submit(transaction));
         }
     }
@@ -229,7 +226,7 @@ impl<'a> Run<'a> {
             accounts: used.map(|header| (header.signer, header.sequence)).collect(),
         };
         if self.workload.consensus.nanos() > 0 {
-            (self.seen.proposed_at, self.seen.height) = (now, self.height);
+            self.compact = (self.height, now);
             let act = Act::Propose { height: self.height, max_bytes, max_gas };
             net.sim.command(Time::from_nanos(now), proposer, act);
         }
@@ -243,44 +240,44 @@ impl<'a> Run<'a> {
             for node in net.hosts() {
                 net.sim.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)));
             }
-            numbers.into_iter().for_each(|number| self.collector.committed(number, now));
-            self.blocks.push(row);
+            numbers.into_iter().for_each(|number| self.measured.collector.committed(number, now));
+            self.measured.blocks.push(row);
         }
-        self.clients.block(now, &self.collector);
+        self.clients.block(now, &self.measured.collector);
     }
 
     /// Whatever a node counted is gone when it goes down.
     fn note_crashes(&mut self, now: u64, net: &Net<'_, Node>) {
         while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
             if net.sim.is_running(node) {
-                self.totals.add(net.sim.node(node));
+                self.measured.totals.add(net.sim.node(node));
             }
         }
     }
 
     fn note_maxima(&mut self, net: &Net<'_, Node>) {
         for cat in net.hosts().filter_map(|node| net.sim.node(node).cat()) {
-            let now = [cat.keys(), cat.outstanding(), cat.pool().len()];
-            for (most, now) in self.maxima.iter_mut().zip(now) {
-                *most = (*most).max(now as u64);
-            }
+            let TransactionsMeasured { keys_max, requests_max, pool_txs_max, .. } = &mut self.measured;
+            *keys_max = (*keys_max).max(cat.keys() as u64);
+            *requests_max = (*requests_max).max(cat.outstanding() as u64);
+            *pool_txs_max = (*pool_txs_max).max(cat.pool().len() as u64);
         }
     }
 
     /// Whether every transaction has come to its end: in a block, or (without blocks) in every pool.
     fn is_complete(&self, now: u64) -> bool {
-        let quiet = now > self.collector.latest().max(self.workload.end_nanos()) + QUIET_NANOS;
-        let others = u64::from(self.uptime.honest_count());
+        let quiet = now > self.measured.collector.latest.max(self.workload.end_nanos()) + QUIET_NANOS;
+        let others = u64::from(self.measured.uptime.honest_count());
         let ended = |row: &crate::pool::measure::TxRow| {
             row.is_committed()
                 || row.refused
                 || (self.workload.block_interval.nanos() == 0 && u64::from(row.pools) == others)
         };
-        quiet && self.clients.is_done(now) && self.collector.rows().iter().all(ended)
+        quiet && self.clients.is_done(now) && self.measured.collector.rows.iter().all(ended)
     }
 }
 
-impl Stepped for Run<'_> {
+impl Stepped for Run {
     type App = Node;
     type Measured = TransactionsMeasured;
 
@@ -313,18 +310,18 @@ impl Stepped for Run<'_> {
     }
 
     fn observe(&mut self, record: Record<NodeEvent>) {
-        let Self { collector, seen, .. } = self;
+        let measured = &mut self.measured;
         match record.event {
             NodeEvent::Added(key) => {
-                collector.added(&key, record.host, record.at.as_nanos());
+                measured.collector.added(&key, record.host, record.at.as_nanos());
             }
-            NodeEvent::Refused(key) => collector.refused(&key),
-            NodeEvent::BlockComplete { height } if height == seen.height => {
-                seen.complete.add(record.at.as_nanos() - seen.proposed_at);
+            NodeEvent::Refused(key) => measured.collector.refused(&key),
+            NodeEvent::BlockComplete { height } if height == self.compact.0 => {
+                measured.block_complete.add(record.at.as_nanos() - self.compact.1);
             }
             NodeEvent::BlockComplete { .. } => {}
-            NodeEvent::BlockGivenUp => seen.given_up += 1,
-            NodeEvent::Misbehaved(why) => *seen.misbehaved.entry(why).or_default() += 1,
+            NodeEvent::BlockGivenUp => measured.blocks_given_up += 1,
+            NodeEvent::Misbehaved(why) => *measured.misbehaved.entry(why).or_default() += 1,
         }
     }
 
@@ -332,7 +329,7 @@ impl Stepped for Run<'_> {
         Progress {
             share: net.now() as f64 / self.end_at() as f64,
             virtual_nanos: Some(net.now()),
-            deliveries: Some(self.collector.deliveries()),
+            deliveries: Some(self.measured.collector.deliveries),
             // Clients decide on their way what they submit.
             deliveries_expected: None,
             copies: None,
@@ -343,35 +340,19 @@ impl Stepped for Run<'_> {
     fn measured(mut self, net: &mut Net<'_, Node>) -> Result<Option<TransactionsMeasured>, RunError> {
         self.note_maxima(net);
         for node in net.hosts().filter(|node| net.sim.is_running(*node)) {
-            self.totals.add(net.sim.node(node));
+            self.measured.totals.add(net.sim.node(node));
         }
         let connection = |node| {
             let now = net.sim.connection_stats(node)?;
             let before = self.connections_before.get(node as usize).and_then(Option::as_ref);
             Some(before.map_or_else(|| now.clone(), |before| now.since(before)))
         };
-        let connections = net.hosts().filter_map(connection).collect();
-        let (digest, steps) = net.digest_and_steps()?;
-        Ok(Some(TransactionsMeasured {
-            point: self.setup.point.clone(),
-            traffic: net.traffic_since(&self.before)?,
-            connections,
-            measured_nanos: net.now().saturating_sub(self.workload.warm_up.nanos()),
-            end_nanos: net.now(),
-            degrees: self.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
-            digest,
-            steps,
-            keys_max: self.maxima[0],
-            requests_max: self.maxima[1],
-            pool_txs_max: self.maxima[2],
-            collector: self.collector,
-            uptime: self.uptime,
-            totals: self.totals,
-            blocks: self.blocks,
-            block_complete: self.seen.complete,
-            blocks_given_up: self.seen.given_up,
-            misbehaved: self.seen.misbehaved,
-            hosts: self.setup.hosts,
-        }))
+        let mut measured = self.measured;
+        measured.connections = net.hosts().filter_map(connection).collect();
+        (measured.digest, measured.steps) = net.digest_and_steps()?;
+        measured.traffic = net.traffic_since(&self.before)?;
+        measured.measured_nanos = net.now().saturating_sub(self.workload.warm_up.nanos());
+        measured.end_nanos = net.now();
+        Ok(Some(measured))
     }
 }

@@ -50,7 +50,6 @@ pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
     Uptime { honest, down }
 }
 
-/// What the nodes of a group are.
 #[derive(Clone)]
 struct Kind {
     config: Arc<Config>,
