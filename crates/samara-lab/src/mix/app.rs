@@ -2,9 +2,9 @@
 //! scheduler.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time, TimerToken};
 use samara_mix::{
@@ -14,13 +14,12 @@ use samara_mix::{
 
 use super::measure::WorkSpan;
 use super::spec::{self, WorkKind};
+use crate::scenario::Point;
 
-/// Work is done.
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// The pause between two batches is over.
 const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 
-/// A command to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Hands in batches from now on.
@@ -34,52 +33,73 @@ pub enum RoundEvent {
     Work(WorkSpan),
     /// The first node of a round takes a batch.
     Open(u64),
-    /// The sender handed in a batch.
     Entered(u64),
     /// A node refused a batch or a sender, which never happens.
     Refused,
     /// A node has all payloads of a round.
     Delivered(u64, Checked),
-    /// A round failed at a node, or at the scheduler.
     Failed(u64, Failure),
-    /// A moment of a phase.
     Mark(u64, Phase, Mark),
-    /// The scheduler drew a team.
     Drawn,
     /// The scheduler made a round for one of the teams.
     Made(usize, Arc<Plan>),
-    /// A round has a new state at the scheduler.
     Round(u64, RoundState),
 }
 
 /// What outlives the processes of a run.
 #[derive(Debug)]
 pub struct Shared {
-    config: Arc<Config>,
-    costs: Costs,
+    pub(super) config: Arc<Config>,
+    pub(super) costs: Costs,
     pause: Duration,
     seed: u64,
-    /// Whether batches are handed in.
     has_begun: AtomicBool,
     /// The number of processes that each host has had.
     lives: Vec<AtomicU64>,
     /// By host, the rounds below which a new process takes none: what a real one has on its disk.
     floors: Vec<AtomicU64>,
+    /// By kind of work, the nanoseconds that each job really took, of a slot where it has slots; only where they are measured.
+    pub(super) took: Option<Mutex<BTreeMap<WorkKind, Vec<f64>>>>,
 }
 
 impl Shared {
-    /// The state of a pool and its scheduler at the start of a run. The configuration was checked.
-    pub fn new(config: Config, costs: Costs, pause: Duration, seed: u64) -> Self {
+    /// The state of a pool and its scheduler at the start of a run. The scenario was checked.
+    pub(super) fn of(point: &Point) -> Self {
+        let (config, mix) = (point.scenario.mix_config(), point.scenario.part::<spec::Mix>());
         let hosts = 0..=config.pool.len();
         let zeros = || hosts.clone().map(|_| AtomicU64::new(0)).collect();
-        let (lives, floors) = (zeros(), zeros());
-        Self { costs, pause, seed, has_begun: AtomicBool::new(false), lives, floors, config: config.into() }
+        Self {
+            costs: Costs::of(mix),
+            pause: mix.pause.duration(),
+            seed: point.seed,
+            has_begun: AtomicBool::new(false),
+            lives: zeros(),
+            floors: zeros(),
+            took: None,
+            config: config.into(),
+        }
     }
 
     /// Lets processes hand in batches as soon as they start. Call it between two steps of a
     /// simulation only.
     pub fn begin(&self) {
         self.has_begun.store(true, Ordering::SeqCst);
+    }
+
+    /// What jobs took so far, if it is measured.
+    pub(super) fn took(&self) -> BTreeMap<WorkKind, Vec<f64>> {
+        let took = self.took.as_ref().map(|took| took.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        took.unwrap_or_default()
+    }
+
+    /// Does the work. The answer depends on the job only, so that it can be there before it is due.
+    fn run(&self, job: Job) -> Done {
+        let Some(took) = &self.took else { return job.run() };
+        let (kind, slots, start) = (WorkKind::of(&job), job.slots().max(1), Instant::now());
+        let done = job.run();
+        let nanos = start.elapsed().as_nanos() as f64 / f64::from(slots);
+        took.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default().push(nanos);
+        done
     }
 
     fn saw(&self, host: u32, round: u64) {
@@ -102,7 +122,6 @@ pub struct Host {
 type Cx<'a> = Context<'a, MixFrame, RoundEvent>;
 
 impl Host {
-    /// The process of a host, and its outbox.
     pub fn new(number: u32, shared: &Arc<Shared>) -> (Self, Outbox<MixFrame>) {
         let life = shared.lives[number as usize].fetch_add(1, Ordering::SeqCst);
         let first_round = shared.floors[number as usize].load(Ordering::SeqCst);
@@ -118,7 +137,7 @@ impl Host {
         let host = Self {
             number,
             mix,
-            cpu: Cpu::new(shared.costs, config.jobs_max),
+            cpu: Cpu::new(config.jobs_max),
             gateway: Gateway::new(config, shared.pause),
             has_begun: shared.has_begun.load(Ordering::SeqCst),
             shared: Arc::clone(shared),
@@ -127,7 +146,6 @@ impl Host {
         (host, Outbox::new(config.outbox()))
     }
 
-    /// The counters of its engine.
     pub const fn metrics(&self) -> &Metrics {
         self.mix.metrics()
     }
@@ -139,11 +157,10 @@ impl Host {
         }
     }
 
-    /// Works, and passes on the events of the engine.
     fn handle_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let told = match event {
             Event::Compute(job) => {
-                let span = self.cpu.take(job, self.number, cx.now());
+                let span = self.cpu.take(job, self.number, &self.shared, cx.now());
                 cx.set_timer(Time::from_nanos(span.to), DONE);
                 RoundEvent::Work(span)
             }
@@ -191,7 +208,6 @@ impl Host {
     }
 }
 
-/// The secret of a process.
 fn secret(seed: u64, host: u32, life: u64) -> Secret {
     let mut rng = NodeRng::new(seed, u64::from(host) << 32 | life, Purpose::Workload);
     let mut bytes = [0; 32];
@@ -264,7 +280,6 @@ impl Costs {
 /// each begins at once.
 #[derive(Debug)]
 struct Cpu {
-    costs: Costs,
     /// By core: until when it is busy.
     cores: Vec<Time>,
     /// Answers, by the times at which they are there, and in the order of the requests.
@@ -273,22 +288,21 @@ struct Cpu {
 }
 
 impl Cpu {
-    fn new(costs: Costs, cores: usize) -> Self {
-        Self { costs, cores: vec![Time::ZERO; cores], out: BTreeMap::new(), serial: 0 }
+    fn new(cores: usize) -> Self {
+        Self { cores: vec![Time::ZERO; cores], out: BTreeMap::new(), serial: 0 }
     }
 
     /// Works on a job. Returns which core does so, and when.
-    fn take(&mut self, job: Job, host: u32, now: Time) -> WorkSpan {
+    fn take(&mut self, job: Job, host: u32, shared: &Shared, now: Time) -> WorkSpan {
         let cores = self.cores.iter_mut().enumerate();
         let Some((core, free)) = cores.min_by_key(|(_, free)| **free) else {
             unreachable!("a node has a core")
         };
         let (round, phase, from) = (job.round(), job.phase(), now.max(*free));
-        let to = from + self.costs.job(&job);
+        let to = from + shared.costs.job(&job);
         *free = to;
         self.serial += 1;
-        // The answer depends on the job only, so that it can be there before it is due.
-        self.out.insert((to, self.serial), job.run());
+        self.out.insert((to, self.serial), shared.run(job));
         WorkSpan { host, core: core as u16, round, phase, from: from.as_nanos(), to: to.as_nanos() }
     }
 
@@ -299,7 +313,6 @@ impl Cpu {
     }
 }
 
-/// The only sender.
 const SENDER: SenderId = SenderId([9; 32]);
 /// Bytes of the round and the slot at the beginning of each payload.
 const ROUND_BYTES: usize = 8;
@@ -323,7 +336,6 @@ struct Gateway {
     open: VecDeque<Arc<Plan>>,
     running: Vec<u64>,
     pause: Duration,
-    /// The end of the pause.
     resumes: Time,
 }
 

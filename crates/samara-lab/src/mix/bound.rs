@@ -19,7 +19,6 @@ pub(crate) struct Window {
     /// In nanoseconds of the run.
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Rounds that ended in it.
     pub(crate) rounds: usize,
 }
 
@@ -49,7 +48,6 @@ impl Window {
         (to > from).then_some(Self { from, to, rounds: turns * together })
     }
 
-    /// Whether a round came out in it.
     pub(crate) fn has(&self, row: &RoundRow) -> bool {
         row.exit().is_some_and(|at| self.from < at && at <= self.to)
     }
@@ -62,11 +60,9 @@ impl Window {
 /// What rounds ask of the busiest node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Loads {
-    /// Rounds a second that it allows.
     pub(crate) rounds_per_s: f64,
     /// "processor" or "uplink".
     pub(crate) limit: &'static str,
-    /// Which node it is.
     pub(crate) slowest: u32,
 }
 

@@ -10,10 +10,8 @@ use crate::mix::app::RoundEvent;
 /// A round. Times are nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundRow {
-    /// Its number.
     pub round: u64,
     pub team: usize,
-    /// The nodes in order.
     pub nodes: Vec<u32>,
     /// The scheduler made it.
     pub made: u64,
@@ -27,7 +25,6 @@ pub struct RoundRow {
     pub failed: Vec<Option<u64>>,
     /// It completed or failed at the scheduler.
     pub ended: Option<u64>,
-    /// The scheduler's cause of the failure.
     pub cause: Option<Cause>,
     /// Payloads that came out wrong, or not at all, of all nodes.
     pub wrong: u32,
@@ -78,11 +75,8 @@ pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 
 /// When things happened to a phase of a round at a node, in nanoseconds of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseTimes {
-    /// The first slots came.
     pub first_received: Option<u64>,
-    /// All had come.
     pub last_received: Option<u64>,
-    /// The first ones were worked on.
     pub first_finished: Option<u64>,
     pub last_finished: Option<u64>,
 }
@@ -101,18 +95,13 @@ pub struct WorkSpan {
     pub to: u64,
 }
 
-/// All events of a run.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// By number.
     pub rounds: BTreeMap<u64, RoundRow>,
-    /// When things happened to phases.
     pub phases: Phases,
     /// In the order in which they began at each core.
     pub work: Vec<WorkSpan>,
-    /// Teams that were drawn.
     pub draws: u64,
-    /// Batches or senders that were not taken.
     pub refused: u64,
     /// By host and core: the last of `work`.
     last: BTreeMap<(u32, usize), usize>,
@@ -127,12 +116,10 @@ impl Collector {
         self.ready
     }
 
-    /// Rounds that are over.
     pub const fn ended(&self) -> usize {
         self.ended
     }
 
-    /// Adds an event.
     pub fn take(&mut self, record: Record<RoundEvent>) {
         let (at, host) = (record.at.as_nanos(), record.host);
         match record.event {

@@ -147,7 +147,6 @@ pub struct HopParts {
 /// From this share of the bound on, the bound is the limit.
 const REACHED: f64 = 0.85;
 
-/// Computes the figures of a run.
 pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let mix: &Mix = measured.point.scenario.part();
     let parameters: &Parameters = measured.point.scenario.part();
@@ -226,7 +225,6 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     }
 }
 
-/// How rounds ended.
 struct RoundOutcomes {
     completed: u64,
     failed: u64,

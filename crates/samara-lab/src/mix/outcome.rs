@@ -17,14 +17,10 @@ use crate::scenario::Point;
 /// What is kept of a run with teams. Times are nanoseconds of the run.
 #[derive(Clone, Debug)]
 pub struct MixData {
-    /// The figures.
     pub metrics: MixMetrics,
     pub rounds: Vec<RoundRow>,
-    /// When things happened to phases.
     pub phases: Phases,
-    /// The work of cores.
     pub work: Vec<WorkSpan>,
-    /// The faults of nodes.
     pub harm: Vec<FaultWindow>,
     /// When payloads began to come.
     pub begun: u64,

@@ -130,7 +130,6 @@ impl Row {
         self.mean(|m| m.gain_by_formula.unwrap_or(f64::NAN))
     }
 
-    /// What limits the run, in a sentence.
     fn limit(&self) -> String {
         let first = self.metrics();
         let share = self.mean(|m| m.share_of_bound) * 100.0;
@@ -156,7 +155,6 @@ impl Row {
     }
 }
 
-/// What the family contributes to a page.
 pub(super) fn body(report: &Report<'_>) -> Body {
     let table = report.table(&COLUMNS);
     let mut sections = figures(report);
@@ -247,7 +245,6 @@ fn counters(report: &Report<'_>) -> Section {
     Section::new("What was counted", text, table)
 }
 
-/// What work took.
 fn costs(report: &Report<'_>) -> Option<Section> {
     let names: Vec<&str> = report.rows.first()?.metrics().cost_us.keys().copied().collect();
     let table = report.table_of(names.iter().map(|name| name.replace('_', " ")), |row| {
@@ -520,7 +517,6 @@ fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
     (0..=most).rev().filter_map(name).collect()
 }
 
-/// The key sentences.
 fn findings(report: &Report<'_>) -> Vec<String> {
     let known = &report.findings.published;
     let within = known.iter().filter(|known| known.deviation().abs() <= 0.1).count();

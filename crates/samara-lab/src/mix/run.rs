@@ -23,16 +23,11 @@ const WIDE_PACKETS: u32 = 1 << 28;
 const WIDE_BYTES: u32 = i32::MAX as u32;
 const WIDE_BPS: u64 = 1 << 50;
 
-/// What a run of a mix measured.
 #[derive(Debug)]
 pub struct MixMeasured {
-    /// What was run.
     pub point: Point,
-    /// The engine's configuration.
     pub config: Config,
-    /// What work took.
     pub costs: Costs,
-    /// The events of hosts.
     pub told: Collector,
     /// The first hop, in milliseconds, without one [`Mechanism`] after the other; empty if the
     /// scenario does not ask for it.
@@ -53,13 +48,10 @@ pub struct MixMeasured {
     pub ignored: Vec<(&'static str, u64)>,
     /// Frames of slots that were sent again because a link had broken.
     pub resent_frames: u64,
-    /// Frames that an outbox refused.
     pub refused_frames: u64,
     /// The most bytes of slots that a node held at a time.
     pub held_bytes_max: u64,
-    /// The digest of every packet.
     pub digest: u64,
-    /// Steps of the simulation.
     pub steps: u64,
 }
 
@@ -75,7 +67,6 @@ pub struct ProcessorLook {
 /// A fault that hits a node, and how long it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultWindow {
-    /// Which node.
     pub host: u32,
     pub kind: FaultKind,
     /// From when on, in nanoseconds of the run.
@@ -136,28 +127,26 @@ pub(crate) fn run(
     let mut shared = |number: usize, done: Progress| {
         progress(Progress { share: (number as f64 + done.share) / runs, ..done });
     };
-    let mut measured = simulated(&setup, &transport, |told, done| {
+    let state = || Arc::new(Shared::of(point));
+    let mut measured = simulated(&setup, &transport, &state(), |told, done| {
         watch(told);
         shared(0, done);
     })?;
     for (number, mechanism) in mechanisms.iter().enumerate() {
         mechanism.take_away(&mut transport, &mut setup.hosts.configs);
-        let without = simulated(&setup, &transport, |_, done| shared(number + 1, done))?;
+        let without = simulated(&setup, &transport, &state(), |_, done| shared(number + 1, done))?;
         measured.without_ms.push(first_hop_ms(&without.told));
     }
     Ok(measured)
 }
 
-fn simulated(
+pub(super) fn simulated(
     setup: &Setup<'_>,
     transport: &Transport,
+    shared: &Arc<Shared>,
     mut watch: impl FnMut(&Collector, Progress),
 ) -> Result<MixMeasured, RunError> {
-    let scenario = setup.scenario();
-    let mix: &Mix = scenario.part();
-    let (config, costs) = (scenario.mix_config(), Costs::of(mix));
-    let shared = Arc::new(Shared::new(config.clone(), costs, mix.pause.duration(), setup.point.seed));
-    let factory = Arc::clone(&shared);
+    let (mix, factory) = (setup.scenario().part(), Arc::clone(shared));
     let sim = Simulation::new(
         SimConfig { transport: transport.clone(), ..setup.config() },
         setup.hosts.configs.clone(),
@@ -167,7 +156,7 @@ fn simulated(
     setup.schedule_faults(&mut net);
     let told = Collector::default();
     let last = ((0, 0), 0);
-    let run = Run { setup, mix, config, costs, shared, told, before: None, begun: 0, last, drained: None };
+    let run = Run { setup, mix, shared, told, before: None, begun: 0, last, drained: None };
     let measured = simulate(run, &mut net, setup.options.stop, |run, done| watch(&run.told, done))?;
     Ok(measured.unwrap_or_else(|| unreachable!("one process has all measurements")))
 }
@@ -175,9 +164,7 @@ fn simulated(
 struct Run<'a> {
     setup: &'a Setup<'a>,
     mix: &'a Mix,
-    config: Config,
-    costs: Costs,
-    shared: Arc<Shared>,
+    shared: &'a Shared,
     told: Collector,
     /// What hosts had done when the sender began.
     before: Option<Vec<HostStats>>,
@@ -267,7 +254,7 @@ impl Stepped for Run<'_> {
             traffic,
             begun: self.begun,
             over: ends.max().unwrap_or(until.saturating_sub(DRAIN_NANOS)),
-            harm: harm(self.setup.scenario(), self.setup.point.seed, &self.config),
+            harm: harm(self.setup.scenario(), self.setup.point.seed, &self.shared.config),
             processors: Vec::new(),
             ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
             resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
@@ -278,14 +265,13 @@ impl Stepped for Run<'_> {
             told: self.told,
             without_ms: Vec::new(),
             point: self.setup.point.clone(),
-            config: self.config,
-            costs: self.costs,
+            config: (*self.shared.config).clone(),
+            costs: self.shared.costs,
             hosts: self.setup.hosts.clone(),
         }))
     }
 }
 
-/// What each fault does to whom.
 fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<FaultWindow> {
     let pause = config.reconnect.max.as_nanos() as u64;
     let faults = scenario.faults.iter().enumerate();

@@ -85,7 +85,6 @@ pub enum CostsKind {
     Measured,
 }
 
-/// The times that a scenario states.
 pub type PhaseCosts = BTreeMap<WorkKind, Span>;
 
 /// Kinds of work that take different times on a core.
@@ -111,7 +110,6 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Generate,
         Self::Share,
@@ -123,7 +121,6 @@ impl WorkKind {
         Self::PermuteLast,
     ];
 
-    /// Its name in scenarios and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Generate => "generate",
@@ -137,7 +134,6 @@ impl WorkKind {
         }
     }
 
-    /// The kind of a job.
     pub(super) fn of(job: &Job) -> Self {
         match job.phase() {
             None if job.is_share() => Self::Share,
@@ -213,7 +209,6 @@ const POOL_MAX: u32 = 128;
 const SLOTS_MAX: u64 = 100_000_000;
 /// Slots of a round, so that those of a phase in one message stay below 2^30 bytes.
 const BATCH_MAX: u32 = 500_000;
-/// Cores of a node.
 const CORES_MAX: u32 = 256;
 /// The least part of a core: what the kernel can keep a process to (1 ms of a period of 100 ms).
 const PROCESSOR_MIN: f64 = 0.01;
@@ -221,7 +216,7 @@ const PROCESSOR_MIN: f64 = 0.01;
 impl Checks<'_> {
     pub(crate) fn mix(&mut self, scenario: &Scenario) {
         if scenario.transport.kind != TransportKind::Grpc {
-            self.wrong("transport.kind", "teams mix over kind = \"grpc\"".to_owned());
+            self.wrong("transport.kind", "teams mix over kind = \"grpc\"");
         }
         let mix: &Mix = scenario.part();
         let problems = self.problems.len();
