@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use samara_engine::{NodeRng, Purpose};
 
-/// What the bound depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits<'a> {
     /// The columns that each node (but the publisher) waits for.
@@ -27,7 +26,6 @@ pub struct Limits<'a> {
     pub downlink_bps: Vec<u64>,
     /// Least bytes on the wire of one copy of a column, with framing and headers.
     pub copy_bytes: u64,
-    /// The publisher's uplink in bits per second.
     pub publisher_uplink_bps: u64,
     /// The fastest uplink of any other node in bits per second.
     pub relay_uplink_bps: u64,
@@ -236,14 +234,11 @@ impl Model {
 /// The nodes that descend from one copy of the source, over time.
 #[derive(Clone, Debug)]
 struct Tree {
-    /// When each is reached.
     arrivals: Vec<u64>,
-    /// The sums of the first ones.
     sums: Vec<f64>,
 }
 
 impl Tree {
-    /// The fastest tree of so many nodes.
     fn new(model: &Model, count: usize) -> Self {
         let arrivals = model.tree(count);
         let mut sums = Vec::with_capacity(count + 1);
@@ -252,12 +247,10 @@ impl Tree {
         Self { arrivals, sums }
     }
 
-    /// When the last node is reached.
     fn span(&self) -> f64 {
         self.arrivals.last().map_or(0.0, |last| *last as f64)
     }
 
-    /// How many nodes are reached by a time.
     fn reached(&self, time: f64) -> usize {
         self.arrivals.partition_point(|arrival| *arrival as f64 <= time)
     }
@@ -273,15 +266,12 @@ impl Tree {
 struct Blind<'a> {
     /// Nanoseconds that the publisher takes for a copy.
     copy: f64,
-    /// Positions of first copies.
     positions: usize,
-    /// How many nodes there are.
     nodes: f64,
     /// The probability that a node that keeps the column at each position (counted from 0) has all its others before it.
     last_given_kept: &'a [f64],
     /// The part of all nodes whose last column is behind each position.
     later: &'a [f64],
-    /// What descends from one copy of the publisher.
     tree: &'a Tree,
 }
 

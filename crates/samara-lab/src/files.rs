@@ -37,7 +37,6 @@ fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     change()
 }
 
-/// Creates a directory and those above it.
 pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
     change(|| fs::create_dir_all(path)).at(path)
 }
@@ -69,7 +68,6 @@ pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The names of what is in a directory.
 pub(crate) fn entries(directory: &Path) -> Result<Vec<String>, FileError> {
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     fs::read_dir(directory).and_then(|entries| entries.map(name).collect::<io::Result<_>>()).at(directory)
@@ -98,7 +96,6 @@ impl NewFile {
         Ok(Self { file, path: path.to_owned(), temporary: temporary.into() })
     }
 
-    /// Gives it its name.
     pub(crate) fn finish(self) -> Result<(), FileError> {
         change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)
     }
