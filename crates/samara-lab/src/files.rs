@@ -53,9 +53,9 @@ pub(crate) fn mark(path: &Path, text: &str) -> Result<(), FileError> {
 
 /// Writes a file, whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let mut file = NewFile::create(path)?;
-    file.write_all(bytes).at(path)?;
-    file.finish()
+    let mut new = NewFile::create(path)?;
+    new.file.write_all(bytes).at(path)?;
+    new.finish()
 }
 
 /// Removes the files of a directory that killed processes did not finish.
@@ -82,7 +82,7 @@ pub(crate) fn final_name(name: &str) -> &str {
 /// A file that has a temporary name until [`finish`](Self::finish), so that no half of it is ever taken for the whole.
 #[derive(Debug)]
 pub(crate) struct NewFile {
-    file: File,
+    pub(crate) file: File,
     path: PathBuf,
     temporary: PathBuf,
 }
@@ -98,16 +98,6 @@ impl NewFile {
 
     pub(crate) fn finish(self) -> Result<(), FileError> {
         change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)
-    }
-}
-
-impl Write for NewFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
 

@@ -3,14 +3,13 @@
 use crate::scenario::Transactions;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
 use serde_json::Value;
 
 use super::measure::TxRow;
 use super::metrics::{TransactionMetrics, transaction_metrics};
 use super::run::{BlockRow, TransactionsMeasured};
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::tables::{Columns, Table, distribution, flags, floats, longs, numbers, traffic};
 use crate::results::{Data, Measured, Outcome, value};
 use crate::scenario::Point;
 
@@ -44,18 +43,6 @@ impl Data for PoolData {
     }
 }
 
-impl PoolData {
-    fn of(measured: &TransactionsMeasured) -> Self {
-        Self {
-            metrics: transaction_metrics(measured),
-            transactions: measured.collector.rows.clone(),
-            blocks: measured.blocks.clone(),
-            latency: measured.collector.latency.distribution_ms(),
-            degrees: measured.degrees.clone(),
-        }
-    }
-}
-
 impl Measured for TransactionsMeasured {
     fn point(&self) -> &Point {
         &self.point
@@ -66,8 +53,14 @@ impl Measured for TransactionsMeasured {
     }
 
     fn outcome(&self) -> Outcome {
-        let data = PoolData::of(self);
-        let workload = self.point.scenario.part::<Transactions>().clone();
+        let data = PoolData {
+            metrics: transaction_metrics(self),
+            transactions: self.collector.rows.clone(),
+            blocks: self.blocks.clone(),
+            latency: self.collector.latency.distribution_ms(),
+            degrees: self.degrees.clone(),
+        };
+        let workload: &Transactions = self.point.scenario.part();
         let parameter = match (workload.rate, workload.closed_loop()) {
             (Some(rate), _) => ("transactions_per_s", rate.into()),
             (None, clients) => ("clients", clients.into()),
@@ -77,55 +70,40 @@ impl Measured for TransactionsMeasured {
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome of another family") };
-        transactions(self, data)
+        let first = self.point.scenario.part::<Transactions>().warm_up.nanos();
+        let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
+        vec![
+            Table::new("transactions", data.transactions.len(), move || transactions(&data.transactions, ms)),
+            Table::new("blocks", data.blocks.len(), move || blocks(&data.blocks, ms)),
+            distribution("delivery_latency", "delivery_latency_ms", &data.latency),
+            Table::new("traffic", self.traffic.len(), || {
+                let mut nodes = traffic(&self.traffic, &self.hosts, &self.point.scenario);
+                nodes.push(("links", numbers(self.degrees.iter().copied())));
+                nodes.push(("honest", flags(self.uptime.honest.iter().copied())));
+                nodes
+            }),
+        ]
     }
 }
 
-fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) -> Vec<Table<'a>> {
-    let first = measured.point.scenario.find::<Transactions>().map_or(0, |t| t.warm_up.nanos());
-    let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
-    vec![
-        Table::new("transactions", result.transactions.len(), move || transaction_rows(result, ms)),
-        Table::new("blocks", result.blocks.len(), move || block_rows(result, ms)),
-        distribution("delivery_latency", "delivery_latency_ms", &result.latency),
-        Table::new("traffic", measured.traffic.len(), || {
-            let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
-            let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
-            nodes.extend([
-                ("links", numbers(measured.degrees.iter().copied())),
-                ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
-            ]);
-            nodes
-        }),
-    ]
-}
-
-fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
-    let rows = &result.transactions;
+fn transactions(rows: &[TxRow], ms: impl Fn(u64) -> f64) -> Columns {
     let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
     vec![
         ("transaction", numbers(0..rows.len() as u32)),
         ("origin", numbers(rows.iter().map(|row| row.origin))),
-        ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
-        ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
+        ("valid", flags(rows.iter().map(|row| row.valid))),
+        ("submitted_ms", floats(rows.iter().map(|row| ms(row.submitted)))),
         ("pools", numbers(rows.iter().map(|row| row.pools))),
-        (
-            "dissemination_ms",
-            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
-        ),
-        ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
+        ("dissemination_ms", floats(rows.iter().map(TxRow::dissemination_ms))),
+        ("committed_ms", floats(committed)),
     ]
 }
 
-fn block_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
-    let blocks = &result.blocks;
+fn blocks(rows: &[BlockRow], ms: impl Fn(u64) -> f64) -> Columns {
     vec![
-        (
-            "committed_ms",
-            Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
-        ),
-        ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
-        ("transactions", numbers(blocks.iter().map(|block| block.txs))),
-        ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
+        ("committed_ms", floats(rows.iter().map(|block| ms(block.at)))),
+        ("proposer", numbers(rows.iter().map(|block| block.proposer))),
+        ("transactions", numbers(rows.iter().map(|block| block.txs))),
+        ("bytes", longs(rows.iter().map(|block| block.bytes))),
     ]
 }

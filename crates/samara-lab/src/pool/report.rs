@@ -9,7 +9,7 @@ use samara_report::{
 
 use super::metrics::{TransactionBytes, TransactionMetrics};
 use super::outcome::PoolData;
-use crate::report::{self, Body, Causes, Measures, Results, Runs, Shown, Value, of};
+use crate::report::{self, Body, Causes, Column, Measures, Results, Runs, Shown, Value, of};
 use crate::scenario::Scenario;
 
 impl Measures for PoolData {
@@ -115,6 +115,18 @@ const KEPT: &Figures = &[
     ("In a pool, most", |m| m.pool_txs_max as f64),
 ];
 
+/// What is known of blocks, and of compact ones.
+const BLOCKS: [Column<PoolData>; 8] = [
+    ("Blocks", |row| number(row.mean(|m| m.blocks as f64))),
+    ("Transactions of a block", |row| number(row.mean(|m| of(m.block_txs, |s| s.mean)))),
+    ("Until inclusion, mean", |row| short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.mean)))),
+    ("p99", |row| short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.p99)))),
+    ("Compact: hit rate", |row| percent(row.mean(|m| m.compact_block_hit_rate.unwrap_or(f64::NAN)), 2)),
+    ("Until all is there, p50", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p50)))),
+    ("p99", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p99)))),
+    ("Given up", |row| number(row.mean(|m| m.compact_blocks_given_up as f64))),
+];
+
 const CAUSES: [(&str, Causes<PoolData>); 3] =
     [("not taken", |m| &m.refused), ("ignored", |m| &m.ignored), ("broken rules", |m| &m.misbehaviour)];
 
@@ -210,28 +222,9 @@ impl Report<'_> {
         if self.rows().iter().all(|row| row.mean(|m| m.blocks as f64) == 0.0) {
             return None;
         }
-        let rate = |row: &Row, none: f64| row.mean(|m| m.compact_block_hit_rate.unwrap_or(none));
-        let is_compact = self.rows().iter().any(|row| rate(row, 0.0) > 0.0);
-        let mut headings = vec!["Blocks", "Transactions of a block", "Until inclusion, mean", "p99"];
-        if is_compact {
-            headings.extend(["Compact: hit rate", "Until all is there, p50", "p99", "Given up"]);
-        }
-        let table = self.results.table_of(headings, |row| {
-            let mut cells = vec![
-                number(row.mean(|m| m.blocks as f64)),
-                number(row.mean(|m| of(m.block_txs, |s| s.mean))),
-                short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.mean))),
-                short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.p99))),
-            ];
-            if is_compact {
-                cells.push(percent(rate(row, f64::NAN), 2));
-                cells.push(short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p50))));
-                cells.push(short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p99))));
-                cells.push(number(row.mean(|m| m.compact_blocks_given_up as f64)));
-            }
-            cells
-        });
-        Some(Section::new("Blocks", "", table))
+        let is_compact = |row: &Row| row.mean(|m| m.compact_block_hit_rate.unwrap_or(0.0)) > 0.0;
+        let shown = if self.rows().iter().any(is_compact) { BLOCKS.len() } else { 4 };
+        Some(Section::new("Blocks", "", self.results.table(&BLOCKS[..shown])))
     }
 
     fn counters(&self) -> Section {
@@ -304,7 +297,7 @@ impl Report<'_> {
             let Some(shown) = shown.filter(|shown| shown.unit == Unit::Bytes) else { continue };
             if let Drawing::Lines(lines) = &mut figure.drawing {
                 let races = self.races(shown.value);
-                let crossovers = races.iter().flat_map(Race::crossovers);
+                let crossovers = races.iter().flat_map(|race| crossovers(&race.points, race.by_powers));
                 lines.rings = crossovers.map(|crossover| (crossover.at, crossover.value)).collect();
                 lines.ring = format!("as much as {}", self.rows()[0].label);
             }
@@ -461,7 +454,7 @@ impl Report<'_> {
         for (name, value) in BYTES {
             let races = self.races(value);
             let crossed = races.iter().filter_map(|race| {
-                let crossover = race.crossovers().into_iter().next()?;
+                let crossover = crossovers(&race.points, race.by_powers).into_iter().next()?;
                 let side = if crossover.base_loses { "below" } else { "above" };
                 Some(format!("than \"{}\" {side} {}", race.row.label, swept.label(crossover.at)))
             });
@@ -582,14 +575,10 @@ impl Race<'_> {
         [least, most]
     }
 
-    fn crossovers(&self) -> Vec<Crossover> {
-        crossovers(&self.points, self.by_powers)
-    }
-
     /// Where over the axis the run needs fewer bytes than the first.
     fn verdict(&self, swept: &Swept) -> String {
         let [least, most] = self.factors();
-        let crossovers = self.crossovers();
+        let crossovers = crossovers(&self.points, self.by_powers);
         if crossovers.is_empty() {
             let [low, high] = [least.0, most.0];
             return if low > 1.0 {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -62,20 +62,37 @@ impl<'a> Table<'a> {
 /// Writes a table into a directory.
 pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), FileError> {
     let path = directory.join(format!("{name}.parquet"));
-    let mut file = NewFile::create(&path)?;
+    let mut new = NewFile::create(&path)?;
     let mut write = || {
         let properties = WriterProperties::builder();
         let properties = properties.set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?)).build();
-        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties))?;
+        let mut writer = ArrowWriter::try_new(&mut new.file, batch.schema(), Some(properties))?;
         writer.write(batch)?;
         writer.close()
     };
     write().at(&path)?;
-    file.finish()
+    new.finish()
 }
 
 pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
+}
+
+pub(crate) fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+/// Numbers, or nothing where there is `None`.
+pub(crate) fn floats(values: impl Iterator<Item = impl Into<Option<f64>>>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter(values.map(Into::<Option<f64>>::into)))
+}
+
+pub(crate) fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
+    Arc::new(BooleanArray::from_iter(values.map(Some)))
+}
+
+pub(crate) fn texts(values: impl Iterator<Item = impl AsRef<str>>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
 }
 
 pub(crate) fn distribution<'a>(

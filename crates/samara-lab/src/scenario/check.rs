@@ -47,6 +47,18 @@ impl Checks<'_> {
         }
     }
 
+    /// Keys of a section that must not be given; each with whether it is.
+    pub(crate) fn refuse<'k>(
+        &mut self,
+        section: &str,
+        keys: impl IntoIterator<Item = (&'k str, bool)>,
+        message: &str,
+    ) {
+        for (key, _) in keys.into_iter().filter(|(_, is_given)| *is_given) {
+            self.wrong(&format!("{section}.{key}"), message);
+        }
+    }
+
     fn about(&mut self, scenario: &Scenario) {
         let name = &scenario.scenario.name;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -196,20 +208,17 @@ impl Checks<'_> {
             ("initial_window", spec.initial_window.is_some()),
             ("receive_window", spec.receive_window.is_some()),
         ];
-        let of_any = of_tcp.map(|(key, given, _)| (key, given)).into_iter().chain(of_windows);
-        for (key, _) in of_any.filter(|(_, given)| *given && spec.kind == TransportKind::Ideal) {
+        if spec.kind == TransportKind::Ideal {
+            let of_any = of_tcp.map(|(key, given, _)| (key, given)).into_iter().chain(of_windows);
             let message = "has no meaning with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
-            self.wrong(&format!("transport.{key}"), message);
+            self.refuse("transport", of_any, message);
         }
         let of_quic = [
             ("streams", spec.streams.is_some()),
             ("max_ack_delay", spec.max_ack_delay.is_some()),
             ("max_udp_payload", spec.max_udp_payload.is_some()),
         ];
-        for (key, _) in of_quic.into_iter().filter(|(_, given)| *given) {
-            let message = "belongs to kind = \"quic\"; remove it, or set that kind";
-            self.wrong(&format!("transport.{key}"), message);
-        }
+        self.refuse("transport", of_quic, "belongs to kind = \"quic\"; remove it, or set that kind");
     }
 
     fn topology(&mut self, scenario: &Scenario) {
