@@ -6,6 +6,8 @@
 //! and makes rounds. What is promised, and what is not, is in `docs/protocols/mix.md`.
 
 /// Declares an enum with a list of its variants and a name for each.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! names {
     (
         $(#[$outer:meta])*

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use samara_lab::mix::measure::{Collector, PhaseTimes, RoundRow};
 use samara_lab::run::Progress;
 use samara_lab::scenario::{Mix, Point};
-use samara_mix::{Half, Phase};
+use samara_mix::{Half, Mark, Phase};
 use samara_trace::live::{
     self, Clock, Edge, Event, Latencies, LiveWriter, Outcome, RoundState, RunState, Step,
 };
@@ -246,9 +246,9 @@ impl Rounds {
 
     fn phase(&mut self, round: u64, host: u32, phase: Phase, times: &PhaseTimes, news: &mut Vec<News>) {
         let is_last = phase.half() == Half::RealTime && phase.next().is_none();
-        let end = if is_last { times.last_received } else { times.last_finished };
-        for (edge, at) in [(Edge::Begin, times.first_received), (Edge::End, end)] {
-            if let Some(at) = self.is_new(Change::Phase(round, host, phase, edge), at) {
+        let end = if is_last { Mark::LastReceived } else { Mark::LastFinished };
+        for (edge, mark) in [(Edge::Begin, Mark::FirstReceived), (Edge::End, end)] {
+            if let Some(at) = self.is_new(Change::Phase(round, host, phase, edge), times[mark as usize]) {
                 news.push((at, Some(host), Event::Phase { round, phase: phase.name().to_owned(), edge }));
             }
         }

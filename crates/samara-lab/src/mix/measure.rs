@@ -63,22 +63,15 @@ impl RoundRow {
     }
 }
 
-/// By round, host and phase.
+/// When things happened to phases of rounds: by round, host and phase.
 pub type Phases = BTreeMap<(u64, u32, Phase), PhaseTimes>;
+/// By [`Mark`], in nanoseconds of the run.
+pub type PhaseTimes = [Option<u64>; Mark::ALL.len()];
 
 /// When the last slots of a hop left, and when they arrived, in nanoseconds of the run.
 pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 2]) -> Option<(u64, u64)> {
-    let left = phases.get(&(round, from.0, from.1))?.last_finished?;
-    Some((left, phases.get(&(round, to.0, to.1))?.last_received?))
-}
-
-/// When things happened to a phase of a round at a node, in nanoseconds of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PhaseTimes {
-    pub first_received: Option<u64>,
-    pub last_received: Option<u64>,
-    pub first_finished: Option<u64>,
-    pub last_finished: Option<u64>,
+    let left = phases.get(&(round, from.0, from.1))?[Mark::LastFinished as usize]?;
+    Some((left, phases.get(&(round, to.0, to.1))?[Mark::LastReceived as usize]?))
 }
 
 /// A core worked on a phase of a round without a break.
@@ -105,34 +98,19 @@ pub struct Collector {
     pub refused: u64,
     /// By host and core: the last of `work`.
     last: BTreeMap<(u32, usize), usize>,
-    /// Rounds that could take a batch or ended before.
-    ready: usize,
-    ended: usize,
+    /// Rounds that can take, or had, a batch, or ended without.
+    pub ready: usize,
+    /// Rounds that are over.
+    pub ended: usize,
 }
 
 impl Collector {
-    /// Rounds that can take, or had, a batch, or ended without.
-    pub const fn ready(&self) -> usize {
-        self.ready
-    }
-
-    pub const fn ended(&self) -> usize {
-        self.ended
-    }
-
     pub fn take(&mut self, record: Record<RoundEvent>) {
         let (at, host) = (record.at.as_nanos(), record.host);
         match record.event {
             RoundEvent::Work(span) => self.work(span),
             RoundEvent::Mark(round, phase, mark) => {
-                let times = self.phases.entry((round, host, phase)).or_default();
-                let time = match mark {
-                    Mark::FirstReceived => &mut times.first_received,
-                    Mark::LastReceived => &mut times.last_received,
-                    Mark::FirstFinished => &mut times.first_finished,
-                    Mark::LastFinished => &mut times.last_finished,
-                };
-                *time = Some(at);
+                self.phases.entry((round, host, phase)).or_default()[mark as usize] = Some(at);
             }
             RoundEvent::Made(team, plan) => {
                 let (round, nodes) = (plan.round, plan.team.clone());

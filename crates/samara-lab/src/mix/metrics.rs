@@ -152,7 +152,11 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let parameters: &Parameters = measured.point.scenario.part();
     let told = &measured.told;
     let rows = || told.rounds.values();
-    let fates = RoundOutcomes::of(measured);
+    let failed: Vec<&RoundRow> = rows().filter(|row| row.ended.is_some() && row.cause.is_some()).collect();
+    let mut failed_by_cause: BTreeMap<_, u64> = BTreeMap::new();
+    for cause in failed.iter().filter_map(|row| row.cause) {
+        *failed_by_cause.entry(cause.name()).or_default() += 1;
+    }
     let window = Window::of(measured);
     let loads = Loads::of(measured, &window);
     let slots_per_s = window.rounds_per_s() * f64::from(mix.batch);
@@ -176,11 +180,11 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         in_flight_max: parameters.realtime_max,
         shape: measured.config.result_shape().name(),
         rounds: told.rounds.len() as u64,
-        completed: fates.completed,
-        failed: fates.failed,
-        failed_by_cause: fates.by_cause,
-        failed_unharmed: fates.failed_unharmed,
-        unresolved: fates.unresolved,
+        completed: count(|row| u64::from(row.ended.is_some() && row.cause.is_none())),
+        failed: failed.len() as u64,
+        failed_by_cause,
+        failed_unharmed: failed.iter().filter(|row| !is_harmed(row, &measured.harm)).count() as u64,
+        unresolved: unresolved(measured),
         wrong: count(|row| row.wrong.into()),
         disagreements: count(|row| row.disagreements.into()),
         contradictions: count(|row| row.contradictions.into()),
@@ -225,40 +229,17 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     }
 }
 
-struct RoundOutcomes {
-    completed: u64,
-    failed: u64,
-    by_cause: BTreeMap<&'static str, u64>,
-    failed_unharmed: u64,
-    unresolved: u64,
-}
-
-impl RoundOutcomes {
-    fn of(measured: &MixMeasured) -> Self {
-        let mut fates =
-            Self { completed: 0, failed: 0, by_cause: BTreeMap::new(), failed_unharmed: 0, unresolved: 0 };
-        // Rounds that there should have been count, too.
-        let all = measured.config.rounds.unwrap_or(0);
-        fates.unresolved += all.saturating_sub(measured.told.rounds.len() as u64);
-        for row in measured.told.rounds.values() {
-            let harmed = is_harmed(row, &measured.harm);
-            match (row.ended, row.cause) {
-                (Some(_), None) => fates.completed += 1,
-                (Some(_), Some(cause)) => {
-                    fates.failed += 1;
-                    *fates.by_cause.entry(cause.name()).or_default() += 1;
-                    fates.failed_unharmed += u64::from(!harmed);
-                }
-                (None, _) => fates.unresolved += 1,
-            }
-            let is_excused = |host: u32| measured.harm.iter().any(|harm| harm.host == host);
-            let is_silent = |seat: usize| row.delivered[seat].is_none() && row.failed[seat].is_none();
-            let silent =
-                (0..row.nodes.len()).filter(|seat| !is_excused(row.nodes[*seat]) && is_silent(*seat));
-            fates.unresolved += silent.count() as u64;
-        }
-        fates
-    }
+/// Rounds, and nodes of them that no fault ever hit, of which nobody said how they ended. Rounds that there should have been
+/// count, too.
+fn unresolved(measured: &MixMeasured) -> u64 {
+    let rounds = &measured.told.rounds;
+    let missing = measured.config.rounds.unwrap_or(0).saturating_sub(rounds.len() as u64);
+    let is_excused = |host: u32| measured.harm.iter().any(|harm| harm.host == host);
+    let is_silent = |row: &RoundRow, seat: usize| {
+        row.delivered[seat].is_none() && row.failed[seat].is_none() && !is_excused(row.nodes[seat])
+    };
+    let silent = |row: &RoundRow| (0..row.nodes.len()).filter(|seat| is_silent(row, *seat)).count() as u64;
+    missing + rounds.values().map(|row| u64::from(row.ended.is_none()) + silent(row)).sum::<u64>()
 }
 
 /// Whether a fault hit a node of a round while it lasted.

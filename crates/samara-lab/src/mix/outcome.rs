@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
+use arrow_array::ArrayRef;
+use samara_mix::Mark;
 use serde_json::Value;
 
-use super::measure::{PhaseTimes, Phases, RoundRow, WorkSpan};
+use super::measure::{Phases, RoundRow, WorkSpan};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
 use super::spec::Mix;
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, numbers, traffic};
+use crate::results::tables::{Columns, Table, floats, longs, numbers, texts, traffic};
 use crate::results::{Data, Measured, Outcome, ratio, value};
 use crate::scenario::Point;
 
@@ -97,16 +98,8 @@ impl Measured for MixMeasured {
     }
 }
 
-fn ms(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
-}
-
 fn times(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
-    Arc::new(Float64Array::from_iter(values.map(|at| at.map(ms))))
-}
-
-fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
+    floats(values.map(|at| at.map(|nanos| nanos as f64 / 1e6)))
 }
 
 fn rounds(rows: &[RoundRow]) -> Columns {
@@ -119,14 +112,14 @@ fn rounds(rows: &[RoundRow]) -> Columns {
     vec![
         ("round", longs(rows.iter().map(|row| row.round))),
         ("team", numbers(rows.iter().map(|row| row.team as u32))),
-        ("nodes", Arc::new(StringArray::from_iter_values(rows.iter().map(team)))),
+        ("nodes", texts(rows.iter().map(team))),
         ("made_ms", times(rows.iter().map(|row| Some(row.made)))),
         ("opened_ms", times(rows.iter().map(|row| row.opened))),
         ("entered_ms", times(rows.iter().map(|row| row.entered))),
         ("delivered_ms", times(rows.iter().map(RoundRow::exit))),
         ("ended_ms", times(rows.iter().map(|row| row.ended))),
         ("batch_latency_ms", times(rows.iter().map(RoundRow::latency))),
-        ("outcome", Arc::new(StringArray::from_iter_values(rows.iter().map(outcome)))),
+        ("outcome", texts(rows.iter().map(outcome))),
         ("wrong", numbers(rows.iter().map(|row| row.wrong))),
     ]
 }
@@ -134,16 +127,16 @@ fn rounds(rows: &[RoundRow]) -> Columns {
 /// A row for each phase of a round at a node.
 fn phases(result: &MixData) -> Columns {
     let rows = &result.phases;
-    let time = |value: fn(&PhaseTimes) -> Option<u64>| times(rows.values().map(value));
+    let time = |mark: Mark| times(rows.values().map(|times| times[mark as usize]));
     let names = rows.keys().map(|(.., phase)| phase.name());
     vec![
         ("round", longs(rows.keys().map(|(round, ..)| *round))),
         ("node", numbers(rows.keys().map(|(_, node, _)| *node))),
-        ("phase", Arc::new(StringArray::from_iter_values(names))),
-        ("first_received_ms", time(|times| times.first_received)),
-        ("last_received_ms", time(|times| times.last_received)),
-        ("first_finished_ms", time(|times| times.first_finished)),
-        ("last_finished_ms", time(|times| times.last_finished)),
+        ("phase", texts(names)),
+        ("first_received_ms", time(Mark::FirstReceived)),
+        ("last_received_ms", time(Mark::LastReceived)),
+        ("first_finished_ms", time(Mark::FirstFinished)),
+        ("last_finished_ms", time(Mark::LastFinished)),
     ]
 }
 
@@ -155,7 +148,7 @@ fn work(result: &MixData) -> Columns {
         ("node", numbers(rows.iter().map(|span| span.host))),
         ("core", numbers(rows.iter().map(|span| span.core.into()))),
         ("round", longs(rows.iter().map(|span| span.round))),
-        ("phase", Arc::new(StringArray::from_iter_values(names))),
+        ("phase", texts(names)),
         ("from_ms", times(rows.iter().map(|span| Some(span.from)))),
         ("to_ms", times(rows.iter().map(|span| Some(span.to)))),
     ]

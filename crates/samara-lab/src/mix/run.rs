@@ -196,7 +196,7 @@ impl Run<'_> {
     }
 
     fn is_going_on(&self, now: u64) -> bool {
-        self.told.ended() < self.mix.rounds as usize && now <= self.last.1 + self.patience()
+        self.told.ended < self.mix.rounds as usize && now <= self.last.1 + self.patience()
     }
 }
 
@@ -209,7 +209,7 @@ impl Stepped for Run<'_> {
         if let Some((until, _)) = &self.drained {
             return Ok(Step::Over(*until));
         }
-        let reached = (self.told.ready(), self.told.ended());
+        let reached = (self.told.ready, self.told.ended);
         if reached != self.last.0 {
             self.last = (reached, now);
         }
@@ -219,7 +219,7 @@ impl Stepped for Run<'_> {
             self.drained = Some((now + DRAIN_NANOS, traffic));
             return Ok(Step::Until(now + DRAIN_NANOS));
         }
-        if self.before.is_none() && self.told.ready() >= self.mix.stock() as usize {
+        if self.before.is_none() && self.told.ready >= self.mix.stock() as usize {
             self.before = Some(net.stats());
             self.begun = now;
             self.shared.begin();
@@ -233,7 +233,7 @@ impl Stepped for Run<'_> {
     }
 
     fn progress(&self, net: &Net<'_, Host>) -> Progress {
-        let (ready, ended, rounds) = (self.told.ready(), self.told.ended(), self.mix.rounds);
+        let (ready, ended, rounds) = (self.told.ready, self.told.ended, self.mix.rounds);
         Progress {
             share: (ready + ended) as f64 / (2 * rounds) as f64,
             virtual_nanos: Some(net.now()),

@@ -87,53 +87,31 @@ pub enum CostsKind {
 
 pub type PhaseCosts = BTreeMap<WorkKind, Span>;
 
-/// Kinds of work that take different times on a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkKind {
-    /// Drawing the secrets of a round.
-    Generate,
-    /// Raising one part of the team's key.
-    Share,
-    /// Precomputation, decryption.
-    PrecomputeDecrypt,
-    /// Precomputation, permutation.
-    PrecomputePermute,
-    /// Taking the share of the key off.
-    Reveal,
-    /// Real time, decryption.
-    Decrypt,
-    /// Real time, permutation.
-    Permute,
-    /// The same at the last node, which also identifies the payloads.
-    PermuteLast,
+samara_mix::names! {
+    /// Kinds of work that take different times on a core.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WorkKind {
+        /// Drawing the secrets of a round.
+        Generate = "generate",
+        /// Raising one part of the team's key.
+        Share = "share",
+        /// Precomputation, decryption.
+        PrecomputeDecrypt = "precompute_decrypt",
+        /// Precomputation, permutation.
+        PrecomputePermute = "precompute_permute",
+        /// Taking the share of the key off.
+        Reveal = "reveal",
+        /// Real time, decryption.
+        Decrypt = "decrypt",
+        /// Real time, permutation.
+        Permute = "permute",
+        /// The same at the last node, which also identifies the payloads.
+        PermuteLast = "permute_last",
+    }
 }
 
 impl WorkKind {
-    pub const ALL: [Self; 8] = [
-        Self::Generate,
-        Self::Share,
-        Self::PrecomputeDecrypt,
-        Self::PrecomputePermute,
-        Self::Reveal,
-        Self::Decrypt,
-        Self::Permute,
-        Self::PermuteLast,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Generate => "generate",
-            Self::Share => "share",
-            Self::PrecomputeDecrypt => "precompute_decrypt",
-            Self::PrecomputePermute => "precompute_permute",
-            Self::Reveal => "reveal",
-            Self::Decrypt => "decrypt",
-            Self::Permute => "permute",
-            Self::PermuteLast => "permute_last",
-        }
-    }
-
     pub(super) fn of(job: &Job) -> Self {
         match job.phase() {
             None if job.is_share() => Self::Share,
