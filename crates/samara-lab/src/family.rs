@@ -43,10 +43,17 @@ impl<T: Any + fmt::Debug + Clone + PartialEq + Send + Sync + Serialize> Part for
 
 erased_serde::serialize_trait_object!(Part);
 
+impl Clone for Box<dyn Part> {
+    fn clone(&self) -> Self {
+        // Of the part in the box, not of the box.
+        (**self).boxed_clone()
+    }
+}
+
 /// Reads a part from its table. The error is the key below the table, and the message.
 type Read = fn(&toml::Value) -> Result<Box<dyn Part>, (String, String)>;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct PartType {
     read: Read,
     schema: fn(&mut SchemaGenerator) -> Schema,
@@ -61,7 +68,7 @@ impl PartType {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct ProtocolKind {
     /// What `protocol.kind` calls it.
     pub name: &'static str,
@@ -310,6 +317,7 @@ fn insert_property(schema: &mut Schema, name: &str, property: serde_json::Value)
 }
 
 /// The family that a scenario selects, with the content of its section and of `[protocol]`.
+#[derive(Clone, Debug)]
 pub struct Selected {
     pub(crate) family: &'static Family,
     content: Box<dyn Part>,
@@ -371,32 +379,11 @@ impl Serialize for Selected {
     }
 }
 
-impl Clone for Selected {
-    fn clone(&self) -> Self {
-        Self {
-            family: self.family,
-            content: self.content.boxed_clone(),
-            protocol: self.protocol,
-            parameters: self.parameters.boxed_clone(),
-        }
-    }
-}
-
 impl PartialEq for Selected {
     fn eq(&self, other: &Self) -> bool {
         self.protocol.name == other.protocol.name
             && self.content.equals(&*other.content)
             && self.parameters.equals(&*other.parameters)
-    }
-}
-
-impl fmt::Debug for Selected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple(self.family.section)
-            .field(&self.content)
-            .field(&self.protocol.name)
-            .field(&self.parameters)
-            .finish()
     }
 }
 

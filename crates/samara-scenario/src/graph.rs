@@ -83,6 +83,7 @@ impl GraphFile {
 }
 
 /// Puts a graph together from nodes and edges in the order of a file.
+#[derive(Default)]
 struct Builder<'a> {
     file: &'a str,
     names: Names,
@@ -97,15 +98,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(file: &'a str) -> Self {
-        Self {
-            file,
-            names: Names::default(),
-            edges: Vec::new(),
-            is_table: false,
-            present: FxHashMap::default(),
-            loops: 0,
-            reversed: 0,
-        }
+        Self { file, ..Self::default() }
     }
 
     fn wrong(&self, line: u32, what: impl std::fmt::Display) -> String {

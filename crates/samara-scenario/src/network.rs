@@ -200,7 +200,7 @@ pub struct HostClass {
 }
 
 /// Regions and the latency between them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Regions {
     /// Their names; those of the files, if not given.
@@ -239,7 +239,7 @@ pub enum Placed {
 }
 
 /// A table of latencies in a file (`docs/guides/networks.md` has the formats).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyFile {
     /// The file: a path relative to the scenario file, plain or compressed with zstd.
@@ -271,10 +271,11 @@ pub struct LatencyFile {
 }
 
 /// What the latencies of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyKind {
     /// From one host to the other.
+    #[default]
     OneWay,
     /// There and back, as ping shows it.
     RoundTrip,

@@ -179,9 +179,9 @@ pub fn full_mesh(nodes: u32) -> Graph {
 
 /// Every node dials the next.
 pub fn ring(nodes: u32) -> Graph {
-    let edges = (0..nodes).map(|a| (a, (a + 1) % nodes)).filter(|(a, b)| a != b).collect::<Vec<_>>();
-    let edges = if nodes == 2 { vec![(0, 1)] } else { edges };
-    Graph { nodes, edges }
+    // Two nodes have one link.
+    let links = if nodes > 2 { nodes } else { nodes.saturating_sub(1) };
+    Graph { nodes, edges: (0..links).map(|node| (node, (node + 1) % nodes)).collect() }
 }
 
 /// The graph of a network. The columns that each host keeps, and their number, count where subscribers look for others.

@@ -134,17 +134,7 @@ fn a_column_is_there_for_all_nodes_or_for_none() {
 
 #[test]
 fn edges_have_latencies_of_the_kind_that_is_said() {
-    let spec = |kind, unit| LatencyFile {
-        file: "g".to_owned(),
-        kind,
-        unit,
-        of: None,
-        format: None,
-        column: None,
-        names: None,
-        within: None,
-        others: None,
-    };
+    let spec = |kind, unit| LatencyFile { file: "g".to_owned(), kind, unit, ..LatencyFile::default() };
     let pairs = |text: &str, kind, unit| {
         let inputs = Inputs::default().with("g", text);
         let spec = spec(kind, unit);

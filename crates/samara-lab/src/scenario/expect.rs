@@ -8,26 +8,26 @@ use super::Loaded;
 use crate::metric::unit;
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Expectation {
     /// The run that it is about; all of them if absent.
     pub run: Option<String>,
     /// The path of the metric.
     pub metric: String,
-    comparison: Comparison,
+    holds: fn(f64, f64) -> bool,
     /// The limit in the unit of the metric.
     limit: f64,
     text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Less,
-    LessOrEqual,
-    Equal,
-    GreaterOrEqual,
-    Greater,
-}
+/// Signs of comparisons, and whether they hold for what was found and a limit; longer signs come first.
+const SIGNS: [(&str, fn(f64, f64) -> bool); 5] = [
+    ("<=", |found, limit| found <= limit),
+    (">=", |found, limit| found >= limit),
+    ("==", |found, limit| (found - limit).abs() <= 1e-9 * limit.abs().max(1.0)),
+    ("<", |found, limit| found < limit),
+    (">", |found, limit| found > limit),
+];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectationResult {
@@ -51,19 +51,14 @@ impl ExpectationResult {
 }
 
 impl Expectation {
-    /// The expectations of a scenario.
+    /// The expectations of a scenario; several comparisons of one metric are separated by commas.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         let parse = |(key, text): (&String, &String)| {
-            Self::parse_all(key, text)
-                .map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+            let all: Result<Vec<Self>, String> = text.split(',').map(|one| Self::parse(key, one)).collect();
+            all.map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
         };
         let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(all.into_iter().flatten().collect())
-    }
-
-    /// Reads expectations of one metric: comparisons, separated by commas.
-    pub fn parse_all(key: &str, text: &str) -> Result<Vec<Self>, String> {
-        text.split(',').map(|part| Self::parse(key, part)).collect()
     }
 
     /// Reads an expectation.
@@ -73,20 +68,12 @@ impl Expectation {
             None => (None, key),
         };
         let text = text.trim();
-        let (comparison, rest) = [
-            ("<=", Comparison::LessOrEqual),
-            (">=", Comparison::GreaterOrEqual),
-            ("==", Comparison::Equal),
-            ("<", Comparison::Less),
-            (">", Comparison::Greater),
-        ]
-        .into_iter()
-        .find_map(|(sign, comparison)| Some((comparison, text.strip_prefix(sign)?.trim())))
-        .ok_or_else(|| {
+        let sign = SIGNS.iter().find_map(|(sign, holds)| Some((*holds, text.strip_prefix(sign)?.trim())));
+        let (holds, rest) = sign.ok_or_else(|| {
             format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"< 4 s\"")
         })?;
         let limit = limit(metric, rest)?;
-        Ok(Self { run, metric: metric.to_owned(), comparison, limit, text: text.to_owned() })
+        Ok(Self { run, metric: metric.to_owned(), holds, limit, text: text.to_owned() })
     }
 
     /// Holds it against the metrics of a run; `None` if it is about another run.
@@ -95,13 +82,7 @@ impl Expectation {
             return None;
         }
         let found = figure_of(metrics, &self.metric);
-        let holds = found.is_some_and(|found| match self.comparison {
-            Comparison::Less => found < self.limit,
-            Comparison::LessOrEqual => found <= self.limit,
-            Comparison::Equal => (found - self.limit).abs() <= 1e-9 * self.limit.abs().max(1.0),
-            Comparison::GreaterOrEqual => found >= self.limit,
-            Comparison::Greater => found > self.limit,
-        });
+        let holds = found.is_some_and(|found| (self.holds)(found, self.limit));
         let expected = format!("{} {}", self.metric, self.text);
         Some(ExpectationResult { run: run.to_owned(), expected, found, unit: unit(&self.metric), holds })
     }

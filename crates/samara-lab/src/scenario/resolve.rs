@@ -5,8 +5,8 @@ use std::sync::Arc;
 use samara_engine::units::Span;
 use samara_scenario::keys::{get, remove};
 use samara_scenario::{
-    HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, Queue, RegionWeights,
-    Regions, TopologyKind, listed_regions, topology,
+    HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, RegionWeights, Regions,
+    TopologyKind, listed_regions, topology,
 };
 use samara_sim::Latency;
 
@@ -163,9 +163,14 @@ impl Work<'_> {
         self.problems.push(Problem::at(self.text, key, message));
     }
 
+    fn fail<T>(&mut self, key: &str, message: impl Into<String>) -> Result<T, Wrong> {
+        self.wrong(key, message);
+        Err(Wrong)
+    }
+
     /// The value, unless something is wrong with a key.
     fn at<T>(&mut self, key: &str, result: Result<T, String>) -> Result<T, Wrong> {
-        result.map_err(|message| self.wrong(key, message)).map_err(|()| Wrong)
+        result.or_else(|message| self.fail(key, message))
     }
 
     fn is_given(&self, key: &str) -> bool {
@@ -247,11 +252,10 @@ impl Work<'_> {
         if !self.is_given("network.nodes") {
             self.scenario.network.nodes = count;
         } else if nodes != count {
-            self.wrong(
+            return self.fail(
                 key,
                 format!("{file} has {count} hosts, but network.nodes = {nodes}; remove that, or make them the same"),
             );
-            return Err(Wrong);
         }
         Ok(())
     }
@@ -287,26 +291,17 @@ impl Work<'_> {
         let spec = network.latencies_of(LatencyOf::Regions).cloned();
         let has_regions = hosts.is_some() || network.regions.is_some();
         if !has_regions && spec.is_some() {
-            self.wrong(
+            return self.fail(
                 "network.latency_file",
                 "is of regions, and there are none; say which hosts are in which, by a column region in network.hosts_file or by \
                  weights in [network.regions]",
             );
-            return Err(Wrong);
         }
         if network.regions.is_none() && spec.is_none() {
             // Regions of hosts without latencies of their own are names only.
             return Ok(());
         }
-        let mut regions = network.regions.take().unwrap_or_else(|| Regions {
-            names: Vec::new(),
-            weights: Vec::new(),
-            weights_file: None,
-            placed: Placed::Drawn,
-            latency: Vec::new(),
-            gateway: None,
-            gateway_queue: Queue::default(),
-        });
+        let mut regions = network.regions.take().unwrap_or_default();
         self.weights(&mut regions, hosts)?;
         if let Some(spec) = &spec {
             let key = "network.latency_file";
@@ -332,11 +327,10 @@ impl Work<'_> {
         let has_own = !regions.weights.is_empty() || regions.weights_file.is_some();
         if let Some((table, region_of)) = hosts {
             if has_own || regions.placed != Placed::Drawn {
-                self.wrong(
+                return self.fail(
                     "network.regions",
                     "network.hosts_file says which hosts are in which region; remove weights and placed here",
                 );
-                return Err(Wrong);
             }
             if regions.names.is_empty() {
                 regions.names.clone_from(&table.regions);
@@ -350,8 +344,7 @@ impl Work<'_> {
         if let Some(file) = &regions.weights_file {
             let key = "network.regions.weights_file";
             if !regions.names.is_empty() || !regions.weights.is_empty() {
-                self.wrong(key, "there are names or weights, too; keep one of them");
-                return Err(Wrong);
+                return self.fail(key, "there are names or weights, too; keep one of them");
             }
             let read = RegionWeights::read(file, self.inputs);
             let read = self.at(key, read)?;
@@ -367,23 +360,21 @@ impl Work<'_> {
         };
         let key = "network.latency_file";
         if self.has_other_hosts() {
-            self.wrong(
+            return self.fail(
                 key,
                 "has latencies between the counted hosts only, and there are others (an observer, who sends batches); use latencies of \
                  regions, or network.latency",
             );
-            return Err(Wrong);
         }
         if self.scenario.network.regions.is_some() {
-            self.wrong(
+            return self.fail(
                 "network.regions",
                 "have latencies of their own, and network.latency_file is of hosts; keep one of them, or use of = \"regions\"",
             );
-            return Err(Wrong);
         }
         if spec.within.is_some() {
-            self.wrong(key, "within is the latency within a region, and this file is of hosts; remove it");
-            return Err(Wrong);
+            return self
+                .fail(key, "within is the latency within a region, and this file is of hosts; remove it");
         }
         let table = LatencyTable::read(&spec, self.inputs);
         let table = self.at(key, table)?;
@@ -419,7 +410,7 @@ impl Work<'_> {
         let resolve = self.scenario.family().files.resolve;
         let given = self.given;
         let read = resolve(self.scenario, self.inputs, &|key| get(given, key).is_some());
-        read.map_err(|(key, message)| self.wrong(&key, message)).map_err(|()| Wrong)
+        read.or_else(|(key, message)| self.fail(&key, message))
     }
 }
 

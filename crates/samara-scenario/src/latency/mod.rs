@@ -2,6 +2,7 @@
 
 mod read;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_engine::units::Span;
@@ -49,7 +50,7 @@ impl LatencyTable {
                 LatencyFormat::Pairs => read::pairs(file, &text, &cells, spec.column.as_deref())?,
             };
             if let Some(file) = &spec.names {
-                table.rename(&id_names(file, inputs)?)?;
+                table.rename(file, &id_names(file, inputs)?)?;
             }
             table.mirror();
             Ok(table)
@@ -57,19 +58,20 @@ impl LatencyTable {
     }
 
     /// Calls rows by what their ids stand for.
-    fn rename(&mut self, ids: &Ids) -> Result<(), String> {
+    fn rename(&mut self, file: &str, ids: &BTreeMap<String, String>) -> Result<(), String> {
         let Some(names) = &self.names else {
             return Err(format!(
                 "{}: its rows have no ids, which names in network.latency_file is for",
                 self.file
             ));
         };
-        let renamed = names.all().iter().map(|id| {
-            ids.find(id).ok_or_else(|| format!("{}: has no id {id}, which {} has", ids.file, self.file))
-        });
-        let renamed: Names = renamed.collect::<Result<Vec<&str>, _>>()?.into_iter().collect();
+        let renamed = names
+            .all()
+            .iter()
+            .map(|id| ids.get(id).ok_or_else(|| format!("{file}: has no id {id}, which {} has", self.file)));
+        let renamed: Names = renamed.collect::<Result<Vec<_>, _>>()?.into_iter().collect();
         if renamed.len() != names.len() {
-            return Err(format!("{}: several ids in {} have the same name", ids.file, self.file));
+            return Err(format!("{file}: several ids in {} have the same name", self.file));
         }
         self.names = Some(Arc::new(renamed));
         Ok(())
@@ -252,22 +254,9 @@ fn format_of(text: &str) -> LatencyFormat {
 }
 
 /// What ids stand for.
-#[derive(Debug)]
-struct Ids {
-    file: String,
-    ids: Names,
-    names: Vec<String>,
-}
-
-impl Ids {
-    fn find(&self, id: &str) -> Option<&str> {
-        self.ids.find(id).map(|number| self.names[number as usize].as_str())
-    }
-}
-
-fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
+fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, String> {
     let text = inputs.table(file)?;
-    let (mut ids, mut names, mut columns) = (Names::default(), Vec::new(), None);
+    let (mut names, mut columns) = (BTreeMap::new(), None);
     each_line(file, &text, Some(delimiter(&text)), |line, cells| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
         let Some((id, name)) = columns else {
@@ -283,13 +272,12 @@ fn id_names(file: &str, inputs: &Inputs) -> Result<Ids, String> {
         let (Some(id), Some(name)) = (cells.get(id), cells.get(name)) else {
             return Err(wrong("has no id or no name".to_owned()));
         };
-        if ids.number(id) as usize != names.len() {
+        if names.insert((*id).to_owned(), (*name).to_owned()).is_some() {
             return Err(wrong(format!("duplicate id `{id}`")));
         }
-        names.push((*name).to_owned());
         Ok(())
     })?;
-    Ok(Ids { file: file.to_owned(), ids, names })
+    Ok(names)
 }
 
 #[cfg(test)]

@@ -6,12 +6,7 @@ fn spec() -> LatencyFile {
         file: "l".to_owned(),
         kind: LatencyKind::OneWay,
         unit: Some(LatencyUnit::Milliseconds),
-        of: None,
-        format: None,
-        column: None,
-        names: None,
-        within: None,
-        others: None,
+        ..LatencyFile::default()
     }
 }
 
