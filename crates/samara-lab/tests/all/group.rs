@@ -1,25 +1,11 @@
 //! Groups that broadcast, from the scenario to the figures.
 
-use std::sync::atomic::AtomicBool;
+use samara_lab::results::{GroupData, Outcome};
 
-use samara_lab::results::{GroupData, Outcome, relate};
-use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::load;
-use samara_scenario::Inputs;
+use crate::{loaded, outcomes, refused};
 
 fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<GroupData>> {
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
-    let loaded = load(scenario, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"));
-    let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let mut results: Vec<Outcome> = loaded
-        .points
-        .iter()
-        .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome())
-        .collect();
-    relate(&loaded, &mut results);
-    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
+    outcomes(&loaded(scenario, set, only, Some(1)), threads)
 }
 
 fn assert_clean(result: &Outcome<GroupData>) {
@@ -196,8 +182,7 @@ fn what_does_not_fit_is_told() {
         ("protocol.shape", "star", "found `star`; expected one of"),
         ("protocol.heartbeat", "1 s", "heartbeat < timeout_min"),
     ] {
-        let set = [(key.to_owned(), value.to_owned())];
-        let error = load("ring", &set, &["ring".to_owned()], None).unwrap_err().to_string();
+        let error = refused("ring", &[(key, value)], &["ring"]);
         assert!(error.contains(expected), "{key}: {error}");
     }
     for (key, value, expected) in [
@@ -205,15 +190,12 @@ fn what_does_not_fit_is_told() {
         ("fault.0.hosts", "[]", "hits nobody"),
         ("fault.0.share", "5 %", "has a share and hosts"),
     ] {
-        let set = [(key.to_owned(), value.to_owned()), ("sweep.axis".to_owned(), "[]".to_owned())];
-        let error = load("ring-churn", &set, &["crash".to_owned()], None).unwrap_err().to_string();
+        let error = refused("ring-churn", &[(key, value), ("sweep.axis", "[]")], &["crash"]);
         assert!(error.contains(expected), "{key}: {error}");
     }
-    let chain = [("protocol.chunk".to_owned(), "1 kB".to_owned())];
-    let error = load("ring", &chain, &["daisychain".to_owned()], None).unwrap_err().to_string();
+    let error = refused("ring", &[("protocol.chunk", "1 kB")], &["daisychain"]);
     assert!(error.contains("a plain daisy chain has no parameters"), "{error}");
-    let set = [("fault.0.kind".to_owned(), "leave".to_owned())];
-    let error = load("cat-churn", &set, &["cat".to_owned()], None).unwrap_err().to_string();
+    let error = refused("cat-churn", &[("fault.0.kind", "leave")], &["cat"]);
     assert!(error.contains("fault.0: nodes of [pool] cannot leave"), "{error}");
 }
 
@@ -264,8 +246,7 @@ fn whoever_fails_in_a_federation_others_get_everything() {
 #[test]
 fn federations_that_cannot_be_are_refused_with_their_key() {
     let refused = |scenario: &str, key: &str, value: &str, told: &str| {
-        let set = [(key.to_owned(), value.to_owned())];
-        let error = load(scenario, &set, &[], None).unwrap_err().to_string();
+        let error = refused(scenario, &[(key, value)], &[]);
         assert!(error.contains(told), "{key} = {value}: {error}");
     };
     refused("ring", "protocol.federated", "true", "there are no [network.regions]");

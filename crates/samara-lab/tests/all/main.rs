@@ -10,3 +10,41 @@ mod sweep;
 mod topology;
 mod transactions;
 mod window;
+
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::results::{Data, Outcome, relate};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::scenario::{Loaded, load};
+use samara_scenario::{Inputs, ScenarioError};
+
+/// Loads a scenario with these values of keys, and these of its runs.
+fn load_with(
+    name: &str,
+    set: &[(&str, &str)],
+    only: &[&str],
+    seed: Option<u64>,
+) -> Result<Loaded, ScenarioError> {
+    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
+    load(name, &set, &only, seed)
+}
+
+fn loaded(name: &str, set: &[(&str, &str)], only: &[&str], seed: Option<u64>) -> Loaded {
+    load_with(name, set, only, seed).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is wrong with such a scenario.
+fn refused(name: &str, set: &[(&str, &str)], only: &[&str]) -> String {
+    load_with(name, set, only, None).expect_err("something is wrong").to_string()
+}
+
+/// Runs all points of a scenario.
+fn outcomes<D: Data>(loaded: &Loaded, threads: usize) -> Vec<Outcome<D>> {
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
+    let outcome = |point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
+    let mut results: Vec<Outcome> = loaded.points.iter().map(outcome).collect();
+    relate(loaded, &mut results);
+    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
+}

@@ -1,11 +1,8 @@
 //! Streams of messages, from the scenario to the figures, whatever the protocol.
 
-use std::sync::atomic::AtomicBool;
-
 use samara_lab::results::{MessagesData, Outcome};
-use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::load;
-use samara_scenario::Inputs;
+
+use crate::{loaded, outcomes, refused};
 
 fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<MessagesData>> {
     let small = [
@@ -14,17 +11,7 @@ fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<M
         ("messages.warm_up", "6 s"),
         ("messages.cool_down", "20 s"),
     ];
-    let set: Vec<(String, String)> =
-        small.iter().chain(set).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
-    let loaded = load("gossip-baselines", &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
-    let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let result = |point| {
-        let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
-        measured.outcome().typed().expect("the scenario has messages")
-    };
-    loaded.points.iter().map(result).collect()
+    outcomes(&loaded("gossip-baselines", &[&small[..], set].concat(), only, None), threads)
 }
 
 #[test]
@@ -127,11 +114,9 @@ fn what_does_not_fit_is_told() {
         (("protocol.optimization_threshold", "3"), "unknown key `optimization_threshold`"),
         (("network.topology.seed", "3"), "only used with kind = \"barabasi-albert\""),
     ] {
-        let set = [(set.0.to_owned(), set.1.to_owned())];
-        let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
-        assert!(error.contains(expected) && error.contains(set[0].0.split('.').next().unwrap()), "{error}");
+        let error = refused("gossip-baselines", &[set], &["gossipsub"]);
+        assert!(error.contains(expected) && error.contains(set.0.split('.').next().unwrap()), "{error}");
     }
-    let set = [("protocol.kind".to_owned(), "floodsub".to_owned())];
-    let error = load("peerdas", &set, &[], None).unwrap_err().to_string();
+    let error = refused("peerdas", &[("protocol.kind", "floodsub")], &[]);
     assert!(error.contains("found \"floodsub\"; [columns] has \"gossipsub\""), "{error}");
 }

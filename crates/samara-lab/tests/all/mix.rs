@@ -1,34 +1,13 @@
 //! Teams that mix batches, from the scenario to the figures.
 
-use std::sync::atomic::AtomicBool;
-
-use samara_lab::results::{MixData, Outcome, relate};
-use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::{Loaded, WorkKind, load};
+use samara_lab::results::{MixData, Outcome};
+use samara_lab::scenario::{WorkKind, load};
 use samara_mix::{Cause, Phase};
-use samara_scenario::Inputs;
 
-fn loaded(name: &str, set: &[(&str, &str)], only: &[&str]) -> Loaded {
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
-    load(name, &set, &only, Some(1)).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn results_on(threads: usize, name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
-    let loaded = loaded(name, set, only);
-    let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let measured = loaded
-        .points
-        .iter()
-        .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")));
-    let mut results: Vec<Outcome> = measured.map(|measured| measured.outcome()).collect();
-    relate(&loaded, &mut results);
-    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
-}
+use crate::{loaded, outcomes, refused};
 
 pub(crate) fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
-    results_on(1, name, set, only)
+    outcomes(&loaded(name, set, only, Some(1)), 1)
 }
 
 /// Every round is delivered whole, in one order, or reported as failed; nothing goes beyond its bound.
@@ -75,8 +54,8 @@ fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
     is_sound(five);
     assert!(near(five.metrics.period_ms, 420.0, 0.02), "{} ms", five.metrics.period_ms);
     assert_eq!(five.metrics.limit, "processor");
-    let error = load("mix", &[("mix.processor".to_owned(), "0.5 %".to_owned())], &[], None).unwrap_err();
-    assert!(error.to_string().contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
+    let error = refused("mix", &[("mix.processor", "0.5 %")], &[]);
+    assert!(error.contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
 }
 
 /// A round passes five nodes twice, and ten links: five in decryption, four in permutation, one for the result to reach the first node.
@@ -184,8 +163,11 @@ fn the_model_sends_the_same_packets_as_the_arithmetic() {
 fn the_digest_is_that_of_any_number_of_threads() {
     let set = [("mix.batch", "20"), ("mix.rounds", "40")];
     let digests = [1, 2, 3].map(|threads| {
-        let results = results_on(threads, "mix-pool", &set, &["restart"]);
-        (results[0].run.digest.clone(), results[0].metrics.clone())
+        let [result] = &outcomes::<MixData>(&loaded("mix-pool", &set, &["restart"], Some(1)), threads)[..]
+        else {
+            panic!("one run")
+        };
+        (result.run.digest.clone(), result.metrics.clone())
     });
     assert_eq!(digests[0], digests[1]);
     assert_eq!(digests[0], digests[2]);
@@ -244,7 +226,7 @@ fn a_link_that_comes_back_costs_no_round() {
 
 #[test]
 fn measured_costs_are_written_down_and_do_the_same_again() {
-    let mut first = loaded("mix", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"]);
+    let mut first = loaded("mix", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"], Some(1));
     assert!(first.wants_costs());
     let costs = first.measure_costs().unwrap().unwrap();
     assert_eq!(costs.len(), 8, "{costs:?}");
@@ -260,7 +242,7 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
     std::fs::remove_file(&file).unwrap();
     assert_eq!(again.unwrap().points[0].scenario.selected, first.points[0].scenario.selected);
 
-    let mut of_a_run = loaded("mix", &[("run.0.set.\"mix.costs\"", "measured")], &[]);
+    let mut of_a_run = loaded("mix", &[("run.0.set.\"mix.costs\"", "measured")], &[], Some(1));
     let error = of_a_run.measure_costs().unwrap_err().to_string();
     assert!(error.contains("not to a run"), "{error}");
 }
@@ -283,8 +265,7 @@ fn values_that_cannot_be_are_told() {
         ("messages.rate", "1", "a scenario has one experiment"),
         ("network.nodes", "1000", "allowed is 2 to 128"),
     ] {
-        let set = [(key.to_owned(), value.to_owned())];
-        let error = load("mix", &set, &["today".to_owned()], Some(1)).unwrap_err().to_string();
+        let error = refused("mix", &[(key, value)], &["today"]);
         assert!(error.contains(expected), "{key} = {value}: {error}");
     }
 }

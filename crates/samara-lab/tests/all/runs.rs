@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{ColumnsData, Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_distributed};
-use samara_lab::scenario::load;
 use samara_scenario::Inputs;
 use samara_sim::Threads;
+
+use crate::{loaded, outcomes};
 
 fn results(
     scenario: &str,
@@ -15,19 +16,7 @@ fn results(
     seed: u64,
     threads: usize,
 ) -> Vec<Outcome<ColumnsData>> {
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
-    let loaded = load(scenario, &set, &only, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
-    let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    loaded
-        .points
-        .iter()
-        .map(|point| {
-            let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
-            measured.outcome().typed().expect("the scenario has blocks")
-        })
-        .collect()
+    outcomes(&loaded(scenario, set, only, Some(seed)), threads)
 }
 
 /// A hundred nodes and 32 columns: a few hundred milliseconds for each run.
@@ -220,11 +209,8 @@ fn reference_runs_are_there_and_are_what_was_published() {
 
 #[test]
 fn several_processes_measure_what_one_does() {
-    let set = [
-        ("network.nodes".to_owned(), "60".to_owned()),
-        ("network.topology.degree".to_owned(), "12".to_owned()),
-    ];
-    let loaded = load("peerdas-small", &set, &[], Some(3)).unwrap_or_else(|error| panic!("{error}"));
+    let set = [("network.nodes", "60"), ("network.topology.degree", "12")];
+    let loaded = loaded("peerdas-small", &set, &[], Some(3));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     for point in &loaded.points {
@@ -249,7 +235,7 @@ fn several_processes_measure_what_one_does() {
 
 #[test]
 fn only_columns_run_in_several_processes() {
-    let loaded = load("ring", &[], &[], None).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = loaded("ring", &[], &[], None);
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::SingleProcess, |_| {});

@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_lab::network::{custody, graph};
-use samara_lab::scenario::{Overrides, Scenario, load, load_source};
+use samara_lab::scenario::{Overrides, Scenario, load_source};
 use samara_scenario::{Inputs, ScenarioError};
+
+use crate::{loaded, refused};
 
 proptest! {
     #[test]
@@ -31,8 +33,7 @@ fn units_are_written_short() {
 }
 
 fn scenario(set: &[(&str, &str)]) -> Scenario {
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    load("peerdas", &set, &["batch".to_owned()], None).unwrap().points[0].scenario.clone()
+    loaded("peerdas", set, &["batch"], None).points[0].scenario.clone()
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn custody_and_graphs_follow_the_seed() {
 
 #[test]
 fn the_reference_s_graph_and_custody_are_as_described() {
-    let loaded = load("peerdas-reference", &[], &[], None).unwrap();
+    let loaded = loaded("peerdas-reference", &[], &[], None);
     let scenario = &loaded.points[0].scenario;
     let (graph, kept) = graph(scenario, &Inputs::default(), 1).unwrap();
     assert_eq!(kept[0].len(), 128);
@@ -80,13 +81,8 @@ fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), S
 
 #[test]
 fn files_that_do_not_fit_are_told() {
-    let error = |set: &[(&str, &str)]| {
-        let set: Vec<(String, String)> =
-            set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        load("peerdas", &set, &["batch".to_owned()], None).unwrap_err().to_string()
-    };
-    let unknown =
-        error(&[("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")]);
+    let set = [("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")];
+    let unknown = refused("peerdas", &set, &["batch"]);
     assert!(unknown.contains("there is no such data file"), "{unknown}");
 }
 
@@ -111,8 +107,9 @@ fn a_run_of_fewer_hosts_uses_the_first_of_a_table() {
 #[test]
 fn graphs_of_the_study_grow_by_attachment() {
     for nodes in ["50", "10000"] {
-        let set = [("sweep.axis.0.values".to_owned(), format!("[{nodes}]"))];
-        let loaded = load("gossip-parameters", &set, &["default".to_owned()], None).unwrap();
+        let values = format!("[{nodes}]");
+        let set = [("sweep.axis.0.values", values.as_str())];
+        let loaded = loaded("gossip-parameters", &set, &["default"], None);
         let scenario = &loaded.points[0].scenario;
         let (graph, _) = graph(scenario, &Inputs::default(), 1).unwrap();
         let mut dialled = vec![0; graph.nodes as usize];

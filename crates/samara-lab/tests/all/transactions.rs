@@ -1,25 +1,11 @@
 //! Transactions and their pools, from the scenario to the figures.
 
-use std::sync::atomic::AtomicBool;
+use samara_lab::results::{Outcome, PoolData};
 
-use samara_lab::results::{Outcome, PoolData, relate};
-use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::load;
-use samara_scenario::Inputs;
+use crate::{loaded, outcomes, refused};
 
 fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<PoolData>> {
-    let set: Vec<(String, String)> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
-    let loaded = load(scenario, &set, &only, None).unwrap_or_else(|error| panic!("{error}"));
-    let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
-    let mut results: Vec<Outcome> = loaded
-        .points
-        .iter()
-        .map(|point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome())
-        .collect();
-    relate(&loaded, &mut results);
-    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
+    outcomes(&loaded(scenario, set, only, None), threads)
 }
 
 /// A fifth of the ADR's experiment, in size and in time: 200 clients and two blocks.
@@ -209,12 +195,10 @@ fn what_does_not_fit_is_told() {
             "fewer than 2 honest nodes",
         ),
     ] {
-        let set = [(key.to_owned(), value.to_owned())];
-        let error = load("cat", &set, &["cat".to_owned()], None).unwrap_err().to_string();
+        let error = refused("cat", &[(key, value)], &["cat"]);
         let section = key.split('.').next().unwrap();
         assert!(error.contains(expected) && error.contains(section), "{key}: {error}");
     }
-    let set = [("transport.connection.flush".to_owned(), "when-idle".to_owned())];
-    let error = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap_err().to_string();
+    let error = refused("gossip-baselines", &[("transport.connection.flush", "when-idle")], &["gossipsub"]);
     assert!(error.contains("has no effect in [messages]: channels belong to transaction pools"), "{error}");
 }

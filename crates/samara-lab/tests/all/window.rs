@@ -1,9 +1,9 @@
 //! The first hop of a batch, and what each mechanism of the transport costs it.
 
 use samara_lab::results::{MixData, Outcome};
-use samara_lab::scenario::load;
 
 use crate::mix::results;
+use crate::refused;
 
 /// The scenario with 842 slots, as many bytes as 1,000 payloads of 512 bytes.
 fn first_hops(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
@@ -51,8 +51,7 @@ fn streaming_wins_only_while_payloads_are_computed() {
 #[test]
 fn grpc_carries_no_groups_and_no_channels() {
     for (scenario, key) in [("ring-rounds", "transport.kind"), ("cat", "transport.connection")] {
-        let set = [("transport.kind".to_owned(), "\"grpc\"".to_owned())];
-        let error = load(scenario, &set, &[], Some(1)).expect_err(scenario).to_string();
+        let error = refused(scenario, &[("transport.kind", "\"grpc\"")], &[]);
         assert!(error.contains(key), "{scenario}: {error}");
     }
 }
