@@ -6,13 +6,13 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
     Congestion, Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network,
-    PairLatencies, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    NicDiscipline, PairLatencies, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::Span;
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
-    HostTable, Inputs, LatencyOf, LatencyTable, Names, Placed, Queue, Regions, TopologyKind, host_names,
+    HostTable, Inputs, Interface, LatencyOf, LatencyTable, Names, Placed, Queue, Regions, TopologyKind, host_names,
     listed_regions,
 };
 
@@ -270,6 +270,13 @@ fn shadow() -> TcpConfig {
         idle_restart: false,
         grow_unused: true,
         send_buffer: SendBuffer::Auto { per_packet: 4808, min: 131_072 },
+    }
+}
+
+pub fn nic(scenario: &Scenario) -> NicDiscipline {
+    match scenario.network.interface {
+        Interface::RoundRobin => NicDiscipline::RoundRobin,
+        Interface::Fifo => NicDiscipline::Fifo,
     }
 }
 

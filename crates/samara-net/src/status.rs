@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
 pub use samara_engine::config::ConfigError as OptionError;
 pub(crate) use samara_engine::config::check;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

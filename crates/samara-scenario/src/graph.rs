@@ -167,67 +167,47 @@ impl<'a> Builder<'a> {
 /// Reads lines of two nodes and any data after them, between commas, semicolons, tabs or blanks, with or without a header.
 fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
     let mut builder = Builder::new(file);
-    let (mut columns, mut is_bare, mut has_data) = (None, false, false);
+    let (mut columns, mut has_data) = (None, false);
     each_line(file, text, delimiter_or_blank(text), |line, values| {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
-        let Some((from, to)) = columns else {
-            if let (Some(from), Some(to)) = (column_of(values, &FROM), column_of(values, &TO)) {
-                columns = Some((from, to));
-                builder.is_table = values == ["dialer", "listener"];
-                return Ok(());
-            }
-            // Without a header many values are the neighbours of a node.
-            is_bare = true;
-            columns = Some((0, 1));
-            not_adjacent(&builder, line, values)?;
-            return edge(&mut builder, line, values, (0, 1), &mut has_data);
-        };
+        if columns.is_none()
+            && let (Some(from), Some(to)) = (column_of(values, &FROM), column_of(values, &TO))
+        {
+            columns = Some((from, to, true));
+            builder.is_table = values == ["dialer", "listener"];
+            return Ok(());
+        }
+        let (from, to, has_header) = *columns.get_or_insert((0, 1, false));
         if builder.is_table && values.len() != 2 {
             return Err(builder.wrong(line, format_args!("\"{}\" is not a pair of hosts", values.join(","))));
         }
-        if is_bare {
-            not_adjacent(&builder, line, values)?;
+        // Without a header many values are the neighbours of a node.
+        if !has_header && values.len() > 4 && !values[2].starts_with('{') {
+            return Err(builder.wrong(
+                line,
+                format_args!(
+                    "found {} values, expected the two nodes of an edge and its data; write an edge list, not an adjacency list",
+                    values.len()
+                ),
+            ));
         }
-        edge(&mut builder, line, values, (from, to), &mut has_data)
+        let (Some(a), Some(b)) = (values.get(from), values.get(to)) else {
+            let found = values.join(" ");
+            let what = format_args!("found \"{found}\", expected the two nodes of an edge");
+            return Err(builder.wrong(line, what));
+        };
+        if a.is_empty() || b.is_empty() {
+            return Err(builder.wrong(line, "a node has no name; expected the two nodes of an edge"));
+        }
+        has_data |= values.len() > 2;
+        let (a, b) = (builder.node(line, a)?, builder.node(line, b)?);
+        builder.edge(line, a, b)
     })?;
     let mut graph = builder.finish();
     if has_data {
         graph.notes.push(format!("{file}: values after the two nodes of a line are ignored"));
     }
     Ok(graph)
-}
-
-fn edge(
-    builder: &mut Builder<'_>,
-    line: u32,
-    values: &[&str],
-    (from, to): (usize, usize),
-    has_data: &mut bool,
-) -> Result<(), String> {
-    let (Some(a), Some(b)) = (values.get(from), values.get(to)) else {
-        return Err(builder
-            .wrong(line, format_args!("found \"{}\", expected the two nodes of an edge", values.join(" "))));
-    };
-    if a.is_empty() || b.is_empty() {
-        return Err(builder.wrong(line, "a node has no name; expected the two nodes of an edge"));
-    }
-    *has_data |= values.len() > 2;
-    let (a, b) = (builder.node(line, a)?, builder.node(line, b)?);
-    builder.edge(line, a, b)
-}
-
-/// Rejects a line that looks like a node and its neighbours.
-fn not_adjacent(builder: &Builder<'_>, line: u32, values: &[&str]) -> Result<(), String> {
-    if values.len() <= 4 || values[2].starts_with('{') {
-        return Ok(());
-    }
-    Err(builder.wrong(
-        line,
-        format_args!(
-            "found {} values, expected the two nodes of an edge and its data; write an edge list, not an adjacency list",
-            values.len()
-        ),
-    ))
 }
 
 /// A key that elements of data refer to.

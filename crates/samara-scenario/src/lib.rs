@@ -1,8 +1,8 @@
 //! Scenario files, configuration files and the files that they name, read with errors a user can act on.
 //!
-//! This crate knows no family of experiments and no protocol. What networks are described by (hosts, graphs, latencies) is behind the
-//! feature `network`, since the configuration of a node needs none of it. Where an error is a text, it says what is wrong and
-//! what is expected, and names file and line if a file is to blame.
+//! This crate knows no family of experiments, no protocol and no simulator. What networks are described by (hosts, graphs,
+//! latencies) is behind the feature `network`, since the configuration of a node needs none of it. Where an error is a
+//! text, it says what is wrong and what is expected, and names file and line if a file is to blame.
 
 mod document;
 #[cfg(feature = "network")]

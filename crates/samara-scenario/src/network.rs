@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use samara_engine::units::{Rate, Share, Size, Span};
-use samara_sim::NicDiscipline;
 
 /// The network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +27,7 @@ pub struct Network {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
-    pub interface: NicDiscipline,
+    pub interface: Interface,
     /// What happens to packets that find a downlink busy.
     pub downlink_queue: Queue,
     /// Time that a node takes to validate a message, one message at a time.
@@ -67,7 +66,7 @@ impl Default for Network {
             uplink: Rate::from_bps(20_000_000),
             downlink: Rate::from_bps(20_000_000),
             bandwidth: None,
-            interface: NicDiscipline::RoundRobin,
+            interface: Interface::RoundRobin,
             downlink_queue: Queue::default(),
             validation_time: Span::default(),
             classes: Vec::new(),
@@ -132,6 +131,16 @@ pub enum TopologyKind {
     BarabasiAlbert,
     /// As a file says.
     File,
+}
+
+/// How the links of a host share its uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interface {
+    /// A packet each in turn, in effect what Linux does.
+    RoundRobin,
+    /// By the time at which the application wrote the packet: Shadow's default.
+    Fifo,
 }
 
 /// What happens to packets that find a downlink busy.

@@ -180,15 +180,13 @@ pub struct Partition {
     pub group_of: Vec<u16>,
 }
 
-/// How the links of a host share its uplink.
+/// How the links of a host that have something to send share its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
-#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "Interface"))]
 pub enum NicDiscipline {
-    /// A packet each in turn, in effect what Linux does.
+    /// Links send a segment each in turn: in effect what Linux does (fair queueing between flows).
     #[default]
     RoundRobin,
-    /// By the time at which the application wrote the packet: Shadow's default.
+    /// The segment that the application wrote first goes first: the default of Shadow.
     Fifo,
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
         latency: simulated.latency,
         jitter: simulated.jitter,
         loss: simulated.loss,
-        nic: scenario.network.interface,
+        nic: network::nic(scenario),
         uplink_queue: UplinkQueue::default(),
         downlink_queue: network::downlink_queue(scenario),
     }

@@ -1,6 +1,7 @@
 //! The report of teams that mix batches.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use samara_mix::{Half, Phase};
 use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_range, plural, short_ms};
@@ -324,42 +325,25 @@ fn timelines(rows: &[&Row]) -> Vec<Figure> {
         base.label
     );
     let figure = |row: &&Row| {
-        let stretch = Stretch::middle(row.first(), nanos)?;
-        let drawn = timeline(row.first(), &row.label, stretch);
+        let drawn = timeline(row.first(), &row.label, &stretch(row.first(), nanos)?);
         Some(Figure::new(format!("timeline-{}", row.run), caption.clone(), drawn))
     };
     rows.iter().filter_map(figure).collect()
 }
 
-/// A stretch of a run, in nanoseconds.
-#[derive(Clone, Copy)]
-struct Stretch {
-    from: u64,
-    nanos: u64,
-}
-
-impl Stretch {
-    /// From the moment on in which a round enters in the middle of a run: the first node works on it then.
-    fn middle(result: &MixData, nanos: u64) -> Option<Self> {
-        let entered = result.rounds.iter().filter_map(|row| row.latency().and(row.entered));
-        let mut entered: Vec<u64> = entered.collect();
-        entered.sort_unstable();
-        Some(Self { from: *entered.get(entered.len() / 2)?, nanos })
-    }
-
-    fn end(self) -> u64 {
-        self.from + self.nanos
-    }
-
-    /// Milliseconds from its beginning, no less and no more than it has.
-    fn ms(self, at: u64) -> f64 {
-        (at.clamp(self.from, self.end()) - self.from) as f64 / 1e6
-    }
+/// From the moment on in which a round enters in the middle of a run, in nanoseconds: the first node works on it then.
+fn stretch(result: &MixData, nanos: u64) -> Option<Range<u64>> {
+    let entered = result.rounds.iter().filter_map(|row| row.latency().and(row.entered));
+    let mut entered: Vec<u64> = entered.collect();
+    entered.sort_unstable();
+    let from = *entered.get(entered.len() / 2)?;
+    Some(from..from + nanos)
 }
 
 /// Who works on what when, and what is on its way: the nodes of a team below each other.
-fn timeline(result: &Outcome<MixData>, title: &str, stretch: Stretch) -> Boxes {
-    let nodes = order(result, stretch.from);
+fn timeline(result: &Outcome<MixData>, title: &str, stretch: &Range<u64>) -> Boxes {
+    let nodes = order(result, stretch.start);
+    let ms = |at: u64| (at.clamp(stretch.start, stretch.end) - stretch.start) as f64 / 1e6;
     let middle = |at: usize| (nodes.len() - at) as f64 - 0.5;
     let place: BTreeMap<u32, f64> = nodes.iter().enumerate().map(|(at, node)| (*node, middle(at))).collect();
     let work = merged(result, stretch);
@@ -372,18 +356,18 @@ fn timeline(result: &Outcome<MixData>, title: &str, stretch: Stretch) -> Boxes {
             _ => (PERMUTE.0, DECRYPT.1),
         };
         let ink = if is_ahead(span) { Ink::GREY } else { Ink::of(span.round as usize) };
-        let corners = [(stretch.ms(span.from), middle + low), (stretch.ms(span.to), middle + high)];
+        let corners = [(ms(span.from), middle + low), (ms(span.to), middle + high)];
         Some(Block::new(corners, ink))
     };
     let mut ways = ways(result);
-    ways.retain(|(_, (_, left), (_, came))| *left < stretch.end() && *came > stretch.from);
+    ways.retain(|(_, (_, left), (_, came))| *left < stretch.end && *came > stretch.start);
     let way = |(round, (from, left), (to, came)): &(u64, End, End)| {
         let (from, to) = (place.get(from)?, place.get(to)?);
         // The part of the line that lies in the stretch.
         let ends = [*left, *came].map(|at| {
-            let at = at.clamp(stretch.from, stretch.end());
+            let at = at.clamp(stretch.start, stretch.end);
             let share = (at as f64 - *left as f64) / (came - left).max(1) as f64;
-            (stretch.ms(at), from + (to - from) * share)
+            (ms(at), from + (to - from) * share)
         });
         Some((ends, *round as usize))
     };
@@ -402,7 +386,7 @@ fn timeline(result: &Outcome<MixData>, title: &str, stretch: Stretch) -> Boxes {
     Boxes {
         title: title.to_owned(),
         scales: (
-            Scale::linear("", 0.0..stretch.nanos as f64 / 1e6, Unit::Milliseconds),
+            Scale::linear("", 0.0..ms(stretch.end), Unit::Milliseconds),
             Scale::at("", 0.0..nodes.len() as f64, names),
         ),
         height: NODE_PIXELS * nodes.len() as u32,
@@ -422,11 +406,11 @@ fn order(result: &Outcome<MixData>, at: u64) -> Vec<u32> {
 }
 
 /// The work in a stretch, without gaps that cannot be seen.
-fn merged(result: &Outcome<MixData>, stretch: Stretch) -> Vec<WorkSpan> {
-    let gap = (stretch.nanos as f64 * GAP) as u64;
+fn merged(result: &Outcome<MixData>, stretch: &Range<u64>) -> Vec<WorkSpan> {
+    let gap = ((stretch.end - stretch.start) as f64 * GAP) as u64;
     let mut all: Vec<WorkSpan> = Vec::new();
     let mut last: BTreeMap<(u32, u64, Option<Phase>), usize> = BTreeMap::new();
-    let is_inside = |span: &&WorkSpan| span.from < stretch.end() && span.to > stretch.from;
+    let is_inside = |span: &&WorkSpan| span.from < stretch.end && span.to > stretch.start;
     for span in result.work.iter().filter(is_inside) {
         let place = (span.host, span.round, span.phase);
         match last.get(&place).map(|index| &mut all[*index]) {

@@ -107,7 +107,7 @@ impl<'a> Setup<'a> {
             threads: self.options.threads,
             network: network::network(scenario, &self.hosts, seed),
             transport: network::transport(scenario),
-            nic: scenario.network.interface,
+            nic: network::nic(scenario),
             downlink_queue: network::downlink_queue(scenario),
         }
     }

@@ -118,19 +118,13 @@ pub(super) fn pairs(
     let mut columns: Option<Columns> = None;
     each_line(file, text, delimiter_or_blank(text), |line, values| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
-        let known = match &columns {
-            Some(columns) => columns,
-            None => {
-                let header = Columns::of(values, column).map_err(wrong)?;
-                let is_header = header.is_some();
-                let plain = Columns { from: 0, to: 1, value: 2, unit_nanos: None };
-                let columns = columns.insert(header.unwrap_or(plain));
-                if is_header {
-                    return Ok(());
-                }
-                columns
+        if columns.is_none() {
+            columns = Columns::of(values, column).map_err(wrong)?;
+            if columns.is_some() {
+                return Ok(());
             }
-        };
+        }
+        let known = columns.get_or_insert(Columns { from: 0, to: 1, value: 2, unit_nanos: None });
         let place = |place: usize| values.get(place).copied();
         let (Some(from), Some(to), Some(value)) = (place(known.from), place(known.to), place(known.value))
         else {
