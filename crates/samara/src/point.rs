@@ -60,7 +60,7 @@ pub(crate) fn run(options: &PointOptions) -> Result<ExitCode, String> {
         ..PointRecord::of(id, &result.run)
     };
     match &options.out {
-        Some(points) => SweepDirectory::write_point(points, &record).map_err(|error| error.to_string())?,
+        Some(points) => SweepDirectory::write_point(points, &record)?,
         None => drop(crate::print_json(&record)?),
     }
     Ok(ExitCode::SUCCESS)

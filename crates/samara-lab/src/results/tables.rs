@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -78,15 +78,31 @@ pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
+pub(crate) fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+/// Numbers, or nothing where there is `None`.
+pub(crate) fn floats(values: impl Iterator<Item = impl Into<Option<f64>>>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter(values.map(Into::<Option<f64>>::into)))
+}
+
+pub(crate) fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
+    Arc::new(BooleanArray::from_iter(values.map(Some)))
+}
+
+pub(crate) fn texts(values: impl Iterator<Item = impl AsRef<str>>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
 pub(crate) fn distribution<'a>(
     table: &'static str,
     name: &'static str,
     points: &'a [(f64, f64)],
 ) -> Table<'a> {
-    let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
     Table::new(table, points.len(), move || {
-        let (values, shares) = points.iter().copied().unzip();
-        vec![(name, column(values)), ("share", column(shares))]
+        let (values, shares) = (points.iter().map(|point| point.0), points.iter().map(|point| point.1));
+        vec![(name, floats(values)), ("share", floats(shares))]
     })
 }
 
@@ -102,8 +118,8 @@ pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table
 
 /// A row for each host with a name or a region.
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
-    let hosts = measured.hosts()?;
-    let nodes = measured.point().scenario.network.nodes;
+    let (point, hosts) = measured.setting();
+    let nodes = point.scenario.network.nodes;
     let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
     let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
     (hosts.names.is_some() || !hosts.regions.is_empty()).then(|| {
@@ -124,8 +140,7 @@ type Counter = fn(&HostStats) -> u64;
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
-    let counts =
-        |values: &mut dyn Iterator<Item = u64>| Arc::new(UInt64Array::from_iter_values(values)) as ArrayRef;
+    let configs = || hosts.configs.iter();
     let counters: [(_, Counter); 16] = [
         ("bytes_up", |stats| stats.sent.bytes),
         ("bytes_down", |stats| stats.received.bytes),
@@ -147,10 +162,10 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
     let mut columns: Columns = vec![
         ("node", numbers(0..stats.len() as u32)),
         ("class", Arc::new(StringArray::from_iter(class))),
-        ("uplink_bps", counts(&mut hosts.configs.iter().map(|host| host.uplink_bps))),
-        ("downlink_bps", counts(&mut hosts.configs.iter().map(|host| host.downlink_bps))),
+        ("uplink_bps", longs(configs().map(|host| host.uplink_bps))),
+        ("downlink_bps", longs(configs().map(|host| host.downlink_bps))),
     ];
-    columns.extend(counters.map(|(name, count)| (name, counts(&mut stats.iter().map(count)))));
+    columns.extend(counters.map(|(name, count)| (name, longs(stats.iter().map(count)))));
     columns
 }
 
@@ -158,8 +173,8 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
 pub(crate) fn configuration(rows: &[(String, String)]) -> Table<'_> {
     Table::new("configuration", rows.len(), || {
         vec![
-            ("key", Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| key))) as ArrayRef),
-            ("value", Arc::new(StringArray::from_iter_values(rows.iter().map(|(_, value)| value)))),
+            ("key", texts(rows.iter().map(|(key, _)| key))),
+            ("value", texts(rows.iter().map(|(_, value)| value))),
         ]
     })
 }

@@ -71,7 +71,7 @@ fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) ->
             None => End::Dropped,
             Some(status) if status.success() => match job.directory.record(&planned.id) {
                 Ok(record) => End::Done(Box::new(record)),
-                Err(error) => End::Failed(error.to_string(), true),
+                Err(error) => End::Failed(error, true),
             },
             // What is wrong with the input will be wrong with it again.
             Some(status) => {
