@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use pyo3::prelude::*;
 use samara_engine::outbox::Policies;
 use samara_lab::network;
 use samara_lab::report;
-use samara_lab::results::{Findings, ResultsDirectory, Used};
+use samara_lab::results::{Findings, ResultsDirectory, Rows, Used, column};
 use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
 use samara_scenario::Inputs;
 
@@ -182,22 +181,19 @@ fn pairs(
     for (at, point) in loaded.points.iter().enumerate() {
         let rows = of(point)
             .map_err(|error| errors::table(format!("{}: run {}: {error}", loaded.source, point.name())))?;
-        let column = |values: Vec<u32>| Arc::new(UInt32Array::from(values)) as ArrayRef;
-        let (left, right) = rows.into_iter().unzip();
-        let batch = RecordBatch::try_from_iter([(columns[0], column(left)), (columns[1], column(right))])
-            .and_then(|batch| labels.label(at, &batch))
-            .map_err(errors::table)?;
-        batches.push(batch);
+        let (left, right) = (rows.iter().map(|pair| pair.0), rows.iter().map(|pair| pair.1));
+        let rows = Rows::new([(columns[0], column(left)), (columns[1], column(right))]);
+        batches.push(labels.label(at, &rows).map_err(errors::table)?);
     }
     Table::new(name, batches)
 }
 
 /// The tables that a result has here, by name, without those that are gone.
-pub(crate) fn here(tables: &crate::table::Tables) -> BTreeMap<String, RecordBatch> {
+pub(crate) fn here(tables: &crate::table::Tables) -> BTreeMap<String, Arc<Rows>> {
     tables
         .iter()
         .filter_map(|(name, kept)| match kept {
-            Kept::Here(batch) => Some((name.clone(), batch.clone())),
+            Kept::Here(rows) => Some((name.clone(), Arc::clone(rows))),
             Kept::Gone(_) => None,
         })
         .collect()

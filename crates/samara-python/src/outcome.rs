@@ -7,14 +7,14 @@ use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use samara_lab::compare::{self, Crossed, Threshold, compare};
 use samara_lab::report;
-use samara_lab::results::{Findings, ResultsDirectory, Saved};
+use samara_lab::results::{Findings, ResultsDirectory, Rows, Saved};
 use samara_lab::scenario::{Loaded, Point};
 use samara_lab::sweep::{PointRecord, points_table};
 use samara_report::{Page, png};
 
 use crate::errors::{self, Error, FigureError, TableError};
 use crate::loaded::here;
-use crate::table::{Kept, Labels, Table, Tables};
+use crate::table::{Kept, Labels, Table, Tables, array};
 
 /// The results of all runs of a scenario.
 #[pyclass(frozen, module = "samara._samara")]
@@ -44,10 +44,10 @@ impl Outcome {
     }
 
     /// The table of one run.
-    fn kept(&self, at: usize, name: &str) -> PyResult<&RecordBatch> {
+    fn kept(&self, at: usize, name: &str) -> PyResult<&Arc<Rows>> {
         let point = &self.loaded.points[at];
         match self.tables[at].get(name) {
-            Some(Kept::Here(batch)) => Ok(batch),
+            Some(Kept::Here(rows)) => Ok(rows),
             Some(Kept::Gone(rows)) => Err(TableError::new_err(format!(
                 "{name} of {}, seed {}: its {rows} rows were not kept in memory{}",
                 point.name(),
@@ -141,10 +141,9 @@ impl Outcome {
         // What a process used is known of all runs together only, and they have no ids.
         let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
         let table = points_table(&records).map_err(errors::table)?;
-        let known: Vec<usize> = (0..table.num_columns())
-            .filter(|at| !unknown.contains(&table.schema().field(*at).name().as_str()))
-            .collect();
-        Table::new("metrics", vec![table.project(&known).map_err(errors::table)?])
+        let known = table.columns.iter().filter(|(name, _)| !unknown.contains(&name.as_str()));
+        let columns = known.map(|(name, column)| (name, array(column)));
+        Table::new("metrics", vec![RecordBatch::try_from_iter(columns).map_err(errors::table)?])
     }
 
     /// The names of the figures.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -88,7 +88,7 @@ impl WatchRun for RunObserver<'_> {
             let is_wanted =
                 keep.names.as_ref().is_none_or(|names| names.iter().any(|name| name == table.name()));
             let what = if is_wanted && table.rows() <= keep.rows_max {
-                Kept::Here(table.batch())
+                Kept::Here(Arc::new(table.make()))
             } else {
                 Kept::Gone(table.rows())
             };

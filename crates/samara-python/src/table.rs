@@ -9,13 +9,14 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
-    RecordBatchIterator, UInt32Array, UInt64Array,
+    RecordBatchIterator, StringArray, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
+use samara_lab::results::{Column, Rows, Values};
 use samara_lab::scenario::Point;
 use samara_scenario::keys::plain;
 use toml::Value;
@@ -160,7 +161,7 @@ pub(crate) type Tables = BTreeMap<String, Kept>;
 #[derive(Clone)]
 pub(crate) enum Kept {
     /// It is here.
-    Here(RecordBatch),
+    Here(Arc<Rows>),
     /// It was not to be kept, or is too large: so many rows.
     Gone(usize),
 }
@@ -186,19 +187,49 @@ impl Labels {
         Self { columns }
     }
 
-    /// Puts the columns of a run before those of one of its tables, which are shared, not copied.
-    pub(crate) fn label(&self, run: usize, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let rows = UInt32Array::from_value(run as u32, batch.num_rows());
+    /// Puts the columns of a run before those of one of its tables.
+    pub(crate) fn label(&self, run: usize, table: &Rows) -> Result<RecordBatch, ArrowError> {
+        let rows = UInt32Array::from_value(run as u32, table.count);
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());
         for (name, column) in &self.columns {
             let array = take(column, &rows, None)?;
             fields.push(Field::new(name, array.data_type().clone(), false));
             arrays.push(array);
         }
-        fields.extend(batch.schema().fields().iter().map(|field| Field::clone(field)));
-        arrays.extend(batch.columns().iter().cloned());
+        for (name, column) in &table.columns {
+            let array = array(column);
+            fields.push(Field::new(name, array.data_type().clone(), column.present.is_some()));
+            arrays.push(array);
+        }
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
     }
+}
+
+/// A column in Arrow's format.
+pub(crate) fn array(column: &Column) -> ArrayRef {
+    macro_rules! arrays {
+        ($($variant:ident($array:ident)),*) => {
+            match &column.values {
+                $(Values::$variant(values) => match &column.present {
+                    None => Arc::new($array::from(values.clone())),
+                    Some(present) => {
+                        let mut values = values.iter().cloned();
+                        let cells = present.iter().map(|row| row.then(|| values.next()).flatten());
+                        Arc::new(cells.collect::<$array>())
+                    }
+                },)*
+            }
+        };
+    }
+    arrays!(
+        U16(UInt16Array),
+        U32(UInt32Array),
+        U64(UInt64Array),
+        I64(Int64Array),
+        F64(Float64Array),
+        Bool(BooleanArray),
+        Text(StringArray)
+    )
 }
 
 /// A column of texts, each of which is stored once.

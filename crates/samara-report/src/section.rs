@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement};
 
-use crate::draw::{Bars, Boxes, Lines, Maps, png};
+use crate::draw::{Bars, Boxes, Lines, Maps, small_png};
 use crate::words::plural;
 
 /// Tables of more rows are folded.
@@ -41,14 +41,14 @@ impl Page {
         figures.map(|figure| (figure.name.clone(), figure.svg())).collect()
     }
 
-    /// The files of the page: names and contents.
+    /// The files of the page: names and contents. A figure that is too large for PNG has SVG alone.
     ///
     /// # Errors
     /// A figure cannot be rendered as PNG.
     pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
         let mut files = vec![("report.html".to_owned(), self.html().into_bytes())];
         for (name, svg) in self.figures() {
-            files.push((format!("figures/{name}.png"), png(&svg)?));
+            files.extend(small_png(&svg)?.map(|png| (format!("figures/{name}.png"), png)));
             files.push((format!("figures/{name}.svg"), svg.into_bytes()));
         }
         Ok(files)

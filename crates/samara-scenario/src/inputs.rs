@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use sha2::{Digest, Sha256};
 
 macro_rules! files {
@@ -47,7 +49,26 @@ fn unpacked(name: &str) -> Result<Vec<u8>, String> {
             FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
         )
     })?;
-    zstd::decode_all(*packed).map_err(|error| format!("{PREFIX}{name}: {error}"))
+    unpack(packed).map_err(|error| format!("{PREFIX}{name}: {error}"))
+}
+
+/// The content of a file that was compressed with zstd: of all its frames, up to one byte more than files may have.
+fn unpack(mut packed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    while !packed.is_empty() && unpacked.len() as u64 <= FILE_BYTES_MAX {
+        let frame = match StreamingDecoder::new(&mut packed) {
+            Ok(frame) => frame,
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length, ..
+            })) => {
+                packed = packed.get(length as usize..).ok_or(io::ErrorKind::UnexpectedEof)?;
+                continue;
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        frame.take(FILE_BYTES_MAX + 1 - unpacked.len() as u64).read_to_end(&mut unpacked)?;
+    }
+    Ok(unpacked)
 }
 
 /// A file of more bytes (after decompression) is taken for a mistake.
@@ -108,11 +129,8 @@ impl Inputs {
         let fail = |error: std::io::Error| format!("{name}: {error}");
         let mut bytes = self.bytes(name)?;
         if name.ends_with(".zst") && !name.starts_with(PREFIX) {
-            let mut unpacked = Vec::new();
-            let decoder = zstd::Decoder::new(bytes.as_slice()).map_err(fail)?;
-            decoder.take(FILE_BYTES_MAX + 1).read_to_end(&mut unpacked).map_err(fail)?;
-            within_bounds(name, unpacked.len() as u64)?;
-            bytes = unpacked;
+            bytes = unpack(&bytes).map_err(fail)?;
+            within_bounds(name, bytes.len() as u64)?;
         }
         String::from_utf8(bytes).map_err(|error| {
             let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use samara_scenario::Inputs;
 
 #[test]
@@ -16,10 +17,15 @@ fn files_in_memory_come_first() {
 
 #[test]
 fn compressed_files_are_unpacked_and_what_is_no_text_is_refused() {
-    let packed = zstd::encode_all(b"text".as_slice(), 0).expect("packs");
+    let pack = |text: &str| compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+    // A frame that decoders skip: its magic number, its length and its content.
+    let skipped = [&0x184d_2a50u32.to_le_bytes()[..], &3u32.to_le_bytes(), b"abc"].concat();
+    let packed = [pack("te"), skipped, pack("xt")].concat();
     let inputs = Inputs::default().with("a.csv.zst", packed.clone()).with("b.csv", b"a\nb\xff".to_vec());
     assert_eq!(inputs.read("a.csv.zst"), Ok("text".to_owned()));
-    assert_eq!(inputs.bytes("a.csv.zst"), Ok(packed));
+    assert_eq!(inputs.bytes("a.csv.zst"), Ok(packed.clone()));
+    let cut = Inputs::default().with("a.csv.zst", packed[..packed.len() - 1].to_vec());
+    assert!(cut.read("a.csv.zst").is_err_and(|error| error.starts_with("a.csv.zst: ")));
     assert_eq!(inputs.read("b.csv"), Err("b.csv:2: is not UTF-8 text".to_owned()));
 }
 

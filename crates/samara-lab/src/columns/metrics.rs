@@ -1,8 +1,5 @@
 //! What a run with blocks of columns reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
-use std::sync::Arc;
-
-use arrow_array::{UInt16Array, UInt32Array};
 use samara_sim::HostStats;
 use serde::Serialize;
 
@@ -10,7 +7,8 @@ use super::measure::{CopyRow, Delivery};
 use super::run::ColumnsMeasured;
 use crate::metric::metrics;
 use crate::network::Hosts;
-use crate::results::tables::{self, Table, flags, floats, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{self, Table, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::scenario::{Columns, Point};
 use crate::statistics::Statistics;
@@ -247,16 +245,15 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
     let from = rows.iter().map(|row| row.delivered().then_some(row.from));
-    let small = |value: fn(&Delivery) -> u16| Arc::new(UInt16Array::from_iter_values(rows.iter().map(value)));
     vec![
-        ("node", numbers(rows.iter().map(|row| row.host))),
-        ("slot", numbers(rows.iter().map(|row| row.slot))),
-        ("column", numbers(rows.iter().map(|row| row.column))),
-        ("delivery_latency_ms", floats(rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot))))),
-        ("from", Arc::new(UInt32Array::from_iter(from))),
-        ("hops", small(|row| row.hops)),
-        ("copies", small(|row| row.copies)),
-        ("last_copy_ms", floats(rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot))))),
+        ("node", column(rows.iter().map(|row| row.host))),
+        ("slot", column(rows.iter().map(|row| row.slot))),
+        ("column", column(rows.iter().map(|row| row.column))),
+        ("delivery_latency_ms", column(rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot))))),
+        ("from", column(from)),
+        ("hops", column(rows.iter().map(|row| row.hops))),
+        ("copies", column(rows.iter().map(|row| row.copies))),
+        ("last_copy_ms", column(rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot))))),
     ]
 }
 
@@ -266,11 +263,11 @@ fn copies(measured: &ColumnsMeasured) -> tables::Columns {
     let slot = |row: &CopyRow| row.column / columns;
     let ms = |row: &CopyRow| (row.at as f64 - measured.published[slot(row) as usize] as f64) / 1e6;
     vec![
-        ("at_ms", floats(rows.iter().map(ms))),
-        ("node", numbers(rows.iter().map(|row| row.host))),
-        ("from", numbers(rows.iter().map(|row| row.from))),
-        ("slot", numbers(rows.iter().map(slot))),
-        ("column", numbers(rows.iter().map(|row| row.column % columns))),
-        ("first", flags(rows.iter().map(|row| row.first))),
+        ("at_ms", column(rows.iter().map(ms))),
+        ("node", column(rows.iter().map(|row| row.host))),
+        ("from", column(rows.iter().map(|row| row.from))),
+        ("slot", column(rows.iter().map(slot))),
+        ("column", column(rows.iter().map(|row| row.column % columns))),
+        ("first", column(rows.iter().map(|row| row.first))),
     ]
 }

@@ -6,7 +6,8 @@ use super::app::Ledger;
 use super::metrics::{GroupMetrics, group_metrics};
 use super::run::GroupMeasured;
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, distribution, flags, floats, longs, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
 use crate::scenario::{Group, Point};
 use crate::statistics::Durations;
@@ -128,9 +129,9 @@ fn link_rows(result: &GroupData) -> Columns {
     let pairs =
         || rows().flat_map(|(from, row)| (0u32..).zip(row).map(move |(to, bytes)| (from, to, *bytes)));
     vec![
-        ("from", numbers(pairs().map(|(from, ..)| from))),
-        ("to", numbers(pairs().map(|(_, to, _)| to))),
-        ("frame_bytes", longs(pairs().map(|(.., bytes)| bytes))),
+        ("from", column(pairs().map(|(from, ..)| from))),
+        ("to", column(pairs().map(|(_, to, _)| to))),
+        ("frame_bytes", column(pairs().map(|(.., bytes)| bytes))),
     ]
 }
 
@@ -138,10 +139,10 @@ fn link_rows(result: &GroupData) -> Columns {
 fn suspicion_rows(measured: &GroupMeasured) -> Columns {
     let suspicions = || measured.suspicions.iter();
     vec![
-        ("at_ms", floats(suspicions().map(|suspicion| suspicion.at as f64 / 1e6))),
-        ("by", numbers(suspicions().map(|suspicion| suspicion.by))),
-        ("node", numbers(suspicions().map(|suspicion| suspicion.host))),
-        ("false", flags(suspicions().map(|suspicion| suspicion.is_false))),
+        ("at_ms", column(suspicions().map(|suspicion| suspicion.at as f64 / 1e6))),
+        ("by", column(suspicions().map(|suspicion| suspicion.by))),
+        ("node", column(suspicions().map(|suspicion| suspicion.host))),
+        ("false", column(suspicions().map(|suspicion| suspicion.is_false))),
     ]
 }
 
@@ -149,14 +150,14 @@ fn group_traffic(measured: &GroupMeasured, result: &GroupData) -> Columns {
     let rows = || result.members.iter();
     let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     nodes.extend([
-        ("steady", flags(rows().map(|row| row.is_steady))),
-        ("broadcast", longs(rows().map(|row| row.broadcast))),
-        ("delivered", longs(rows().map(|row| row.delivered))),
-        ("throughput_mb_per_s", floats(rows().map(|row| row.throughput_mb_per_s))),
-        ("uplink_utilisation", floats(rows().map(|row| row.uplink_utilisation))),
-        ("longest_gap_ms", floats(rows().map(|row| row.longest_gap_ms))),
-        ("longest_gap_until_ms", floats(rows().map(|row| row.longest_gap_until_ms))),
-        ("idle_bytes_per_s", longs(rows().map(|row| row.idle_bytes))),
+        ("steady", column(rows().map(|row| row.is_steady))),
+        ("broadcast", column(rows().map(|row| row.broadcast))),
+        ("delivered", column(rows().map(|row| row.delivered))),
+        ("throughput_mb_per_s", column(rows().map(|row| row.throughput_mb_per_s))),
+        ("uplink_utilisation", column(rows().map(|row| row.uplink_utilisation))),
+        ("longest_gap_ms", column(rows().map(|row| row.longest_gap_ms))),
+        ("longest_gap_until_ms", column(rows().map(|row| row.longest_gap_until_ms))),
+        ("idle_bytes_per_s", column(rows().map(|row| row.idle_bytes))),
     ]);
     nodes
 }

@@ -1,16 +1,15 @@
 //! What a stream of messages reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow_array::UInt32Array;
 use samara_sim::HostStats;
 
 use super::measure::MessageRow;
 use super::run::MessagesMeasured;
 use crate::metric::metrics;
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, distribution, floats, longs, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::scenario::{Messages, Point};
 use crate::statistics::Statistics;
@@ -187,9 +186,9 @@ impl Measured for MessagesMeasured {
             distribution("inter_arrival", "inter_arrival_ms", &data.inter_arrival),
             Table::new("queue_drops", data.lost.len(), || {
                 vec![
-                    ("node", numbers(data.lost.keys().map(|(node, _)| *node))),
-                    ("peer", numbers(data.lost.keys().map(|(_, peer)| *peer))),
-                    ("copies", longs(data.lost.values().copied())),
+                    ("node", column(data.lost.keys().map(|(node, _)| *node))),
+                    ("peer", column(data.lost.keys().map(|(_, peer)| *peer))),
+                    ("copies", column(data.lost.values().copied())),
                 ]
             }),
             Table::new("traffic", self.traffic.len(), || message_traffic(self)),
@@ -201,10 +200,10 @@ fn message_traffic(measured: &MessagesMeasured) -> Columns {
     let nodes = || measured.counts.iter();
     let mut columns = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     columns.extend([
-        ("links", numbers(measured.degrees.iter().copied())),
-        ("delivered", longs(measured.collector.delivered.iter().copied())),
-        ("duplicates", longs(nodes().map(|node| node.duplicates))),
-        ("answered_copies", longs(nodes().map(|node| node.answered))),
+        ("links", column(measured.degrees.iter().copied())),
+        ("delivered", column(measured.collector.delivered.iter().copied())),
+        ("duplicates", column(nodes().map(|node| node.duplicates))),
+        ("answered_copies", column(nodes().map(|node| node.answered))),
     ]);
     columns
 }
@@ -216,11 +215,11 @@ fn message_rows(result: &MessagesData) -> Columns {
     let complete = || rows.iter().map(|row| Some(row).filter(|row| row.delivered == result.others));
     let hops = complete().map(|row| row.map(|row| u32::from(row.last_hop)));
     vec![
-        ("message", numbers(0..rows.len() as u32)),
-        ("publisher", numbers(rows.iter().map(|row| row.publisher))),
-        ("published_ms", floats(published)),
-        ("delivered", numbers(rows.iter().map(|row| row.delivered))),
-        ("dissemination_ms", floats(complete().map(|row| row.map(MessageRow::dissemination_ms)))),
-        ("last_delivery_hop", Arc::new(UInt32Array::from_iter(hops))),
+        ("message", column(0..rows.len() as u32)),
+        ("publisher", column(rows.iter().map(|row| row.publisher))),
+        ("published_ms", column(published)),
+        ("delivered", column(rows.iter().map(|row| row.delivered))),
+        ("dissemination_ms", column(complete().map(|row| row.map(MessageRow::dissemination_ms)))),
+        ("last_delivery_hop", column(hops)),
     ]
 }

@@ -1,15 +1,12 @@
 //! What is kept of a run with teams, and its tables.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
-
 use super::measure::{PhaseTimes, Phases, RoundRow, WorkSpan};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
 use super::spec::Mix;
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, numbers, traffic};
+use crate::results::columns::{Column, column};
+use crate::results::tables::{Columns, Table, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
 use crate::scenario::Point;
 
@@ -104,12 +101,8 @@ fn ms(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
 
-fn times(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
-    Arc::new(Float64Array::from_iter(values.map(|at| at.map(ms))))
-}
-
-fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
+fn times(values: impl Iterator<Item = Option<u64>>) -> Column {
+    column(values.map(|at| at.map(ms)))
 }
 
 fn rounds(rows: &[RoundRow]) -> Columns {
@@ -120,17 +113,17 @@ fn rounds(rows: &[RoundRow]) -> Columns {
         (Some(_), Some(cause)) => cause.name(),
     };
     vec![
-        ("round", longs(rows.iter().map(|row| row.round))),
-        ("team", numbers(rows.iter().map(|row| row.team as u32))),
-        ("nodes", Arc::new(StringArray::from_iter_values(rows.iter().map(team)))),
+        ("round", column(rows.iter().map(|row| row.round))),
+        ("team", column(rows.iter().map(|row| row.team as u32))),
+        ("nodes", column(rows.iter().map(team))),
         ("made_ms", times(rows.iter().map(|row| Some(row.made)))),
         ("opened_ms", times(rows.iter().map(|row| row.opened))),
         ("entered_ms", times(rows.iter().map(|row| row.entered))),
         ("delivered_ms", times(rows.iter().map(RoundRow::exit))),
         ("ended_ms", times(rows.iter().map(|row| row.ended))),
         ("batch_latency_ms", times(rows.iter().map(RoundRow::latency))),
-        ("outcome", Arc::new(StringArray::from_iter_values(rows.iter().map(outcome)))),
-        ("wrong", numbers(rows.iter().map(|row| row.wrong))),
+        ("outcome", column(rows.iter().map(outcome))),
+        ("wrong", column(rows.iter().map(|row| row.wrong))),
     ]
 }
 
@@ -140,9 +133,9 @@ fn phases(result: &MixData) -> Columns {
     let time = |value: fn(&PhaseTimes) -> Option<u64>| times(rows.values().map(value));
     let names = rows.keys().map(|(.., phase)| phase.name());
     vec![
-        ("round", longs(rows.keys().map(|(round, ..)| *round))),
-        ("node", numbers(rows.keys().map(|(_, node, _)| *node))),
-        ("phase", Arc::new(StringArray::from_iter_values(names))),
+        ("round", column(rows.keys().map(|(round, ..)| *round))),
+        ("node", column(rows.keys().map(|(_, node, _)| *node))),
+        ("phase", column(names)),
         ("first_received_ms", time(|times| times.first_received)),
         ("last_received_ms", time(|times| times.last_received)),
         ("first_finished_ms", time(|times| times.first_finished)),
@@ -155,10 +148,10 @@ fn work(result: &MixData) -> Columns {
     let rows = &result.work;
     let names = rows.iter().map(|span| span.phase.map_or("keys", |phase| phase.name()));
     vec![
-        ("node", numbers(rows.iter().map(|span| span.host))),
-        ("core", numbers(rows.iter().map(|span| u32::from(span.core)))),
-        ("round", longs(rows.iter().map(|span| span.round))),
-        ("phase", Arc::new(StringArray::from_iter_values(names))),
+        ("node", column(rows.iter().map(|span| span.host))),
+        ("core", column(rows.iter().map(|span| u32::from(span.core)))),
+        ("round", column(rows.iter().map(|span| span.round))),
+        ("phase", column(names)),
         ("from_ms", times(rows.iter().map(|span| Some(span.from)))),
         ("to_ms", times(rows.iter().map(|span| Some(span.to)))),
     ]

@@ -1,15 +1,13 @@
 //! What is kept of a run with transactions, and its tables.
 
 use crate::scenario::Transactions;
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array};
 
 use super::measure::TxRow;
 use super::metrics::{TransactionMetrics, transaction_metrics};
 use super::run::{BlockRow, TransactionsMeasured};
 use crate::network::Hosts;
-use crate::results::tables::{Columns, Table, distribution, numbers, traffic};
+use crate::results::columns::column;
+use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome};
 use crate::scenario::Point;
 
@@ -91,10 +89,7 @@ fn transactions<'a>(measured: &'a TransactionsMeasured, result: &'a PoolData) ->
         Table::new("traffic", measured.traffic.len(), || {
             let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
             let honest = measured.uptime.honest.iter().map(|honest| Some(*honest));
-            nodes.extend([
-                ("links", numbers(measured.degrees.iter().copied())),
-                ("honest", Arc::new(BooleanArray::from_iter(honest)) as ArrayRef),
-            ]);
+            nodes.extend([("links", column(measured.degrees.iter().copied())), ("honest", column(honest))]);
             nodes
         }),
     ]
@@ -104,28 +99,22 @@ fn transaction_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
     let rows = &result.transactions;
     let committed = rows.iter().map(|row| row.is_committed().then(|| ms(row.committed)));
     vec![
-        ("transaction", numbers(0..rows.len() as u32)),
-        ("origin", numbers(rows.iter().map(|row| row.origin))),
-        ("valid", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.valid)))) as ArrayRef),
-        ("submitted_ms", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ms(row.submitted))))),
-        ("pools", numbers(rows.iter().map(|row| row.pools))),
-        (
-            "dissemination_ms",
-            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.dissemination_ms()))),
-        ),
-        ("committed_ms", Arc::new(Float64Array::from_iter(committed))),
+        ("transaction", column(0..rows.len() as u32)),
+        ("origin", column(rows.iter().map(|row| row.origin))),
+        ("valid", column(rows.iter().map(|row| row.valid))),
+        ("submitted_ms", column(rows.iter().map(|row| ms(row.submitted)))),
+        ("pools", column(rows.iter().map(|row| row.pools))),
+        ("dissemination_ms", column(rows.iter().map(|row| row.dissemination_ms()))),
+        ("committed_ms", column(committed)),
     ]
 }
 
 fn block_rows(result: &PoolData, ms: impl Fn(u64) -> f64) -> Columns {
     let blocks = &result.blocks;
     vec![
-        (
-            "committed_ms",
-            Arc::new(Float64Array::from_iter_values(blocks.iter().map(|block| ms(block.at)))) as ArrayRef,
-        ),
-        ("proposer", numbers(blocks.iter().map(|block| block.proposer))),
-        ("transactions", numbers(blocks.iter().map(|block| block.txs))),
-        ("bytes", Arc::new(UInt64Array::from_iter_values(blocks.iter().map(|block| block.bytes)))),
+        ("committed_ms", column(blocks.iter().map(|block| ms(block.at)))),
+        ("proposer", column(blocks.iter().map(|block| block.proposer))),
+        ("transactions", column(blocks.iter().map(|block| block.txs))),
+        ("bytes", column(blocks.iter().map(|block| block.bytes))),
     ]
 }

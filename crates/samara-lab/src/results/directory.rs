@@ -9,12 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use samara_scenario::keys;
 use serde::Serialize;
 use thiserror::Error;
 
+use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
 use crate::files::{self, FileError, LOCK, Lock};
 use crate::scenario::{Loaded, Point};
@@ -168,10 +169,10 @@ impl ResultsDirectory {
         &self,
         point: &Point,
         run: &Run,
-        made: &BTreeMap<String, RecordBatch>,
+        made: &BTreeMap<String, Arc<Rows>>,
     ) -> Result<(), DirectoryError> {
         self.of_run(point, run, |directory| {
-            made.iter().try_for_each(|(name, batch)| tables::write(directory, name, batch))
+            made.iter().try_for_each(|(name, rows)| tables::write(directory, name, rows))
         })
     }
 

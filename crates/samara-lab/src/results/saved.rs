@@ -1,18 +1,14 @@
 //! Results directories of runs, testbeds and sweeps, read again to be compared.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt32Type};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use super::columns::Rows;
 use super::{Run, Summary};
 
 /// Points of a curve; more show nothing.
@@ -41,7 +37,7 @@ enum Tables {
     /// In Parquet files of this directory.
     Directory(PathBuf),
     /// In memory, by their names.
-    Memory(BTreeMap<String, RecordBatch>),
+    Memory(BTreeMap<String, Arc<Rows>>),
 }
 
 impl Tables {
@@ -52,13 +48,18 @@ impl Tables {
         }
     }
 
-    /// Reads columns of a table, batch by batch.
-    fn read(&self, name: &str, columns: &[&str], mut take: impl FnMut(&RecordBatch)) -> Result<(), String> {
+    /// Reads columns of a table, group of rows by group of rows.
+    fn read(
+        &self,
+        name: &str,
+        columns: &[&str],
+        mut take: impl FnMut(&Rows) -> Option<()>,
+    ) -> Result<(), String> {
         match self {
-            Self::Directory(path) => read_columns(&path.join(name).with_extension("parquet"), columns, take),
+            Self::Directory(path) => Rows::read(&path.join(name).with_extension("parquet"), columns, take),
             Self::Memory(tables) => {
-                tables.get(name).into_iter().for_each(&mut take);
-                Ok(())
+                let taken = tables.get(name).map_or(Some(()), |rows| take(rows));
+                taken.ok_or_else(|| format!("{name}: a column has another type than expected"))
             }
         }
     }
@@ -127,7 +128,7 @@ impl Saved {
     }
 
     /// A result that is in memory, under a name that comparisons show: its summary, and the tables of each of its runs that are there.
-    pub fn in_memory(name: &str, summary: &Summary, tables: Vec<BTreeMap<String, RecordBatch>>) -> Self {
+    pub fn in_memory(name: &str, summary: &Summary, tables: Vec<BTreeMap<String, Arc<Rows>>>) -> Self {
         let mut of_runs: BTreeMap<String, Vec<Tables>> = BTreeMap::new();
         for (run, tables) in summary.runs.iter().zip(tables) {
             let key = key(&run.name, &without_seed(&run.parameters));
@@ -168,20 +169,21 @@ impl Saved {
         self.pooled(run, |tables| {
             if tables.has("deliveries") {
                 let mut times = Vec::new();
-                tables.read("deliveries", &["delivery_latency_ms"], |batch| {
-                    times.extend(floats(batch, "delivery_latency_ms"));
+                tables.read("deliveries", &["delivery_latency_ms"], |rows| {
+                    times.extend(rows.cells("delivery_latency_ms")?.map(Option::<&f64>::copied));
+                    Some(())
                 })?;
                 Ok(Some(equal_weights(&times)))
             } else if tables.has("delivery_latency") {
                 let (mut weights, mut before) = (Vec::new(), 0.0);
-                tables.read("delivery_latency", &["delivery_latency_ms", "share"], |batch| {
-                    let pairs = floats(batch, "delivery_latency_ms").into_iter().zip(floats(batch, "share"));
-                    for (time, share) in pairs {
+                tables.read("delivery_latency", &["delivery_latency_ms", "share"], |rows| {
+                    for (time, share) in rows.cells("delivery_latency_ms")?.zip(rows.cells("share")?) {
                         if let (Some(time), Some(share)) = (time, share) {
-                            weights.push((time, share - before));
-                            before = share;
+                            weights.push((*time, share - before));
+                            before = *share;
                         }
                     }
+                    Some(())
                 })?;
                 Ok(Some(weights))
             } else {
@@ -201,12 +203,13 @@ impl Saved {
             }
             // The last column of each node and slot; nothing if one never came.
             let mut last: BTreeMap<(u32, u32), Option<f64>> = BTreeMap::new();
-            tables.read("deliveries", &["node", "slot", "delivery_latency_ms"], |batch| {
-                let pairs = whole(batch, "node").into_iter().zip(whole(batch, "slot"));
-                for (pair, time) in pairs.zip(floats(batch, "delivery_latency_ms")) {
-                    let slowest = last.entry(pair).or_insert(Some(0.0));
-                    *slowest = slowest.zip(time).map(|(a, b)| a.max(b));
+            tables.read("deliveries", &["node", "slot", "delivery_latency_ms"], |rows| {
+                let pairs = rows.cells::<u32>("node")?.flatten().zip(rows.cells::<u32>("slot")?.flatten());
+                for ((node, slot), time) in pairs.zip(rows.cells::<f64>("delivery_latency_ms")?) {
+                    let slowest = last.entry((*node, *slot)).or_insert(Some(0.0));
+                    *slowest = slowest.zip(time).map(|(a, b)| a.max(*b));
                 }
+                Some(())
             })?;
             Ok(Some(equal_weights(&last.into_values().collect::<Vec<_>>())))
         })
@@ -277,32 +280,4 @@ fn curve(mut weights: Vec<(f64, f64)>) -> Curve {
         }
     }
     points
-}
-
-/// Reads columns of a table, batch by batch.
-fn read_columns(path: &Path, names: &[&str], mut take: impl FnMut(&RecordBatch)) -> Result<(), String> {
-    let mut read = || -> Result<(), Box<dyn std::error::Error>> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
-        let schema = builder.parquet_schema();
-        if let Some(missing) = names.iter().find(|name| schema.columns().iter().all(|c| c.name() != **name)) {
-            return Err(format!("it has no column {missing}").into());
-        }
-        let mask = ProjectionMask::columns(schema, names.iter().copied());
-        for batch in builder.with_projection(mask).build()? {
-            take(&batch?);
-        }
-        Ok(())
-    };
-    read().map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A column of numbers; nothing if it is of another type.
-fn floats(batch: &RecordBatch, name: &str) -> Vec<Option<f64>> {
-    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<Float64Type>());
-    column.map(|column| column.iter().collect()).unwrap_or_default()
-}
-
-fn whole(batch: &RecordBatch, name: &str) -> Vec<u32> {
-    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt32Type>());
-    column.map(|column| (0..column.len()).map(|row| column.value(row)).collect()).unwrap_or_default()
 }

@@ -1,22 +1,18 @@
-//! Tables in Arrow's format, as they are written into Parquet files. Columns have the names and units of the metrics.
+//! The tables of a run. Columns have the names and units of the metrics.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
 use samara_sim::HostStats;
 
+use super::columns::{Column, Rows, column};
 use super::{Measured, Outcome};
 use crate::files::{At, FileError, NewFile};
 use crate::network::Hosts;
 use crate::scenario::Scenario;
 
 /// The columns of a table.
-pub(crate) type Columns = Vec<(&'static str, ArrayRef)>;
+pub(crate) type Columns = Vec<(&'static str, Column)>;
 
 /// A table of a run, made when it is asked for: all at once would take much memory.
 pub struct Table<'a> {
@@ -46,53 +42,22 @@ impl<'a> Table<'a> {
     }
 
     /// Makes it.
-    pub fn batch(&self) -> RecordBatch {
-        match RecordBatch::try_from_iter((self.make)()) {
-            Ok(batch) => batch,
-            Err(error) => unreachable!("all columns of {} have as many rows: {error}", self.name),
-        }
+    pub fn make(&self) -> Rows {
+        Rows::new((self.make)())
     }
 
     /// Writes it into a directory.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), FileError> {
-        write(directory, self.name, &self.batch())
+        write(directory, self.name, &self.make())
     }
 }
 
 /// Writes a table into a directory.
-pub(crate) fn write(directory: &Path, name: &str, batch: &RecordBatch) -> Result<(), FileError> {
+pub(crate) fn write(directory: &Path, name: &str, rows: &Rows) -> Result<(), FileError> {
     let path = directory.join(format!("{name}.parquet"));
     let mut file = NewFile::create(&path)?;
-    let mut write = || {
-        let properties = WriterProperties::builder();
-        let properties = properties.set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?)).build();
-        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties))?;
-        writer.write(batch)?;
-        writer.close()
-    };
-    write().at(&path)?;
+    rows.write(&mut file).at(&path)?;
     file.finish()
-}
-
-pub(crate) fn numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
-    Arc::new(UInt32Array::from_iter_values(values))
-}
-
-pub(crate) fn longs(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
-}
-
-/// Numbers, or nothing where there is `None`.
-pub(crate) fn floats(values: impl Iterator<Item = impl Into<Option<f64>>>) -> ArrayRef {
-    Arc::new(Float64Array::from_iter(values.map(Into::<Option<f64>>::into)))
-}
-
-pub(crate) fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
-    Arc::new(BooleanArray::from_iter(values.map(Some)))
-}
-
-pub(crate) fn texts(values: impl Iterator<Item = impl AsRef<str>>) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(values))
 }
 
 pub(crate) fn distribution<'a>(
@@ -102,7 +67,7 @@ pub(crate) fn distribution<'a>(
 ) -> Table<'a> {
     Table::new(table, points.len(), move || {
         let (values, shares) = (points.iter().map(|point| point.0), points.iter().map(|point| point.1));
-        vec![(name, floats(values)), ("share", floats(shares))]
+        vec![(name, column(values)), ("share", column(shares))]
     })
 }
 
@@ -125,9 +90,9 @@ fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     (hosts.names.is_some() || !hosts.regions.is_empty()).then(|| {
         Table::new("hosts", nodes as usize, move || {
             vec![
-                ("node", numbers(0..nodes)),
-                ("name", Arc::new(StringArray::from_iter((0..nodes).map(name)))),
-                ("region", Arc::new(StringArray::from_iter((0..nodes).map(region)))),
+                ("node", column(0..nodes)),
+                ("name", column((0..nodes).map(name))),
+                ("region", column((0..nodes).map(region))),
             ]
         })
     })
@@ -140,7 +105,6 @@ type Counter = fn(&HostStats) -> u64;
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
-    let configs = || hosts.configs.iter();
     let counters: [(_, Counter); 16] = [
         ("bytes_up", |stats| stats.sent.bytes),
         ("bytes_down", |stats| stats.received.bytes),
@@ -160,12 +124,12 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
         ("uplink_busy_ns", |stats| stats.uplink_busy_nanos),
     ];
     let mut columns: Columns = vec![
-        ("node", numbers(0..stats.len() as u32)),
-        ("class", Arc::new(StringArray::from_iter(class))),
-        ("uplink_bps", longs(configs().map(|host| host.uplink_bps))),
-        ("downlink_bps", longs(configs().map(|host| host.downlink_bps))),
+        ("node", column(0..stats.len() as u32)),
+        ("class", column(class)),
+        ("uplink_bps", column(hosts.configs.iter().map(|host| host.uplink_bps))),
+        ("downlink_bps", column(hosts.configs.iter().map(|host| host.downlink_bps))),
     ];
-    columns.extend(counters.map(|(name, count)| (name, longs(stats.iter().map(count)))));
+    columns.extend(counters.map(|(name, count)| (name, column(stats.iter().map(count)))));
     columns
 }
 
@@ -173,8 +137,8 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
 pub(crate) fn configuration(rows: &[(String, String)]) -> Table<'_> {
     Table::new("configuration", rows.len(), || {
         vec![
-            ("key", texts(rows.iter().map(|(key, _)| key))),
-            ("value", texts(rows.iter().map(|(_, value)| value))),
+            ("key", column(rows.iter().map(|(key, _)| key.as_str()))),
+            ("value", column(rows.iter().map(|(_, value)| value.as_str()))),
         ]
     })
 }

@@ -10,9 +10,7 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_scenario::Inputs;
 use serde::{Deserialize, Serialize};
@@ -20,8 +18,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::files::{At, FileError};
-use crate::results::tables::{floats, longs, texts};
-use crate::results::{Run, combined_digest, without_seed};
+use crate::results::{Column, Rows, Run, column, combined_digest, without_seed};
 use crate::scenario::{Loaded, Point, Scenario};
 use crate::statistics::Spread;
 
@@ -318,12 +315,19 @@ fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
 ///
 /// # Errors
 /// Columns have the same name.
-pub fn points_table(records: &[PointRecord]) -> Result<RecordBatch, FileError> {
-    RecordBatch::try_from_iter(columns(records)).at(Path::new("metrics"))
+pub fn points_table(records: &[PointRecord]) -> Result<Rows, FileError> {
+    let columns = columns(records);
+    let mut names = BTreeSet::new();
+    match columns.iter().find(|(name, _)| !names.insert(name)) {
+        Some((name, _)) => Err(format!("two columns are called {name}")).at(Path::new("metrics")),
+        None => Ok(Rows::new(columns)),
+    }
 }
 
-fn columns(records: &[PointRecord]) -> Vec<(String, ArrayRef)> {
-    let rows = || records.iter();
+fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
+    let texts = |value: fn(&PointRecord) -> &str| column(records.iter().map(value));
+    let counts = |value: fn(&PointRecord) -> u64| column(records.iter().map(value));
+    let numbers = |value: fn(&PointRecord) -> f64| column(records.iter().map(value));
     let metrics = by_column(records, |record| {
         record.figures().into_iter().map(|(path, value)| (plain_name(&path), value.clone())).collect()
     });
@@ -332,9 +336,9 @@ fn columns(records: &[PointRecord]) -> Vec<(String, ArrayRef)> {
         others.map(|(key, value)| quantity(&plain_name(key), value)).collect()
     });
     let mut all = vec![
-        ("point".to_owned(), texts(rows().map(|record| record.id.as_str()))),
-        ("run".to_owned(), texts(rows().map(|record| record.name.as_str()))),
-        ("seed".to_owned(), longs(rows().map(PointRecord::seed))),
+        ("point".to_owned(), texts(|record| &record.id)),
+        ("run".to_owned(), texts(|record| &record.name)),
+        ("seed".to_owned(), counts(PointRecord::seed)),
     ];
     for (name, cells) in parameters {
         // Some parameters are repeated among the metrics.
@@ -343,12 +347,12 @@ fn columns(records: &[PointRecord]) -> Vec<(String, ArrayRef)> {
     }
     all.extend(metrics.into_iter().map(|(name, cells)| (name, array(&cells))));
     let rest = [
-        ("digest", texts(rows().map(|record| record.digest.as_str()))),
-        ("steps", longs(rows().map(|record| record.steps))),
-        ("wall_s", floats(rows().map(|record| record.wall_s))),
-        ("cpu_s", floats(rows().map(|record| record.cpu_s))),
-        ("peak_rss_bytes", longs(rows().map(|record| record.peak_rss_bytes))),
-        ("version", texts(rows().map(|record| record.version.as_str()))),
+        ("digest", texts(|record| &record.digest)),
+        ("steps", counts(|record| record.steps)),
+        ("wall_s", numbers(|record| record.wall_s)),
+        ("cpu_s", numbers(|record| record.cpu_s)),
+        ("peak_rss_bytes", counts(|record| record.peak_rss_bytes)),
+        ("version", texts(|record| &record.version)),
     ];
     all.extend(rest.map(|(name, column)| (name.to_owned(), column)));
     all
@@ -387,19 +391,19 @@ fn quantity(name: &str, value: &Value) -> (String, Value) {
 }
 
 /// A column of the narrowest type that holds all its cells.
-fn array(cells: &[Option<Value>]) -> ArrayRef {
+fn array(cells: &[Option<Value>]) -> Column {
     let all = |is: fn(&Value) -> bool| cells.iter().flatten().all(is);
     let cells = || cells.iter().map(Option::as_ref);
     if all(Value::is_u64) {
-        Arc::new(UInt64Array::from_iter(cells().map(|cell| cell?.as_u64())))
+        column(cells().map(|cell| cell?.as_u64()))
     } else if all(|cell| cell.is_u64() || cell.is_i64()) {
-        Arc::new(Int64Array::from_iter(cells().map(|cell| cell?.as_i64())))
+        column(cells().map(|cell| cell?.as_i64()))
     } else if all(Value::is_number) {
-        Arc::new(Float64Array::from_iter(cells().map(|cell| cell?.as_f64())))
+        column(cells().map(|cell| cell?.as_f64()))
     } else if all(Value::is_boolean) {
-        Arc::new(BooleanArray::from_iter(cells().map(|cell| cell?.as_bool())))
+        column(cells().map(|cell| cell?.as_bool()))
     } else {
         let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
-        Arc::new(StringArray::from_iter(cells().map(|cell| cell.map(text))))
+        column(cells().map(|cell| cell.map(text)))
     }
 }

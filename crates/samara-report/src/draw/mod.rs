@@ -1,9 +1,11 @@
-//! Figures: drawn by `plotters` and, for PNG, rendered by `resvg`.
+//! Figures: drawn by `plotters`, and for PNG by `tiny-skia`.
 
 mod bars;
+mod glyphs;
 mod key;
 mod lines;
 mod maps;
+mod png;
 mod scale;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,8 @@ use key::Key;
 pub use key::Mark;
 pub use lines::{Line, Lines, Style};
 pub use maps::{Map, MapLine, Maps};
+pub use png::png;
+pub(crate) use png::small_png;
 use scale::{Axis, Room};
 pub use scale::{Scale, Swept, Tick, Unit};
 
@@ -55,9 +59,14 @@ impl Ink {
 
     /// The colour of a series by its number.
     pub fn of(number: usize) -> Self {
-        let hex = COLOURS[number % COLOURS.len()];
-        let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0);
-        Self(part(1), part(3), part(5))
+        Self::hex(COLOURS[number % COLOURS.len()]).unwrap_or(Self::BLACK)
+    }
+
+    /// The colour that `#` and six hexadecimal digits stand for.
+    fn hex(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6)?;
+        let [_, red, green, blue] = u32::from_str_radix(digits, 16).ok()?.to_be_bytes();
+        Some(Self(red, green, blue))
     }
 
     /// A colour between violet and yellow, by a share: an approximation of the colour map viridis.
@@ -78,30 +87,6 @@ impl Ink {
     fn rgb(self) -> RGBColor {
         RGBColor(self.0, self.1, self.2)
     }
-}
-
-/// Renders an SVG figure as PNG.
-///
-/// # Errors
-/// The SVG cannot be read or rendered.
-pub fn png(svg: &str) -> Result<Vec<u8>, String> {
-    use resvg::{tiny_skia, usvg};
-    let mut options = usvg::Options::default();
-    let fonts = options.fontdb_mut();
-    fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
-    // The only font there is stands for all families, so that figures look the same everywhere.
-    let family = fonts.faces().next().and_then(|face| face.families.first()).map(|(name, _)| name.clone());
-    if let Some(family) = family {
-        options.font_family.clone_from(&family);
-        let fonts = options.fontdb_mut();
-        fonts.set_sans_serif_family(&family);
-        fonts.set_serif_family(&family);
-    }
-    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| format!("figure: {error}"))?;
-    let size = tree.size().to_int_size();
-    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).ok_or("figure: it has no size")?;
-    resvg::render(&tree, tiny_skia::Transform::default(), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| format!("figure: {error}"))
 }
 
 /// A figure of so many pixels.

@@ -206,3 +206,128 @@ fn there_is_no_ratio_unless_both_are_finite_and_positive() {
         assert_eq!(times(a, b), None, "{a} {b}");
     }
 }
+
+/// The pixels of a figure, 100 by 60, white where nothing else is.
+fn rendered(element: &str) -> tiny_skia::Pixmap {
+    let white = r##"<rect x="0" y="0" width="100" height="60" opacity="1" fill="#FFFFFF" stroke="none"/>"##;
+    let svg = format!(r#"<svg width="100" height="60" viewBox="0 0 100 60">{white}{element}</svg>"#);
+    tiny_skia::Pixmap::decode_png(&png(&svg).unwrap()).unwrap()
+}
+
+fn colour(pixels: &tiny_skia::Pixmap, (x, y): (u32, u32)) -> [u8; 3] {
+    let pixel = pixels.pixel(x, y).unwrap();
+    [pixel.red(), pixel.green(), pixel.blue()]
+}
+
+#[test]
+fn every_element_is_drawn_where_it_is() {
+    let text = r##"<text x="50" y="30" dy="0.5ex" text-anchor="middle" font-size="40" fill="#0000FF""##;
+    let (upright, turned) =
+        (format!("{text}>\nI\n</text>"), format!(r#"{text} transform="rotate(270, 50, 30)">I</text>"#));
+    let (blue, violet) = ([0, 0, 255], [127, 127, 255]);
+    for (element, at, ink, outside) in [
+        (r##"<rect x="9" y="9" width="20" height="20" fill="#0000FF"/>"##, (28, 28), blue, (29, 29)),
+        (
+            r##"<rect x="9" y="9" width="9" height="9" opacity="0.5" fill="#0000FF"/>"##,
+            (9, 9),
+            violet,
+            (8, 8),
+        ),
+        (
+            r##"<line stroke="#0000FF" stroke-width="2" x1="9" y1="20" x2="40" y2="20"/>"##,
+            (39, 19),
+            blue,
+            (40, 19),
+        ),
+        (
+            r##"<polyline fill="none" stroke="#0000FF" stroke-width="2" points="10,10 40,10 40,40 "/>"##,
+            (40, 30),
+            blue,
+            (30, 20),
+        ),
+        (r##"<polygon fill="#0000FF" points="10,10 50,10 10,50 "/>"##, (12, 40), blue, (49, 49)),
+        (r##"<circle cx="30" cy="30" r="10" fill="#0000FF"/>"##, (30, 30), blue, (38, 38)),
+        (
+            r##"<circle cx="30" cy="30" r="10" fill="none" stroke="#0000FF" stroke-width="4"/>"##,
+            (39, 30),
+            blue,
+            (30, 30),
+        ),
+        (upright.as_str(), (50, 20), blue, (40, 30)),
+        (turned.as_str(), (40, 30), blue, (50, 20)),
+    ] {
+        let pixels = rendered(element);
+        let found = colour(&pixels, at);
+        assert!(found.iter().zip(ink).all(|(one, other)| one.abs_diff(other) <= 1), "{element}: {found:?}");
+        assert_eq!(colour(&pixels, outside), [255; 3], "{element}");
+    }
+}
+
+#[test]
+fn a_text_starts_ends_or_has_its_middle_at_its_place() {
+    for (anchor, [left, right]) in
+        [("start", [false, true]), ("middle", [true, true]), ("end", [true, false])]
+    {
+        let pixels =
+            rendered(&format!(r#"<text x="50" y="30" text-anchor="{anchor}" font-size="20">Hé</text>"#));
+        let has_ink = |columns: std::ops::Range<u32>| {
+            columns.into_iter().any(|x| (0..60).any(|y| colour(&pixels, (x, y)) != [255; 3]))
+        };
+        assert_eq!([has_ink(0..50), has_ink(50..100)], [left, right], "{anchor}");
+        assert!(!has_ink(0..25) && !has_ink(75..100), "{anchor}");
+    }
+}
+
+#[test]
+fn all_glyphs_of_the_font_have_outlines() {
+    let font = glyphs::Font(epaint_default_fonts::UBUNTU_LIGHT);
+    let bounds = |character: char| {
+        let mut path = tiny_skia::PathBuilder::new();
+        font.outline(font.glyph(character), (0.0, 0.0), 100.0, &mut path);
+        path.finish().map(|path| path.bounds())
+    };
+    let known: Vec<char> = ('\0'..='\u{ffff}').filter(|character| font.glyph(*character) != 0).collect();
+    assert!(known.len() > 1_000, "{}", known.len());
+    for character in &known {
+        let inside = bounds(*character).is_none_or(|at| at.top() > -100.0 && at.bottom() < 20.0);
+        assert!(inside && font.advance(font.glyph(*character)) < 4.0, "{character}");
+    }
+    let (plain, accented) = (bounds('e').unwrap(), bounds('é').unwrap());
+    assert_eq!((plain.left(), plain.bottom()), (accented.left(), accented.bottom()), "one of two parts");
+    assert!(plain.top() - accented.top() > 15.0, "the other part is above it");
+    assert_eq!(font.glyph('\u{1f600}'), 0);
+}
+
+#[test]
+fn what_no_figure_has_is_refused_by_name() {
+    let of = |element: &str| format!(r#"<svg width="9" height="9">{element}</svg>"#);
+    for (svg, error) in [
+        (of(r#"<path d="M0,0"/>"#), "figure: <path> is no element of a figure"),
+        (of(r#"<circle cx="1" cy="1" r="1" style=""/>"#), "figure: <circle> has style, which no figure has"),
+        (of(r#"<circle cx="1" cy="1" r="1" fill="red"/>"#), r#"figure: <circle> has "red" as fill"#),
+        (of(r#"<circle cx="1" cy="1" r="1%"/>"#), r#"figure: <circle> has "1%" as r"#),
+        (of(r#"<text x="1" y="1" font-size="9" dy="1em">a</text>"#), r#"figure: <text> has "1em" as dy"#),
+        (of(r#"<polygon points="1,1 b"/>"#), r#"figure: <polygon> has "1,1 b" as points"#),
+        ("<svg width=\"0\" height=\"9\"/>".to_owned(), "figure: it has no size"),
+        ("<svg height=\"9\"/>".to_owned(), "figure: <svg> has \"nothing\" as width"),
+    ] {
+        assert_eq!(png(&svg).unwrap_err(), error);
+    }
+    assert!(png("<svg").unwrap_err().starts_with("figure: "));
+}
+
+#[test]
+fn a_figure_that_is_too_large_for_png_has_svg_alone() {
+    let of = |height: u32| png(&format!(r#"<svg width="2" height="{height}"/>"#));
+    assert!(of(16_384).is_ok());
+    let error = "figure: it has more than 16384 pixels in a direction, the most that a PNG has";
+    assert_eq!(of(16_385).unwrap_err(), error);
+    let scale = Scale::linear("", 0.0..1.0, Unit::Number);
+    let bars = |rows| Bars { title: String::new(), scale: scale.clone(), rows, key: Vec::new() };
+    let figures = [("long", 420), ("short", 3)]
+        .map(|(name, rows)| crate::Figure::new(name, "", bars(vec![Bar::default(); rows])));
+    let section = crate::Section::new("", "", crate::Part::Figures(figures.into()));
+    let page = crate::Page { sections: vec![section], ..crate::Page::default() };
+    let files: Vec<String> = page.files().unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(files, ["report.html", "figures/long.svg", "figures/short.png", "figures/short.svg"]);
+}

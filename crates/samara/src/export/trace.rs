@@ -7,13 +7,10 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt32Type};
-use arrow_array::{BooleanArray, PrimitiveArray, RecordBatch};
 use clap::ValueEnum;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use samara_lab::results::Rows;
 use samara_lab::scenario::{Columns, load};
 use samara_trace::{
     Body, DeliverMessage, DuplicateMessage, Format, MessageMeta, PublishMessage, RecvRpc, RpcMeta, Timeline,
@@ -274,10 +271,6 @@ fn peer_id(node: u32) -> Vec<u8> {
 /// # Errors
 /// A text: the table cannot be read.
 fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = File::open(path).map_err(|error| wrong(&error))?;
-    let reader =
-        ParquetRecordBatchReaderBuilder::try_new(file).and_then(ParquetRecordBatchReaderBuilder::build);
     let mut events = Vec::new();
     let published = |slot: u32| {
         let nanos = workload.warm_up.nanos() + u64::from(slot) * workload.slot_interval.nanos();
@@ -290,27 +283,28 @@ fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
             events.push(TraceEvent::new(&peer_id(workload.publisher), published(slot), body));
         }
     }
-    for batch in reader.map_err(|error| wrong(&error))? {
-        let batch = batch.map_err(|error| wrong(&error))?;
-        let columns =
-            RowGroup::of(&batch).ok_or_else(|| wrong(&"found a table without the columns of copies"))?;
-        for row in 0..batch.num_rows() {
-            let (node, from) = (columns.node.value(row), columns.from.value(row));
-            let slot = columns.slot.value(row);
-            let at = published(slot) + (columns.at_ms.value(row) * 1e6).round() as i64;
-            let (message_id, topic) = names(slot, columns.column.value(row));
+    Rows::read(path, &["node", "from", "slot", "column", "at_ms", "first"], |rows| {
+        let number = |name| Some(rows.cells::<u32>(name)?.flatten().copied());
+        let places = number("node")?.zip(number("from")?);
+        let columns = number("slot")?.zip(number("column")?);
+        let arrivals = rows.cells::<f64>("at_ms")?.flatten().zip(rows.cells::<bool>("first")?.flatten());
+        let copies = places.zip(columns).zip(arrivals);
+        for (((node, from), (slot, column)), (at_ms, is_first)) in copies {
+            let at = published(slot) + (at_ms * 1e6).round() as i64;
+            let (message_id, topic) = names(slot, column);
             let received_from = Some(peer_id(from));
             let message = MessageMeta { message_id: message_id.clone(), topic: topic.clone() };
             let meta = Some(RpcMeta { messages: vec![message], ..RpcMeta::default() });
             let came = Body::RecvRpc(RecvRpc { received_from: received_from.clone(), meta });
-            let became = if columns.first.value(row) {
+            let became = if *is_first {
                 Body::DeliverMessage(DeliverMessage { message_id, topic, received_from })
             } else {
                 Body::DuplicateMessage(DuplicateMessage { message_id, topic, received_from })
             };
             events.extend([came, became].map(|body| TraceEvent::new(&peer_id(node), at, body)));
         }
-    }
+        Some(())
+    })?;
     // Stable: what became of a copy stays behind its arrival.
     events.sort_by_key(|event| event.timestamp);
     Ok(events)
@@ -320,28 +314,4 @@ fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
 fn names(slot: u32, column: u32) -> (Option<Vec<u8>>, Option<String>) {
     let id = [slot.to_be_bytes(), column.to_be_bytes()].concat();
     (Some(id), Some(format!("/eth2/00000000/data_column_sidecar_{column}/ssz_snappy")))
-}
-
-/// The columns of the table.
-struct RowGroup<'a> {
-    at_ms: &'a PrimitiveArray<Float64Type>,
-    node: &'a PrimitiveArray<UInt32Type>,
-    from: &'a PrimitiveArray<UInt32Type>,
-    slot: &'a PrimitiveArray<UInt32Type>,
-    column: &'a PrimitiveArray<UInt32Type>,
-    first: &'a BooleanArray,
-}
-
-impl<'a> RowGroup<'a> {
-    fn of(batch: &'a RecordBatch) -> Option<Self> {
-        let number = |name: &str| batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
-        Some(Self {
-            at_ms: batch.column_by_name("at_ms")?.as_primitive_opt::<Float64Type>()?,
-            node: number("node")?,
-            from: number("from")?,
-            slot: number("slot")?,
-            column: number("column")?,
-            first: batch.column_by_name("first")?.as_boolean_opt()?,
-        })
-    }
 }

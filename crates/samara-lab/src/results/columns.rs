@@ -1,0 +1,264 @@
+//! Columns of tables, and the Parquet files that they are written into and read from.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+
+/// A column: a value, or none, for each row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The values of the rows that have one, in their order.
+    pub values: Values,
+    /// Which rows have a value; absent where all have.
+    pub present: Option<Vec<bool>>,
+}
+
+/// A row's value, or none.
+pub trait Cell {
+    /// What is stored.
+    type Value: Stored;
+    fn value(self) -> Option<Self::Value>;
+}
+
+/// A type of values.
+pub trait Stored: Sized + 'static {
+    fn values(values: Vec<Self>) -> Values;
+    /// The values of a column of this type.
+    fn of(values: &Values) -> Option<&[Self]>;
+}
+
+/// The types that columns have: how Parquet stores each, what it calls it, and how values become stored ones and back.
+macro_rules! types {
+    ($($variant:ident($type:ty) as $physical:ident, $logical:expr, $store:expr, $load:expr;)*) => {
+        /// The values of a column.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Values {
+            $($variant(Vec<$type>),)*
+        }
+
+        $(
+            impl Stored for $type {
+                fn values(values: Vec<Self>) -> Values {
+                    Values::$variant(values)
+                }
+
+                fn of(values: &Values) -> Option<&[Self]> {
+                    if let Values::$variant(values) = values { Some(values) } else { None }
+                }
+            }
+
+            impl Cell for $type {
+                type Value = Self;
+
+                fn value(self) -> Option<Self> {
+                    Some(self)
+                }
+            }
+
+            impl Cell for Option<$type> {
+                type Value = $type;
+
+                fn value(self) -> Self {
+                    self
+                }
+            }
+        )*
+
+        impl Values {
+            fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(values) => values.len(),)*
+                }
+            }
+
+            fn schema(&self, name: &str, repetition: Repetition) -> ParquetResult<Type> {
+                let (physical, logical): (_, Option<LogicalType>) = match self {
+                    $(Self::$variant(_) => ($physical::get_physical_type(), $logical),)*
+                };
+                let column = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+                column.with_logical_type(logical).build()
+            }
+
+            fn write(&self, to: &mut SerializedColumnWriter<'_>, levels: Option<&[i16]>) -> ParquetResult<usize> {
+                match self {
+                    $(Self::$variant(values) => {
+                        let stored: Vec<_> = values.iter().map($store).collect();
+                        to.typed::<$physical>().write_batch(&stored, levels, None)
+                    })*
+                }
+            }
+        }
+
+        /// Reads a column of one group of rows.
+        fn read_column(group: &dyn RowGroupReader, at: usize) -> ParquetResult<Column> {
+            let schema = group.metadata().column(at).column_descr_ptr();
+            let rows = group.metadata().num_rows() as usize;
+            let is_optional = schema.max_def_level() > 0;
+            let logical = schema.logical_type_ref().cloned();
+            let reader = group.get_column_reader(at)?;
+            $(
+                if schema.physical_type() == $physical::get_physical_type() && logical == $logical {
+                    let mut typed = $physical::get_column_reader(reader)
+                        .ok_or_else(|| ParquetError::General("the type of a column is unclear".into()))?;
+                    let (mut values, mut levels) = (Vec::new(), Vec::new());
+                    let mut read = 0;
+                    while read < rows {
+                        let to = is_optional.then_some(&mut levels);
+                        let (records, ..) = typed.read_records(rows - read, to, None, &mut values)?;
+                        if records == 0 {
+                            return Err(ParquetError::General(format!("ends after {read} of {rows} rows")));
+                        }
+                        read += records;
+                    }
+                    let values = values.into_iter().map($load).collect::<ParquetResult<Vec<$type>>>()?;
+                    let present = is_optional.then(|| levels.iter().map(|level| *level > 0).collect());
+                    return Ok(Column { values: Values::$variant(values), present });
+                }
+            )*
+            Err(ParquetError::General(format!("column {} has a type that tables do not have", schema.name())))
+        }
+    };
+}
+
+types! {
+    U16(u16) as Int32Type, Some(LogicalType::integer(16, false)), |v| i32::from(*v), |v| Ok(v as u16);
+    U32(u32) as Int32Type, Some(LogicalType::integer(32, false)), |v| *v as i32, |v| Ok(v as u32);
+    U64(u64) as Int64Type, Some(LogicalType::integer(64, false)), |v| *v as i64, |v| Ok(v as u64);
+    I64(i64) as Int64Type, None, |v| *v, Ok;
+    F64(f64) as DoubleType, None, |v| *v, Ok;
+    Bool(bool) as BoolType, None, |v| *v, Ok;
+    Text(String) as ByteArrayType, Some(LogicalType::String), |v| ByteArray::from(v.as_str()),
+        |v| Ok(v.as_utf8()?.to_owned());
+}
+
+impl Cell for &str {
+    type Value = String;
+
+    fn value(self) -> Option<String> {
+        Some(self.to_owned())
+    }
+}
+
+impl Cell for Option<&str> {
+    type Value = String;
+
+    fn value(self) -> Option<String> {
+        self.map(str::to_owned)
+    }
+}
+
+/// Makes a column of the cells of all rows.
+pub fn column<C: Cell>(cells: impl IntoIterator<Item = C>) -> Column {
+    let (mut values, mut present) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let value = cell.value();
+        present.push(value.is_some());
+        values.extend(value);
+    }
+    let present = (values.len() < present.len()).then_some(present);
+    Column { values: C::Value::values(values), present }
+}
+
+impl Column {
+    pub fn rows(&self) -> usize {
+        self.present.as_ref().map_or(self.values.len(), Vec::len)
+    }
+
+    /// The cells of all rows; nothing if they are of another type.
+    pub fn cells<T: Stored>(&self) -> Option<impl Iterator<Item = Option<&T>> + use<'_, T>> {
+        let mut values = T::of(&self.values)?.iter();
+        let is_present = |row| self.present.as_ref().is_none_or(|present| present[row]);
+        Some((0..self.rows()).map(move |row| if is_present(row) { values.next() } else { None }))
+    }
+}
+
+/// The columns of a table, by name, all with as many rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    pub columns: Vec<(String, Column)>,
+    pub count: usize,
+}
+
+impl Rows {
+    /// # Panics
+    /// If columns differ in how many rows they have.
+    pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Column)>) -> Self {
+        let columns: Vec<_> = columns.into_iter().map(|(name, column)| (name.into(), column)).collect();
+        let count = columns.first().map_or(0, |(_, column)| column.rows());
+        for (name, column) in &columns {
+            assert_eq!(column.rows(), count, "all columns have as many rows: {name}");
+        }
+        Self { columns, count }
+    }
+
+    /// The cells of a column; nothing if there is none of this name and type.
+    pub fn cells<T: Stored>(&self, name: &str) -> Option<impl Iterator<Item = Option<&T>> + use<'_, T>> {
+        self.columns.iter().find(|(known, _)| known == name)?.1.cells()
+    }
+
+    /// Writes a Parquet file.
+    pub(crate) fn write(&self, to: impl Write + Send) -> ParquetResult<()> {
+        let field = |(name, column): &(String, Column)| {
+            let is_optional = column.present.is_some();
+            let repetition = if is_optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+            column.values.schema(name, repetition).map(Arc::new)
+        };
+        let fields = self.columns.iter().map(field).collect::<ParquetResult<_>>()?;
+        let schema = Type::group_type_builder("table").with_fields(fields).build()?;
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let mut writer = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties))?;
+        let mut group = writer.next_row_group()?;
+        for (_, column) in &self.columns {
+            let Some(mut to) = group.next_column()? else { break };
+            let levels = |present: &Vec<bool>| present.iter().map(|row| i16::from(*row)).collect();
+            let levels: Option<Vec<i16>> = column.present.as_ref().map(levels);
+            column.values.write(&mut to, levels.as_deref())?;
+            to.close()?;
+        }
+        group.close()?;
+        writer.close().map(drop)
+    }
+
+    /// Reads columns of a Parquet file, group of rows by group of rows; `take` returns nothing where a column has
+    /// another type than it expects.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no such column; the message names it.
+    pub fn read(
+        path: &Path,
+        names: &[&str],
+        mut take: impl FnMut(&Self) -> Option<()>,
+    ) -> Result<(), String> {
+        let mut read = || -> ParquetResult<()> {
+            let file = SerializedFileReader::new(File::open(path)?)?;
+            let schema = file.metadata().file_metadata().schema_descr();
+            let place = |name: &&str| {
+                let at = schema.columns().iter().position(|column| column.name() == *name);
+                at.ok_or_else(|| ParquetError::General(format!("it has no column {name}")))
+            };
+            let places = names.iter().map(place).collect::<ParquetResult<Vec<_>>>()?;
+            for group in 0..file.num_row_groups() {
+                let group = file.get_row_group(group)?;
+                let columns =
+                    places.iter().map(|at| read_column(&*group, *at)).collect::<ParquetResult<Vec<_>>>()?;
+                let taken = take(&Self::new(names.iter().copied().zip(columns)));
+                taken
+                    .ok_or_else(|| ParquetError::General("a column has another type than expected".into()))?;
+            }
+            Ok(())
+        };
+        read().map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
