@@ -4,7 +4,6 @@
 //! scenarios from then on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use samara_engine::outbox::{Outbox, OutboxConfig};
 use samara_engine::{Engine, Time};
@@ -15,13 +14,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::family::{Family, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind, boxed};
+use crate::messages::run::message_bounds_ms;
 use crate::metric::Metric;
 use crate::network::{self, Hosts};
 use crate::results::tables::{Table, traffic};
-use crate::results::{Data, Measured, Outcome, value};
-use crate::run::{
-    Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, message_bounds_ms, simulate,
-};
+use crate::results::{Data, Measured, Outcome};
+use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
 use crate::scenario::{Point, Scenario};
 use samara_scenario::topology::Graph;
 
@@ -68,9 +66,7 @@ pub trait Experiment: Sized + Send + 'static {
 /// What an experiment is planned from.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// The scenario.
     pub scenario: &'a Scenario,
-    /// The seed of the run.
     pub seed: u64,
     /// The links between hosts, and how far hosts are from each other; absent while a scenario is
     /// loaded.
@@ -86,10 +82,8 @@ impl Plan<'_> {
     /// For each node, the least time in which a frame of so many bytes can reach all others, in
     /// milliseconds; empty while a scenario is loaded.
     pub fn lower_bounds_ms(&self, frame_bytes: u32) -> Vec<f64> {
-        let Some((graph, hosts)) = self.network else { return Vec::new() };
-        let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(LATENCY_FLOOR);
-        let wire_bytes = network::transport(self.scenario).wire_bytes(frame_bytes);
-        message_bounds_ms(graph, hosts, wire_bytes, latency)
+        let Some(network) = self.network else { return Vec::new() };
+        message_bounds_ms(self.scenario, network, frame_bytes, LATENCY_FLOOR)
     }
 }
 
@@ -124,7 +118,6 @@ impl Family {
     }
 }
 
-/// Runs a point.
 fn run<E: Experiment>(
     point: &Point,
     options: RunOptions<'_>,
@@ -153,7 +146,6 @@ fn run<E: Experiment>(
     }
 }
 
-/// An experiment that is simulated.
 struct Running<'a, E: Experiment> {
     experiment: E,
     /// Commands that were issued since the last step.
@@ -181,46 +173,39 @@ impl<E: Experiment> Stepped for Running<'_, E> {
     }
 
     fn progress(&self, net: &Net<'_, E::App>) -> Progress {
-        Progress {
-            share: self.experiment.share_done(Time::from_nanos(net.now())),
-            virtual_nanos: Some(net.now()),
-            steps: Some(net.sim.steps()),
-            ..Progress::default()
-        }
+        Progress { share: self.experiment.share_done(Time::from_nanos(net.now())), ..Progress::default() }
     }
 
     fn measured(self, net: &mut Net<'_, E::App>) -> Result<Option<Finished>, RunError> {
-        let (digest, steps) = net.digest_and_steps()?;
         let traffic = net.stats();
-        let metrics = value(&self.experiment.metrics(&traffic));
-        let (point, hosts) = (self.setup.point.clone(), self.setup.hosts.clone());
-        Ok(Some(Finished { point, hosts, digest, steps, traffic, metrics }))
+        Ok(Some(Finished {
+            point: self.setup.point.clone(),
+            hosts: self.setup.hosts.clone(),
+            digest: net.digest_and_steps()?,
+            metrics: serde_json::to_value(self.experiment.metrics(&traffic)).unwrap_or(Value::Null),
+            traffic,
+        }))
     }
 }
 
-/// A run that is over.
 #[derive(Debug)]
 struct Finished {
     point: Point,
     hosts: Hosts,
-    digest: u64,
-    steps: u64,
+    /// The digest of every packet, and the steps of the simulation.
+    digest: (u64, u64),
     traffic: Vec<HostStats>,
     metrics: Value,
 }
 
 impl Measured for Finished {
-    fn point(&self) -> &Point {
-        &self.point
-    }
-
-    fn hosts(&self) -> Option<&Hosts> {
-        Some(&self.hosts)
+    fn setting(&self) -> (&Point, &Hosts) {
+        (&self.point, &self.hosts)
     }
 
     fn outcome(&self) -> Outcome {
         let nodes = ("nodes", self.point.scenario.network.nodes.into());
-        Outcome::new(&self.point, (self.digest, self.steps), nodes, OwnData(self.metrics.clone())).erased()
+        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()))
     }
 
     fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {
@@ -229,13 +214,13 @@ impl Measured for Finished {
     }
 }
 
-/// The metrics of a run.
-#[derive(Debug)]
-pub(crate) struct OwnData(pub(crate) Value);
+struct OwnData(Value);
 
 impl Data for OwnData {
-    fn metrics(&self) -> Value {
-        self.0.clone()
+    type Metrics = Value;
+
+    fn metrics(&self) -> &Value {
+        &self.0
     }
 
     fn is_incomplete(&self) -> bool {

@@ -17,7 +17,7 @@ use serde::ser::{SerializeMap, Serializer};
 use crate::metric::Metric;
 use crate::mix::measure::Collector;
 use crate::report::Body;
-use crate::results::{Findings, Measured};
+use crate::results::{Findings, Measured, Outcome};
 use crate::run::{Progress, RunError, RunOptions};
 use crate::scenario::{Checks, Loaded, Point, Scenario};
 use crate::{columns, group, messages, mix, pool};
@@ -153,6 +153,9 @@ pub struct Family {
     pub(crate) run_distributed: Option<RunDistributed>,
     /// What it contributes to a page of its results.
     pub(crate) report: fn(&Loaded, &Findings) -> Body,
+    /// The outcome with the metrics that set it beside one of the other runs with equal parameters, if there are such metrics
+    /// and the run to compare with; the last argument is the scenario's first run.
+    pub(crate) related: fn(&Outcome, &[&Outcome], &str) -> Option<Outcome>,
 }
 
 /// The number of columns, and the columns of each node: of a scenario, its files and a seed.
@@ -177,6 +180,7 @@ impl Family {
         run: |_, _, _| Err(RunError::Interrupted),
         run_distributed: None,
         report: crate::sweep::plain,
+        related: |_, _, _| None,
     };
 
     /// Returns true if hosts have the links of `network.topology`; other families make their own.

@@ -1,20 +1,20 @@
-//! An engine and what an experiment puts around it on a simulated host.
+//! An engine and what an experiment puts around it on a simulated host, among it a processor.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerInfo, TimerToken};
-use samara_gossipsub::rpc::RpcFrame;
-use samara_gossipsub::{Config, GossipSub};
+use samara_gossipsub::rpc::{MessageId, RpcFrame};
+use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
 use samara_sim::{host_of, identity_of};
 
-/// The context of an application's engine.
 pub(crate) type EngineCx<'a, A> =
     Context<'a, <<A as App>::Engine as Engine>::Frame, <<A as App>::Engine as Engine>::Event>;
 pub(crate) type AppCx<'a, A> = Context<'a, <<A as App>::Engine as Engine>::Frame, <A as App>::Event>;
 
 /// What an experiment puts around an engine.
 pub trait App: Send + Sized {
-    /// The protocol.
     type Engine: Engine;
     /// What the experiment tells the host to do.
     type Command: Send;
@@ -26,7 +26,6 @@ pub trait App: Send + Sized {
     /// Begins, once the engine has started.
     fn start(&mut self, cx: &mut EngineCx<'_, Self>);
 
-    /// Carries out a command.
     fn command(&mut self, command: Self::Command, cx: &mut EngineCx<'_, Self>);
 
     /// A timer has fired: one of the engine's, unless the application has set it.
@@ -34,7 +33,6 @@ pub trait App: Send + Sized {
         self.engine().handle(Input::Timer(token), cx);
     }
 
-    /// The engine tells something.
     fn observe(
         &mut self,
         event: <Self::Engine as Engine>::Event,
@@ -50,7 +48,6 @@ pub(crate) struct Host<A: App> {
 }
 
 impl<A: App> Host<A> {
-    /// A host that has no links yet.
     pub(crate) fn new(app: A) -> Self {
         Self { app, neighbours: Neighbours::default(), events: Vec::new() }
     }
@@ -90,7 +87,6 @@ impl<A: App> Engine for Host<A> {
 pub struct Neighbours(Vec<u32>);
 
 impl Neighbours {
-    /// A link has come up.
     pub(crate) fn up(&mut self, peer: PeerId, info: &PeerInfo) {
         if self.0.len() <= peer.index() {
             self.0.resize(peer.index() + 1, u32::MAX);
@@ -98,7 +94,6 @@ impl Neighbours {
         self.0[peer.index()] = host_of(&info.identity).unwrap_or(u32::MAX);
     }
 
-    /// The host behind a peer.
     pub(crate) fn host(&self, peer: PeerId) -> u32 {
         self.0.get(peer.index()).copied().unwrap_or(u32::MAX)
     }
@@ -109,5 +104,50 @@ pub(crate) fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<R
     match GossipSub::new(Arc::clone(config), identity_of(host)) {
         Ok(gossip) => (gossip, Outbox::new(config.outbox_config())),
         Err(error) => unreachable!("the configuration was checked: {error}"),
+    }
+}
+
+/// The processor has finished a message.
+pub(crate) const VALIDATED: TimerToken = TimerToken(TimerToken::WRAPPER);
+
+/// A processor that validates one message at a time, and messages that wait for it.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    time: Duration,
+    /// The one in work first.
+    waiting: VecDeque<MessageId>,
+}
+
+impl Processor {
+    /// A processor that takes so long for a message.
+    pub(crate) fn new(time: Duration) -> Self {
+        Self { time, waiting: VecDeque::new() }
+    }
+
+    /// Whether validation takes no time, so that nothing waits for it.
+    pub(crate) fn is_instant(&self) -> bool {
+        self.time.is_zero()
+    }
+
+    pub(crate) fn take<E>(&mut self, id: MessageId, cx: &mut Context<'_, RpcFrame, E>) {
+        self.waiting.push_back(id);
+        if self.waiting.len() == 1 {
+            self.start(cx);
+        }
+    }
+
+    /// [`VALIDATED`] has fired.
+    pub(crate) fn done(&mut self, gossip: &mut GossipSub, cx: &mut Context<'_, RpcFrame, Event>) {
+        if let Some(id) = self.waiting.pop_front() {
+            gossip.report_validation(&id, Acceptance::Accept, cx);
+        }
+        if !self.waiting.is_empty() {
+            self.start(cx);
+        }
+    }
+
+    fn start<E>(&self, cx: &mut Context<'_, RpcFrame, E>) {
+        let done = cx.now() + self.time;
+        cx.set_timer(done, VALIDATED);
     }
 }

@@ -13,7 +13,6 @@ pub mod metric;
 pub mod mix;
 pub mod network;
 pub mod pool;
-mod processor;
 pub mod reference;
 pub mod report;
 pub mod results;

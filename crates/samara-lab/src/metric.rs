@@ -4,15 +4,13 @@
 use crate::family::all as all_families;
 
 /// Which way a metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// The smaller, the better.
     Less,
-    /// The larger, the better.
     More,
 }
 
-/// The declaration of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Its name, which ends with its unit where it has one.
@@ -23,7 +21,6 @@ pub struct Metric {
     pub better: Option<Better>,
     /// What of it is shown first: paths below the name, or an empty path for the metric itself.
     pub headlines: &'static [&'static str],
-    /// One line of meaning.
     pub meaning: &'static str,
 }
 

@@ -12,8 +12,8 @@ use samara_sim::{
 use samara_engine::units::Span;
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
-    HostTable, Inputs, Interface, LatencyOf, LatencyTable, Names, Placed, Queue, Regions, TopologyKind, host_names,
-    listed_regions,
+    HostTable, Inputs, Interface, LatencyOf, LatencyTable, Names, Placed, Queue, Regions, TopologyKind,
+    host_names, listed_regions,
 };
 
 use crate::scenario::{FaultKind, Scenario, Stack, TransportKind};

@@ -13,9 +13,7 @@ use crate::statistics::Statistics;
 /// A run beside its reference; all runs of either side are put together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The run of the scenario.
     pub run: String,
-    /// What reports call it.
     pub label: String,
     /// Time to custody here.
     pub ours_ms: Statistics,
@@ -68,7 +66,7 @@ pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, 
         let their_copies = theirs.iter().map(|run| run.copies).sum::<f64>() / theirs.len() as f64;
         comparisons.push(Comparison {
             run: run.clone(),
-            label: ours[0].label.clone(),
+            label: ours[0].point.label.clone(),
             ours_ms,
             reference_ms,
             copies: (our_copies, their_copies),
@@ -83,11 +81,9 @@ pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, 
 pub struct PublishedComparison {
     /// The run of the scenario, with the values of the sweep that the figure belongs to.
     pub run: String,
-    /// The path of the metric.
     pub metric: String,
     /// Who has published or measured it.
     pub source: String,
-    /// Their figure.
     pub theirs: f64,
     /// Ours, the mean over seeds.
     pub ours: f64,
@@ -134,11 +130,9 @@ fn mean(all: &[Statistics]) -> Option<Statistics> {
     })
 }
 
-/// One reference run: when each node of a real network had its last column.
+/// One run of a real network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferenceRun {
-    /// The name in the file.
-    pub name: String,
     /// Milliseconds from the publication until a node had all its columns, by node.
     pub custody_ms: Vec<f64>,
     /// Copies received per node and column.
@@ -151,31 +145,23 @@ pub struct ReferenceRun {
 /// As for [`Inputs::read`].
 pub fn reference_runs(name: &str, inputs: &Inputs) -> Result<Vec<ReferenceRun>, String> {
     let text = inputs.read(name)?;
-    let mut runs: Vec<(String, BTreeMap<u32, f64>, f64, f64)> = Vec::new();
+    let mut rows: Vec<(&str, u32, f64, f64)> = Vec::new();
     for (number, line) in text.lines().enumerate().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let parsed = (|| {
             let [run, node, _, arrival, copies, _] = fields.as_slice() else { return None };
-            Some((*run, node.parse::<u32>().ok()?, arrival.parse::<f64>().ok()?, copies.parse::<f64>().ok()?))
+            Some((*run, node.parse().ok()?, arrival.parse().ok()?, copies.parse().ok()?))
         })();
-        let (run, node, arrival, copies) =
-            parsed.ok_or_else(|| format!("{name}:{}: \"{line}\" is not an arrival", number + 1))?;
-        if runs.last().is_none_or(|last| last.0 != run) {
-            runs.push((run.to_owned(), BTreeMap::new(), 0.0, 0.0));
-        }
-        if let Some((_, custody, total, rows)) = runs.last_mut() {
-            let last = custody.entry(node).or_insert(0.0);
-            *last = last.max(arrival);
-            *total += copies;
-            *rows += 1.0;
-        }
+        rows.push(parsed.ok_or_else(|| format!("{name}:{}: \"{line}\" is not an arrival", number + 1))?);
     }
-    Ok(runs
-        .into_iter()
-        .map(|(name, custody, total, rows)| ReferenceRun {
-            name,
-            custody_ms: custody.into_values().collect(),
-            copies: total / rows,
-        })
-        .collect())
+    let run = |rows: &[(&str, u32, f64, f64)]| {
+        let mut custody: BTreeMap<u32, f64> = BTreeMap::new();
+        for (_, node, arrival, _) in rows {
+            let last = custody.entry(*node).or_insert(0.0);
+            *last = last.max(*arrival);
+        }
+        let copies = rows.iter().map(|(.., copies)| copies).sum::<f64>() / rows.len() as f64;
+        ReferenceRun { custody_ms: custody.into_values().collect(), copies }
+    };
+    Ok(rows.chunk_by(|a, b| a.0 == b.0).map(run).collect())
 }

@@ -12,11 +12,10 @@ use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
 use crate::scenario::{ExpectationResult, Loaded};
-use crate::statistics::{Statistics, interval};
+use crate::statistics::{Spread, Statistics};
 
 /// What a family contributes to a page.
 pub(crate) struct Body {
-    /// The key sentences.
     pub(crate) findings: Vec<String>,
     /// What a terminal shows.
     pub(crate) summary: Summary,
@@ -52,7 +51,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     sections.extend(real_nodes(findings));
     sections.extend(body.details);
     sections.push(again(loaded, findings));
-    let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete());
+    let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete);
     Page {
         kind: summary.scenario.clone(),
         title: loaded.scenario.scenario.title.clone(),
@@ -80,7 +79,6 @@ pub(crate) fn with_failures(checked: &[ExpectationResult], findings: Vec<String>
     failure.into_iter().chain(findings).collect()
 }
 
-/// Which expectations hold.
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
     let missed = checked
         .iter()
@@ -251,19 +249,13 @@ pub(crate) fn of(statistics: Option<Statistics>, value: fn(&Statistics) -> f64) 
     statistics.as_ref().map_or(f64::NAN, value)
 }
 
-/// The data of a family whose metrics have a type.
-pub(crate) trait Measures: Data {
-    type Metrics;
-    /// The metrics of a run.
-    fn measures(&self) -> &Self::Metrics;
-}
-
 /// A figure of a run.
-pub(crate) type Value<D> = fn(&<D as Measures>::Metrics) -> f64;
+pub(crate) type Value<D> = fn(&<D as Data>::Metrics) -> f64;
 /// A column of a table: heading and cell.
 pub(crate) type Column<D> = (&'static str, fn(&Runs<D>) -> String);
-/// Counts by cause.
-pub(crate) type Causes<D> = fn(&<D as Measures>::Metrics) -> &BTreeMap<&'static str, u64>;
+/// A bound that is drawn if it is the same for all runs, and what the key calls it.
+pub(crate) type Bound<D> = (&'static str, Value<D>);
+pub(crate) type Causes<D> = fn(&<D as Data>::Metrics) -> &BTreeMap<&'static str, u64>;
 
 pub(crate) struct Results<'a, D: Data> {
     pub(crate) loaded: &'a Loaded,
@@ -282,26 +274,25 @@ pub(crate) struct Runs<D> {
     pub(crate) all: Vec<Outcome<D>>,
 }
 
-impl<D: Measures> Runs<D> {
+impl<D: Data> Runs<D> {
     /// The result of the first seed.
     pub(crate) fn first(&self) -> &Outcome<D> {
         &self.all[0]
     }
 
-    /// The metrics of the first seed.
     pub(crate) fn metrics(&self) -> &D::Metrics {
-        self.first().measures()
+        self.first().metrics()
     }
 
     /// The mean of a figure over seeds.
     pub(crate) fn mean(&self, value: impl Fn(&D::Metrics) -> f64) -> f64 {
-        self.all.iter().map(|outcome| value(outcome.measures())).sum::<f64>() / self.all.len() as f64
+        self.all.iter().map(|outcome| value(outcome.metrics())).sum::<f64>() / self.all.len() as f64
     }
 
     /// The mean of a figure, and half the width of its 95 % confidence interval; 0 of one seed.
     pub(crate) fn interval(&self, value: impl Fn(&D::Metrics) -> f64) -> (f64, f64) {
-        let values: Vec<f64> = self.all.iter().map(|outcome| value(outcome.measures())).collect();
-        interval(&values).map_or((f64::NAN, 0.0), |interval| (interval.mean, interval.half))
+        let values: Vec<f64> = self.all.iter().map(|outcome| value(outcome.metrics())).collect();
+        Spread::of(&values).map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.confidence_95))
     }
 
     /// The mean of a figure with its confidence interval in words.
@@ -330,24 +321,22 @@ impl<D: Measures> Runs<D> {
 }
 
 /// What is drawn over the last axis of a sweep.
-pub(crate) struct Shown<D: Measures> {
+pub(crate) struct Shown<D: Data> {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
     pub(crate) caption: &'static str,
     pub(crate) value: Value<D>,
-    /// A bound that is drawn if it is the same for all runs, and what the key calls it.
-    pub(crate) bound: Option<(&'static str, Value<D>)>,
 }
 
-impl<'a, D: Measures> Results<'a, D> {
+impl<'a, D: Data> Results<'a, D> {
     pub(crate) fn of(loaded: &'a Loaded, findings: &'a Findings) -> Self {
         let axes = axes(loaded);
         let results = findings.results.iter().filter_map(Outcome::typed::<D>);
         let key = |result: &Outcome<D>| (result.run.name.clone(), point(&axes, &result.run.parameters));
         let runs = |((run, point), all): ((String, Vec<String>), Vec<Outcome<D>>)| Runs {
             run,
-            label: all[0].label.clone(),
+            label: all[0].point.label.clone(),
             point,
             all,
         };
@@ -355,12 +344,10 @@ impl<'a, D: Measures> Results<'a, D> {
         Self { loaded, findings, axes, rows }
     }
 
-    /// The results of all runs and seeds.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Outcome<D>> {
         self.rows.iter().flat_map(|row| &row.all)
     }
 
-    /// Whether the scenario is a sweep.
     pub(crate) fn is_sweep(&self) -> bool {
         !self.axes.is_empty()
     }
@@ -401,7 +388,7 @@ impl<'a, D: Measures> Results<'a, D> {
             for (kind, counts) in kinds {
                 let mut all: BTreeMap<&str, u64> = BTreeMap::new();
                 for outcome in &row.all {
-                    counts(outcome.measures())
+                    counts(outcome.metrics())
                         .iter()
                         .for_each(|(cause, n)| *all.entry(cause).or_default() += n);
                 }
@@ -449,9 +436,9 @@ impl<'a, D: Measures> Results<'a, D> {
         panels.collect()
     }
 
-    /// Lines over the last axis, a figure for each combination of the others. The first of `shown` is always drawn,
-    /// others where they differ.
-    pub(crate) fn over_sweep(&self, shown: &[Shown<D>]) -> Vec<Figure> {
+    /// Lines over the last axis, a figure for each combination of the others. The first of `shown` is always drawn, with the
+    /// bound, others where they differ.
+    pub(crate) fn over_sweep(&self, shown: &[Shown<D>], bound: Option<Bound<D>>) -> Vec<Figure> {
         let Some((_, axis)) = self.axes.last() else { return Vec::new() };
         let mut figures = Vec::new();
         for (place, suffix, rows) in self.panels() {
@@ -459,7 +446,7 @@ impl<'a, D: Measures> Results<'a, D> {
                 rows.iter().filter_map(|row| row.point.last()).map(String::as_str).collect();
             let (swept, xs) = Swept::new(&values);
             for (at, shown) in shown.iter().enumerate() {
-                let lines = lines(&rows, &xs, shown);
+                let lines = lines(&rows, &xs, shown.value, bound.filter(|_| at == 0));
                 let mut found = lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
                 let Some(first) = found.find(|value| value.is_finite()) else { continue };
                 let differs = |value: f64| (value - first).abs() > first.abs() * 1e-3;
@@ -476,16 +463,16 @@ impl<'a, D: Measures> Results<'a, D> {
 }
 
 /// A line for each run over the places of its values, and the bound.
-fn lines<D: Measures>(rows: &[&Runs<D>], xs: &[f64], shown: &Shown<D>) -> Vec<Line> {
+fn lines<D: Data>(rows: &[&Runs<D>], xs: &[f64], value: Value<D>, bound: Option<Bound<D>>) -> Vec<Line> {
     let line = |(_, rows): (&String, Vec<(&&Runs<D>, &f64)>)| {
-        let intervals = rows.iter().map(|(row, _)| row.interval(shown.value));
+        let intervals = rows.iter().map(|(row, _)| row.interval(value));
         let (means, confidence): (Vec<f64>, Vec<f64>) = intervals.unzip();
         let points = rows.iter().map(|(_, x)| **x).zip(means).collect();
         Line { label: rows[0].0.label.clone(), points, confidence, style: Style::Dots }
     };
     let mut lines: Vec<Line> =
         grouped(rows.iter().zip(xs), |(row, _)| &row.run).into_iter().map(line).collect();
-    if let Some((label, value)) = shown.bound {
+    if let Some((label, value)) = bound {
         let mut points: Vec<(f64, f64)> = rows
             .iter()
             .zip(xs)

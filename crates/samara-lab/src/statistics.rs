@@ -1,6 +1,7 @@
 //! Order statistics, distributions of durations, and Student's t: confidence intervals of means, and Welch's test.
 
 use hdrhistogram::Histogram;
+use samara_report::Unit;
 use serde::Serialize;
 use special::Beta;
 
@@ -12,11 +13,8 @@ pub struct Statistics {
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// The 95th percentile.
     pub p95: f64,
-    /// The 99th percentile.
     pub p99: f64,
-    /// The largest value.
     pub max: f64,
 }
 
@@ -67,13 +65,11 @@ impl Durations {
         self.0.saturating_record(nanos);
     }
 
-    /// Adds those of another one.
     pub fn join(&mut self, other: &Self) {
         // Both have the same bounds, so that everything fits.
         let _ = self.0.add(&other.0);
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -107,22 +103,39 @@ impl Durations {
 /// The level of all intervals and tests: two-sided, 95 %.
 const CONFIDENCE: f64 = 0.95;
 
-/// A mean and its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+/// A figure over seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
     pub mean: f64,
-    /// Half the width of the interval; 0 of one value, since one value says nothing about the spread.
-    pub half: f64,
-    /// How many values there were.
-    pub count: usize,
+    /// Half the width of Student's 95 % confidence interval of the mean; 0 of one seed, which says nothing about it.
+    pub confidence_95: f64,
+    pub min: f64,
+    pub max: f64,
+    /// Seeds that measured it.
+    pub seeds: usize,
 }
 
-/// The mean of some values with Student's 95 % confidence interval; `None` if there are none.
-pub fn interval(values: &[f64]) -> Option<Interval> {
-    let (mean, variance) = mean_and_variance(values)?;
-    let count = values.len();
-    let half = if count < 2 { 0.0 } else { quantile(count as f64 - 1.0) * (variance / count as f64).sqrt() };
-    Some(Interval { mean, half, count })
+impl Spread {
+    /// That of some values; `None` if there are none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let (mean, variance) = mean_and_variance(values)?;
+        let count = values.len() as f64;
+        let half = if count < 2.0 { 0.0 } else { quantile(count - 1.0) * (variance / count).sqrt() };
+        Some(Self {
+            mean,
+            confidence_95: half,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            seeds: values.len(),
+        })
+    }
+
+    /// The mean, and the interval if there is one.
+    pub(crate) fn written(&self, unit: Unit) -> String {
+        let mean = unit.written(self.mean);
+        let half = self.confidence_95;
+        if half > 0.0 { format!("{mean} ± {}", unit.written(half)) } else { mean }
+    }
 }
 
 /// How two means differ: Welch's test, which does not take the variances for equal.

@@ -67,12 +67,7 @@ impl<'a> Observer<'a> {
 }
 
 impl Watch for Observer<'_> {
-    type Run<'a>
-        = RunObserver<'a>
-    where
-        Self: 'a;
-
-    fn begin<'a>(&'a self, point: &'a Point) -> RunObserver<'a> {
+    fn begin<'a>(&'a self, point: &'a Point) -> impl WatchRun + 'a {
         let at = self.points.iter().position(|other| std::ptr::eq(other, point)).unwrap_or(0);
         RunObserver { all: self, at }
     }

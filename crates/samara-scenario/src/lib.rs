@@ -29,8 +29,8 @@ pub use {
     inputs::{Inputs, PREFIX},
     latency::LatencyTable,
     network::{
-        HostClass, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit, Network, Placed, Queue,
-        Regions, Topology, TopologyKind,
+        HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit, Network,
+        Placed, Queue, Regions, Topology, TopologyKind,
     },
     table::Names,
 };

@@ -69,14 +69,6 @@ impl Wanted {
         }
     }
 
-    /// Payload bytes of each message of a stream.
-    pub(crate) fn sizes(&self) -> Vec<u64> {
-        match &self.job {
-            Job::Messages { plan } => plan.sizes.clone(),
-            Job::Columns { .. } | Job::Transactions { .. } => Vec::new(),
-        }
-    }
-
     /// Nanoseconds from the first publication to the last.
     pub(crate) fn duration(&self, scenario: &Scenario) -> u64 {
         match &self.job {

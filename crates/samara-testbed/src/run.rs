@@ -1,6 +1,5 @@
 //! One run of a testbed, from the first process to the figures.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,13 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
-use samara_lab::columns::measure::Collector;
-use samara_lab::messages::app::Counts;
-use samara_lab::messages::measure::MessageCollector;
-use samara_lab::network;
 use samara_lab::results::{Measured, RealRun};
-use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Progress, columns_bound_ms, message_bounds_ms};
-use samara_lab::scenario::{Columns, Mix, Point};
+use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress};
+use samara_lab::scenario::{Mix, Point};
 use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
@@ -217,10 +212,7 @@ pub(crate) fn of_traces(
     first_unix_ns: u64,
 ) -> Box<dyn Measured> {
     match &wanted.job {
-        Job::Messages { plan, .. } => {
-            let publishers = &plan.publishers;
-            Box::new(messages(point, wanted, publishers, events, looks, first_unix_ns))
-        }
+        Job::Messages { plan } => Box::new(messages(point, wanted, plan, events, looks, first_unix_ns)),
         _ => Box::new(columns(point, wanted, events, looks, first_unix_ns)),
     }
 }
@@ -344,6 +336,15 @@ impl MetricsSnapshots {
         };
         Ok(Self { metrics, relay })
     }
+
+    /// A metric of all nodes together.
+    fn sum(&self, name: &str) -> f64 {
+        self.metrics.iter().map(|metrics| metrics.sum(name, "")).sum()
+    }
+
+    fn meshes(&self) -> f64 {
+        self.sum("samara_mesh_size")
+    }
 }
 
 /// Traffic of each node between two looks. `frames` fills in what nodes know of it, given how much a metric with a label has grown.
@@ -394,65 +395,44 @@ fn emulated(
 fn messages(
     point: &Point,
     wanted: &Wanted,
-    publishers: &[u32],
+    plan: &Plan,
     events: &Events,
     looks: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> MessagesMeasured {
-    let scenario = &point.scenario;
-    let nodes = scenario.network.nodes;
-    let start = first - wanted.warm_up(scenario);
-    let mut collector = MessageCollector::new(publishers, nodes);
-    let numbers = events.numbers(publishers);
+    let start = first - wanted.warm_up(&point.scenario);
+    // The bounds are those of the smallest.
+    let bounds = (plan.sizes.iter().min().copied().unwrap_or(0) as u32, Duration::ZERO);
+    let mut measured = MessagesMeasured::new(point, &wanted.hosts, (&wanted.graph, plan), bounds);
+    let MessagesMeasured { collector, counts, .. } = &mut measured;
+    let numbers = events.numbers(&plan.publishers);
     for (message, number) in events.published.iter().zip(&numbers) {
         if let Some(number) = number {
             collector.published(*number, message.at.saturating_sub(start));
         }
     }
-    let mut counts = vec![Counts::default(); nodes as usize];
     let mut last = 0;
     for row in &events.received {
-        let at = row.at.saturating_sub(start);
-        last = at;
+        last = row.at.saturating_sub(start);
         match numbers[row.message] {
             Some(number) if row.first => {
-                collector.delivered(number, row.node, row.from, at);
+                collector.delivered(number, row.node, row.from, last);
             }
             Some(_) => counts[row.node as usize].duplicates += 1,
             // `missing` reports it as a doubt.
             None => {}
         }
     }
-    let mut mesh = 0.0;
-    for (node, counts) in counts.iter_mut().enumerate() {
-        let of = |looks: &MetricsSnapshots, name, label| looks.metrics[node].sum(name, label);
-        counts.answered = of(looks.1, "samara_copies_owed_total", "answer") as u64;
-        mesh += of(looks.0, "samara_mesh_size", "");
+    for (counts, metrics) in counts.iter_mut().zip(&looks.1.metrics) {
+        counts.answered = metrics.sum("samara_copies_owed_total", "answer") as u64;
     }
-    let mut lost: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    for link in &events.dropped {
-        *lost.entry(*link).or_default() += 1;
-    }
-    let sizes = wanted.sizes();
-    // The bounds are those of the smallest.
-    let size = sizes.iter().min().copied().unwrap_or(0);
-    let wire_bytes = network::transport(scenario).wire_bytes(size as u32);
-    let latency = Duration::from_nanos(network::least_latency_nanos(&wanted.hosts));
+    events.dropped.iter().for_each(|(node, peer)| collector.lost(*node, *peer));
     MessagesMeasured {
-        point: point.clone(),
-        measured_nanos: last.saturating_sub(wanted.warm_up(scenario)),
-        lower_bound_ms: message_bounds_ms(&wanted.graph, &wanted.hosts, wire_bytes, latency),
+        measured_nanos: last.saturating_sub(wanted.warm_up(&point.scenario)),
         withdrawn: withdrawn(looks),
-        degrees: wanted.graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
-        mesh_size: mesh / f64::from(nodes),
+        mesh_size: looks.0.meshes() / f64::from(point.scenario.network.nodes),
         traffic: traffic(looks, rpcs),
-        hosts: wanted.hosts.clone(),
-        sizes,
-        digest: 0,
-        steps: 0,
-        collector,
-        counts,
-        lost,
+        ..measured
     }
 }
 
@@ -464,42 +444,30 @@ fn columns(
     first: u64,
 ) -> ColumnsMeasured {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
-    let scenario = &point.scenario;
-    let workload = scenario.part::<Columns>();
-    let start = first - wanted.warm_up(scenario);
+    let start = first - wanted.warm_up(&point.scenario);
     let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
     let numbers = events.columns(&topics);
-    let mut published = vec![u64::MAX; workload.slots as usize];
+    let mut measured = ColumnsMeasured::new(point, &wanted.hosts, custody, columns);
+    measured.published.fill(u64::MAX);
     for (message, column) in events.published.iter().zip(&numbers) {
-        if let Some(at) = column.and_then(|column| published.get_mut((column / workload.count) as usize)) {
+        let slot = column.map(|column| (column / columns.count()) as usize);
+        if let Some(at) = slot.and_then(|slot| measured.published.get_mut(slot)) {
             *at = (*at).min(message.at.saturating_sub(start));
         }
     }
-    let mut collector =
-        Collector::new(workload.count, workload.slots, custody, workload.publisher, scenario.network.nodes);
-    events.copies(&numbers, start).into_iter().for_each(|row| collector.copy(row));
-    events.dropped.iter().for_each(|_| collector.lost());
-    let meshes: f64 = looks.0.metrics.iter().map(|metrics| metrics.sum("samara_mesh_size", "")).sum();
+    events.copies(&numbers, start).into_iter().for_each(|row| measured.collector.copy(row));
+    measured.collector.queue_drops = events.dropped.len() as u64;
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
     ColumnsMeasured {
-        point: point.clone(),
-        lower_bound_ms: columns_bound_ms(scenario, custody, &wanted.hosts, columns),
         withdrawn: withdrawn(looks),
-        mesh_size: meshes / joined.max(1) as f64,
-        publisher_windows: Vec::new(),
+        mesh_size: looks.0.meshes() / joined.max(1) as f64,
         traffic: traffic(looks, rpcs),
-        hosts: wanted.hosts.clone(),
-        digest: 0,
-        steps: 0,
-        collector,
-        published,
+        ..measured
     }
 }
 
 fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
-    let all = |looks: &MetricsSnapshots| -> f64 {
-        looks.metrics.iter().map(|metrics| metrics.sum("samara_withdrawn_copies_total", "")).sum()
-    };
+    let all = |looks: &MetricsSnapshots| looks.sum("samara_withdrawn_copies_total");
     (all(after) - all(before)).max(0.0) as u64
 }
 

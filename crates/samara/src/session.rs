@@ -221,12 +221,7 @@ struct ShownRun<'a> {
 }
 
 impl Watch for Shown<'_> {
-    type Run<'a>
-        = ShownRun<'a>
-    where
-        Self: 'a;
-
-    fn begin<'a>(&'a self, point: &'a Point) -> ShownRun<'a> {
+    fn begin<'a>(&'a self, point: &'a Point) -> impl WatchRun + 'a {
         self.bar.set_message(point.name());
         ShownRun { session: self.session, bar: self.bar, live: self.session.live.run(point), done: 0 }
     }

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::Schedule;
 use samara_engine::{Engine, Input, MessageKey, NodeRng, Purpose, TimerToken};
@@ -13,8 +12,8 @@ use samara_gossipsub::wire::{self, Limits};
 use samara_gossipsub::{Event as EngineEvent, GossipSub};
 use samara_sim::{FrameCodec, Reader};
 
-use crate::host::{App, AppCx, EngineCx, Host, Neighbours};
-use crate::processor::{Processor, VALIDATED};
+use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
+use crate::messages::app::random_bytes;
 
 /// A column of a block: the slot times the number of columns, plus the column.
 pub type ColumnId = u32;
@@ -40,13 +39,7 @@ impl Blocks {
         let mut rng = NodeRng::new(seed, u64::MAX, Purpose::Workload);
         let messages = (0..slots)
             .flat_map(|_| topics.iter())
-            .map(|topic| {
-                let mut data = vec![0; bytes as usize];
-                for word in data.chunks_mut(8) {
-                    word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
-                }
-                Arc::new(Message::new(topic.clone(), Bytes::from(data)))
-            })
+            .map(|topic| Arc::new(Message::new(topic.clone(), random_bytes(bytes, &mut rng).into())))
             .collect();
         Self { topics, index, messages }
     }
@@ -59,13 +52,11 @@ impl Blocks {
         Some(slot * self.count() + column)
     }
 
-    /// How many columns a block has.
     pub fn count(&self) -> u32 {
         self.topics.len() as u32
     }
 }
 
-/// What a node is told to do.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Publish the columns of a slot one by one.
@@ -81,7 +72,6 @@ pub enum Command {
 /// What a node tells the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A copy of a column has arrived.
     Copy {
         column: ColumnId,
         /// The host that sent it.

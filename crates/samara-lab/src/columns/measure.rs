@@ -9,7 +9,6 @@ pub struct CopyRow {
     /// When, in nanoseconds of the run.
     pub at: u64,
     pub host: u32,
-    /// From which host.
     pub from: u32,
     /// The slot times the number of columns, plus the column.
     pub column: u32,
@@ -24,23 +23,19 @@ pub struct Delivery {
     pub column: u32,
     /// When, in nanoseconds of the run; `u64::MAX` if never.
     pub at: u64,
-    /// From which host.
     pub from: u32,
     pub hops: u16,
     /// Copies received, the first included.
     pub copies: u16,
-    /// When the last of them came.
     pub last_at: u64,
 }
 
 impl Delivery {
-    /// Whether it happened.
     pub fn delivered(&self) -> bool {
         self.at != u64::MAX
     }
 }
 
-/// Collects copies into deliveries.
 #[derive(Debug)]
 pub struct Collector {
     columns: u32,
@@ -52,12 +47,16 @@ pub struct Collector {
     /// Where each host's deliveries start, and how many it has in a slot.
     base: Vec<usize>,
     deliveries: Vec<Delivery>,
-    copies: Vec<CopyRow>,
+    /// All copies in the order of arrival.
+    pub copies: Vec<CopyRow>,
     /// Copies that came back to the publisher.
-    returned: u64,
-    missing: usize,
-    lost: u64,
-    last_copy_at: u64,
+    pub returned: u64,
+    /// Deliveries that have not happened yet.
+    pub missing: usize,
+    /// Copies that did not fit into queues.
+    pub queue_drops: u64,
+    /// When the last copy arrived, in nanoseconds.
+    pub last_copy_at: u64,
 }
 
 impl Collector {
@@ -95,7 +94,7 @@ impl Collector {
             copies: Vec::new(),
             returned: 0,
             missing,
-            lost: 0,
+            queue_drops: 0,
             last_copy_at: 0,
         }
     }
@@ -107,7 +106,6 @@ impl Collector {
         Some(self.base[host as usize] + slot as usize * kept.len() + place)
     }
 
-    /// A copy has arrived.
     pub fn copy(&mut self, row: CopyRow) {
         self.copies.push(row);
         self.last_copy_at = row.at;
@@ -132,21 +130,6 @@ impl Collector {
         }
     }
 
-    /// A copy did not fit into a queue.
-    pub fn lost(&mut self) {
-        self.lost += 1;
-    }
-
-    /// Copies that did not fit into queues.
-    pub fn queue_drops(&self) -> u64 {
-        self.lost
-    }
-
-    /// Deliveries that have not happened yet.
-    pub fn missing(&self) -> usize {
-        self.missing
-    }
-
     /// Deliveries of slots up to this one that have not happened yet.
     pub fn missing_until(&self, slot: u32) -> usize {
         if self.missing == 0 {
@@ -155,25 +138,10 @@ impl Collector {
         self.deliveries().iter().filter(|delivery| delivery.slot <= slot && !delivery.delivered()).count()
     }
 
-    /// When the last copy arrived, in nanoseconds.
-    pub fn last_copy_at(&self) -> u64 {
-        self.last_copy_at
-    }
-
     /// All deliveries but those to observers, by host, slot and column.
     pub fn deliveries(&self) -> &[Delivery] {
         let nodes = self.base.get(self.observers_from as usize);
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
-    }
-
-    /// All copies in the order of arrival.
-    pub fn copies(&self) -> &[CopyRow] {
-        &self.copies
-    }
-
-    /// Copies that came back to the publisher.
-    pub fn returned(&self) -> u64 {
-        self.returned
     }
 
     /// For each host that waits for columns: when it had all of a slot's, in milliseconds after `published`; `None` if it

@@ -1,9 +1,7 @@
 //! What a run with blocks of columns reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
-use samara_engine::units::Span;
 use samara_sim::HostStats;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::measure::{CopyRow, Delivery};
 use super::run::ColumnsMeasured;
@@ -11,7 +9,7 @@ use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{self, Table, traffic};
-use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, value};
+use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::scenario::{Columns, Point};
 use crate::statistics::Statistics;
 
@@ -90,8 +88,7 @@ pub struct Slot {
     pub publisher_window_packets: f64,
 }
 
-/// Computes the figures of a run.
-pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
+fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let deliveries = measured.collector.deliveries();
     let since = |at: u64, slot: u32| (at - measured.published[slot as usize]) as f64 / 1e6;
     let latencies: Vec<f64> = deliveries
@@ -99,9 +96,7 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         .filter(|delivery| delivery.delivered())
         .map(|delivery| since(delivery.at, delivery.slot))
         .collect();
-    let mut custody = Vec::new();
-    let mut incomplete = 0;
-    let mut slots = Vec::new();
+    let (mut custody, mut incomplete, mut slots) = (Vec::new(), 0, Vec::new());
     for (slot, published) in (0..).zip(&measured.published) {
         let times = measured.collector.custody_ms(slot, *published);
         let complete: Vec<f64> = times.iter().filter_map(|(_, time)| *time).collect();
@@ -122,19 +117,15 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let scenario = &measured.point.scenario;
     let workload = scenario.part::<Columns>();
     let publisher = workload.publisher as usize;
-    let others: Vec<&HostStats> = measured
-        .traffic
-        .iter()
-        .take(scenario.network.nodes as usize)
-        .enumerate()
-        .filter(|(host, _)| *host != publisher)
-        .map(|(_, stats)| stats)
-        .collect();
+    let nodes = measured.traffic.iter().take(scenario.network.nodes as usize).enumerate();
+    let others: Vec<&HostStats> =
+        nodes.filter(|(host, _)| *host != publisher).map(|(_, stats)| stats).collect();
     let count = others.len() as f64;
-    let down: f64 = others.iter().map(|stats| stats.received.bytes as f64).sum();
+    let sum = |value: fn(&HostStats) -> u64| others.iter().map(|stats| value(stats) as f64).sum::<f64>();
+    let down = sum(|stats| stats.received.bytes);
     let payload = delivered as f64 * workload.column_bytes() as f64;
-    let received_payload: f64 = others.iter().map(|stats| stats.frames_received.payload_bytes as f64).sum();
-    let (needed, duplicates) = (ratio(payload, down), ratio((received_payload - payload).max(0.0), down));
+    let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
+    let (needed, duplicates) = (ratio(payload, down), ratio(duplicate_payload, down));
     // Utilisation over the time in which columns spread, added up over slots.
     let spreading: f64 = (0..measured.published.len() as u32)
         .map(|slot| {
@@ -157,14 +148,14 @@ pub fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         share_of_bound: time_to_custody
             .filter(|_| incomplete == 0)
             .map(|custody| ratio(measured.lower_bound_ms, custody.mean)),
-        bytes_up_per_node: others.iter().map(|stats| stats.sent.bytes as f64).sum::<f64>() / count,
+        bytes_up_per_node: sum(|stats| stats.sent.bytes) / count,
         bytes_down_per_node: down / count,
         payload_share: needed,
         duplicate_share: duplicates,
         control_share: (1.0 - needed - duplicates).max(0.0),
         publisher_bytes_up: measured.traffic[publisher].sent.bytes,
-        publisher_copies_returned: measured.collector.returned(),
-        queue_drops: measured.collector.queue_drops(),
+        publisher_copies_returned: measured.collector.returned,
+        queue_drops: measured.collector.queue_drops,
         withdrawn_copies: measured.withdrawn,
         packet_drops: packet_drops(&measured.traffic),
         retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
@@ -199,23 +190,20 @@ fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
 /// What is kept of a run with blocks of columns.
 #[derive(Clone, Debug)]
 pub struct ColumnsData {
-    /// The figures.
     pub metrics: ColumnMetrics,
     /// For each slot: when it was published, in nanoseconds of the run.
     pub published: Vec<u64>,
-    /// Columns of a block.
-    pub columns: u32,
     /// First copies and what came after them.
     pub deliveries: Vec<Delivery>,
     /// For each slot: milliseconds until hosts had all their columns; `None` for those that never had.
     pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
-    /// How long nodes had to get their columns.
-    pub deadline: Span,
 }
 
 impl Data for ColumnsData {
-    fn metrics(&self) -> Value {
-        value(&self.metrics)
+    type Metrics = ColumnMetrics;
+
+    fn metrics(&self) -> &ColumnMetrics {
+        &self.metrics
     }
 
     fn is_incomplete(&self) -> bool {
@@ -224,35 +212,27 @@ impl Data for ColumnsData {
 }
 
 impl Measured for ColumnsMeasured {
-    fn point(&self) -> &Point {
-        &self.point
-    }
-
-    fn hosts(&self) -> Option<&Hosts> {
-        Some(&self.hosts)
+    fn setting(&self) -> (&Point, &Hosts) {
+        (&self.point, &self.hosts)
     }
 
     fn outcome(&self) -> Outcome {
-        let workload = self.point.scenario.part::<Columns>();
         let custody = |(slot, published): (u32, &u64)| self.collector.custody_ms(slot, *published);
         let data = ColumnsData {
             metrics: column_metrics(self),
             published: self.published.clone(),
-            columns: workload.count,
             deliveries: self.collector.deliveries().to_vec(),
             custody_ms: (0..).zip(&self.published).map(custody).collect(),
-            deadline: workload.deadline,
         };
-        let parameter = ("blobs", workload.blobs.into());
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+        let parameter = ("blobs", self.point.scenario.part::<Columns>().blobs.into());
+        Outcome::new(&self.point, self.digest, parameter, data)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<ColumnsData>() else { panic!("the outcome of another family") };
-        let rows = self.collector.copies();
         vec![
             Table::new("deliveries", data.deliveries.len(), || deliveries(data)),
-            Table::new("copies", rows.len(), || copies(rows, data.columns, &data.published)),
+            Table::new("copies", self.collector.copies.len(), || copies(self)),
             Table::new("traffic", self.traffic.len(), || {
                 traffic(&self.traffic, &self.hosts, &self.point.scenario)
             }),
@@ -264,25 +244,24 @@ impl Measured for ColumnsMeasured {
 fn deliveries(result: &ColumnsData) -> tables::Columns {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
-    let arrivals = rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot)));
-    let lasts = rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot)));
     let from = rows.iter().map(|row| row.delivered().then_some(row.from));
     vec![
         ("node", column(rows.iter().map(|row| row.host))),
         ("slot", column(rows.iter().map(|row| row.slot))),
         ("column", column(rows.iter().map(|row| row.column))),
-        ("delivery_latency_ms", column(arrivals)),
+        ("delivery_latency_ms", column(rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot))))),
         ("from", column(from)),
         ("hops", column(rows.iter().map(|row| row.hops))),
         ("copies", column(rows.iter().map(|row| row.copies))),
-        ("last_copy_ms", column(lasts)),
+        ("last_copy_ms", column(rows.iter().map(|row| row.delivered().then(|| ms(row.last_at, row.slot))))),
     ]
 }
 
 /// All copies in the order of arrival.
-fn copies(rows: &[CopyRow], columns: u32, published: &[u64]) -> tables::Columns {
+fn copies(measured: &ColumnsMeasured) -> tables::Columns {
+    let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().count);
     let slot = |row: &CopyRow| row.column / columns;
-    let ms = |row: &CopyRow| (row.at as f64 - published[slot(row) as usize] as f64) / 1e6;
+    let ms = |row: &CopyRow| (row.at as f64 - measured.published[slot(row) as usize] as f64) / 1e6;
     vec![
         ("at_ms", column(rows.iter().map(ms))),
         ("node", column(rows.iter().map(|row| row.host))),

@@ -7,23 +7,16 @@ use samara_report::{
     Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary, Table, Unit,
 };
 
-use super::metrics::{ColumnMetrics, ColumnsData};
-use crate::report::{self, Body, Measures, Results, Runs, Shown, of};
+use super::metrics::ColumnsData;
+use crate::report::{self, Body, Bound, Results, Runs, Shown, of};
 use crate::results::Outcome;
+use crate::scenario::Columns;
 use crate::statistics::Statistics;
 
 /// Runs that a sentence names, and sentences about incomplete runs.
 const NAMES_MAX: usize = 4;
 /// At most so many curves are drawn in a file; of more, every n-th is taken (the page has more).
 const CURVES_MAX: usize = 350;
-
-impl Measures for ColumnsData {
-    type Metrics = ColumnMetrics;
-
-    fn measures(&self) -> &ColumnMetrics {
-        &self.metrics
-    }
-}
 
 type Report<'a> = Results<'a, ColumnsData>;
 type Row = Runs<ColumnsData>;
@@ -34,7 +27,6 @@ const SWEPT: [Shown<ColumnsData>; 1] = [Shown {
     unit: Unit::Milliseconds,
     caption: "",
     value: |m| of(m.time_to_custody_ms, |s| s.mean),
-    bound: Some(("lower bound", |m| m.lower_bound_ms)),
 }];
 
 impl Row {
@@ -65,17 +57,17 @@ impl Row {
     }
 }
 
-/// What the family contributes to a page.
 pub(super) fn body(report: &Report<'_>) -> Body {
     let mut sections = Vec::new();
     let mut details = Vec::new();
     if report.is_sweep() {
+        let bound: Bound<ColumnsData> = ("lower bound", |m| m.lower_bound_ms);
         let seeds = report.rows.iter().map(|row| row.all.len()).max().unwrap_or(1);
         let text = match seeds {
             0 | 1 => String::new(),
             _ => format!("Means over {seeds} seeds, with 95 % confidence intervals."),
         };
-        sections.push(Section::new("Over the sweep", text, report.over_sweep(&SWEPT)));
+        sections.push(Section::new("Over the sweep", text, report.over_sweep(&SWEPT, Some(bound))));
     } else if !report.rows.is_empty() {
         details.push(explorer(report));
     }
@@ -162,8 +154,8 @@ fn explorer(report: &Report<'_>) -> Section {
             (delivery.host, delivery.column as u16, nanos)
         });
         Panel {
-            label: result.label.clone(),
-            description: result.description.clone(),
+            label: result.point.label.clone(),
+            description: result.point.description.clone(),
             records: records.collect(),
         }
     };
@@ -187,7 +179,6 @@ fn explorer(report: &Report<'_>) -> Section {
     Section::new("When nodes are done", text, Part::Explorer(explorer))
 }
 
-/// What axes of times show.
 const AXIS: &str = "after the publication";
 
 /// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
@@ -236,7 +227,7 @@ fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
     };
     let scales = scales(groups.iter().flatten().copied());
     let lines = Lines::new(
-        format!("{}: {what}", result.label),
+        format!("{}: {what}", result.point.label),
         scales,
         groups.iter().enumerate().map(line).collect(),
     );
@@ -249,7 +240,7 @@ fn comparison(report: &Report<'_>) -> Figure {
         arrivals(result, true).iter().map(|times| times[times.len() - 1]).collect()
     };
     let runs: Vec<(&str, Vec<f64>)> =
-        first_seeds(report).map(|result| (result.label.as_str(), done(result))).collect();
+        first_seeds(report).map(|result| (result.point.label.as_str(), done(result))).collect();
     let line = |(label, times): &(&str, Vec<f64>)| Line {
         label: (*label).to_owned(),
         points: steps(times),
@@ -261,7 +252,6 @@ fn comparison(report: &Report<'_>) -> Figure {
     Figure::new("custody", "", Lines::new("Share of nodes that have all their columns", scales, lines))
 }
 
-/// The key sentences.
 fn findings(report: &Report<'_>) -> Vec<String> {
     let missed = missed(report, |row| format!("\"{}\"", row.label));
     let mut sentences: Vec<String> = missed.iter().map(|sentence| format!("{sentence}.")).collect();
@@ -288,7 +278,8 @@ fn findings(report: &Report<'_>) -> Vec<String> {
 fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
     let named = |row: &Row| [vec![name(row)], row.point.clone()].concat().join(" ");
     let rows = report.rows.iter().filter(|row| row.missed().0 > 0);
-    let groups = report::grouped(rows, |row| (row.missed(), row.first().deadline));
+    let groups =
+        report::grouped(rows, |row| (row.missed(), row.first().point.scenario.part::<Columns>().deadline));
     let slots = report.all().map(|result| result.published.len()).max().unwrap_or(0);
     let sentence = |((missed, deadline), rows): &((_, _), Vec<&Row>)| {
         let (missed, waited): &(usize, usize) = missed;
@@ -375,7 +366,7 @@ fn slow_start(result: &Outcome<ColumnsData>) -> Option<String> {
     };
     Some(format!(
         "{}: {} in the first slot (windows of {:.0} packets at the publisher), {} in later ones ({:.0} packets): {verdict}.",
-        result.label,
+        result.point.label,
         ms(times[0]),
         slots[0].publisher_window_packets,
         ms(later),

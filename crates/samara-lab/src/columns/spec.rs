@@ -72,15 +72,12 @@ impl Columns {
     pub fn custody(&self, nodes: u32, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
         let mut kept = vec![Vec::new(); nodes as usize];
         if let Some(file) = &self.custody_file {
-            for (line, (node, column)) in
-                read_pairs(file, inputs, ["node", "column"])?.into_iter().enumerate()
-            {
+            let rows = read_pairs(file, inputs, ["node", "column"])?;
+            for (line, (node, column)) in (2..).zip(rows) {
                 if node >= nodes || column >= self.count {
+                    let (last, last_column) = (nodes - 1, self.count - 1);
                     return Err(format!(
-                        "{file}:{}: node {node}, column {column}; nodes are 0 to {}, columns 0 to {}",
-                        line + 2,
-                        nodes - 1,
-                        self.count - 1
+                        "{file}:{line}: node {node}, column {column}; nodes are 0 to {last}, columns 0 to {last_column}"
                     ));
                 }
                 kept[node as usize].push(column);
@@ -91,18 +88,12 @@ impl Columns {
             }
             return Ok(kept);
         }
-        let all: Vec<u32> = (0..self.count).collect();
         for (node, columns) in kept.iter_mut().enumerate() {
-            let publisher = node as u32 == self.publisher;
-            if publisher && self.publisher_subscribes_all {
-                columns.clone_from(&all);
-            } else {
-                let mut rng = NodeRng::new(seed, node as u64, Purpose::Workload);
-                let mut drawn = all.clone();
-                rng.shuffle(&mut drawn);
-                drawn.truncate(self.custody as usize);
-                drawn.sort_unstable();
-                *columns = drawn;
+            columns.extend(0..self.count);
+            if node as u32 != self.publisher || !self.publisher_subscribes_all {
+                NodeRng::new(seed, node as u64, Purpose::Workload).shuffle(columns);
+                columns.truncate(self.custody as usize);
+                columns.sort_unstable();
             }
         }
         Ok(kept)
@@ -123,36 +114,26 @@ impl Checks<'_> {
         if workload.custody_file.is_none() {
             self.range("columns.custody", workload.custody, 1, workload.count);
         }
-        if workload.publisher >= scenario.network.nodes {
-            self.wrong(
-                "columns.publisher",
-                format!("is {}; hosts are numbered 0 to {}", workload.publisher, scenario.network.nodes - 1),
-            );
+        let (publisher, nodes) = (workload.publisher, scenario.network.nodes);
+        if publisher >= nodes {
+            let message = format!("is {publisher}; hosts are numbered 0 to {}", nodes - 1);
+            self.wrong("columns.publisher", message);
         }
-        if workload.column_bytes() == 0 {
-            self.wrong(
-                "columns.blob_size",
-                "the columns have no bytes; blobs x 2 x blob_size / columns is 0".to_owned(),
-            );
+        let bytes = workload.column_bytes();
+        if bytes == 0 {
+            let message = "the columns have no bytes; blobs x 2 x blob_size / columns is 0";
+            self.wrong("columns.blob_size", message);
         }
         let limit = scenario.part::<Parameters>().build(None).max_message_bytes as u64;
-        if workload.column_bytes() > limit {
-            self.wrong(
-                "columns.blob_size",
-                format!(
-                    "a column has {} bytes; the protocol's preset allows {limit}",
-                    workload.column_bytes()
-                ),
-            );
+        if bytes > limit {
+            let message = format!("a column has {bytes} bytes; the protocol's preset allows {limit}");
+            self.wrong("columns.blob_size", message);
         }
         if workload.deadline.nanos() == 0 {
-            self.wrong("columns.deadline", "is 0; blocks need time to spread".to_owned());
+            self.wrong("columns.deadline", "is 0; blocks need time to spread");
         }
         if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
-            self.wrong(
-                "columns.slot_interval",
-                "is 0 with several slots; give it a time such as \"12 s\"".to_owned(),
-            );
+            self.wrong("columns.slot_interval", "is 0 with several slots; give it a time such as \"12 s\"");
         }
         self.starts_after_links("columns.warm_up", workload.warm_up, scenario);
         self.gossipsub(scenario);

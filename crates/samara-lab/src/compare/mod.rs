@@ -1,63 +1,54 @@
 //! Two results side by side: every metric that both have, whether the difference means something, and how soon things happened in both.
 
 mod report;
-mod threshold;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use samara_report::words::{MISSING, signed_percent};
+use samara_scenario::closest;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::metric::{Better, better, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, SavedRun};
-use crate::statistics::{Interval, Welch, interval, welch};
-pub use threshold::{Crossed, Threshold};
+use crate::statistics::{Spread, Welch, welch};
 
-/// Two results side by side.
 #[derive(Clone, Debug)]
 pub struct Compared {
     a: Saved,
     b: Saved,
+    /// All metrics that both have, run by run.
     changes: Vec<Change>,
-    /// What has to be known to read the rest.
+    /// What has to be known to read the rest: other scenarios, other versions, what is in one of them only.
     notes: Vec<String>,
 }
 
 /// A metric of runs that both have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// The name of the run.
-    pub run: String,
+#[derive(Clone, Debug)]
+struct Change {
+    run: String,
     /// The values of parameters that tell it from runs of the same name.
-    pub place: String,
-    /// The path of the metric.
-    pub metric: String,
-    /// The mean in the first result.
-    pub a: Interval,
-    /// The mean in the second one.
-    pub b: Interval,
+    place: String,
+    metric: String,
+    a: Spread,
+    b: Spread,
     /// Whether they differ by more than seeds do; `None` where either has one seed only.
-    pub test: Option<Welch>,
+    test: Option<Welch>,
     /// Whether all values are the same.
-    pub is_same: bool,
-    /// Which way it is better.
-    pub better: Option<Better>,
+    is_same: bool,
+    better: Option<Better>,
     parameters: Map<String, Value>,
 }
 
-/// What a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// All values are equal.
+enum Verdict {
     Same,
     /// It may be due to the seeds.
     Unclear,
-    /// It is a change for the better.
     Better,
-    /// It is a change for the worse.
     Worse,
-    /// It is a change, and neither good nor bad.
+    /// It is neither good nor bad.
     Changed,
 }
 
@@ -75,13 +66,13 @@ impl Verdict {
 
 impl Change {
     /// The second mean less the first, as a share of the first; infinite if the first is 0 and the second is not.
-    pub fn share(&self) -> f64 {
+    fn share(&self) -> f64 {
         let difference = self.b.mean - self.a.mean;
         if difference == 0.0 { 0.0 } else { difference / self.a.mean.abs() }
     }
 
-    /// What it is. With one seed every difference counts.
-    pub fn verdict(&self) -> Verdict {
+    /// With one seed every difference counts.
+    fn verdict(&self) -> Verdict {
         let difference = self.b.mean - self.a.mean;
         match (self.test, self.better) {
             _ if self.is_same => Verdict::Same,
@@ -94,11 +85,10 @@ impl Change {
     }
 
     /// The run with what tells it from others of its name.
-    pub fn name(&self) -> String {
-        if self.place.is_empty() { self.run.clone() } else { format!("{}, {}", self.run, self.place) }
+    fn name(&self) -> String {
+        named(&self.run, &self.place)
     }
 
-    /// The difference as people write it.
     fn written(&self) -> String {
         match self.share() {
             _ if self.is_same => String::new(),
@@ -115,12 +105,6 @@ impl Change {
             None => MISSING.to_owned(),
         }
     }
-
-    fn side(&self, side: Interval) -> String {
-        let unit = unit_of(&self.metric);
-        let mean = unit.written(side.mean);
-        if side.half > 0.0 { format!("{mean} ± {}", unit.written(side.half)) } else { mean }
-    }
 }
 
 /// Sets two results side by side.
@@ -135,7 +119,7 @@ pub fn compare(a: Saved, b: Saved) -> Result<Compared, String> {
     let (mut only_a, mut one_sided) = (BTreeSet::new(), BTreeSet::new());
     for (key, runs) in &left {
         let Some((_, others)) = right.iter().find(|(other, _)| other == key) else {
-            only_a.insert(named(runs[0], &varying));
+            only_a.insert(named(&runs[0].name, &place(runs[0], &varying)));
             continue;
         };
         changes.extend(of_runs(runs, others, &varying, &mut one_sided));
@@ -146,7 +130,7 @@ pub fn compare(a: Saved, b: Saved) -> Result<Compared, String> {
     let only_b: BTreeSet<String> = right
         .iter()
         .filter(|(key, _)| !left.iter().any(|(other, _)| other == key))
-        .map(|(_, runs)| named(runs[0], &varying))
+        .map(|(_, runs)| named(&runs[0].name, &place(runs[0], &varying)))
         .collect();
     let notes = notes((&a, &only_a), (&b, &only_b), &one_sided);
     Ok(Compared { a, b, changes, notes })
@@ -179,9 +163,8 @@ fn place(run: &SavedRun, varying: &BTreeSet<String>) -> String {
     values.collect::<Vec<_>>().join(", ")
 }
 
-fn named(run: &SavedRun, varying: &BTreeSet<String>) -> String {
-    let place = place(run, varying);
-    if place.is_empty() { run.name.clone() } else { format!("{}, {place}", run.name) }
+fn named(run: &str, place: &str) -> String {
+    if place.is_empty() { run.to_owned() } else { format!("{run}, {place}") }
 }
 
 /// All metrics that both have, the most telling first.
@@ -209,8 +192,8 @@ fn of_runs(
                 run: a[0].name.clone(),
                 place: place(a[0], varying),
                 metric: path.clone(),
-                a: interval(a_values)?,
-                b: interval(b_values)?,
+                a: Spread::of(a_values)?,
+                b: Spread::of(b_values)?,
                 test: welch(a_values, b_values),
                 is_same: a_values == b_values,
                 better: better(path),
@@ -227,12 +210,10 @@ fn notes(
     (b, only_b): (&Saved, &BTreeSet<String>),
     one_sided: &BTreeSet<String>,
 ) -> Vec<String> {
-    let mut notes = Vec::new();
-    if a.digest == b.digest {
-        notes.push("the digests are equal: the runs are identical".to_owned());
-    } else {
-        notes.push("the digests differ".to_owned());
-    }
+    let is_identical = a.digest == b.digest;
+    let digests = if is_identical { "are equal: the runs are identical" } else { "differ" };
+    let mut notes = vec![format!("the digests {digests}")];
+    let joined = |names: &BTreeSet<String>, by| names.iter().map(String::as_str).collect::<Vec<_>>().join(by);
     if a.scenario != b.scenario {
         notes.push(format!("different scenarios: {} and {}", a.scenario, b.scenario));
     }
@@ -246,34 +227,20 @@ fn notes(
     }
     for (saved, only) in [(a, only_a), (b, only_b)] {
         if !only.is_empty() {
-            let names: Vec<&str> = only.iter().map(String::as_str).collect();
-            notes.push(format!("only in {}: {}", saved.path.display(), names.join("; ")));
+            notes.push(format!("only in {}: {}", saved.path.display(), joined(only, "; ")));
         }
     }
     if !one_sided.is_empty() {
-        let names: Vec<&str> = one_sided.iter().map(String::as_str).collect();
-        notes.push(format!("measured in one of them only: {}", names.join(", ")));
+        notes.push(format!("measured in one of them only: {}", joined(one_sided, ", ")));
     }
     notes
 }
 
 impl Compared {
-    /// All metrics that both have, run by run.
-    pub fn changes(&self) -> &[Change] {
-        &self.changes
-    }
-
-    /// What has to be known to read the rest: other scenarios, other versions, what is in one of them only.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// The names of both.
     fn names(&self) -> [String; 2] {
         [self.a.path.display().to_string(), self.b.path.display().to_string()]
     }
 
-    /// The comparison as one JSON document.
     pub fn json(&self, crossed: &[Crossed]) -> Value {
         let side = |saved: &Saved| {
             json!({
@@ -284,7 +251,8 @@ impl Compared {
                 "real": saved.is_real,
             })
         };
-        let mean = |interval: Interval| json!({ "mean": interval.mean, "confidence_95": interval.half, "seeds": interval.count });
+        let mean =
+            |of: Spread| json!({ "mean": of.mean, "confidence_95": of.confidence_95, "seeds": of.seeds });
         let changes: Vec<Value> = self
             .changes
             .iter()
@@ -299,19 +267,9 @@ impl Compared {
                     "change": change.share(),
                     "p": change.test.map(|test| test.p),
                     "significant": change.test.map(|test| test.is_significant()),
-                    "better": match change.better {
-                        Some(Better::Less) => Some("less"),
-                        Some(Better::More) => Some("more"),
-                        None => None,
-                    },
+                    "better": change.better,
                     "verdict": change.verdict().word(),
                 })
-            })
-            .collect();
-        let crossed: Vec<Value> = crossed
-            .iter()
-            .map(|crossed| {
-                json!({ "run": crossed.run, "metric": crossed.metric, "threshold": crossed.threshold, "change": crossed.change })
             })
             .collect();
         json!({
@@ -322,5 +280,183 @@ impl Compared {
             "changes": changes,
             "crossed": crossed,
         })
+    }
+}
+
+/// Names that are listed where there is no such metric.
+const NEAR_MAX: usize = 6;
+
+/// How much a metric may change, for example `time_to_custody_ms.p95=5%`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// The run that it is about; all of them if absent.
+    run: Option<String>,
+    metric: String,
+    /// What it may grow and fall by at most.
+    up: Option<Limit>,
+    down: Option<Limit>,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    /// Of the first mean.
+    Share(f64),
+    /// In the unit of the metric.
+    Value(f64),
+}
+
+impl Limit {
+    fn parse(text: &str) -> Option<Self> {
+        let (number, of) = match text.strip_suffix('%') {
+            Some(number) => (number.trim(), 100.0),
+            None => (text, 0.0),
+        };
+        let number = number.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
+        Some(if of > 0.0 { Self::Share(number / of) } else { Self::Value(number) })
+    }
+
+    /// Whether a growth by `difference`, or as much of the first mean, is more than this.
+    fn is_passed(self, difference: f64, share: f64) -> bool {
+        match self {
+            Self::Share(limit) => share > limit,
+            Self::Value(limit) => difference > limit,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Crossed {
+    /// The run with what tells it from others of its name.
+    pub run: String,
+    pub metric: String,
+    /// The threshold as it was given.
+    pub threshold: String,
+    /// The change as people write it.
+    pub change: String,
+}
+
+impl Threshold {
+    /// Reads `METRIC=LIMIT`, with `RUN:` before it for one run only. A limit is a share (`5%`) or a number in the unit of the metric; without a
+    /// sign it is what the metric may become worse by, with a sign what it may grow (`+5%`) or fall by (`-5%`); both after each other
+    /// (`+5%,-5%`) is both.
+    ///
+    /// # Errors
+    /// A text that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "\"{text}\" is not METRIC=LIMIT; expected for example time_to_custody_ms.p95=5%, incomplete=0, or mesh_size=+5%,-5%"
+            )
+        };
+        let (key, limits) = text.split_once('=').ok_or_else(wrong)?;
+        let (run, metric) = match key.split_once(':') {
+            Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
+            None => (None, key.trim()),
+        };
+        let (mut up, mut down) = (None, None);
+        for part in limits.split(',').map(str::trim) {
+            let (sign, number) = match part.strip_prefix('+') {
+                Some(number) => (Better::Less, number),
+                None => match part.strip_prefix('-') {
+                    Some(number) => (Better::More, number),
+                    None => match better(metric) {
+                        Some(better) => (better, part),
+                        None => {
+                            return Err(format!(
+                                "\"{text}\": whether more or less of {metric} is better is not known; say what it may grow and fall by, for \
+                                 example {metric}=+{part},-{part}"
+                            ));
+                        }
+                    },
+                },
+            };
+            let limit = Some(Limit::parse(number.trim()).ok_or_else(wrong)?);
+            // What is better when there is less of it must not grow.
+            let slot = if sign == Better::Less { &mut up } else { &mut down };
+            if slot.is_some() || metric.is_empty() {
+                return Err(wrong());
+            }
+            *slot = limit;
+        }
+        Ok(Self { run, metric: metric.to_owned(), up, down, text: text.to_owned() })
+    }
+
+    /// The runs that have crossed it.
+    ///
+    /// # Errors
+    /// There is no such metric or no such run, and the text lists names that are near; or the second result lacks a value.
+    pub fn check(&self, compared: &Compared) -> Result<Vec<Crossed>, String> {
+        let of_metric: Vec<&Change> =
+            compared.changes.iter().filter(|change| change.metric == self.metric).collect();
+        if of_metric.is_empty() {
+            return Err(format!(
+                "--threshold {}: no run has this metric; {}",
+                self.text,
+                self.near(compared)
+            ));
+        }
+        let is_meant = |change: &Change| self.run.as_ref().is_none_or(|run| change.run == *run);
+        if !of_metric.iter().any(|change| is_meant(change)) {
+            let mut runs: Vec<&str> = of_metric.iter().map(|change| change.run.as_str()).collect();
+            runs.dedup();
+            return Err(format!(
+                "--threshold {}: there is no such run; the runs are {}",
+                self.text,
+                runs.join(", ")
+            ));
+        }
+        if let Some(run) = self.lacking(compared) {
+            let b = compared.b.path.display();
+            return Err(format!("--threshold {}: {b} has no {} of {run}", self.text, self.metric));
+        }
+        let crossed = of_metric.into_iter().filter(|change| is_meant(change) && self.is_crossed(change));
+        Ok(crossed
+            .map(|change| Crossed {
+                run: change.name(),
+                metric: self.metric.clone(),
+                threshold: self.text.clone(),
+                change: format!(
+                    "{} to {} ({})",
+                    change.a.written(unit_of(&change.metric)),
+                    change.b.written(unit_of(&change.metric)),
+                    change.written()
+                ),
+            })
+            .collect())
+    }
+
+    /// A run whose metric is in the first result only: what is not measured must not pass for unchanged.
+    fn lacking<'a>(&self, compared: &'a Compared) -> Option<&'a str> {
+        let has = |run: &SavedRun| run.metrics.contains_key(&self.metric);
+        let is_meant = |run: &&SavedRun| has(run) && self.run.as_ref().is_none_or(|name| run.name == *name);
+        let is_lacking = |run: &&SavedRun| {
+            let key = run.key();
+            !compared.b.runs.iter().any(|other| other.key() == key && has(other))
+        };
+        let mut of_first = compared.a.runs.iter().filter(is_meant);
+        of_first.find(is_lacking).map(|run| run.name.as_str())
+    }
+
+    fn is_crossed(&self, change: &Change) -> bool {
+        let (difference, share) = (change.b.mean - change.a.mean, change.share());
+        self.up.is_some_and(|limit| limit.is_passed(difference, share))
+            || self.down.is_some_and(|limit| limit.is_passed(-difference, -share))
+    }
+
+    /// Names that may have been meant.
+    fn near(&self, compared: &Compared) -> String {
+        let mut names: Vec<&str> = compared.changes.iter().map(|change| change.metric.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut near: Vec<&str> =
+            names.iter().copied().filter(|name| name.contains(self.metric.as_str())).collect();
+        near.extend(closest(&self.metric, names.iter().copied()).filter(|name| !near.contains(name)));
+        near.truncate(NEAR_MAX);
+        if near.is_empty() {
+            format!("the metrics are {}", names.join(", "))
+        } else {
+            format!("did you mean {}?", near.join(", "))
+        }
     }
 }

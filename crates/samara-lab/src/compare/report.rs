@@ -9,7 +9,7 @@ use samara_report::{
 
 use super::{Change, Compared, Crossed, Verdict};
 use crate::metric::{is_first, rank};
-use crate::report::grouped;
+use crate::report::{grouped, unit_of};
 
 /// Rows of the figure of changes.
 const CHANGES_MAX: usize = 36;
@@ -21,7 +21,6 @@ const SHARE_MAX: f64 = 3.0;
 const ROWS_MAX: usize = 150;
 
 impl Compared {
-    /// The table for the terminal.
     pub fn table(&self) -> String {
         let [a, b] = self.names();
         let row = |change: &Change| {
@@ -38,15 +37,12 @@ impl Compared {
     /// The comparison in Markdown, as for a comment: what has changed, the most telling metrics first.
     pub fn markdown(&self, crossed: &[Crossed]) -> String {
         let [a, b] = self.names();
-        let mut text = String::new();
+        let line = |Crossed { run, metric, change, threshold }: &Crossed| {
+            format!("- {}, `{metric}`: {change}; allowed: `{threshold}`\n", plain(run))
+        };
+        let mut text: String = crossed.iter().map(line).collect();
         if !crossed.is_empty() {
-            text += "**Thresholds are crossed:**\n\n";
-        }
-        for Crossed { run, metric, change, threshold } in crossed {
-            let _ = writeln!(text, "- {}, `{metric}`: {change}; allowed: `{threshold}`", plain(run));
-        }
-        if !crossed.is_empty() {
-            text.push('\n');
+            text = format!("**Thresholds are crossed:**\n\n{text}\n");
         }
         let [better, worse, changed, unclear, same] = self.counts();
         let _ = writeln!(
@@ -233,6 +229,7 @@ impl Compared {
 impl Change {
     /// Both means, the difference, and p.
     fn cells(&self) -> Vec<String> {
-        vec![self.side(self.a), self.side(self.b), self.written(), self.p()]
+        let [a, b] = [self.a, self.b].map(|side| side.written(unit_of(&self.metric)));
+        vec![a, b, self.written(), self.p()]
     }
 }

@@ -16,7 +16,7 @@ use crate::metric::metrics;
 use crate::network;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::scenario::Group;
-use crate::statistics::{Durations, Statistics};
+use crate::statistics::Statistics;
 
 metrics! {
     /// The figures of a run. *Steady* members are those that no crash, leave or partition hits; means are over them.
@@ -113,19 +113,16 @@ metrics! {
 /// Bytes that a member received, for each message that it delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct GroupBytes {
-    /// Content of messages.
     pub content: f64,
     /// What else frames of data have.
     pub headers: f64,
     /// Frames that return credit, or acknowledge.
     pub credit: f64,
-    /// Heartbeats.
     pub heartbeats: f64,
     /// Suspicions, view changes and repair.
     pub views: f64,
     /// Headers of packets, acknowledgements and retransmissions of the transport.
     pub transport: f64,
-    /// All of them.
     pub total: f64,
 }
 
@@ -138,7 +135,6 @@ struct Bounds {
     /// The same of those that are members all the time.
     steady: Workload,
     shape: Shape,
-    /// Units of a message.
     units: u64,
     /// Seconds of a unit on a link.
     round_s: f64,
@@ -164,12 +160,9 @@ impl Bounds {
         let bytes_per_s = rates.max().unwrap_or(0) as f64 / 8.0;
         let senders = group.senders(scenario.network.nodes) as usize;
         let workload = Workload {
-            members,
-            senders,
-            message_bytes: size,
             chunk_bytes: chunk,
             link_bytes_per_s: bytes_per_s * content,
-            hop_s: scenario.network.latency.duration().as_secs_f64(),
+            ..group.workload(&scenario.network)
         };
         let unit = Unit {
             origin: 0,
@@ -240,8 +233,7 @@ impl Bounds {
     }
 }
 
-/// Computes the figures of a run.
-pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
+pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let bounds = Bounds::of(measured);
     let scenario = &measured.point.scenario;
     let group = scenario.part::<Group>().clone();
@@ -259,8 +251,6 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let messages = count(|ledger| ledger.broadcast);
     let senders = group.senders(scenario.network.nodes);
     let single = senders == 1 && group.rate.is_none();
-    let mut latency = Durations::default();
-    steady.iter().for_each(|host| latency.join(&ledgers[*host].latency));
     let (lost, disagreements) = missing(measured, &steady);
     let is_total = scenario.part::<Parameters>().preset == Preset::RingTotal;
     let other_orders =
@@ -289,7 +279,7 @@ pub fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         gain_bound: None,
         rounds: single.then(|| longest / 1e9 / bounds.round_s),
         rounds_of_schedule: bounds.rounds(messages).filter(|_| single),
-        delivery_latency_ms: latency.statistics_ms(),
+        delivery_latency_ms: measured.latency().statistics_ms(),
         longest_gap_ms: steady.iter().map(|host| ledgers[*host].longest_gap_ns).max().unwrap_or(0) as f64
             / 1e6,
         lost,
@@ -377,7 +367,6 @@ pub struct GatewayFigures {
     pub copies: f64,
     /// The part of the time in which the busiest direction of any gateway was busy.
     pub utilisation_max: f64,
-    /// Packets that gateways dropped.
     pub drops: u64,
     /// The longest that a packet waited in one, in milliseconds; also before the first message.
     pub wait_ms_max: f64,

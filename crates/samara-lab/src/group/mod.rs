@@ -1,7 +1,6 @@
 //! Members of a group that broadcast to each other.
 
 pub mod app;
-pub(crate) mod check;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;
@@ -28,5 +27,6 @@ pub(crate) static FAMILY: Family = Family {
     check: |checks, scenario| checks.group(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
+    related: outcome::related,
     ..Family::BASE
 };

@@ -1,9 +1,6 @@
 //! What is kept of a run with a group, and its tables.
 
-use crate::scenario::Group;
-use std::sync::Arc;
-
-use serde_json::Value;
+use samara_sim::HostStats;
 
 use super::app::Ledger;
 use super::metrics::{GroupMetrics, group_metrics};
@@ -11,14 +8,13 @@ use super::run::GroupMeasured;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, ratio, value};
-use crate::scenario::Point;
+use crate::results::{Data, Measured, Outcome, ratio};
+use crate::scenario::{Group, Point};
 use crate::statistics::Durations;
 
 /// What is kept of a run with a group.
 #[derive(Clone, Debug)]
 pub struct GroupData {
-    /// The figures.
     pub metrics: GroupMetrics,
     pub members: Vec<MemberRow>,
     /// Bytes of frames on each link: by sender, and then by receiver.
@@ -29,14 +25,11 @@ pub struct GroupData {
     pub took_ms: f64,
 }
 
-/// What is known of a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberRow {
     /// Whether it was a member all the time.
     pub is_steady: bool,
-    /// Messages that it broadcast.
     pub broadcast: u64,
-    /// Messages that it delivered.
     pub delivered: u64,
     /// Payload that it delivered until its last delivery.
     pub throughput_mb_per_s: f64,
@@ -51,73 +44,72 @@ pub struct MemberRow {
 }
 
 impl Data for GroupData {
-    fn metrics(&self) -> Value {
-        value(&self.metrics)
+    type Metrics = GroupMetrics;
+
+    fn metrics(&self) -> &GroupMetrics {
+        &self.metrics
     }
 
     fn is_incomplete(&self) -> bool {
         self.metrics.lost + self.metrics.faults() > 0
     }
+}
 
-    fn related(&self, _own: &Outcome, others: &[&Outcome], _first: &str) -> Option<Arc<dyn Data>> {
-        let base = &others.first()?.data::<Self>()?.metrics;
-        let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);
-        let mut related = self.clone();
-        let own = &mut related.metrics;
-        own.gain = over(own.throughput_mb_per_s, base.throughput_mb_per_s);
-        own.gain_bound = over(own.shape_bound_mb_per_s, base.shape_bound_mb_per_s);
-        Some(Arc::new(related))
-    }
+/// The run with what it gains over the first one with equal parameters.
+pub(super) fn related(outcome: &Outcome, others: &[&Outcome], _first: &str) -> Option<Outcome> {
+    let base = &others.first()?.data::<GroupData>()?.metrics;
+    let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);
+    let mut related = outcome.data::<GroupData>()?.clone();
+    let own = &mut related.metrics;
+    own.gain = over(own.throughput_mb_per_s, base.throughput_mb_per_s);
+    own.gain_bound = over(own.shape_bound_mb_per_s, base.shape_bound_mb_per_s);
+    Some(outcome.with(related))
 }
 
 impl GroupData {
     fn of(measured: &GroupMeasured) -> Self {
-        let group = measured.point.scenario.part::<Group>().clone();
-        let begin = group.warm_up.nanos();
+        let begin = measured.point.scenario.part::<Group>().warm_up.nanos();
         let after = |at: u64| at.saturating_sub(begin) as f64;
+        let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64);
         let member = |(host, ledger): (usize, &Ledger)| MemberRow {
             is_steady: measured.fates.is_steady(host),
             broadcast: ledger.broadcast,
             delivered: ledger.delivered,
             throughput_mb_per_s: ratio(ledger.delivered_bytes as f64, after(ledger.last_at.as_nanos())) * 1e3,
-            uplink_utilisation: ratio(
-                measured.traffic[host].uplink_busy_nanos as f64,
-                measured.measured_nanos as f64,
-            ),
+            uplink_utilisation: busy(&measured.traffic[host]),
             longest_gap_ms: ledger.longest_gap_ns as f64 / 1e6,
             longest_gap_until_ms: after(ledger.longest_gap_at.as_nanos()) / 1e6,
             idle_bytes: measured.idle_bytes[host],
         };
-        let hosts = 0..measured.ledgers.len();
         let to = |from: usize| measured.ledgers.iter().map(|ledger| ledger.bytes_from[from]).collect();
-        let mut latency = Durations::default();
-        let steady = hosts.clone().filter(|host| measured.fates.is_steady(*host));
-        steady.for_each(|host| latency.join(&measured.ledgers[host].latency));
         Self {
             metrics: group_metrics(measured),
             members: measured.ledgers.iter().enumerate().map(member).collect(),
-            links: hosts.map(to).collect(),
-            latency: latency.distribution_ms(),
+            links: (0..measured.ledgers.len()).map(to).collect(),
+            latency: measured.latency().distribution_ms(),
             took_ms: measured.measured_nanos as f64 / 1e6,
         }
     }
 }
 
-impl Measured for GroupMeasured {
-    fn point(&self) -> &Point {
-        &self.point
+impl GroupMeasured {
+    /// From handing in a message until a steady member delivers it.
+    pub(super) fn latency(&self) -> Durations {
+        let mut latency = Durations::default();
+        let steady = (0..self.ledgers.len()).filter(|host| self.fates.is_steady(*host));
+        steady.for_each(|host| latency.join(&self.ledgers[host].latency));
+        latency
     }
+}
 
-    fn hosts(&self) -> Option<&Hosts> {
-        Some(&self.hosts)
+impl Measured for GroupMeasured {
+    fn setting(&self) -> (&Point, &Hosts) {
+        (&self.point, &self.hosts)
     }
 
     fn outcome(&self) -> Outcome {
-        let data = GroupData::of(self);
-        let group = self.point.scenario.find::<Group>();
-        let senders = group.map_or(0, |group| group.senders(self.point.scenario.network.nodes));
-        let parameter = ("senders", senders.into());
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+        let senders = self.point.scenario.part::<Group>().senders(self.point.scenario.network.nodes);
+        Outcome::new(&self.point, self.digest, ("senders", senders.into()), GroupData::of(self))
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
@@ -145,30 +137,27 @@ fn link_rows(result: &GroupData) -> Columns {
 
 /// A row for each time that a member suspected another.
 fn suspicion_rows(measured: &GroupMeasured) -> Columns {
-    let suspicions = &measured.suspicions;
-    let at = suspicions.iter().map(|suspicion| suspicion.at as f64 / 1e6);
+    let suspicions = || measured.suspicions.iter();
     vec![
-        ("at_ms", column(at)),
-        ("by", column(suspicions.iter().map(|s| s.by))),
-        ("node", column(suspicions.iter().map(|s| s.host))),
-        ("false", column(suspicions.iter().map(|s| s.is_false))),
+        ("at_ms", column(suspicions().map(|suspicion| suspicion.at as f64 / 1e6))),
+        ("by", column(suspicions().map(|suspicion| suspicion.by))),
+        ("node", column(suspicions().map(|suspicion| suspicion.host))),
+        ("false", column(suspicions().map(|suspicion| suspicion.is_false))),
     ]
 }
 
 fn group_traffic(measured: &GroupMeasured, result: &GroupData) -> Columns {
-    let rows = &result.members;
-    let float = |value: fn(&MemberRow) -> f64| column(rows.iter().map(value));
-    let count = |value: fn(&MemberRow) -> u64| column(rows.iter().map(value));
+    let rows = || result.members.iter();
     let mut nodes = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     nodes.extend([
-        ("steady", column(rows.iter().map(|row| row.is_steady))),
-        ("broadcast", count(|row| row.broadcast)),
-        ("delivered", count(|row| row.delivered)),
-        ("throughput_mb_per_s", float(|row| row.throughput_mb_per_s)),
-        ("uplink_utilisation", float(|row| row.uplink_utilisation)),
-        ("longest_gap_ms", float(|row| row.longest_gap_ms)),
-        ("longest_gap_until_ms", float(|row| row.longest_gap_until_ms)),
-        ("idle_bytes_per_s", count(|row| row.idle_bytes)),
+        ("steady", column(rows().map(|row| row.is_steady))),
+        ("broadcast", column(rows().map(|row| row.broadcast))),
+        ("delivered", column(rows().map(|row| row.delivered))),
+        ("throughput_mb_per_s", column(rows().map(|row| row.throughput_mb_per_s))),
+        ("uplink_utilisation", column(rows().map(|row| row.uplink_utilisation))),
+        ("longest_gap_ms", column(rows().map(|row| row.longest_gap_ms))),
+        ("longest_gap_until_ms", column(rows().map(|row| row.longest_gap_until_ms))),
+        ("idle_bytes_per_s", column(rows().map(|row| row.idle_bytes))),
     ]);
     nodes
 }

@@ -2,22 +2,14 @@
 
 use samara_engine::Shape;
 use samara_engine::shape::{Transfer, rounds};
-use samara_report::words::{MISSING, fixed, number, percent, percent_range, short_ms};
+use samara_report::words::{fixed, number, percent, percent_range, short_ms};
 use samara_report::{
     Bar, Bars, Block, Boxes, Figure, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Section, Unit,
 };
 
-use super::metrics::{GatewayFigures, GroupMetrics};
+use super::metrics::GatewayFigures;
 use super::outcome::GroupData;
-use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
-
-impl Measures for GroupData {
-    type Metrics = GroupMetrics;
-
-    fn measures(&self) -> &GroupMetrics {
-        &self.metrics
-    }
-}
+use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, Value, of};
 
 type Report<'a> = Results<'a, GroupData>;
 type Row = Runs<GroupData>;
@@ -62,6 +54,8 @@ const LEGEND: &str = "MB/node/s: payload that a member delivers, its own include
 with as many senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
 violations of order or agreement.";
 
+const BOUND: Bound<GroupData> = ("what no shape exceeds", |m| m.upper_bound_mb_per_s);
+
 const SHOWN: [Shown<GroupData>; 5] = [
     Shown {
         name: "throughput",
@@ -69,7 +63,6 @@ const SHOWN: [Shown<GroupData>; 5] = [
         unit: Unit::Number,
         caption: "Its own messages included; from the first broadcast until the last delivery.",
         value: |m| m.throughput_mb_per_s,
-        bound: Some(("what no shape exceeds", |m| m.upper_bound_mb_per_s)),
     },
     Shown {
         name: "share",
@@ -77,7 +70,6 @@ const SHOWN: [Shown<GroupData>; 5] = [
         unit: Unit::Share,
         caption: "The bound is that of as many senders, on links whose packets have headers.",
         value: |m| m.share_of_bound,
-        bound: None,
     },
     Shown {
         name: "gain",
@@ -85,7 +77,6 @@ const SHOWN: [Shown<GroupData>; 5] = [
         unit: Unit::Number,
         caption: "With the same values of the sweep. In theory a ring gains (N-1)/S over direct sending with S < N senders, and nothing with N.",
         value: |m| m.gain.unwrap_or(f64::NAN),
-        bound: None,
     },
     Shown {
         name: "latency",
@@ -93,7 +84,6 @@ const SHOWN: [Shown<GroupData>; 5] = [
         unit: Unit::Milliseconds,
         caption: "From handing it in; with as many messages as are taken that is mostly waiting in windows.",
         value: |m| of(m.delivery_latency_ms, |s| s.p50),
-        bound: None,
     },
     Shown {
         name: "gap",
@@ -101,7 +91,6 @@ const SHOWN: [Shown<GroupData>; 5] = [
         unit: Unit::Milliseconds,
         caption: "At any member that stays, while messages were being broadcast.",
         value: |m| m.longest_gap_ms,
-        bound: None,
     },
 ];
 
@@ -113,7 +102,6 @@ const PRICES: [(&str, &str, Value<GroupData>); 2] = [
     }),
 ];
 
-/// Kinds of bytes.
 const BYTES: &Figures = &[
     ("Content", |m| m.bytes.content),
     ("Headers", |m| m.bytes.headers),
@@ -142,7 +130,6 @@ const COUNTERS: [(&str, Value<GroupData>); 15] = [
     ("Queue full", |m| m.queue_drops as f64),
 ];
 
-/// What the family contributes to a page.
 pub(super) fn body(report: &Report<'_>) -> Body {
     let table = report.table(&COLUMNS);
     let figures = if report.is_sweep() { over_sweep(report) } else { side_by_side(report) };
@@ -162,22 +149,19 @@ fn gain(row: &Row) -> f64 {
     row.mean(|m| m.gain.unwrap_or(f64::NAN))
 }
 
-/// What passed the gateways of regions.
 fn gateways(report: &Report<'_>) -> Option<Section> {
     if report.rows.iter().all(|row| row.metrics().gateways.is_none()) {
         return None;
     }
+    let mean = |row: &Row, value: fn(&GatewayFigures) -> f64| {
+        row.mean(|m| m.gateways.as_ref().map_or(f64::NAN, value))
+    };
     let table = report.table_of(["Copies", "Busy", "Dropped", "Wait"], |row| {
-        let shown = |value: fn(&GatewayFigures) -> f64, show: fn(f64) -> String| {
-            let all = || row.all.iter().filter_map(|outcome| outcome.metrics.gateways.as_ref());
-            let count = all().count() as f64;
-            if count == 0.0 { MISSING.to_owned() } else { show(all().map(value).sum::<f64>() / count) }
-        };
         vec![
-            shown(|gateways| gateways.copies, |copies| fixed(copies, 2)),
-            shown(|gateways| gateways.utilisation_max, |share| percent(share, 1)),
-            shown(|gateways| gateways.drops as f64, number),
-            shown(|gateways| gateways.wait_ms_max, short_ms),
+            fixed(mean(row, |gateways| gateways.copies), 2),
+            percent(mean(row, |gateways| gateways.utilisation_max), 1),
+            number(mean(row, |gateways| gateways.drops as f64)),
+            short_ms(mean(row, |gateways| gateways.wait_ms_max)),
         ]
     });
     let text = "Copies: how often a message left a region, in bytes with all headers; once for each of the others is the least. Busy: of \
@@ -386,7 +370,7 @@ fn over_sweep(report: &Report<'_>) -> Vec<Figure> {
             }));
         }
     }
-    figures.extend(report.over_sweep(&SHOWN));
+    figures.extend(report.over_sweep(&SHOWN, Some(BOUND)));
     figures
 }
 
@@ -411,7 +395,6 @@ fn price(rows: &[&Row], title: String, value: Value<GroupData>) -> Lines {
     Lines::new(title, (x, y), lines)
 }
 
-/// The key sentences.
 fn findings(report: &Report<'_>) -> Vec<String> {
     let rows = &report.rows;
     let is_wrong = |row: &&Row| row.mean(|m| (m.lost + m.faults()) as f64) > 0.0;

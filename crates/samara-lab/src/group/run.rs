@@ -25,10 +25,8 @@ const IDLE_NANOS: u64 = 1_000_000_000;
 /// How long after the last fault a run goes on in any case, so that those who come back are taken in.
 const AFTERMATH_NANOS: u64 = 3_000_000_000;
 
-/// What a run with a group measured.
 #[derive(Debug)]
 pub struct GroupMeasured {
-    /// What was run.
     pub point: Point,
     /// By host: what its application saw.
     pub ledgers: Vec<Ledger>,
@@ -39,7 +37,6 @@ pub struct GroupMeasured {
     /// By region: what passed its gateway in that time, out of it and into it; empty if there are no gateways.
     pub gateways: Vec<[GateStats; 2]>,
     pub hosts: Hosts,
-    /// What is in store for each host.
     pub fates: MemberOutcomes,
     /// The time of `traffic`, in nanoseconds.
     pub measured_nanos: u64,
@@ -47,10 +44,8 @@ pub struct GroupMeasured {
     pub idle_bytes: Vec<u64>,
     /// Who took whom for failed.
     pub suspicions: Vec<Suspicion>,
-    /// The digest of every packet.
-    pub digest: u64,
-    /// Steps of the simulation.
-    pub steps: u64,
+    /// The digest of every packet, and the steps of the simulation.
+    pub digest: (u64, u64),
 }
 
 /// A member took another one for failed.
@@ -59,7 +54,6 @@ pub struct Suspicion {
     /// When, in nanoseconds of the run.
     pub at: u64,
     pub by: u32,
-    /// Whom.
     pub host: u32,
     /// Whether nothing was wrong with either of them.
     pub is_false: bool,
@@ -138,55 +132,36 @@ fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
     others.map(|host| region(&host)).all(|other| !hit_regions.contains(&other))
 }
 
-/// Runs a point.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<GroupMeasured, RunError> {
-    let scenario = &point.scenario;
-    let group = scenario.part::<Group>().clone();
-    let nodes = scenario.network.nodes;
-    let begin = Time::from_nanos(group.warm_up.nanos());
+    let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
     let setup = Setup::new(point, options, nodes)?;
-    let fastest = setup.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
-    let source = Source {
-        pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
-        size: group.size.bytes() as usize,
-        count: group.count().map_or(u64::MAX, u64::from),
-        until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
-        interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
-    };
-    let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
-    let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
-    let fates = MemberOutcomes::new(scenario, &setup.hosts, point.seed);
-    let world = World { setup, group, ledgers, fates };
     match config(scenario) {
         Some(config) if scenario.part::<Parameters>().federated => {
-            let (configs, sites) = world.sites(&config);
-            let engine = move |host: u32| {
+            let (configs, sites) = sites(&setup, &config);
+            simulated(&setup, progress, move |host| {
                 let config = Arc::clone(&configs[&sites[host as usize]]);
                 let outbox = config.outbox();
                 (checked(Federation::new(config, identity_of(host))), outbox)
-            };
-            world.run(source, engine, progress)
+            })
         }
         Some(config) => {
             let config = Arc::new(Config { seeds: (0..nodes).map(identity_of).collect(), ..config });
-            let engine = move |host: u32| {
+            simulated(&setup, progress, move |host| {
                 (checked(Ring::new(Arc::clone(&config), identity_of(host))), config.outbox())
-            };
-            world.run(source, engine, progress)
+            })
         }
         None => {
             let config = Arc::new(DaisyConfig::new((0..nodes).map(identity_of).collect()));
-            let engine = move |host: u32| {
+            simulated(&setup, progress, move |host| {
                 let Some(chain) = Daisychain::new(Arc::clone(&config), &identity_of(host)) else {
                     unreachable!("every host is a member")
                 };
                 (chain, config.outbox())
-            };
-            world.run(source, engine, progress)
+            })
         }
     }
 }
@@ -198,89 +173,129 @@ fn checked<T>(made: Result<T, ConfigError>) -> T {
     }
 }
 
-/// Everything of a run but the protocol.
-struct World<'a> {
-    setup: Setup<'a>,
-    group: Group,
-    ledgers: Vec<SharedLedger>,
-    fates: MemberOutcomes,
+/// The configurations of the members of each site, and the site of each host. Each region is a site; leaders ask everybody in
+/// other sites who leads there.
+fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationConfig>>, Vec<u16>) {
+    let of_host: Vec<u16> = setup.hosts.configs.iter().map(|host| host.region).collect();
+    let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
+    for (host, region) in (0..).zip(&of_host) {
+        sites.entry(*region).or_default().push(identity_of(host));
+    }
+    let of_site = |site: &u16| {
+        let others = sites.iter().filter(|(other, _)| *other != site);
+        let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
+        let local = Config { seeds: sites[site].clone(), ..config.clone() };
+        (*site, Arc::new(federated(setup.scenario(), *site, others, local)))
+    };
+    (sites.keys().map(of_site).collect(), of_host)
 }
 
-impl World<'_> {
-    /// The configurations of the members of each site, and the site of each host. Each region is a site; leaders ask everybody in
-    /// other sites who leads there.
-    fn sites(&self, config: &Config) -> (BTreeMap<u16, Arc<FederationConfig>>, Vec<u16>) {
-        let of_host: Vec<u16> = self.setup.hosts.configs.iter().map(|host| host.region).collect();
-        let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
-        for (host, region) in (0..).zip(&of_host) {
-            sites.entry(*region).or_default().push(identity_of(host));
-        }
-        let of_site = |site: &u16| {
-            let others = sites.iter().filter(|(other, _)| *other != site);
-            let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
-            let local = Config { seeds: sites[site].clone(), ..config.clone() };
-            (*site, Arc::new(federated(self.setup.scenario(), *site, others, local)))
-        };
-        (sites.keys().map(of_site).collect(), of_host)
+/// Simulates members that speak a protocol.
+fn simulated<B: Broadcasts + 'static>(
+    setup: &Setup<'_>,
+    progress: &mut dyn FnMut(Progress),
+    engine: impl Fn(u32) -> (B, OutboxConfig) + Send + Sync + 'static,
+) -> Result<GroupMeasured, RunError> {
+    let (scenario, seed) = (setup.scenario(), setup.point.seed);
+    let (group, nodes) = (scenario.part::<Group>(), scenario.network.nodes);
+    let begin = Time::from_nanos(group.warm_up.nanos());
+    let fastest = setup.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
+    let source = Source {
+        pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
+        size: group.size.bytes() as usize,
+        count: group.count().map_or(u64::MAX, u64::from),
+        until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
+        interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
+    };
+    let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
+    let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
+    let shared = ledgers.clone();
+    let node = move |host: u32| {
+        let (engine, outbox) = engine(host);
+        let ledger = Arc::clone(&shared[host as usize]);
+        (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
+    };
+    let mut net = setup.network(Arc::new(node))?;
+    setup.schedule_faults(&mut net);
+    for host in 0..group.senders(nodes) {
+        net.sim.command(begin, host, Act::Begin);
     }
-
-    fn run<B: Broadcasts + 'static>(
-        self,
-        source: Source,
-        engine: impl Fn(u32) -> (B, OutboxConfig) + Send + Sync + 'static,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<GroupMeasured, RunError> {
-        let ledgers = self.ledgers.clone();
-        let node = move |host: u32| {
-            let (engine, outbox) = engine(host);
-            let ledger = Arc::clone(&ledgers[host as usize]);
-            (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
-        };
-        let mut net = self.setup.network(Arc::new(node))?;
-        self.setup.schedule_faults(&mut net);
-        self.schedule(&mut net);
-        let stop = self.setup.options.stop;
-        match simulate(Run::new(self), &mut net, stop, |_, done| progress(done))? {
-            Some(measured) => Ok(measured),
-            None => unreachable!("one process has all measurements"),
-        }
-    }
-
-    /// Senders begin, and leavers leave.
-    fn schedule<B: Broadcasts>(&self, net: &mut Net<'_, GroupMember<B>>) {
-        let (scenario, sim) = (self.setup.scenario(), &mut net.sim);
-        let begin = Time::from_nanos(self.group.warm_up.nanos());
-        for host in 0..self.group.senders(scenario.network.nodes) {
-            sim.command(begin, host, Act::Begin);
-        }
-        let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
-        for (index, fault) in leaves {
-            for host in network::hit(scenario, index, self.setup.point.seed) {
-                sim.command(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
-                if let Some(until) = fault.until.map(|until| Time::from_nanos(until.nanos())) {
-                    // The process that has left ends before another one starts.
-                    sim.crash(until, host, false);
-                    sim.restart(until, host);
-                }
+    let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
+    for (index, fault) in leaves {
+        for host in network::hit(scenario, index, seed) {
+            net.sim.command(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
+            if let Some(until) = fault.until.map(|until| Time::from_nanos(until.nanos())) {
+                // The process that has left ends before another one starts.
+                net.sim.crash(until, host, false);
+                net.sim.restart(until, host);
             }
         }
     }
+    let measured = GroupMeasured {
+        point: setup.point.clone(),
+        ledgers: Vec::new(),
+        counts: Vec::new(),
+        traffic: Vec::new(),
+        gateways: Vec::new(),
+        hosts: setup.hosts.clone(),
+        fates: MemberOutcomes::new(scenario, &setup.hosts, seed),
+        measured_nanos: 0,
+        idle_bytes: Vec::new(),
+        suspicions: Vec::new(),
+        digest: (0, 0),
+    };
+    let (before, engine) = (Vec::new(), PhantomData::<fn() -> B>);
+    let run = Run { ledgers, phase: Phase::WarmUp, before, measured, engine };
+    match simulate(run, &mut net, setup.options.stop, |_, done| progress(done))? {
+        Some(measured) => Ok(measured),
+        None => unreachable!("one process has all measurements"),
+    }
+}
 
-    fn steady(&self) -> impl Iterator<Item = usize> {
-        (0..self.ledgers.len()).filter(|host| self.fates.is_steady(*host))
+/// What a run is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first message.
+    WarmUp,
+    /// The last delivery.
+    Stream,
+    /// Everything that is still on the way, until this time.
+    Drain(u64),
+    /// The end of the time in which the idle group is watched.
+    Idle(u64),
+}
+
+struct Run<B> {
+    ledgers: Vec<SharedLedger>,
+    phase: Phase,
+    /// What hosts had done when the stream began, or when the idle group was watched.
+    before: Vec<HostStats>,
+    measured: GroupMeasured,
+    engine: PhantomData<fn() -> B>,
+}
+
+impl<B: Broadcasts> Run<B> {
+    fn group(&self) -> &Group {
+        self.measured.point.scenario.part()
     }
 
-    /// The last delivery at a steady member.
-    fn last_delivery(&self) -> u64 {
-        self.steady().map(|host| lock(&self.ledgers[host]).last_at.as_nanos()).max().unwrap_or(0)
+    fn begin_at(&self) -> u64 {
+        self.group().warm_up.nanos()
+    }
+
+    fn senders(&self) -> u32 {
+        self.group().senders(self.ledgers.len() as u32)
+    }
+
+    fn steady(&self) -> impl Iterator<Item = usize> {
+        (0..self.ledgers.len()).filter(|host| self.measured.fates.is_steady(*host))
     }
 
     /// Whether senders are done and steady members have all that is to reach them.
     fn is_complete(&self) -> bool {
-        let senders = self.group.senders(self.ledgers.len() as u32) as usize;
-        let origins = || (0..senders).filter(|origin| self.fates.must_arrive(*origin));
+        let origins = (0..self.senders() as usize).filter(|origin| self.measured.fates.must_arrive(*origin));
         let mut wanted = Vec::new();
-        for origin in origins() {
+        for origin in origins {
             let ledger = lock(&self.ledgers[origin]);
             if !ledger.is_done {
                 return false;
@@ -293,77 +308,29 @@ impl World<'_> {
         })
     }
 
+    /// Whether everything has arrived that is to arrive, or nothing arrives any more.
+    fn is_over(&self, now: u64) -> bool {
+        let least = match self.measured.fates.last_at {
+            0 => self.begin_at(),
+            last => last.max(self.begin_at()) + AFTERMATH_NANOS,
+        };
+        let last = self.steady().map(|host| lock(&self.ledgers[host]).last_at.as_nanos()).max().unwrap_or(0);
+        let is_given_up = now > last.max(least) + self.group().patience.nanos();
+        is_given_up || now >= least && self.is_complete()
+    }
+
     /// About how much of the run is done.
     fn share_done(&self, now: u64) -> f64 {
-        if let Some(end) = self.group.end_nanos() {
-            return (now as f64 / (end.max(self.fates.last_at) + 1) as f64).min(0.99);
+        if let Some(end) = self.group().end_nanos() {
+            return (now as f64 / (end.max(self.measured.fates.last_at) + 1) as f64).min(0.99);
         }
-        let senders = f64::from(self.group.senders(self.ledgers.len() as u32));
-        let all = senders * self.group.count().map_or(1.0, f64::from);
+        let all = f64::from(self.senders()) * self.group().count().map_or(1.0, f64::from);
         let least = self.steady().map(|host| lock(&self.ledgers[host]).delivered).min().unwrap_or(0);
         (least as f64 / all).min(0.99)
     }
 }
 
-/// What a run is waiting for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The first message.
-    WarmUp,
-    /// The last delivery.
-    Stream,
-    /// Everything that is still on the way.
-    Drain,
-    /// The end of the time in which the idle group is watched.
-    Idle,
-}
-
-/// A group that is simulated.
-struct Run<'a, B> {
-    world: World<'a>,
-    phase: Phase,
-    /// When the run leaves `Drain` or `Idle`.
-    until: u64,
-    suspicions: Vec<Suspicion>,
-    /// What hosts had done when the stream began, when it was over, and when the idle group was watched.
-    looks: [Vec<HostStats>; 3],
-    /// What had passed gateways when the stream began, and when it was over.
-    gateways: [Vec<[GateStats; 2]>; 2],
-    over_at: u64,
-    engine: PhantomData<fn() -> B>,
-}
-
-impl<'a, B: Broadcasts> Run<'a, B> {
-    fn new(world: World<'a>) -> Self {
-        Self {
-            world,
-            phase: Phase::WarmUp,
-            until: 0,
-            suspicions: Vec::new(),
-            looks: Default::default(),
-            gateways: Default::default(),
-            over_at: 0,
-            engine: PhantomData,
-        }
-    }
-
-    fn begin_at(&self) -> u64 {
-        self.world.group.warm_up.nanos()
-    }
-
-    /// Whether everything has arrived that is to arrive, or nothing arrives any more.
-    fn is_over(&self, now: u64) -> bool {
-        let least = match self.world.fates.last_at {
-            0 => self.begin_at(),
-            last => last.max(self.begin_at()) + AFTERMATH_NANOS,
-        };
-        let patience = self.world.group.patience.nanos();
-        let is_given_up = now > self.world.last_delivery().max(least) + patience;
-        is_given_up || now >= least && self.world.is_complete()
-    }
-}
-
-impl<B: Broadcasts + 'static> Stepped for Run<'_, B> {
+impl<B: Broadcasts + 'static> Stepped for Run<B> {
     type App = GroupMember<B>;
     type Measured = GroupMeasured;
 
@@ -374,74 +341,53 @@ impl<B: Broadcasts + 'static> Stepped for Run<'_, B> {
                 return Ok(Step::Until((now + SLICE_NANOS).min(self.begin_at())));
             }
             Phase::WarmUp => {
-                self.looks[0] = net.stats();
-                self.gateways[0] = gateways(net);
+                self.before = net.stats();
+                self.measured.gateways = gateways(net);
                 self.phase = Phase::Stream;
             }
             Phase::Stream if self.is_over(now) => {
-                self.over_at = now;
-                self.looks[1] = net.traffic_since(&self.looks[0])?;
-                self.gateways[1] = gateways(net);
-                (self.phase, self.until) = (Phase::Drain, now + DRAIN_NANOS);
+                self.measured.measured_nanos = now - self.begin_at();
+                self.measured.traffic = net.traffic_since(&self.before)?;
+                for (passed, over) in self.measured.gateways.iter_mut().zip(gateways(net)) {
+                    *passed = [over[0].since(&passed[0]), over[1].since(&passed[1])];
+                }
+                self.phase = Phase::Drain(now + DRAIN_NANOS);
             }
-            Phase::Stream => {}
-            Phase::Drain if now >= self.until => {
-                self.looks[2] = net.stats();
-                (self.phase, self.until) = (Phase::Idle, now + IDLE_NANOS);
+            Phase::Drain(until) if now >= until => {
+                self.before = net.stats();
+                self.phase = Phase::Idle(now + IDLE_NANOS);
             }
-            Phase::Idle if now >= self.until => return Ok(Step::Over(now)),
-            Phase::Drain | Phase::Idle => {}
+            Phase::Idle(until) if now >= until => return Ok(Step::Over(now)),
+            Phase::Stream | Phase::Drain(_) | Phase::Idle(_) => {}
         }
         Ok(Step::Until(now + SLICE_NANOS))
     }
 
     fn observe(&mut self, record: Record<Suspected>) {
         let (at, by, Suspected(host)) = (record.at.as_nanos(), record.host, record.event);
-        let fates = &self.world.fates;
+        let fates = &self.measured.fates;
         let is_false = fates.is_well(host, at) && fates.is_well(by, at);
-        self.suspicions.push(Suspicion { at, by, host, is_false });
+        self.measured.suspicions.push(Suspicion { at, by, host, is_false });
     }
 
     fn progress(&self, net: &Net<'_, GroupMember<B>>) -> Progress {
-        let world = &self.world;
-        let (steady, senders) =
-            (world.steady().count() as u64, world.group.senders(world.ledgers.len() as u32));
-        let expected = world.group.count().map(|count| u64::from(count) * u64::from(senders) * steady);
+        let all = u64::from(self.senders()) * self.steady().count() as u64;
         Progress {
-            share: world.share_done(net.now()),
-            virtual_nanos: Some(net.now()),
-            deliveries: Some(world.steady().map(|host| lock(&world.ledgers[host]).delivered).sum()),
-            deliveries_expected: expected,
-            copies: None,
-            steps: Some(net.sim.steps()),
+            share: self.share_done(net.now()),
+            deliveries: Some(self.steady().map(|host| lock(&self.ledgers[host]).delivered).sum()),
+            deliveries_expected: self.group().count().map(|count| u64::from(count) * all),
+            ..Progress::default()
         }
     }
 
     fn measured(self, net: &mut Net<'_, GroupMember<B>>) -> Result<Option<GroupMeasured>, RunError> {
-        let (digest, steps) = net.digest_and_steps()?;
-        let idle = net.traffic_since(&self.looks[2])?;
-        let [before, over] = &self.gateways;
-        let World { setup, ledgers, fates, group } = self.world;
+        let idle = net.traffic_since(&self.before)?;
         Ok(Some(GroupMeasured {
-            point: setup.point.clone(),
-            ledgers: ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
+            ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
             counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
-            gateways: over
-                .iter()
-                .zip(before)
-                .map(|(over, before)| [over[0].since(&before[0]), over[1].since(&before[1])])
-                .collect(),
-            traffic: {
-                let [_, traffic, _] = self.looks;
-                traffic
-            },
-            measured_nanos: self.over_at - group.warm_up.nanos(),
             idle_bytes: idle.iter().map(|stats| stats.sent.bytes).collect(),
-            suspicions: self.suspicions,
-            digest,
-            steps,
-            fates,
-            hosts: setup.hosts,
+            digest: net.digest_and_steps()?,
+            ..self.measured
         }))
     }
 }

@@ -10,8 +10,7 @@ use samara_engine::{Engine, Input, NodeRng, PeerId, PeerIdentity, Purpose, Timer
 use samara_gossipsub::rpc::{Message, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 
-use crate::host::{App, AppCx, EngineCx};
-use crate::processor::{Processor, VALIDATED};
+use crate::host::{App, AppCx, EngineCx, Processor, VALIDATED};
 
 pub(crate) use crate::host::Neighbours;
 
@@ -27,13 +26,18 @@ const SIGNATURE_BYTES: usize = 64;
 /// The least payload: the number of the message.
 pub const PAYLOAD_MIN: u64 = 4;
 
-/// A payload that begins with the number of its message.
-pub fn payload(number: MessageNumber, bytes: u64, seed: u64) -> Bytes {
-    let mut rng = NodeRng::new(seed, u64::from(number), Purpose::Workload);
-    let mut data = vec![0; bytes.max(PAYLOAD_MIN) as usize];
+pub(crate) fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
+    let mut data = vec![0; count as usize];
     for word in data.chunks_mut(8) {
         word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
     }
+    data
+}
+
+/// A payload that begins with the number of its message.
+pub fn payload(number: MessageNumber, bytes: u64, seed: u64) -> Bytes {
+    let mut rng = NodeRng::new(seed, u64::from(number), Purpose::Workload);
+    let mut data = random_bytes(bytes.max(PAYLOAD_MIN), &mut rng);
     data[..4].copy_from_slice(&number.to_le_bytes());
     data.into()
 }
@@ -97,10 +101,7 @@ pub enum Event {
         from: u32,
     },
     /// A copy did not fit into the queue for this host.
-    Lost {
-        /// The host.
-        to: u32,
-    },
+    Lost { to: u32 },
 }
 
 /// What a node has counted so far.
@@ -200,7 +201,6 @@ impl Member for GossipMember {
     }
 }
 
-/// A member that speaks a baseline protocol.
 #[derive(Debug)]
 pub struct BaselineMember<B> {
     engine: B,

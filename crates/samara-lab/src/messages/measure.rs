@@ -3,15 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::messages::app::MessageNumber;
 use crate::statistics::Durations;
 
-/// What is known of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRow {
     /// When it was published, in nanoseconds of the run; `u64::MAX` if it was not.
     pub published: u64,
-    /// By whom.
     pub publisher: u32,
     /// How many other nodes got it.
     pub delivered: u32,
@@ -31,18 +31,24 @@ impl MessageRow {
 #[derive(Debug)]
 pub struct MessageCollector {
     nodes: u32,
-    rows: Vec<MessageRow>,
+    /// What is known of each message, by number.
+    pub rows: Vec<MessageRow>,
     /// By message and node: hops of the delivery and one more; 0 if there was none.
     hops: Vec<u8>,
-    latency: Durations,
-    /// Between two deliveries at a node.
-    inter_arrival: Durations,
+    /// From a publication to a delivery.
+    pub latency: Durations,
+    /// From a delivery to the next one at the same node.
+    pub inter_arrival: Durations,
     /// By node: its last delivery, `u64::MAX` before the first.
     last_at: Vec<u64>,
     /// By node.
-    delivered: Vec<u64>,
-    missing: u64,
-    latest: u64,
+    pub delivered: Vec<u64>,
+    /// Deliveries that have not happened yet.
+    pub missing: u64,
+    /// When the last delivery happened.
+    pub latest: u64,
+    /// Copies that did not fit into the queue of a node (first) for a peer (second).
+    pub lost: BTreeMap<(u32, u32), u64>,
 }
 
 impl MessageCollector {
@@ -65,6 +71,7 @@ impl MessageCollector {
             delivered: vec![0; nodes as usize],
             missing: publishers.len() as u64 * u64::from(nodes - 1),
             latest: 0,
+            lost: BTreeMap::new(),
         }
     }
 
@@ -102,32 +109,13 @@ impl MessageCollector {
         true
     }
 
-    /// Deliveries that have not happened yet.
-    pub fn missing(&self) -> u64 {
-        self.missing
+    /// Deliveries that are to happen.
+    pub fn expected(&self) -> u64 {
+        self.rows.len() as u64 * u64::from(self.nodes - 1)
     }
 
-    /// When the last delivery happened.
-    pub fn latest(&self) -> u64 {
-        self.latest
-    }
-
-    /// What is known of each message, by number.
-    pub fn rows(&self) -> &[MessageRow] {
-        &self.rows
-    }
-
-    /// From a publication to a delivery.
-    pub fn latency(&self) -> &Durations {
-        &self.latency
-    }
-
-    /// From a delivery to the next one at the same node.
-    pub fn inter_arrival(&self) -> &Durations {
-        &self.inter_arrival
-    }
-
-    pub fn delivered_by_node(&self) -> &[u64] {
-        &self.delivered
+    /// A copy did not fit into the queue of a node for a peer.
+    pub fn lost(&mut self, node: u32, peer: u32) {
+        *self.lost.entry((node, peer)).or_default() += 1;
     }
 }

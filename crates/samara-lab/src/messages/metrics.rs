@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use samara_sim::HostStats;
-use serde_json::Value;
 
 use super::measure::MessageRow;
 use super::run::MessagesMeasured;
@@ -11,7 +10,7 @@ use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, value};
+use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::scenario::{Messages, Point};
 use crate::statistics::Statistics;
 
@@ -76,11 +75,10 @@ metrics! {
     }
 }
 
-/// Computes the figures of a run.
-pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
+fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let collector = &measured.collector;
     let others = measured.point.scenario.network.nodes - 1;
-    let rows = collector.rows();
+    let rows = &collector.rows;
     let complete = || rows.iter().filter(|row| row.delivered == others);
     let times: Vec<f64> = complete().map(|row| row.dissemination_ms()).collect();
     let hops: Vec<f64> = complete().map(|row| f64::from(row.last_hop)).collect();
@@ -104,7 +102,7 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     MessageMetrics {
         messages: rows.len() as u64,
         dissemination_ms: dissemination,
-        delivery_latency_ms: collector.latency().statistics_ms(),
+        delivery_latency_ms: collector.latency.statistics_ms(),
         incomplete: (rows.len() - times.len()) as u64,
         message_delivery_ratio: ratio(times.len() as f64, rows.len() as f64),
         delivery_ratio: ratio(delivered as f64, rows.len() as f64 * f64::from(others)),
@@ -120,12 +118,12 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         duplicate_share: ratio(duplicate_payload, down),
         control_share: (1.0 - ratio(payload + duplicate_payload, down)).max(0.0),
         throughput_mb_per_s: ratio(payload / nodes, measured.measured_nanos as f64) * 1e3,
-        queue_drops: measured.lost.values().sum(),
+        queue_drops: collector.lost.values().sum(),
         withdrawn_copies: measured.withdrawn,
         packet_drops: packet_drops(&measured.traffic),
         retransmissions: sum(|stats| stats.retransmitted.packets) as u64,
         publish_interval_ms: Statistics::of(&intervals),
-        inter_arrival_ms: collector.inter_arrival().statistics_ms(),
+        inter_arrival_ms: collector.inter_arrival.statistics_ms(),
         uplink_utilisation: measured.traffic.iter().map(busy).sum::<f64>() / nodes,
         uplink_utilisation_max: measured.traffic.iter().map(busy).fold(0.0, f64::max),
         mesh_size: measured.mesh_size,
@@ -135,9 +133,7 @@ pub fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
 /// What is kept of a run with a stream of messages.
 #[derive(Clone, Debug)]
 pub struct MessagesData {
-    /// The figures.
     pub metrics: MessageMetrics,
-    /// Message by message.
     pub messages: Vec<MessageRow>,
     /// Nodes that a message is to reach: all but its publisher.
     pub others: u32,
@@ -152,8 +148,10 @@ pub struct MessagesData {
 }
 
 impl Data for MessagesData {
-    fn metrics(&self) -> Value {
-        value(&self.metrics)
+    type Metrics = MessageMetrics;
+
+    fn metrics(&self) -> &MessageMetrics {
+        &self.metrics
     }
 
     fn is_incomplete(&self) -> bool {
@@ -162,27 +160,22 @@ impl Data for MessagesData {
 }
 
 impl Measured for MessagesMeasured {
-    fn point(&self) -> &Point {
-        &self.point
-    }
-
-    fn hosts(&self) -> Option<&Hosts> {
-        Some(&self.hosts)
+    fn setting(&self) -> (&Point, &Hosts) {
+        (&self.point, &self.hosts)
     }
 
     fn outcome(&self) -> Outcome {
         let data = MessagesData {
             metrics: message_metrics(self),
-            messages: self.collector.rows().to_vec(),
+            messages: self.collector.rows.clone(),
             others: self.point.scenario.network.nodes - 1,
-            latency: self.collector.latency().distribution_ms(),
-            inter_arrival: self.collector.inter_arrival().distribution_ms(),
-            lost: self.lost.clone(),
+            latency: self.collector.latency.distribution_ms(),
+            inter_arrival: self.collector.inter_arrival.distribution_ms(),
+            lost: self.collector.lost.clone(),
             degrees: self.degrees.clone(),
         };
-        let rate = self.point.scenario.find::<Messages>().map_or(0.0, |messages| messages.rate);
-        let parameter = ("messages_per_s", rate.into());
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+        let parameter = ("messages_per_s", self.point.scenario.part::<Messages>().rate.into());
+        Outcome::new(&self.point, self.digest, parameter, data)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
@@ -208,27 +201,25 @@ fn message_traffic(measured: &MessagesMeasured) -> Columns {
     let mut columns = traffic(&measured.traffic, &measured.hosts, &measured.point.scenario);
     columns.extend([
         ("links", column(measured.degrees.iter().copied())),
-        ("delivered", column(measured.collector.delivered_by_node().iter().copied())),
+        ("delivered", column(measured.collector.delivered.iter().copied())),
         ("duplicates", column(nodes().map(|node| node.duplicates))),
         ("answered_copies", column(nodes().map(|node| node.answered))),
     ]);
     columns
 }
 
-/// A row for each message.
 fn message_rows(result: &MessagesData) -> Columns {
     let rows = &result.messages;
     let first = rows.iter().map(|row| row.published).min().unwrap_or(0);
     let published = rows.iter().map(|row| row.published.saturating_sub(first) as f64 / 1e6);
-    let complete = |row: &&MessageRow| row.delivered == result.others;
-    let times = rows.iter().map(|row| Some(row).filter(complete).map(|row| row.dissemination_ms()));
-    let hops = rows.iter().map(|row| Some(row).filter(complete).map(|row| u32::from(row.last_hop)));
+    let complete = || rows.iter().map(|row| Some(row).filter(|row| row.delivered == result.others));
+    let hops = complete().map(|row| row.map(|row| u32::from(row.last_hop)));
     vec![
         ("message", column(0..rows.len() as u32)),
         ("publisher", column(rows.iter().map(|row| row.publisher))),
         ("published_ms", column(published)),
         ("delivered", column(rows.iter().map(|row| row.delivered))),
-        ("dissemination_ms", column(times)),
+        ("dissemination_ms", column(complete().map(|row| row.map(MessageRow::dissemination_ms)))),
         ("last_delivery_hop", column(hops)),
     ]
 }

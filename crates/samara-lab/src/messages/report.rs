@@ -8,9 +8,10 @@ use samara_report::{
     Table, Unit,
 };
 
-use super::metrics::{MessageMetrics, MessagesData};
-use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, of};
+use super::metrics::MessagesData;
+use crate::report::{self, Body, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
+use crate::scenario::Point;
 
 /// Links of a run whose queues overflowed, at most so many of which are listed.
 const LINKS_MAX: usize = 12;
@@ -22,14 +23,6 @@ const HOPS_PIXELS: u32 = 360;
 const CURVES_MAX: usize = 12;
 /// The slowest run's 99.9th percentile is this much more than the fastest run's median where times go by powers of ten.
 const POWERS_FROM: f64 = 40.0;
-
-impl Measures for MessagesData {
-    type Metrics = MessageMetrics;
-
-    fn measures(&self) -> &MessageMetrics {
-        &self.metrics
-    }
-}
 
 type Report<'a> = Results<'a, MessagesData>;
 type Row = Runs<MessagesData>;
@@ -43,7 +36,6 @@ const SWEPT: [Shown<MessagesData>; 3] = [
         unit: Unit::Milliseconds,
         caption: "From the publication of a message until the last node has it.",
         value: |m| of(m.dissemination_ms, |s| s.mean),
-        bound: None,
     },
     Shown {
         name: "hops",
@@ -51,7 +43,6 @@ const SWEPT: [Shown<MessagesData>; 3] = [
         unit: Unit::Number,
         caption: "",
         value: |m| of(m.last_delivery_hop, |s| s.mean),
-        bound: None,
     },
     Shown {
         name: "copies",
@@ -59,18 +50,16 @@ const SWEPT: [Shown<MessagesData>; 3] = [
         unit: Unit::Number,
         caption: "The first copy included.",
         value: |m| m.duplication_factor,
-        bound: None,
     },
 ];
 
-/// What the family contributes to a page.
 pub(super) fn body(report: &Report<'_>) -> Body {
     let mut details = Vec::new();
     if report.is_sweep() {
-        details.push(Section::new("Over the sweep", "", report.over_sweep(&SWEPT)));
+        details.push(Section::new("Over the sweep", "", report.over_sweep(&SWEPT, None)));
     } else {
         let firsts = report.rows.iter().map(Runs::first);
-        for (name, series) in report::grouped(firsts, |result| result.series.as_str()) {
+        for (name, series) in report::grouped(firsts, |result| result.point.series.as_str()) {
             if series.len() <= CURVES_MAX {
                 let heading = if name.is_empty() { "Distributions" } else { name };
                 details.push(Section::new(heading, "", figures(name, &series)));
@@ -102,8 +91,8 @@ fn by_series(report: &Report<'_>, columns: &[Column<MessagesData>]) -> Table {
     let mut rows = Vec::new();
     let mut series = "";
     for (shown, row) in table.rows.into_iter().zip(&report.rows) {
-        if row.first().series != series {
-            series = &row.first().series;
+        if row.first().point.series != series {
+            series = &row.first().point.series;
             rows.push(TableRow { look: Look::Heading, ..TableRow::new(series, Vec::new()) });
         }
         rows.push(shown);
@@ -166,7 +155,6 @@ fn cost(report: &Report<'_>) -> Section {
     Section::new("What it cost", text, table)
 }
 
-/// Where queues overflowed, by node and link.
 fn overflows(report: &Report<'_>) -> Option<Section> {
     let row = |result: &Outcome<MessagesData>| {
         let mut links: Vec<(&(u32, u32), &u64)> = result.lost.iter().collect();
@@ -179,9 +167,10 @@ fn overflows(report: &Report<'_>) -> Option<Section> {
         });
         let most = named.collect::<Vec<_>>().join("; ") + if links.len() > LINKS_MAX { "; …" } else { "" };
         let counts = [nodes.len() as u64, links.len() as u64, result.lost.values().sum()];
-        let series = if result.series.is_empty() { String::new() } else { format!("{}: ", result.series) };
+        let Point { series, label, .. } = &result.point;
+        let name = if series.is_empty() { label.clone() } else { format!("{series}: {label}") };
         let counts = counts.iter().map(ToString::to_string);
-        TableRow::new(format!("{series}{}", result.label), std::iter::once(most).chain(counts).collect())
+        TableRow::new(name, std::iter::once(most).chain(counts).collect())
     };
     let rows: Vec<TableRow> = report.all().filter(|result| !result.lost.is_empty()).map(row).collect();
     if rows.is_empty() {
@@ -237,7 +226,7 @@ fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
 }
 
 fn line(result: &Outcome<MessagesData>, points: Vec<(f64, f64)>, style: Style) -> Line {
-    Line { label: result.label.clone(), points, style, ..Line::default() }
+    Line { label: result.point.label.clone(), points, style, ..Line::default() }
 }
 
 /// Sorted dissemination times of the messages that reached everybody, in milliseconds.
@@ -307,13 +296,13 @@ fn hops(series: &Series<'_>, title: String) -> Boxes {
             boxes.push(Block::new([(from, 0.0), (from + width, *share)], Ink::of(i)));
         }
     }
-    let key = series.iter().enumerate().map(|(i, result)| (Mark::Bar(Ink::of(i)), result.label.clone()));
+    let key =
+        series.iter().enumerate().map(|(i, result)| (Mark::Bar(Ink::of(i)), result.point.label.clone()));
     let x = Scale::linear("hops", least - 0.5..most as f64 - 0.5, Unit::Count);
     let scales = (x, Scale::share());
     Boxes { title, scales, height: HOPS_PIXELS, boxes, lines: Vec::new(), key: key.collect() }
 }
 
-/// The key sentences.
 fn findings(report: &Report<'_>) -> Vec<String> {
     let rows = &report.rows;
     let mut sentences = Vec::new();

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
-use samara_sim::{HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
+use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
 use super::RANDOMSUB;
 use super::app::{
@@ -30,15 +29,10 @@ use crate::scenario::{Arrivals, Messages, PlumtreeParameters, Point, Scenario};
 use samara_scenario::Inputs;
 use samara_scenario::topology::{self, Graph};
 
-/// What a stream of messages measured.
 #[derive(Debug)]
 pub struct MessagesMeasured {
-    /// What was run.
     pub point: Point,
-    /// Publications and deliveries.
     pub collector: MessageCollector,
-    /// Copies that did not fit into the queue of a node (first) for a peer (second).
-    pub lost: BTreeMap<(u32, u32), u64>,
     /// By node.
     pub counts: Vec<Counts>,
     /// What each host did from the first publication on.
@@ -56,10 +50,34 @@ pub struct MessagesMeasured {
     pub degrees: Vec<u32>,
     /// The mean size of the meshes at the first publication.
     pub mesh_size: f64,
-    /// The digest of every packet.
-    pub digest: u64,
-    /// Steps of the simulation.
-    pub steps: u64,
+    /// The digest of every packet, and the steps of the simulation; zero of real nodes.
+    pub digest: (u64, u64),
+}
+
+impl MessagesMeasured {
+    /// The measurements of a plan, before anything has happened. Bounds are those of frames of so many bytes, over links that take
+    /// at least the time of `floor`.
+    pub fn new(
+        point: &Point,
+        hosts: &Hosts,
+        (graph, plan): (&Graph, &Plan),
+        (frame_bytes, floor): (u32, Duration),
+    ) -> Self {
+        Self {
+            point: point.clone(),
+            collector: MessageCollector::new(&plan.publishers, graph.nodes),
+            counts: vec![Counts::default(); graph.nodes as usize],
+            traffic: Vec::new(),
+            sizes: plan.sizes.clone(),
+            hosts: hosts.clone(),
+            measured_nanos: 0,
+            lower_bound_ms: message_bounds_ms(&point.scenario, (graph, hosts), frame_bytes, floor),
+            withdrawn: 0,
+            degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
+            mesh_size: 0.0,
+            digest: (0, 0),
+        }
+    }
 }
 
 /// Who publishes the messages and when: drawn from the seed, so that a testbed does the same as a simulation.
@@ -119,7 +137,6 @@ impl Plan {
     }
 }
 
-/// Runs a point.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -128,8 +145,7 @@ pub(crate) fn run(
     let scenario = &point.scenario;
     let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
     let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let setup = Setup::new(point, options, scenario.network.nodes)?;
-    let world = World { setup, graph, plan, messages: scenario.part::<Messages>().clone() };
+    let world = World { setup: Setup::new(point, options, scenario.network.nodes)?, graph, plan };
     if scenario.find::<Parameters>().is_some() {
         return gossipsub(world, progress);
     }
@@ -147,24 +163,22 @@ pub(crate) fn run(
         });
     }
     let config = Arc::new(PubSubConfig::default());
-    if scenario.selected.protocol() == RANDOMSUB {
-        let size = scenario.network.nodes as usize;
-        return baseline(world, progress, move |host, _| {
-            PubSub::randomsub(Arc::clone(&config), identity_of(host), size)
-        });
-    }
-    baseline(world, progress, move |host, _| PubSub::floodsub(Arc::clone(&config), identity_of(host)))
+    let size = (scenario.selected.protocol() == RANDOMSUB).then_some(scenario.network.nodes as usize);
+    baseline(world, progress, move |host, _| match size {
+        Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
+        None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
+    })
 }
 
 fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
-    let World { messages, plan, setup, .. } = &world;
-    let stream =
-        Arc::new(GossipStream::new(&plan.publishers, &plan.sizes, messages.signed, setup.point.seed));
+    let World { plan, setup, .. } = &world;
+    let signed = setup.scenario().part::<Messages>().signed;
+    let stream = Arc::new(GossipStream::new(&plan.publishers, &plan.sizes, signed, setup.point.seed));
     let mut config = setup.scenario().part::<Parameters>().build(None);
     if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
         config.validator = Some(ValidatorHook::deferred());
     }
-    if messages.signed {
+    if signed {
         // Signatures are there, but nobody checks them.
         config.authenticity =
             Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
@@ -207,25 +221,32 @@ struct World<'a> {
     setup: Setup<'a>,
     graph: Graph,
     plan: Plan,
-    messages: Messages,
 }
 
 impl World<'_> {
-    fn run<M: Member + 'static>(
+    fn run<M: Member>(
         self,
         factory: NodeFactory<Host<M>>,
         frame_bytes: u32,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<MessagesMeasured, RunError> {
-        let (setup, stop) = (&self.setup, self.setup.options.stop);
+        let Self { setup, graph, plan } = self;
         let mut net = setup.network(factory)?;
         setup.set_protocol(&mut net);
-        setup.schedule_links(&mut net, &mut setup.links_rng(), self.graph.edges.iter().copied());
+        setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
         setup.schedule_faults(&mut net);
-        for ((publisher, at), number) in self.plan.publishers.iter().zip(&self.plan.times).zip(0..) {
+        let bounds = (frame_bytes, LATENCY_FLOOR);
+        let mut measured = MessagesMeasured::new(setup.point, &setup.hosts, (&graph, &plan), bounds);
+        for ((publisher, at), number) in plan.publishers.iter().zip(&plan.times).zip(0..) {
             net.sim.command(Time::from_nanos(*at), *publisher, Publish(number));
+            measured.collector.published(number, *at);
         }
-        let run = Run::new(self, frame_bytes);
+        let Messages { warm_up, cool_down, .. } = setup.scenario().part();
+        let (first_at, stop) = (warm_up.nanos(), setup.options.stop);
+        let last_at = plan.times.last().copied().unwrap_or(first_at);
+        let end_at = last_at + cool_down.nanos();
+        drop((setup, graph, plan));
+        let run = Run { first_at, last_at, end_at, before: Vec::new(), measured, members: PhantomData };
         match simulate(run, &mut net, stop, |_, done| progress(done))? {
             Some(measured) => Ok(measured),
             None => unreachable!("one process has all measurements"),
@@ -233,118 +254,81 @@ impl World<'_> {
     }
 }
 
-struct Run<'a, M> {
-    world: World<'a>,
-    lower_bound_ms: Vec<f64>,
-    collector: MessageCollector,
-    lost: BTreeMap<(u32, u32), u64>,
+struct Run<M> {
+    first_at: u64,
+    /// The last publication, and until when deliveries are waited for.
+    last_at: u64,
+    end_at: u64,
     /// What hosts had done before the first publication.
     before: Vec<HostStats>,
-    mesh_size: f64,
+    measured: MessagesMeasured,
     members: PhantomData<fn() -> M>,
 }
 
-impl<'a, M> Run<'a, M> {
-    fn new(world: World<'a>, frame_bytes: u32) -> Self {
-        let World { setup, graph, plan, .. } = &world;
-        let latency = Duration::from_nanos(network::least_latency_nanos(&setup.hosts));
-        let wire_bytes = network::transport(setup.scenario()).wire_bytes(frame_bytes);
-        let mut collector = MessageCollector::new(&plan.publishers, graph.nodes);
-        for (at, number) in plan.times.iter().zip(0..) {
-            collector.published(number, *at);
-        }
-        Self {
-            lower_bound_ms: message_bounds_ms(graph, &setup.hosts, wire_bytes, latency.max(LATENCY_FLOOR)),
-            collector,
-            lost: BTreeMap::new(),
-            before: Vec::new(),
-            mesh_size: 0.0,
-            members: PhantomData,
-            world,
-        }
-    }
-
-    fn first_at(&self) -> u64 {
-        self.world.messages.warm_up.nanos()
-    }
-
-    fn last_at(&self) -> u64 {
-        self.world.plan.times.last().copied().unwrap_or(self.first_at())
-    }
-
-    fn end_at(&self) -> u64 {
-        self.last_at() + self.world.messages.cool_down.nanos()
-    }
-}
-
-impl<M: Member + 'static> Stepped for Run<'_, M> {
+impl<M: Member> Stepped for Run<M> {
     type App = Host<M>;
     type Measured = MessagesMeasured;
 
     fn step(&mut self, net: &mut Net<'_, Host<M>>) -> Result<Step, RunError> {
-        let (now, first, end) = (net.now(), self.first_at(), self.end_at());
-        let quiet = now > self.collector.latest().max(self.last_at()) + QUIET_NANOS;
-        if now >= end || quiet && self.collector.missing() == 0 {
-            return Ok(Step::Over(end));
+        let (now, collector) = (net.now(), &self.measured.collector);
+        let quiet = now > collector.latest.max(self.last_at) + QUIET_NANOS;
+        if now >= self.end_at || quiet && collector.missing == 0 {
+            return Ok(Step::Over(self.end_at));
         }
-        if now == first {
+        if now == self.first_at {
             self.before = net.stats();
             let meshes: usize = net.hosts().map(|host| net.sim.node(host).app.counts().mesh).sum();
-            self.mesh_size = meshes as f64 / f64::from(self.world.graph.nodes);
+            self.measured.mesh_size = meshes as f64 / net.hosts().len() as f64;
         }
-        Ok(Step::Until((now + SLICE_NANOS).min(if now < first { first } else { end })))
+        let next = if now < self.first_at { self.first_at } else { self.end_at };
+        Ok(Step::Until((now + SLICE_NANOS).min(next)))
     }
 
     fn observe(&mut self, record: Record<Event>) {
+        let collector = &mut self.measured.collector;
         match record.event {
             Event::Delivered { message, from } => {
-                self.collector.delivered(message, record.host, from, record.at.as_nanos());
+                collector.delivered(message, record.host, from, record.at.as_nanos());
             }
-            Event::Lost { to } => *self.lost.entry((record.host, to)).or_default() += 1,
+            Event::Lost { to } => collector.lost(record.host, to),
         }
     }
 
     fn progress(&self, net: &Net<'_, Host<M>>) -> Progress {
-        let expected = self.world.plan.publishers.len() as u64 * u64::from(self.world.graph.nodes - 1);
+        let collector = &self.measured.collector;
+        let expected = collector.expected();
         Progress {
-            share: net.now() as f64 / self.end_at() as f64,
-            virtual_nanos: Some(net.now()),
-            deliveries: Some(expected - self.collector.missing()),
+            share: net.now() as f64 / self.end_at as f64,
+            deliveries: Some(expected - collector.missing),
             deliveries_expected: Some(expected),
-            copies: None,
-            steps: Some(net.sim.steps()),
+            ..Progress::default()
         }
     }
 
     fn measured(self, net: &mut Net<'_, Host<M>>) -> Result<Option<MessagesMeasured>, RunError> {
-        let (digest, steps) = net.digest_and_steps()?;
-        let World { setup, graph, plan, messages } = self.world;
         Ok(Some(MessagesMeasured {
-            point: setup.point.clone(),
             counts: net.hosts().map(|host| net.sim.node(host).app.counts()).collect(),
             traffic: net.traffic_since(&self.before)?,
-            measured_nanos: net.now() - messages.warm_up.nanos().min(net.now()),
-            lower_bound_ms: self.lower_bound_ms,
+            measured_nanos: net.now().saturating_sub(self.first_at),
             withdrawn: net.withdrawn()?,
-            degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
-            mesh_size: self.mesh_size,
-            digest,
-            steps,
-            collector: self.collector,
-            lost: self.lost,
-            sizes: plan.sizes,
-            hosts: setup.hosts,
+            digest: net.digest_and_steps()?,
+            ..self.measured
         }))
     }
 }
 
 /// For each node, the least time in which a message of its own can reach everybody, in milliseconds: hops to the farthest
-/// other node, each of which takes at least the least latency, the time of a frame on the fastest interfaces, and a
-/// validation.
-pub fn message_bounds_ms(graph: &Graph, hosts: &Hosts, wire_bytes: u64, latency: Duration) -> Vec<f64> {
-    let fastest =
-        |rate: fn(&samara_sim::HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
-    let bits = wire_bytes as f64 * 8.0;
+/// other node, each of which takes at least the least latency (and `floor`), the time of a frame on the fastest interfaces,
+/// and a validation.
+pub(crate) fn message_bounds_ms(
+    scenario: &Scenario,
+    (graph, hosts): (&Graph, &Hosts),
+    frame_bytes: u32,
+    floor: Duration,
+) -> Vec<f64> {
+    let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(floor);
+    let fastest = |rate: fn(&HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
+    let bits = network::transport(scenario).wire_bytes(frame_bytes) as f64 * 8.0;
     let validation = hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
     let hop = latency.as_secs_f64() * 1e3
         + validation

@@ -57,7 +57,6 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// How many messages are published.
     pub fn count(&self) -> u32 {
         (self.rate * self.duration.millis_f64() / 1e3).round() as u32
     }
@@ -143,32 +142,25 @@ pub(super) fn resolve(
 impl Checks<'_> {
     pub(crate) fn messages(&mut self, scenario: &Scenario) {
         let messages: &Messages = scenario.part();
+        let Messages { rate, duration, .. } = messages;
+        let count = messages.count();
         if messages.file.is_some() {
             // Rate and duration are what it says.
-        } else if !(messages.rate > 0.0 && messages.rate.is_finite()) {
-            self.wrong(
-                "messages.rate",
-                format!("is {}; it must be above 0 messages a second", messages.rate),
-            );
-        } else if !(1..=MESSAGES_MAX as u32).contains(&messages.count()) {
+        } else if !(*rate > 0.0 && rate.is_finite()) {
+            self.wrong("messages.rate", format!("is {rate}; it must be above 0 messages a second"));
+        } else if !(1..=MESSAGES_MAX as u32).contains(&count) {
+            let all = format!("{rate} messages a second {count} messages");
             self.wrong(
                 "messages.duration",
-                format!(
-                    "is {}, at {} messages a second {} messages; allowed is 1 to {MESSAGES_MAX}",
-                    messages.duration,
-                    messages.rate,
-                    messages.count()
-                ),
+                format!("is {duration}, at {all}; allowed is 1 to {MESSAGES_MAX}"),
             );
         }
         let limit = largest(scenario);
         self.range("messages.size", messages.size.bytes(), PAYLOAD_MIN, limit);
         self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
         if scenario.find::<Parameters>().is_none() && scenario.network.validation_time.nanos() > 0 {
-            self.wrong(
-                "network.validation_time",
-                "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"".to_owned(),
-            );
+            let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
+            self.wrong("network.validation_time", message);
         }
         self.gossipsub(scenario);
     }

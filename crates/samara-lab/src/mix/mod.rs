@@ -31,5 +31,6 @@ pub(crate) static FAMILY: Family = Family {
     check: |checks, scenario| checks.mix(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
+    related: outcome::related,
     ..Family::BASE
 };

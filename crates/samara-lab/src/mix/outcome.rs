@@ -1,9 +1,6 @@
 //! What is kept of a run with teams, and its tables.
 
-use std::sync::Arc;
-
 use samara_mix::Mark;
-use serde_json::Value;
 
 use super::measure::{Phases, RoundRow, WorkSpan};
 use super::metrics::{MixMetrics, mix_metrics};
@@ -12,7 +9,7 @@ use super::spec::Mix;
 use crate::network::Hosts;
 use crate::results::columns::{Column, column};
 use crate::results::tables::{Columns, Table, traffic};
-use crate::results::{Data, Measured, Outcome, ratio, value};
+use crate::results::{Data, Measured, Outcome, ratio};
 use crate::scenario::Point;
 
 /// What is kept of a run with teams. Times are nanoseconds of the run.
@@ -30,41 +27,41 @@ pub struct MixData {
 }
 
 impl Data for MixData {
-    fn metrics(&self) -> Value {
-        value(&self.metrics)
+    type Metrics = MixMetrics;
+
+    fn metrics(&self) -> &MixMetrics {
+        &self.metrics
     }
 
     fn is_incomplete(&self) -> bool {
         self.metrics.faults() > 0
     }
+}
 
-    fn related(&self, own: &Outcome, others: &[&Outcome], _first: &str) -> Option<Arc<dyn Data>> {
-        let base = others.iter().find(|other| other.series == own.series)?.data::<Self>()?;
-        // Which node a fault hits, and when, says more about a throughput than the order of rounds.
-        if !base.harm.is_empty() {
-            return None;
-        }
-        let mut related = self.clone();
-        let (own, first) = (&mut related.metrics, &base.metrics);
-        own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
-        // A round passes n nodes twice, and as many links: n in decryption, n - 1 in permutation, and one for the result to reach the
-        // first node, which then begins the next round.
-        let n = f64::from(first.team);
-        let by_formula = n + n * ratio(first.transfer_ms, first.compute_ms);
-        let is_one_after_another = first.in_flight_max == 1 && first.call == "unary";
-        own.gain_by_formula = (is_one_after_another && first.compute_ms > 0.0).then_some(by_formula);
-        own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
-        Some(Arc::new(related))
+/// The run with what it gains over the first one of its series.
+pub(super) fn related(outcome: &Outcome, others: &[&Outcome], _first: &str) -> Option<Outcome> {
+    let is_of_series = |other: &&&Outcome| other.point.series == outcome.point.series;
+    let base = others.iter().find(is_of_series)?.data::<MixData>()?;
+    // Which node a fault hits, and when, says more about a throughput than the order of rounds.
+    if !base.harm.is_empty() {
+        return None;
     }
+    let mut related = outcome.data::<MixData>()?.clone();
+    let (own, first) = (&mut related.metrics, &base.metrics);
+    own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
+    // A round passes n nodes twice, and as many links: n in decryption, n - 1 in permutation, and one for the result to reach the
+    // first node, which then begins the next round.
+    let n = f64::from(first.team);
+    let by_formula = n + n * ratio(first.transfer_ms, first.compute_ms);
+    let is_one_after_another = first.in_flight_max == 1 && first.call == "unary";
+    own.gain_by_formula = (is_one_after_another && first.compute_ms > 0.0).then_some(by_formula);
+    own.gain_over_formula = own.gain.zip(own.gain_by_formula).map(|(gain, formula)| gain / formula);
+    Some(outcome.with(related))
 }
 
 impl Measured for MixMeasured {
-    fn point(&self) -> &Point {
-        &self.point
-    }
-
-    fn hosts(&self) -> Option<&Hosts> {
-        Some(&self.hosts)
+    fn setting(&self) -> (&Point, &Hosts) {
+        (&self.point, &self.hosts)
     }
 
     fn outcome(&self) -> Outcome {
@@ -79,7 +76,7 @@ impl Measured for MixMeasured {
         };
         let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
         let parameter = ("batch", batch.into());
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

@@ -8,18 +8,10 @@ use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_ran
 use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, Tick, Unit};
 
 use super::measure::{RoundRow, WorkSpan, hop_times};
-use super::metrics::{HopParts, MixMetrics};
+use super::metrics::HopParts;
 use super::outcome::MixData;
-use crate::report::{self, Body, Column, Measures, Results, Runs, Shown, Value, of};
+use crate::report::{self, Body, Column, Results, Runs, Shown, Value, of};
 use crate::results::Outcome;
-
-impl Measures for MixData {
-    type Metrics = MixMetrics;
-
-    fn measures(&self) -> &MixMetrics {
-        &self.metrics
-    }
-}
 
 type Report<'a> = Results<'a, MixData>;
 type Row = Runs<MixData>;
@@ -67,7 +59,6 @@ const SHOWN: [Shown<MixData>; 5] = [
         unit: Unit::Number,
         caption: "With as many rounds in flight as there can be.",
         value: |m| m.slots_per_s,
-        bound: None,
     },
     Shown {
         name: "gain",
@@ -75,7 +66,6 @@ const SHOWN: [Shown<MixData>; 5] = [
         unit: Unit::Number,
         caption: "Of the same series, with the same values of the sweep.",
         value: |m| m.gain.unwrap_or(f64::NAN),
-        bound: None,
     },
     Shown {
         name: "share",
@@ -83,7 +73,6 @@ const SHOWN: [Shown<MixData>; 5] = [
         unit: Unit::Share,
         caption: "The bound is what the busiest processor or uplink allows.",
         value: |m| m.share_of_bound,
-        bound: None,
     },
     Shown {
         name: "latency",
@@ -91,7 +80,6 @@ const SHOWN: [Shown<MixData>; 5] = [
         unit: Unit::Milliseconds,
         caption: "From payloads in to payloads out at all nodes.",
         value: |m| of(m.batch_latency_ms, |s| s.p50),
-        bound: None,
     },
     Shown {
         name: "precomputation",
@@ -99,7 +87,6 @@ const SHOWN: [Shown<MixData>; 5] = [
         unit: Unit::Number,
         caption: "In the steady state, with nothing else to do.",
         value: |m| m.precomputation_slots_per_s.unwrap_or(f64::NAN),
-        bound: None,
     },
 ];
 
@@ -161,7 +148,8 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     let mut sections = figures(report);
     sections.push(Section::new("Throughput and its bounds", LEGEND, table.clone()));
     if !report.is_sweep() {
-        let term = |row: &Row| (row.label.clone(), format!("{} {}", row.limit(), row.first().description));
+        let term =
+            |row: &Row| (row.label.clone(), format!("{} {}", row.limit(), row.first().point.description));
         let terms: Vec<(String, String)> = report.rows.iter().map(term).collect();
         sections.push(Section::new("What limits", "", terms));
     }
@@ -259,7 +247,7 @@ fn costs(report: &Report<'_>) -> Option<Section> {
 /// The figures: over a sweep, or side by side for each series.
 fn figures(report: &Report<'_>) -> Vec<Section> {
     if report.is_sweep() {
-        return vec![Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN))];
+        return vec![Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN, None))];
     }
     let section = |(series, rows): (&str, Vec<&Row>)| {
         let mut letters = series.chars();
@@ -282,7 +270,7 @@ fn figures(report: &Report<'_>) -> Vec<Section> {
 }
 
 fn series<'a>(report: &'a Report<'_>) -> Vec<(&'a str, Vec<&'a Row>)> {
-    report::grouped(&report.rows, |row| row.first().series.as_str())
+    report::grouped(&report.rows, |row| row.first().point.series.as_str())
 }
 
 /// A bar for each run, with what the busiest processor or uplink allows.

@@ -22,5 +22,6 @@ pub(crate) static FAMILY: Family = Family {
     check: |checks, scenario| checks.pool(scenario),
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
+    related: outcome::related,
     ..Family::BASE
 };

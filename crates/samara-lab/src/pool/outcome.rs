@@ -1,9 +1,6 @@
 //! What is kept of a run with transactions, and its tables.
 
 use crate::scenario::Transactions;
-use std::sync::Arc;
-
-use serde_json::Value;
 
 use super::measure::TxRow;
 use super::metrics::{TransactionMetrics, transaction_metrics};
@@ -11,7 +8,7 @@ use super::run::{BlockRow, TransactionsMeasured};
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, value};
+use crate::results::{Data, Measured, Outcome};
 use crate::scenario::Point;
 
 /// What is kept of a run with transactions.
@@ -27,30 +24,29 @@ pub struct PoolData {
 }
 
 impl Data for PoolData {
-    fn metrics(&self) -> Value {
-        value(&self.metrics)
+    type Metrics = TransactionMetrics;
+
+    fn metrics(&self) -> &TransactionMetrics {
+        &self.metrics
     }
 
     fn is_incomplete(&self) -> bool {
         self.metrics.incomplete > 0
     }
+}
 
-    fn related(&self, _own: &Outcome, others: &[&Outcome], first: &str) -> Option<Arc<dyn Data>> {
-        let base = others.iter().find(|other| other.run.name == first)?.data::<Self>()?;
-        let (own, base) = (self.metrics.connection_bytes, base.metrics.connection_bytes);
-        let mut related = self.clone();
-        related.metrics.bytes_saved_factor = (own > 0.0).then(|| base / own);
-        Some(Arc::new(related))
-    }
+/// The run with how much it saves beside the scenario's first one.
+pub(super) fn related(own: &Outcome, others: &[&Outcome], first: &str) -> Option<Outcome> {
+    let base = others.iter().find(|other| other.run.name == first)?.data::<PoolData>()?;
+    let mut related = own.data::<PoolData>()?.clone();
+    let (bytes, base) = (related.metrics.connection_bytes, base.metrics.connection_bytes);
+    related.metrics.bytes_saved_factor = (bytes > 0.0).then(|| base / bytes);
+    Some(own.with(related))
 }
 
 impl Measured for TransactionsMeasured {
-    fn point(&self) -> &Point {
-        &self.point
-    }
-
-    fn hosts(&self) -> Option<&Hosts> {
-        Some(&self.hosts)
+    fn setting(&self) -> (&Point, &Hosts) {
+        (&self.point, &self.hosts)
     }
 
     fn outcome(&self) -> Outcome {
@@ -66,7 +62,7 @@ impl Measured for TransactionsMeasured {
             (Some(rate), _) => ("transactions_per_s", rate.into()),
             (None, clients) => ("clients", clients.into()),
         };
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).erased()
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

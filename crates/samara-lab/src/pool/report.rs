@@ -9,16 +9,8 @@ use samara_report::{
 
 use super::metrics::{TransactionBytes, TransactionMetrics};
 use super::outcome::PoolData;
-use crate::report::{self, Body, Causes, Column, Measures, Results, Runs, Shown, Value, of};
+use crate::report::{self, Body, Causes, Column, Results, Runs, Shown, Value, of};
 use crate::scenario::Scenario;
-
-impl Measures for PoolData {
-    type Metrics = TransactionMetrics;
-
-    fn measures(&self) -> &TransactionMetrics {
-        &self.metrics
-    }
-}
 
 type Row = Runs<PoolData>;
 type Figures = [(&'static str, Value<PoolData>)];
@@ -51,7 +43,6 @@ const SWEPT: [Shown<PoolData>; 4] = [
         unit: Unit::Number,
         caption: "First copies and all further ones; the node to which a client gives a transaction needs none.",
         value: |m| m.duplication_factor,
-        bound: None,
     },
     Shown {
         name: "latency",
@@ -59,7 +50,6 @@ const SWEPT: [Shown<PoolData>; 4] = [
         unit: Unit::Milliseconds,
         caption: "From the submission until another node has it in its pool, over all nodes.",
         value: |m| of(m.delivery_latency_ms, |s| s.p50),
-        bound: None,
     },
     Shown {
         name: "connection-bytes",
@@ -67,7 +57,6 @@ const SWEPT: [Shown<PoolData>; 4] = [
         unit: Unit::Bytes,
         caption: "Bodies, announcements, requests, and the framing of their packets, as the real pools count them.",
         value: BYTES[0].1,
-        bound: None,
     },
     Shown {
         name: "bytes",
@@ -75,7 +64,6 @@ const SWEPT: [Shown<PoolData>; 4] = [
         unit: Unit::Bytes,
         caption: "All that a node receives: with padding of sealed frames, headers, and acknowledgements.",
         value: BYTES[1].1,
-        bound: None,
     },
 ];
 
@@ -291,7 +279,7 @@ impl Report<'_> {
 
     /// Lines with rings where a run needs as many bytes as the first.
     fn over_one_axis(&self) -> Vec<Figure> {
-        let mut figures = self.results.over_sweep(&SWEPT);
+        let mut figures = self.results.over_sweep(&SWEPT, None);
         for figure in &mut figures {
             let shown = SWEPT.iter().find(|shown| figure.name == format!("sweep-{}", shown.name));
             let Some(shown) = shown.filter(|shown| shown.unit == Unit::Bytes) else { continue };

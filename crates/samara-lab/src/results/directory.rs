@@ -156,7 +156,7 @@ impl ResultsDirectory {
     /// # Errors
     /// A table cannot be written.
     pub fn run(&self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), DirectoryError> {
-        self.of_run(measured.point(), &outcome.run, |directory| {
+        self.of_run(measured.setting().0, &outcome.run, |directory| {
             tables::tables(measured, outcome).iter().try_for_each(|table| table.write(directory))
         })
     }

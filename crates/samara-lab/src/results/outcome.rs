@@ -16,11 +16,8 @@ use crate::scenario::{Loaded, Point};
 
 /// The measurements of a run while all of them are in memory.
 pub trait Measured: fmt::Debug + Send {
-    /// The point of the scenario that was run.
-    fn point(&self) -> &Point;
-
-    /// The hosts, unless they have nothing to say.
-    fn hosts(&self) -> Option<&Hosts>;
+    /// What was run, and its hosts.
+    fn setting(&self) -> (&Point, &Hosts);
 
     /// What is kept of the measurements when all tables have been written.
     fn outcome(&self) -> Outcome;
@@ -33,66 +30,53 @@ pub trait Measured: fmt::Debug + Send {
 }
 
 /// What a family keeps of a run.
-pub trait Data: Any + fmt::Debug + Send + Sync {
-    /// The metrics by their names.
-    fn metrics(&self) -> Value;
+pub trait Data: Send + Sync + 'static {
+    type Metrics: Serialize;
+
+    fn metrics(&self) -> &Self::Metrics;
 
     /// Returns true if something did not reach every node that it was to reach, or came out wrong.
     fn is_incomplete(&self) -> bool;
-
-    /// The same with the metrics that set it beside one of the other runs with equal parameters,
-    /// if there are such metrics and the run to compare with. `first` is the scenario's first run.
-    fn related(&self, own: &Outcome, others: &[&Outcome], first: &str) -> Option<Arc<dyn Data>> {
-        let _ = (own, others, first);
-        None
-    }
 }
 
 /// The outcome of a run.
-pub struct Outcome<D: ?Sized = dyn Data> {
+pub struct Outcome<D: ?Sized = dyn Any + Send + Sync> {
     /// The entry in the summary.
     pub run: Run,
-    /// The scenario's name for the variant in headings.
-    pub label: String,
-    /// What is different about the variant.
-    pub description: String,
-    /// The series that the run is drawn with.
-    pub series: String,
+    pub point: Point,
+    /// As [`Data::is_incomplete`] says.
+    pub is_incomplete: bool,
     data: Arc<D>,
 }
 
-impl<D: Data> Outcome<D> {
-    /// The outcome of a run at a point. `parameter` says how much there was to do.
-    pub fn new(point: &Point, (digest, steps): (u64, u64), parameter: (&str, Value), data: D) -> Self {
-        Self {
-            run: Run::new(point, digest, steps, parameter, data.metrics()),
-            label: point.label.clone(),
-            description: point.description.clone(),
-            series: point.series.clone(),
-            data: Arc::new(data),
-        }
-    }
-
-    /// Forgets the type of the data.
-    pub fn erased(self) -> Outcome {
-        let Self { run, label, description, series, data } = self;
-        Outcome { run, label, description, series, data }
-    }
-}
-
 impl Outcome {
+    /// The outcome of a run at a point. `parameter` says how much there was to do.
+    pub fn new(
+        point: &Point,
+        (digest, steps): (u64, u64),
+        parameter: (&str, Value),
+        data: impl Data,
+    ) -> Self {
+        let run = Run::new(point, digest, steps, parameter, value(data.metrics()));
+        Self { run, point: point.clone(), is_incomplete: data.is_incomplete(), data: Arc::new(data) }
+    }
+
+    /// The same run with other data.
+    pub(crate) fn with(&self, data: impl Data) -> Self {
+        let run = Run { metrics: value(data.metrics()), ..self.run.clone() };
+        let is_incomplete = data.is_incomplete();
+        Self { run, is_incomplete, data: Arc::new(data), ..self.clone() }
+    }
+
     /// The data, if they are of this type.
     pub fn data<D: Data>(&self) -> Option<&D> {
-        let any: &dyn Any = &*self.data;
-        any.downcast_ref()
+        self.data.downcast_ref()
     }
 
     /// The outcome with the type of its data, if it is this type.
     pub fn typed<D: Data>(&self) -> Option<Outcome<D>> {
-        let data: Arc<dyn Any + Send + Sync> = self.data.clone();
-        let (run, label) = (self.run.clone(), self.label.clone());
-        let (description, series) = (self.description.clone(), self.series.clone());
-        data.downcast().ok().map(|data| Outcome { run, label, description, series, data })
+        let Self { run, point, is_incomplete, data } = self.clone();
+        Some(Outcome { run, point, is_incomplete, data: data.downcast().ok()? })
     }
 
     /// The same of a run on real nodes.
@@ -104,19 +88,15 @@ impl Outcome {
 
 impl<D: ?Sized> Clone for Outcome<D> {
     fn clone(&self) -> Self {
-        Self {
-            run: self.run.clone(),
-            label: self.label.clone(),
-            description: self.description.clone(),
-            series: self.series.clone(),
-            data: Arc::clone(&self.data),
-        }
+        let Self { run, point, is_incomplete, data } = self;
+        let (run, point, is_incomplete) = (run.clone(), point.clone(), *is_incomplete);
+        Self { run, point, is_incomplete, data: Arc::clone(data) }
     }
 }
 
-impl<D: ?Sized + fmt::Debug> fmt::Debug for Outcome<D> {
+impl<D: ?Sized> fmt::Debug for Outcome<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outcome").field("run", &self.run).field("data", &&*self.data).finish()
+        self.run.fmt(f)
     }
 }
 
@@ -136,15 +116,14 @@ pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
     for outcome in outcomes {
         let others: Vec<&Outcome> =
             all.iter().filter(|other| other.run.parameters == outcome.run.parameters).collect();
-        if let Some(data) = outcome.data.related(outcome, &others, first) {
-            outcome.run.metrics = data.metrics();
-            outcome.data = data;
+        if let Some(related) = (loaded.scenario.family().related)(outcome, &others, first) {
+            *outcome = related;
         }
     }
 }
 
 /// The metrics of a family as a value.
-pub(crate) fn value(metrics: &impl Serialize) -> Value {
+fn value(metrics: &impl Serialize) -> Value {
     serde_json::to_value(metrics).unwrap_or(Value::Null)
 }
 

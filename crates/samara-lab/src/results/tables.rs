@@ -83,8 +83,8 @@ pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table
 
 /// A row for each host with a name or a region.
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
-    let hosts = measured.hosts()?;
-    let nodes = measured.point().scenario.network.nodes;
+    let (point, hosts) = measured.setting();
+    let nodes = point.scenario.network.nodes;
     let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
     let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
     (hosts.names.is_some() || !hosts.regions.is_empty()).then(|| {

@@ -20,25 +20,18 @@ use crate::scenario::{FaultKind, Point, Scenario};
 pub(crate) trait Stepped: Sized {
     /// Engine and application of a host.
     type App: Engine;
-    /// Everything that was measured.
     type Measured;
 
     /// Looks at the network, issues commands, and decides how far to simulate.
-    ///
-    /// # Errors
-    /// The run cannot go on.
     fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError>;
 
     /// Takes an event of a host. Events come ordered by time and then by host.
     fn observe(&mut self, record: Record<<Self::App as Engine>::Event>);
 
-    /// How far the run is.
+    /// How far the run is, but for time and steps, which the loop fills in.
     fn progress(&self, net: &Net<'_, Self::App>) -> Progress;
 
     /// The measurements, in the process that gets them.
-    ///
-    /// # Errors
-    /// Another process is gone.
     fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<Self::Measured>, RunError>;
 }
 
@@ -53,9 +46,6 @@ pub(crate) enum Step {
 }
 
 /// Simulates an experiment to its end. `watch` sees it after each step.
-///
-/// # Errors
-/// The run was stopped or cannot go on.
 pub(crate) fn simulate<E: Stepped>(
     mut experiment: E,
     net: &mut Net<'_, E::App>,
@@ -73,10 +63,16 @@ pub(crate) fn simulate<E: Stepped>(
             Next::Over => break,
             Next::On => net.run_until(until, |record| experiment.observe(record))?,
         }
-        watch(&experiment, experiment.progress(net));
+        watch(&experiment, progress(&experiment, net));
     }
-    watch(&experiment, Progress { share: 1.0, ..experiment.progress(net) });
+    watch(&experiment, Progress { share: 1.0, ..progress(&experiment, net) });
     experiment.measured(net)
+}
+
+/// The steps of other processes are known at the end only.
+fn progress<E: Stepped>(experiment: &E, net: &Net<'_, E::App>) -> Progress {
+    let (virtual_nanos, steps) = (Some(net.now()), net.is_alone().then(|| net.sim.steps()));
+    Progress { virtual_nanos, steps, ..experiment.progress(net) }
 }
 
 /// What every experiment is made from: the point of a scenario and the hosts of its network.
@@ -88,9 +84,6 @@ pub(crate) struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     /// The setup of a point with so many hosts.
-    ///
-    /// # Errors
-    /// The network cannot be built as the scenario says.
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
         Ok(Self { point, options, hosts: hosts.map_err(RunError::Scenario)? })
@@ -112,19 +105,12 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// The simulation of all hosts.
-    ///
-    /// # Errors
-    /// The simulator does not take a value of the scenario.
     pub(crate) fn network<N: Engine>(&self, factory: NodeFactory<N>) -> Result<Net<'static, N>, RunError> {
         let all = 0..self.hosts.configs.len() as u32;
         self.distributed(factory, all, None)
     }
 
     /// The simulation of the hosts of this process.
-    ///
-    /// # Errors
-    /// The simulator does not take a value of the scenario.
     pub(crate) fn distributed<'o, N: Engine>(
         &self,
         factory: NodeFactory<N>,

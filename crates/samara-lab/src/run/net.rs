@@ -15,7 +15,6 @@ pub(crate) trait Codec<N: Engine>: FrameCodec<N::Frame> {
     fn read_event(&self, reader: &mut Reader<'_>) -> Option<N::Event>;
 }
 
-/// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Interrupted,

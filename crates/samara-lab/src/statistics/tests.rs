@@ -59,13 +59,16 @@ fn tails_have_closed_forms() {
 #[test]
 fn an_interval_is_the_mean_and_t_times_its_error() {
     // Variance 2.5 over five values.
-    let found = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-    assert_eq!((found.mean, found.count), (3.0, 5));
-    assert!((found.half - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-5, "{}", found.half);
-    assert_eq!(interval(&[7.0]), Some(Interval { mean: 7.0, half: 0.0, count: 1 }));
+    let found = Spread::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    assert_eq!((found.mean, found.min, found.max, found.seeds), (3.0, 1.0, 5.0, 5));
+    let half = found.confidence_95;
+    assert!((half - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-5, "{half}");
     // 0.1 three times does not add up to 0.3.
-    assert_eq!(interval(&[0.1; 3]), Some(Interval { mean: 0.1, half: 0.0, count: 3 }));
-    assert_eq!(interval(&[]), None);
+    for (value, seeds) in [(7.0, 1), (0.1, 3)] {
+        let same = Spread { mean: value, confidence_95: 0.0, min: value, max: value, seeds };
+        assert_eq!(Spread::of(&vec![value; seeds]), Some(same));
+    }
+    assert_eq!(Spread::of(&[]), None);
 }
 
 /// Beside `ttest_ind(b, a, equal_var=False)` of SciPy and its confidence interval.

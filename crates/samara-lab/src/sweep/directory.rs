@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 
 use samara_scenario::keys;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::{Planned, PointRecord, SweepSummary, VERSION, points_table};
 use crate::files::{self, At, FileError, LOCK, Lock};
@@ -28,29 +27,10 @@ const SCENARIO: &str = "scenario.toml";
 /// Keys that are named where a scenario has changed.
 const CHANGES_MAX: usize = 5;
 
-/// Why the directory of a sweep cannot be used.
-#[derive(Debug, Error)]
-pub enum SweepError {
-    /// It holds something else.
-    #[error("{0}: holds something that is no sweep; choose another directory with --out")]
-    Foreign(PathBuf),
-    /// Another process works on it.
-    #[error("{0}: another sweep works on it")]
-    Busy(PathBuf),
-    #[error(
-        "{path}: {count} finished points are not of this sweep: {why}; choose another directory with --out, or remove them with --force"
-    )]
-    Changed {
-        /// The directory.
-        path: PathBuf,
-        /// How many points there are.
-        count: usize,
-        /// What has changed.
-        why: String,
-    },
-    /// It cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
+impl From<FileError> for String {
+    fn from(error: FileError) -> Self {
+        error.to_string()
+    }
 }
 
 /// What the directory says about the sweep.
@@ -91,20 +71,23 @@ impl SweepDirectory {
         plan: &[Planned],
         program: &str,
         force: bool,
-    ) -> Result<Opened, SweepError> {
+    ) -> Result<Opened, String> {
+        let at = path.display();
         if path.exists() && !path.join(ABOUT).exists() {
             // Points may have been put there by others, who ran the commands of `samara sweep --list`.
             let is_part =
                 |name: &String| [LOCK, "points", "figures", ABOUT].contains(&files::final_name(name));
             if !files::entries(path)?.iter().all(is_part) {
-                return Err(SweepError::Foreign(path.to_path_buf()));
+                return Err(format!(
+                    "{at}: holds something that is no sweep; choose another directory with --out"
+                ));
             }
         }
         for part in ["points", "figures"] {
             files::create_dir_all(&path.join(part))?;
         }
         let lock = Lock::take(path)?;
-        let lock = lock.ok_or_else(|| SweepError::Busy(path.to_path_buf()))?;
+        let lock = lock.ok_or_else(|| format!("{at}: another sweep works on it"))?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         for part in [path.to_path_buf(), directory.points()] {
             files::remove_temporary(&part)?;
@@ -115,8 +98,10 @@ impl SweepDirectory {
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
         if !strange.is_empty() && !force {
-            let why = what_changed(&before.version, &path.join(SCENARIO), loaded);
-            return Err(SweepError::Changed { path: path.to_path_buf(), count: strange.len(), why });
+            let (count, why) = (strange.len(), what_changed(&before.version, &path.join(SCENARIO), loaded));
+            return Err(format!(
+                "{at}: {count} finished points are not of this sweep: {why}; choose another directory with --out, or remove them with --force"
+            ));
         }
         // First, since from here on something may be missing.
         let _ = files::remove(&path.join(COMPLETE));
@@ -132,7 +117,7 @@ impl SweepDirectory {
     }
 
     /// Writes what the sweep is about; what was made of all points has to be made again.
-    fn begin(&self, loaded: &Loaded, mut about: About, program: &str) -> Result<(), SweepError> {
+    fn begin(&self, loaded: &Loaded, mut about: About, program: &str) -> Result<(), String> {
         about.version = VERSION.to_owned();
         if !about.programs.iter().any(|other| other == program) {
             about.programs.push(program.to_owned());
@@ -145,10 +130,7 @@ impl SweepDirectory {
     }
 
     /// The finished points of a plan, and the ids of others.
-    fn read(
-        &self,
-        plan: &[Planned],
-    ) -> Result<(BTreeMap<String, PointRecord>, BTreeSet<String>), SweepError> {
+    fn read(&self, plan: &[Planned]) -> Result<(BTreeMap<String, PointRecord>, BTreeSet<String>), String> {
         let wanted: BTreeSet<&str> = plan.iter().map(|planned| planned.id.as_str()).collect();
         let (mut finished, mut strange) = (BTreeMap::new(), BTreeSet::new());
         let points = self.points();
@@ -197,21 +179,14 @@ impl SweepDirectory {
         self.points().join(format!("{id}.{extension}"))
     }
 
-    /// The record of a finished point.
-    ///
-    /// # Errors
-    /// There is none, or it cannot be read.
-    pub fn record(&self, id: &str) -> Result<PointRecord, SweepError> {
+    pub fn record(&self, id: &str) -> Result<PointRecord, String> {
         let path = self.point(id, "json");
         let text = fs::read_to_string(&path).at(&path)?;
         Ok(serde_json::from_str(&text).at(&path)?)
     }
 
     /// Writes a point into a directory of points: its table, and then its record, each of them whole or not at all.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write_point(points: &Path, record: &PointRecord) -> Result<(), SweepError> {
+    pub fn write_point(points: &Path, record: &PointRecord) -> Result<(), String> {
         files::create_dir_all(points)?;
         tables::write(points, &record.id, &points_table(std::slice::from_ref(record))?)?;
         let json = serde_json::to_string(record).unwrap_or_default() + "\n";
@@ -220,18 +195,12 @@ impl SweepDirectory {
     }
 
     /// Writes a file, whole or not at all.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SweepError> {
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         Ok(files::write(&self.path.join(name), bytes)?)
     }
 
     /// Writes the table of all points, the summary, and, if nothing is missing, the mark of a finished sweep.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), SweepError> {
+    pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), String> {
         if !summary.runs.is_empty() {
             tables::write(&self.path, "sweep", &points_table(&summary.runs)?)?;
         }

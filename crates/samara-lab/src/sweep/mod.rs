@@ -4,19 +4,406 @@
 //! depends on, so that finished points are recognised, and those of a changed scenario are not. What a point leaves is a [`PointRecord`];
 //! a [`SweepDirectory`] collects them, one file each, and a [`SweepSummary`] with the table [`points_table`] makes one data set of all.
 
-mod columns;
 mod directory;
-mod point;
 mod report;
-mod summary;
 
-pub use columns::points_table;
-pub use directory::{Opened, SweepDirectory, SweepError};
-pub(crate) use point::flatten;
-pub use point::{Planned, PointRecord, SWEEP_POINTS_MAX, plan, point_id, relate_points};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use samara_engine::units::{Rate, Share, Size, Span};
+use samara_scenario::Inputs;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::files::{At, FileError};
+use crate::results::{Column, Rows, Run, column, combined_digest, without_seed};
+use crate::scenario::{Loaded, Point, Scenario};
+use crate::statistics::Spread;
+
+pub use directory::{Opened, SweepDirectory};
 pub use report::page;
 pub(crate) use report::plain;
-pub use summary::{Aggregate, FailedPoint, Spread, SweepSummary, metric_paths};
 
 /// The version that points are identified with.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// A sweep of more points is taken for a mistake.
+pub const SWEEP_POINTS_MAX: usize = 100_000;
+
+/// A figure that sets a run beside a base: its name, the figure that both have, and whether the base's is above the line.
+const RELATIVE: [(&str, &str, bool); 3] = [
+    ("bytes_saved_factor", "connection_bytes", true),
+    ("gain", "throughput_mb_per_s", false),
+    ("gain_bound", "shape_bound_mb_per_s", false),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// What identifies it: see [`point_id`].
+    pub id: String,
+    pub point: Point,
+}
+
+impl Planned {
+    /// The arguments of `samara point` behind the scenario: they choose this point of the scenario that it was planned from.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--only".to_owned(), self.point.run.clone()];
+        arguments.extend(["--seed".to_owned(), self.point.seed.to_string()]);
+        for (key, value) in &self.point.sweep {
+            arguments.extend(["--grid".to_owned(), format!("{key}={value}")]);
+        }
+        arguments
+    }
+}
+
+/// All points of a scenario with their ids, in their order.
+///
+/// # Errors
+/// There are too many, two are the same, or a file that they name cannot be read.
+pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
+    let count = loaded.points.len();
+    if count > SWEEP_POINTS_MAX {
+        return Err(format!("{}: {count} points, at most {SWEEP_POINTS_MAX} are run at once", loaded.source));
+    }
+    let mut seen = BTreeSet::new();
+    let mut planned = Vec::with_capacity(count);
+    for point in &loaded.points {
+        let id = point_id(point, &loaded.inputs)?;
+        if !seen.insert(id.clone()) {
+            return Err(format!("{}: seed {} of {} is a duplicate", loaded.source, point.seed, point.name()));
+        }
+        planned.push(Planned { id, point: point.clone() });
+    }
+    Ok(planned)
+}
+
+/// The id of a point: the first 16 hexadecimal digits of the SHA-256 of the version, the run, the seed, the values of the sweep, the whole
+/// scenario, and the files that it names. Titles, expectations and figures of others do not count, nor do other runs and seeds: they change
+/// no result. The files come from `inputs`.
+///
+/// # Errors
+/// A file cannot be read; the message names it.
+pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
+    let mut hash = Sha256::new();
+    let mut add = |part: &[u8]| {
+        // With lengths, so that no two lists of parts are the same bytes.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    };
+    add(VERSION.as_bytes());
+    add(point.run.as_bytes());
+    add(&point.seed.to_le_bytes());
+    for (key, value) in &point.sweep {
+        add(key.as_bytes());
+        add(value.to_string().as_bytes());
+    }
+    let text = toml::to_string(&what_counts(&point.scenario)).map_err(|error| error.to_string())?;
+    add(text.as_bytes());
+    for name in point.scenario.own_files() {
+        add(name.as_bytes());
+        add(&inputs.bytes(&name)?);
+    }
+    let digest = hash.finalize();
+    Ok(digest[..8].iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// A scenario without what changes no result.
+fn what_counts(scenario: &Scenario) -> Scenario {
+    let mut counts = scenario.clone();
+    counts.scenario.title.clear();
+    counts.scenario.description.clear();
+    counts.scenario.seeds.clear();
+    counts.reference.clear();
+    counts.published.clear();
+    counts.expect.clear();
+    counts
+}
+
+/// The record of a finished point: its metrics, and how it came about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointRecord {
+    /// What identifies the point: see [`point_id`].
+    pub id: String,
+    pub version: String,
+    /// The name of the run in the scenario.
+    pub name: String,
+    /// What sets it apart, as in [`Run::parameters`].
+    pub parameters: Map<String, Value>,
+    /// The digest, as in [`Run::digest`].
+    pub digest: String,
+    pub steps: u64,
+    pub wall_s: f64,
+    /// Processor time of its process, in seconds.
+    pub cpu_s: f64,
+    /// The most memory that its process had.
+    pub peak_rss_bytes: u64,
+    pub metrics: Value,
+}
+
+impl PointRecord {
+    /// The record of a finished run; the caller fills in what the process used.
+    pub fn of(id: String, run: &Run) -> Self {
+        Self {
+            id,
+            version: VERSION.to_owned(),
+            name: run.name.clone(),
+            parameters: run.parameters.clone(),
+            digest: run.digest.clone(),
+            steps: run.steps,
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            peak_rss_bytes: 0,
+            metrics: run.metrics.clone(),
+        }
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.parameters.get("seed").and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    /// All figures by their dotted paths, those of lists by their index; what was not measured is left out.
+    pub fn figures(&self) -> Vec<(String, &Value)> {
+        let mut figures = Vec::new();
+        flatten("", &self.metrics, &mut figures);
+        figures
+    }
+}
+
+/// The scalars of a document by their dotted paths; elements of lists by their index.
+pub(crate) fn flatten<'a>(prefix: &str, value: &'a Value, out: &mut Vec<(String, &'a Value)>) {
+    let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, out)),
+        Value::Array(list) => {
+            list.iter().enumerate().for_each(|(i, value)| flatten(&below(&i.to_string()), value, out));
+        }
+        Value::Null => {}
+        scalar => out.push((prefix.to_owned(), scalar)),
+    }
+}
+
+/// Sets figures beside those of a base with the same parameters, as [`relate`](crate::results::relate) does with whole results: points are run
+/// alone and cannot know of each other. The base of pools is the scenario's run `first`, that of groups the first run that there is.
+pub fn relate_points(first: &str, records: &mut [PointRecord]) {
+    for (name, of, base_above) in RELATIVE {
+        let figure = |record: &PointRecord| record.metrics.get(of).and_then(Value::as_f64);
+        let key = |record: &PointRecord| Value::Object(record.parameters.clone()).to_string();
+        let has = |record: &&PointRecord| record.metrics.get(name).is_some();
+        let mut bases: BTreeMap<String, Option<f64>> = BTreeMap::new();
+        for record in records.iter().filter(has).filter(|record| !base_above || record.name == first) {
+            bases.entry(key(record)).or_insert_with(|| figure(record));
+        }
+        for record in records.iter_mut() {
+            let base = bases.get(&key(record)).copied().flatten();
+            if let Some((own, base)) = figure(record).zip(base).filter(|_| has(&&*record)) {
+                let (above, below) = if base_above { (base, own) } else { (own, base) };
+                record.metrics[name] = if below > 0.0 { (above / below).into() } else { Value::Null };
+            }
+        }
+    }
+}
+
+/// The document that `samara sweep --format json` prints and `summary.json` holds. `runs` are as those of a [`Summary`](crate::results::Summary).
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepSummary {
+    pub scenario: String,
+    pub version: String,
+    pub seeds: Vec<u64>,
+    /// The number of nodes of the first point.
+    pub nodes: u32,
+    /// A digest of all points: that of `samara run` with the same scenario.
+    pub digest: String,
+    /// How long the process worked that finished the sweep, in seconds.
+    pub wall_s: f64,
+    /// Processor time of all points, in seconds.
+    pub cpu_s: f64,
+    /// The most memory that a point needed.
+    pub peak_rss_bytes: u64,
+    pub steps: u64,
+    /// Points of the sweep; those that are in `runs` are finished.
+    pub points: usize,
+    pub failed: Vec<FailedPoint>,
+    pub aggregates: Vec<Aggregate>,
+    /// Point by point, in the order of the sweep.
+    pub runs: Vec<PointRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedPoint {
+    pub id: String,
+    /// Its run with the values of the sweep.
+    pub name: String,
+    pub seed: u64,
+    pub why: String,
+}
+
+/// Points that differ in their seeds only.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aggregate {
+    pub name: String,
+    pub label: String,
+    /// What sets it apart, without seeds.
+    pub parameters: Map<String, Value>,
+    pub seeds: usize,
+    /// All figures that are numbers, by their dotted paths.
+    pub metrics: BTreeMap<String, Spread>,
+}
+
+impl SweepSummary {
+    /// What finished points say, in the order of the sweep. Takes `wall_s` from whoever has waited for them.
+    pub fn new(loaded: &Loaded, runs: Vec<PointRecord>, failed: Vec<FailedPoint>, wall_s: f64) -> Self {
+        let mut seeds: Vec<u64> = loaded.points.iter().map(|point| point.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        Self {
+            scenario: loaded.scenario.scenario.name.clone(),
+            version: VERSION.to_owned(),
+            seeds,
+            nodes: loaded.points.first().map_or(0, |point| point.scenario.network.nodes),
+            digest: combined_digest(runs.iter().map(|run| run.digest.as_str())),
+            wall_s,
+            cpu_s: runs.iter().map(|run| run.cpu_s).sum(),
+            peak_rss_bytes: runs.iter().map(|run| run.peak_rss_bytes).max().unwrap_or(0),
+            steps: runs.iter().map(|run| run.steps).sum(),
+            points: loaded.points.len(),
+            failed,
+            aggregates: aggregates(loaded, &runs),
+            runs,
+        }
+    }
+}
+
+fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
+    let label = |name: &str| {
+        let point = loaded.points.iter().find(|point| point.run == name);
+        point.map_or_else(|| name.to_owned(), |point| point.label.clone())
+    };
+    let mut groups: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    let mut all: Vec<(Aggregate, BTreeMap<String, Vec<f64>>)> = Vec::new();
+    for run in runs {
+        let parameters = without_seed(&run.parameters);
+        let at =
+            *groups.entry((&run.name, Value::Object(parameters.clone()).to_string())).or_insert(all.len());
+        if at == all.len() {
+            let (name, label) = (run.name.clone(), label(&run.name));
+            let aggregate = Aggregate { name, label, parameters, seeds: 0, metrics: BTreeMap::new() };
+            all.push((aggregate, BTreeMap::new()));
+        }
+        let (aggregate, values) = &mut all[at];
+        aggregate.seeds += 1;
+        for (path, value) in run.figures() {
+            if let Some(value) = value.as_f64() {
+                values.entry(path).or_default().push(value);
+            }
+        }
+    }
+    let spread = |(mut aggregate, values): (Aggregate, BTreeMap<String, Vec<f64>>)| {
+        let spreads = values.into_iter().filter_map(|(path, values)| Some((path, Spread::of(&values)?)));
+        aggregate.metrics = spreads.collect();
+        aggregate
+    };
+    all.into_iter().map(spread).collect()
+}
+
+/// A row for each point: its id, run and seed, parameters, every metric, and what it took. Types are those of the metrics (unsigned and signed
+/// integers, floating point numbers, texts, truth values), names are their paths with `_` for what is no letter or digit. Quantities with units
+/// that parameters state as texts become numbers whose unit is the end of the name: `network_uplink_bps`.
+///
+/// # Errors
+/// Columns have the same name.
+pub fn points_table(records: &[PointRecord]) -> Result<Rows, FileError> {
+    let columns = columns(records);
+    let mut names = BTreeSet::new();
+    match columns.iter().find(|(name, _)| !names.insert(name)) {
+        Some((name, _)) => Err(format!("two columns are called {name}")).at(Path::new("metrics")),
+        None => Ok(Rows::new(columns)),
+    }
+}
+
+fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
+    let texts = |value: fn(&PointRecord) -> &str| column(records.iter().map(value));
+    let counts = |value: fn(&PointRecord) -> u64| column(records.iter().map(value));
+    let numbers = |value: fn(&PointRecord) -> f64| column(records.iter().map(value));
+    let metrics = by_column(records, |record| {
+        record.figures().into_iter().map(|(path, value)| (plain_name(&path), value.clone())).collect()
+    });
+    let parameters = by_column(records, |record| {
+        let others = record.parameters.iter().filter(|(key, _)| *key != "seed");
+        others.map(|(key, value)| quantity(&plain_name(key), value)).collect()
+    });
+    let mut all = vec![
+        ("point".to_owned(), texts(|record| &record.id)),
+        ("run".to_owned(), texts(|record| &record.name)),
+        ("seed".to_owned(), counts(PointRecord::seed)),
+    ];
+    for (name, cells) in parameters {
+        // Some parameters are repeated among the metrics.
+        let name = if metrics.contains_key(&name) { format!("parameter_{name}") } else { name };
+        all.push((name, array(&cells)));
+    }
+    all.extend(metrics.into_iter().map(|(name, cells)| (name, array(&cells))));
+    let rest = [
+        ("digest", texts(|record| &record.digest)),
+        ("steps", counts(|record| record.steps)),
+        ("wall_s", numbers(|record| record.wall_s)),
+        ("cpu_s", numbers(|record| record.cpu_s)),
+        ("peak_rss_bytes", counts(|record| record.peak_rss_bytes)),
+        ("version", texts(|record| &record.version)),
+    ];
+    all.extend(rest.map(|(name, column)| (name.to_owned(), column)));
+    all
+}
+
+/// The cells of all records by the names of their columns.
+fn by_column(
+    records: &[PointRecord],
+    cells: impl Fn(&PointRecord) -> Vec<(String, Value)>,
+) -> BTreeMap<String, Vec<Option<Value>>> {
+    let mut columns: BTreeMap<String, Vec<Option<Value>>> = BTreeMap::new();
+    for (row, record) in records.iter().enumerate() {
+        for (name, cell) in cells(record) {
+            columns.entry(name).or_insert_with(|| vec![None; records.len()])[row] = Some(cell);
+        }
+    }
+    columns
+}
+
+fn plain_name(path: &str) -> String {
+    path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}
+
+/// A parameter: the name of its column, with the unit where it has one, and the value.
+fn quantity(name: &str, value: &Value) -> (String, Value) {
+    let number = |text: &str| {
+        let rate = Rate::parse(text).map(|rate| ("bps", rate.bps() as f64));
+        let found = rate.or_else(|_| Span::parse(text).map(|span| ("ms", span.millis_f64())));
+        let found = found.or_else(|_| Size::parse(text).map(|size| ("bytes", size.bytes() as f64)));
+        found.or_else(|_| Share::parse(text).map(|share| ("share", share.fraction()))).ok()
+    };
+    match value.as_str().and_then(number) {
+        Some((unit, number)) => (format!("{name}_{unit}"), number.into()),
+        None => (name.to_owned(), value.clone()),
+    }
+}
+
+/// A column of the narrowest type that holds all its cells.
+fn array(cells: &[Option<Value>]) -> Column {
+    let all = |is: fn(&Value) -> bool| cells.iter().flatten().all(is);
+    let cells = || cells.iter().map(Option::as_ref);
+    if all(Value::is_u64) {
+        column(cells().map(|cell| cell?.as_u64()))
+    } else if all(|cell| cell.is_u64() || cell.is_i64()) {
+        column(cells().map(|cell| cell?.as_i64()))
+    } else if all(Value::is_number) {
+        column(cells().map(|cell| cell?.as_f64()))
+    } else if all(Value::is_boolean) {
+        column(cells().map(|cell| cell?.as_bool()))
+    } else {
+        let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
+        column(cells().map(|cell| cell.map(text)))
+    }
+}

@@ -1,16 +1,19 @@
 //! The report of a sweep: means over seeds, from metrics alone. A line for each run over the last axis, or runs below each
 //! other where there is none.
 
+use std::collections::BTreeSet;
+
 use samara_report::words::{MISSING, plural};
 use samara_report::{
     Bar, Bars, Figure, Line, Lines, Page, Part, Row as TableRow, Scale, Section, Summary, Swept, Table,
 };
 
-use super::{Aggregate, PointRecord, SweepSummary, metric_paths};
+use super::{Aggregate, PointRecord, SweepSummary};
 use crate::metric::{is_first, rank};
 use crate::report::{Body, axes, expectations, grouped, point, unit_of, with_failures};
 use crate::results::Findings;
 use crate::scenario::{ExpectationResult, Loaded, figure_of};
+use crate::statistics::Spread;
 
 /// Columns of metrics in tables of the page, and of the terminal.
 const COLUMNS_MAX: usize = 6;
@@ -61,7 +64,6 @@ pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {
     Body::new(Vec::new(), (legend, report.table(TERMINAL_COLUMNS_MAX)), sections, Vec::new())
 }
 
-/// The points of a sweep.
 struct Report<'a> {
     summary: &'a SweepSummary,
     /// The axes: key and label.
@@ -74,7 +76,6 @@ struct Report<'a> {
 /// Points that differ in their seeds only.
 struct Row<'a> {
     aggregate: &'a Aggregate,
-    /// The values of the axes.
     point: Vec<String>,
 }
 
@@ -85,14 +86,8 @@ impl Row<'_> {
     }
 
     fn cell(&self, metric: &str) -> String {
-        let unit = unit_of(metric);
-        match self.mean(metric) {
-            Some((mean, half)) if self.aggregate.seeds > 1 && half > 0.0 => {
-                format!("{} ± {}", unit.written(mean), unit.written(half))
-            }
-            Some((mean, _)) => unit.written(mean),
-            None => MISSING.to_owned(),
-        }
+        let written = |spread: &Spread| spread.written(unit_of(metric));
+        self.aggregate.metrics.get(metric).map_or_else(|| MISSING.to_owned(), written)
     }
 }
 
@@ -101,8 +96,9 @@ impl<'a> Report<'a> {
         let axes = axes(loaded);
         let row = |aggregate: &'a Aggregate| Row { aggregate, point: point(&axes, &aggregate.parameters) };
         let rows = summary.aggregates.iter().map(row).collect();
-        let mut metrics = metric_paths(&summary.aggregates);
-        metrics.retain(|path| is_first(path));
+        let paths = summary.aggregates.iter().flat_map(|aggregate| aggregate.metrics.keys());
+        let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
+        let mut metrics: Vec<String> = paths.into_iter().cloned().collect();
         metrics.sort_by_key(|path| rank(path));
         // Of the mean and the percentiles of one figure, the first says enough here.
         metrics.dedup_by_key(|path| path.split('.').next().unwrap_or_default().to_owned());

@@ -74,7 +74,7 @@ fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) ->
             None => End::Dropped,
             Some(status) if status.success() => match job.directory.record(&planned.id) {
                 Ok(record) => End::Done(Box::new(record)),
-                Err(error) => End::Failed(error.to_string(), true),
+                Err(error) => End::Failed(error, true),
             },
             // What is wrong with the input will be wrong with it again.
             Some(status) => {
@@ -197,7 +197,7 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
         ..PointRecord::of(id, &result.run)
     };
     match &options.out {
-        Some(points) => SweepDirectory::write_point(points, &record).map_err(|error| error.to_string())?,
+        Some(points) => SweepDirectory::write_point(points, &record)?,
         None => drop(crate::print_json(&record)?),
     }
     Ok(ExitCode::SUCCESS)

@@ -83,8 +83,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
         return list(options, &planned, &path);
     }
     let program = Program::own()?;
-    let opened = SweepDirectory::open(&path, &loaded, &planned, &program.sha256, options.force)
-        .map_err(|error| error.to_string())?;
+    let opened = SweepDirectory::open(&path, &loaded, &planned, &program.sha256, options.force)?;
     let stop = stop_on_interrupt()?;
     let (directory, gathered) = gather(options, &loaded, &planned, opened, &program, &stop)?;
     let records = planned.iter().filter_map(|planned| gathered.finished.get(&planned.id).cloned());
@@ -99,7 +98,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let is_complete = summary.runs.len() == planned.len();
     let page = samara_lab::sweep::page(&loaded, &summary, &outcomes);
     write_report(&directory, &page)?;
-    directory.finish(&summary, is_complete).map_err(|error| error.to_string())?;
+    directory.finish(&summary, is_complete)?;
     show(options.format, &summary, &page, directory.path())?;
     tell(&outcomes, options.format);
     let interrupted = stop.load(Ordering::SeqCst) && !is_complete;
@@ -235,9 +234,7 @@ fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<Exit
 }
 
 fn write_report(directory: &SweepDirectory, page: &Page) -> Result<(), String> {
-    let write =
-        |(name, bytes): (String, Vec<u8>)| directory.write(&name, &bytes).map_err(|error| error.to_string());
-    page.files()?.into_iter().try_for_each(write)
+    page.files()?.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))
 }
 
 fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Result<(), String> {

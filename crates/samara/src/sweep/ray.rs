@@ -209,7 +209,7 @@ fn written(job: &Job<'_>, id: &str, record: &str) -> Result<PointRecord, String>
     if record.id != id {
         return Err(format!("what came back is the point {}", record.id));
     }
-    SweepDirectory::write_point(&job.directory.points(), &record).map_err(|error| error.to_string())?;
+    SweepDirectory::write_point(&job.directory.points(), &record)?;
     Ok(record)
 }
 

@@ -16,7 +16,7 @@ fn copies_become_deliveries() {
     // Host 1: slots 0 and 1 of column 1; host 2: slot 0 (0 and 1), slot 1.
     assert_eq!(hops, [1, 0, 1, 2, 0, 0]);
     assert_eq!(collector.deliveries()[3].copies, 2);
-    assert_eq!(collector.returned(), 1);
+    assert_eq!(collector.returned, 1);
     assert_eq!(collector.custody_ms(0, 0), [(1, Some(1.0)), (2, Some(3.0))]);
     assert_eq!(collector.custody_ms(1, 0), [(1, None), (2, None)]);
 }

@@ -9,7 +9,6 @@ use crate::statistics::Durations;
 /// What bytes between members are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Content of messages.
     Content,
     /// What else frames of data have: numbers, and acknowledgements that ride along.
     Headers,
@@ -44,7 +43,6 @@ enum Place {
 }
 
 impl Received {
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -100,13 +98,11 @@ pub struct Ledger {
     pub delivered_bytes: u64,
     /// From the moment a message was handed in until it was delivered here; own ones do not count.
     pub latency: Durations,
-    /// The last delivery.
     pub last_at: Time,
     /// The longest time without a delivery since the stream began, in nanoseconds.
     pub longest_gap_ns: u64,
     /// When that was over.
     pub longest_gap_at: Time,
-    /// Messages that came a second time.
     pub duplicates: u64,
     /// Messages that came after later ones of the same origin.
     pub out_of_order: u64,

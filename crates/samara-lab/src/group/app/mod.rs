@@ -22,12 +22,9 @@ use source::{BURST, Sender};
 /// The next message of a sender with a rate is due.
 const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);
 
-/// What a member is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Begin to broadcast.
     Begin,
-    /// Leave the group.
     Leave,
 }
 
@@ -42,11 +39,9 @@ pub struct Counts {
     pub forwarded: u64,
     /// Messages or chunks that it sent again.
     pub repaired: u64,
-    /// Views that it installed.
     pub views: u64,
     /// Nanoseconds in which nothing new could be sent for a view change.
     pub frozen_ns: u64,
-    /// Frames that found a queue full.
     pub queue_drops: u64,
     /// What was ignored, by cause.
     pub ignored: Vec<(&'static str, u64)>,
@@ -62,7 +57,6 @@ pub(super) fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
 /// An event of an engine that its application acts on.
 #[derive(Debug)]
 pub enum Seen {
-    /// A message.
     Delivered(Payload),
     /// This host is taken for failed.
     Suspected(u32),
@@ -70,7 +64,6 @@ pub enum Seen {
     Room,
 }
 
-/// An engine whose members broadcast.
 pub trait Broadcasts: Engine {
     /// Takes a message to be broadcast. Returns false if there is no room for it.
     fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, Self::Frame, Self::Event>) -> bool;
@@ -231,7 +224,6 @@ impl<B: Broadcasts> GroupMember<B> {
         Self { engine, sender: Sender::new(source, host), ledger, neighbours, is_full: false, events }
     }
 
-    /// What the engine has counted.
     pub fn counts(&self) -> Counts {
         self.engine.counts()
     }

@@ -50,7 +50,6 @@ impl Header {
 pub struct Source {
     /// Bytes of a message.
     pub size: usize,
-    /// How many messages.
     pub count: u64,
     /// Nothing is broadcast from then on.
     pub until: Time,
@@ -76,7 +75,6 @@ struct Block {
 }
 
 impl Block {
-    /// The most messages.
     const MAX: u64 = 64;
     /// From one header to the next; with two in a line of a processor's cache.
     const STEP: usize = 32;
@@ -123,7 +121,6 @@ impl Sender {
         self.is_sending = false;
     }
 
-    /// Whether it will broadcast no more.
     pub(super) fn is_done(&mut self, now: Time) -> bool {
         let paced = self.source.interval.is_some();
         let at = if paced { self.due } else { now };
@@ -155,7 +152,6 @@ impl Sender {
         self.block.message(header, size)
     }
 
-    /// The message was taken.
     pub(super) fn taken(&mut self) {
         self.next += 1;
         if let Some(interval) = self.source.interval {

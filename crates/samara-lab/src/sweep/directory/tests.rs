@@ -3,7 +3,7 @@ use crate::scenario::load;
 use crate::sweep::plan;
 
 /// Runs a sweep of points that have been measured already.
-fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, SweepError> {
+fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, String> {
     let opened = SweepDirectory::open(path, loaded, planned, "program", false)?;
     let record = |planned: &Planned| PointRecord {
         id: planned.id.clone(),
