@@ -169,15 +169,17 @@ fn dial(
     Ok(())
 }
 
-/// Hands out all publications, and waits until they have been delivered. Returns when the first one was to be made, all by node, and
-/// how late they were in milliseconds.
+/// When the first publication was to be made, all publications by node, and how late they were in milliseconds.
+type Published = (u64, Vec<Vec<Publication>>, Vec<f64>);
+
+/// Hands out all publications, and waits until they have been delivered.
 fn publish(
     nodes: &mut [NodeProcess],
     point: &Point,
     wanted: &Wanted,
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
-) -> Result<(u64, Vec<Vec<Publication>>, Vec<f64>), TestbedError> {
+) -> Result<Published, TestbedError> {
     let first_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
     let planned = wanted.publications(&point.scenario, first_unix_ns);
     for (node, publications) in nodes.iter_mut().zip(&planned) {

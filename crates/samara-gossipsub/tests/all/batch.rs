@@ -27,8 +27,7 @@ fn publisher(config: Config, count: usize, peers: usize) -> Node {
 }
 
 fn node_wide() -> Config {
-    let config = changed(plain(), |config| config.sending.dispatch = Dispatch::Node);
-    config
+    changed(plain(), |config| config.sending.dispatch = Dispatch::Node)
 }
 
 fn batch(node: &mut Node, messages: Vec<(Topic, Bytes)>, schedule: &Schedule) -> BatchReceipt {

@@ -14,14 +14,17 @@ pub struct Expectation {
     pub run: Option<String>,
     /// The path of the metric.
     pub metric: String,
-    holds: fn(f64, f64) -> bool,
+    holds: Holds,
     /// The limit in the unit of the metric.
     limit: f64,
     text: String,
 }
 
-/// Signs of comparisons, and whether they hold for what was found and a limit; longer signs come first.
-const SIGNS: [(&str, fn(f64, f64) -> bool); 5] = [
+/// Returns true if a value holds against a limit.
+type Holds = fn(f64, f64) -> bool;
+
+/// Signs of comparisons; longer signs come first.
+const SIGNS: [(&str, Holds); 5] = [
     ("<=", |found, limit| found <= limit),
     (">=", |found, limit| found >= limit),
     ("==", |found, limit| (found - limit).abs() <= 1e-9 * limit.abs().max(1.0)),

@@ -112,6 +112,6 @@ impl Options {
         let idle = self.idle_timeout;
         let beats = 2 * self.config.detection.heartbeat;
         check(idle > beats, "idle_timeout", idle, "more than two heartbeats")?;
-        Ok(Ring::new(self.engine_config(), identity_of(address)).map(drop)?)
+        Ring::new(self.engine_config(), identity_of(address)).map(drop)
     }
 }
