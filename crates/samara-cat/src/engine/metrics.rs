@@ -84,6 +84,8 @@ counters! {
         /// Bodies of transactions that came from peers, duplicates included: divided by the number of transactions it is the
         /// duplication of the ADR
         bodies_received = "bodies_received",
+        /// Bodies of transactions that were not requested from the peer that sent them
+        unrequested_bodies = "unrequested_bodies",
         /// Bodies of transactions that were in the pool when they came
         already_seen_txs = "already_seen_txs",
         /// Bodies of transactions that were being checked, rejected or committed when they came

@@ -129,6 +129,7 @@ impl<A: Application> Cat<A> {
         let id = match self.items.find(&key) {
             Some(id) => id,
             None if self.pool.is_rejected(&key) && !self.config.pool.retry_invalid => {
+                self.metrics.unrequested_bodies += 1;
                 self.metrics.settled_duplicates += 1;
                 self.report_duplicate(tx, Some(peer), cx);
                 return;
@@ -136,6 +137,7 @@ impl<A: Application> Cat<A> {
             None => self.item_of(&key, Kind::Transaction, now),
         };
         let requested = self.mark_received(id, peer, now);
+        self.metrics.unrequested_bodies += u64::from(!requested);
         self.note_seen(id, peer);
         self.take_back(id, peer, cx);
         if !requested && !self.config.take_unrequested {

@@ -44,6 +44,8 @@ metrics! {
         pub ideal: f64 = "", Neither, [];
         /// `SuccessfulTxs`: transactions of committed blocks, over all nodes.
         pub successful_txs: u64 = "transactions", More, [];
+        /// Bodies that their receiver had not requested from the peer that sent them.
+        pub unrequested_bodies: u64 = "bodies", Neither, [];
         /// `AlreadySeenTxs`: bodies that were in the pool when they came.
         pub already_seen_txs: u64 = "transactions", Less, [];
         /// Bodies that were being checked, rejected or committed when they came; `already_seen_txs` misses them.
@@ -187,6 +189,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         flood_most: (2.0 * links - (nodes - 1.0)) / nodes,
         ideal: (nodes - 1.0) / nodes,
         successful_txs: totals.pool.successful_txs,
+        unrequested_bodies: totals.engine.unrequested_bodies,
         already_seen_txs: totals.engine.already_seen_txs,
         settled_duplicates: totals.engine.settled_duplicates,
         requested_txs: totals.engine.requested_txs,
