@@ -26,6 +26,8 @@ metrics! {
         pub dissemination_ms: Option<f64> = "ms", Less, ["", "mean", "p99"];
         /// Nodes, counted once per slot, that did not get all their columns before the deadline.
         pub incomplete: u64 = "nodes", Less, [""];
+        /// Nodes that had all their columns before the deadline, as a share of those that waited, over all slots.
+        pub share_by_deadline: f64 = "share", More, [];
         /// Columns that arrived, as a share of those that nodes waited for.
         pub delivery_ratio: f64 = "share", More, [""];
         /// Copies received for each column that arrived, the first included.
@@ -140,6 +142,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         delivery_latency_ms: Statistics::of(&latencies),
         dissemination_ms: dissemination,
         incomplete,
+        share_by_deadline: ratio(custody.len() as f64, (custody.len() as u64 + incomplete) as f64),
         delivery_ratio: ratio(delivered as f64, deliveries.len() as f64),
         duplication_factor: duplication,
         relative_redundancy: (duplication - 1.0).max(0.0),
