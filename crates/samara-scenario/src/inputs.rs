@@ -65,7 +65,15 @@ fn unpack(mut packed: &[u8]) -> io::Result<Vec<u8>> {
             }
             Err(error) => return Err(io::Error::other(error)),
         };
-        frame.take(FILE_BYTES_MAX + 1 - unpacked.len() as u64).read_to_end(&mut unpacked)?;
+        let room = FILE_BYTES_MAX + 1 - unpacked.len() as u64;
+        let mut frame = frame.take(room);
+        frame.read_to_end(&mut unpacked)?;
+        // The decoder computes the checksum and leaves the comparison to its caller.
+        let decoder = &frame.get_ref().decoder;
+        let stated = decoder.get_checksum_from_data();
+        if frame.limit() > 0 && stated.is_some() && stated != decoder.get_calculated_checksum() {
+            return Err(io::Error::other("the checksum of the compressed content does not match"));
+        }
     }
     Ok(unpacked)
 }

@@ -26,6 +26,11 @@ fn compressed_files_are_unpacked_and_what_is_no_text_is_refused() {
     assert_eq!(inputs.bytes("a.csv.zst"), Ok(packed.clone()));
     let cut = Inputs::default().with("a.csv.zst", packed[..packed.len() - 1].to_vec());
     assert!(cut.read("a.csv.zst").is_err_and(|error| error.starts_with("a.csv.zst: ")));
+    let mut altered = pack("a,b\n1,2\n");
+    let last = altered.len() - 1;
+    altered[last] ^= 1;
+    let error = Inputs::default().with("a.csv.zst", altered).read("a.csv.zst").expect_err("is altered");
+    assert_eq!(error, "a.csv.zst: the checksum of the compressed content does not match");
     assert_eq!(inputs.read("b.csv"), Err("b.csv:2: is not UTF-8 text".to_owned()));
 }
 
