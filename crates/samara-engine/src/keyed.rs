@@ -13,8 +13,9 @@ use siphasher::sip::SipHasher13;
 /// property. Rust's `HashMap` uses the same function by default.
 ///
 /// An engine gets its hashers from [`NodeRng::table_hasher`](crate::NodeRng::table_hasher) when it starts. The order of
-/// a table's entries depends on the key and must not show in any effect. The default is a placeholder for tables that
-/// their engine replaces then. It must not hash anything: debug builds panic if a table was forgotten.
+/// a table's entries depends on the key and must not show in any effect. The default has no secret:
+/// it stands in the tables of an engine that has not started and replaces them then. It must not hash anything: debug
+/// builds panic if a table was forgotten.
 ///
 /// [Aumasson and Bernstein, 2012]: https://www.aumasson.jp/siphash/siphash.pdf
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -116,9 +116,9 @@ samara_engine::names! {
         serde(rename_all = "kebab-case")
     )]
     pub enum Announce {
-        /// Nobody.
+        /// No announcement leaves; bodies may still be pushed.
         Nobody = "nobody",
-        /// All peers.
+        /// All peers, those that are known to have it too.
         All = "all",
         /// All that are not known to have it.
         Unseen = "unseen",

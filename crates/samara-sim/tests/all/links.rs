@@ -6,22 +6,22 @@ use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{Partition, SendBuffer, SimConfig, Simulation, TcpConfig, Transport};
 
-type Told = (f64, u32, Heard);
+type Logged = (f64, u32, Heard);
 
-fn events(sim: &mut Simulation<Talker>, until: u64) -> Vec<Told> {
+fn events(sim: &mut Simulation<Talker>, until: u64) -> Vec<Logged> {
     run(sim, Time::from_secs(until)).into_iter().map(|r| (r.at.as_millis_f64(), r.host, r.event)).collect()
 }
 
 /// When links came up, went down, and blobs arrived.
-fn ups(events: &[Told]) -> Vec<f64> {
+fn ups(events: &[Logged]) -> Vec<f64> {
     events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).map(|(at, ..)| *at).collect()
 }
 
-fn downs(events: &[Told]) -> Vec<f64> {
+fn downs(events: &[Logged]) -> Vec<f64> {
     events.iter().filter(|(.., event)| matches!(event, Heard::Down { .. })).map(|(at, ..)| *at).collect()
 }
 
-fn blobs(events: &[Told]) -> Vec<f64> {
+fn blobs(events: &[Logged]) -> Vec<f64> {
     events.iter().filter(|(.., event)| matches!(event, Heard::Blob { .. })).map(|(at, ..)| *at).collect()
 }
 

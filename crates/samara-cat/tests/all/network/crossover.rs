@@ -14,8 +14,7 @@ const TXS: u64 = 120;
 #[derive(Debug)]
 struct Cost {
     bytes: f64,
-    /// Announcements.
-    told: f64,
+    announcements: f64,
     /// Frames with announcements.
     frames: f64,
     wanted: f64,
@@ -31,7 +30,7 @@ fn cost(config: &Config, dials: u32, len: usize) -> Cost {
     let each = |sum: u64| sum as f64 / pairs;
     Cost {
         bytes: each(net.sum(|metrics| FrameKind::ALL.iter().map(|kind| metrics.received(*kind).bytes).sum())),
-        told: each(net.sum(|metrics| metrics.heard_keys)),
+        announcements: each(net.sum(|metrics| metrics.heard_keys)),
         frames: each(net.sum(|metrics| metrics.received(FrameKind::SeenKeys).copies)),
         wanted: each(net.sum(|metrics| metrics.requested_txs)),
         bodies: each(net.sum(|metrics| metrics.bodies_received)),
@@ -51,9 +50,9 @@ fn flood(degree: f64, len: usize) -> f64 {
 
 /// One body, requests for what was not pushed (32 to 36 bytes each, as they share frames), and announcements: 32 bytes each, and 4 to 15 bytes
 /// for each frame of them (a tag and a length twice, and 9 bytes for who pushed it in some).
-fn announced(told: f64, frames: f64, wanted: f64, len: usize) -> (f64, f64) {
+fn announced(announcements: f64, frames: f64, wanted: f64, len: usize) -> (f64, f64) {
     let first = 1.0 - 1.0 / f64::from(NODES);
-    let rest = first * (len as f64 + 2.0 * around(len)) + 32.0 * (wanted + told);
+    let rest = first * (len as f64 + 2.0 * around(len)) + 32.0 * (wanted + announcements);
     (rest + 4.0 * frames, rest + 4.0 * wanted + 15.0 * frames)
 }
 
@@ -73,13 +72,13 @@ fn bytes_are_those_of_the_closed_forms() {
         assert!((flooded.bytes / expected - 1.0).abs() < 0.05, "flooding, {flooded:?}: {expected} expected");
         for config in [never(), alone()] {
             let found = cost(&config, dials, len);
-            let (low, high) = announced(found.told, found.frames, found.wanted, len);
+            let (low, high) = announced(found.announcements, found.frames, found.wanted, len);
             assert!((low..=high).contains(&found.bytes), "{found:?}: {low} to {high} expected");
             // Each link carries an announcement once, or twice if both ends get the transaction at about the same time; links of the push none.
             let (d, n) = (found.degree, f64::from(NODES));
             let (few, many) = ((d / 2.0 * n - d) / n, (2.0 * (d / 2.0 * n - d) - (n - 1.0 - d)) / n);
             assert!(
-                (0.97 * few..=1.03 * many).contains(&found.told),
+                (0.97 * few..=1.03 * many).contains(&found.announcements),
                 "{found:?}: {few} to {many} announcements"
             );
             assert!(found.bodies <= 1.02, "{found:?}");
@@ -94,8 +93,8 @@ fn sets_of_announcements_need_fewer_frames() {
     for dials in [3, 10] {
         let (shared, single) = (cost(&never(), dials, 200), cost(&alone(), dials, 200));
         assert!(shared.bytes < single.bytes, "{shared:?}, {single:?}");
-        assert!((single.frames / single.told - 1.0).abs() < 0.01, "{single:?}");
-        assert!(shared.frames < 0.65 * shared.told, "{shared:?}");
+        assert!((single.frames / single.announcements - 1.0).abs() < 0.01, "{single:?}");
+        assert!(shared.frames < 0.65 * shared.announcements, "{shared:?}");
     }
 }
 
