@@ -1,7 +1,5 @@
 # Commands for contributors; `just` lists them. CONTRIBUTING.md says when to use which.
 
-export CARGO_INCREMENTAL := env("CARGO_INCREMENTAL", "1")
-
 _default:
     @just --list --unsorted
 
