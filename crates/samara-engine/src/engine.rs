@@ -256,7 +256,7 @@ impl PeerIdentity {
         Self(bytes.into())
     }
 
-    /// The bytes.
+    /// The identity as it is sent on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

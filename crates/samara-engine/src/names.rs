@@ -1,3 +1,5 @@
+//! Enums whose variants have names in reports, metrics and options.
+
 /// Declares an enum whose variants have names, which reports, metrics and options share.
 ///
 /// It gets the usual traits, the list `ALL` in the order of the declaration, `name`, and `from_name`. Other derives, such as those

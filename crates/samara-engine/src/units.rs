@@ -224,7 +224,7 @@ impl Size {
         Self(bytes)
     }
 
-    /// Bytes.
+    /// As a plain number.
     pub const fn bytes(self) -> u64 {
         self.0
     }

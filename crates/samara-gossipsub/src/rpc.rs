@@ -25,7 +25,7 @@ impl MessageId {
         Self(bytes.into())
     }
 
-    /// The bytes.
+    /// The id as it is sent on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -145,14 +145,14 @@ pub enum Event {
     FrameReceived {
         /// The peer that sent the frame.
         peer: PeerId,
-        /// The frame.
+        /// Its content, decoded.
         frame: RpcFrame,
     },
     /// A frame was written to the stream of a link (likewise).
     FrameSent {
         /// The peer that the frame is for.
         peer: PeerId,
-        /// The frame.
+        /// Its content, before it was encoded.
         frame: RpcFrame,
     },
 }

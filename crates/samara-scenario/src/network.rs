@@ -313,9 +313,9 @@ impl LatencyUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyOf {
-    /// Hosts.
+    /// One row for each host.
     Hosts,
-    /// Regions.
+    /// One row for each region.
     Regions,
 }
 

@@ -7,7 +7,7 @@ use crate::transport::mconn::{ChannelStats, ConnectionStats};
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets.
+    /// Packets of any content, acknowledgements included.
     pub packets: u64,
     /// Bytes with headers.
     pub bytes: u64,
@@ -46,7 +46,7 @@ pub struct Drops {
 /// Frames and their encoded bytes, without framing and headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameCount {
-    /// Frames.
+    /// Frames that an engine owed.
     pub frames: u64,
     /// Bytes of application payload in them.
     pub payload_bytes: u64,

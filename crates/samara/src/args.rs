@@ -78,7 +78,7 @@ pub(crate) enum Verb {
     EndWith {
         /// The process of the testbed.
         testbed: i32,
-        /// The program.
+        /// The program to start.
         program: PathBuf,
         /// Its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -151,7 +151,7 @@ impl Progress {
 /// A number of copies and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Copies.
+    /// Messages times peers.
     pub copies: u64,
     /// Their encoded bytes.
     pub bytes: u64,

@@ -130,7 +130,7 @@ use queue::{Class, Link, NONE, Spare};
 /// A message that is owed to several peers.
 #[derive(Clone, Debug)]
 pub struct Owe<F> {
-    /// The message.
+    /// What the engine calls the message, to withdraw it later.
     pub message: MessageKey,
     /// What to send.
     pub frame: F,

@@ -234,7 +234,7 @@ impl Policies {
         self
     }
 
-    /// The names.
+    /// Names of the registered policies, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

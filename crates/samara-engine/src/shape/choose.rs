@@ -11,7 +11,7 @@ pub struct Workload {
     pub members: usize,
     /// How many of them broadcast at the same time.
     pub senders: usize,
-    /// Bytes of a message.
+    /// Payload of a message, without framing.
     pub message_bytes: u64,
     /// Bytes of the chunks that larger messages travel in.
     pub chunk_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Workload {
 /// What a shape would achieve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The shape.
+    /// What was estimated.
     pub shape: Shape,
     /// Seconds until everybody has one message of every sender, if all begin together.
     pub seconds: f64,

@@ -35,7 +35,7 @@ pub fn host_of(identity: &PeerIdentity) -> u32 {
 
 /// One engine with its outbox. The test plays its peers and its application, and moves its clock.
 pub struct Single<E: Engine> {
-    /// The engine.
+    /// The engine under test.
     pub engine: E,
     /// What the engine owes to its peers.
     pub outbox: Outbox<E::Frame>,

@@ -95,7 +95,7 @@ pub struct Config {
     pub flood_publish_max_bytes: usize,
     /// Whether the application gets [`Event::Message`](crate::Event::Message) for its own messages, as in go-libp2p-pubsub.
     pub deliver_own: bool,
-    /// IDONTWANT.
+    /// When IDONTWANT is sent, and what is kept of those received (GossipSub 1.2).
     pub idontwant: IDontWantConfig,
     /// When owed copies are taken back.
     pub withdraw: Withdraw,

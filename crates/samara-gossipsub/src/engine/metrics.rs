@@ -17,7 +17,7 @@ samara_engine::names! {
         SubscriptionFiltered = "subscription_filtered",
         /// A subscription of a peer that has too many.
         SubscriptionPeerFull = "subscription_peer_full",
-        /// A message without topic.
+        /// A message that names no topic.
         MessageWithoutTopic = "message_without_topic",
         /// A message on a topic that is not joined.
         MessageNotSubscribed = "message_not_subscribed",
@@ -121,11 +121,11 @@ pub struct Metrics {
     pub idontwant_ids_sent: u64,
     /// Ids that peers sent by IDONTWANT.
     pub idontwant_ids_received: u64,
-    /// GRAFTs sent.
+    /// GRAFTs that were owed to peers.
     pub grafts_sent: u64,
     /// GRAFTs that came.
     pub grafts_received: u64,
-    /// PRUNEs sent.
+    /// PRUNEs that were owed to peers.
     pub prunes_sent: u64,
     /// PRUNEs that came.
     pub prunes_received: u64,
@@ -133,7 +133,7 @@ pub struct Metrics {
     pub promises_broken: u64,
     /// Peers that were dialled on recommendation.
     pub exchange_dials: u64,
-    /// Heartbeats.
+    /// Heartbeats since the start.
     pub heartbeats: u64,
     lost: [u64; 4],
     ignored: ByCause,

@@ -308,13 +308,13 @@ impl Engine for GossipSub {
 /// How much a node remembers, in entries, and what full tables lost since the start. See [`GossipSub::sizes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Topics.
+    /// Topics that are joined or known from peers.
     pub topics: usize,
     /// Ids that were seen.
     pub seen: usize,
     /// Messages in full.
     pub cached: usize,
-    /// Backoffs.
+    /// Pairs of peer and topic that must not be grafted yet.
     pub backoffs: usize,
     /// Promises that are followed up.
     pub promises: usize,

@@ -254,7 +254,7 @@ pub fn score_parameter_decay(span: Duration, interval: Duration, decay_to_zero: 
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{field} is {value}, but {rule}")]
 pub struct ParameterError {
-    /// The field.
+    /// Its name in the declaration.
     pub field: &'static str,
     /// Its value (durations in seconds).
     pub value: f64,

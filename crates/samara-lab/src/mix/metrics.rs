@@ -24,7 +24,7 @@ metrics! {
         pub teams: u32 = "", Neither, [];
         /// Slots of a round.
         pub batch: u32 = "slots", Neither, [];
-        /// Bytes of a slot.
+        /// Payload of a slot.
         pub slot_bytes: u64 = "bytes", Neither, [];
         /// How a batch is transferred: "unary" or "streamed".
         pub call: &'static str = "", Neither, [];

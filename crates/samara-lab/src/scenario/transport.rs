@@ -73,7 +73,7 @@ pub enum TransportKind {
     /// TCP below Noise and Yamux.
     #[default]
     Tcp,
-    /// QUIC.
+    /// QUIC, with TLS 1.3 inside.
     Quic,
     /// TCP below TLS and HTTP/2, as gRPC has them.
     Grpc,

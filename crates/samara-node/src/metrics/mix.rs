@@ -73,7 +73,7 @@ metrics! { METRICS |mix: Status, rows|
     /// Bytes of frames
     mix_bytes[direction]: Counter
         => rows.each([("up", mix.transport.bytes_up), ("down", mix.transport.bytes_down)]);
-    /// Frames
+    /// Frames, in each direction
     mix_frames[direction]: Counter
         => rows.each([("up", mix.transport.frames_up), ("down", mix.transport.frames_down)]);
     /// Frames that were a call of their own

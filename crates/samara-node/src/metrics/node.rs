@@ -67,7 +67,7 @@ metrics! { METRICS |node: Snapshot, rows|
     };
     /// Announced messages that did not come
     promises_broken: Counter = node.engine.promises_broken;
-    /// Heartbeats
+    /// Heartbeats since the start
     heartbeats: Counter = node.engine.heartbeats;
     /// Copies of messages that were owed
     copies_owed[reason]: Counter => rows.each([

@@ -233,7 +233,7 @@ pub struct ConnectionStats {
     pub flushes: u64,
     /// Those that a full buffer made.
     pub full_buffers: u64,
-    /// Pings and pongs.
+    /// Both pings and pongs that were sent.
     pub pings_and_pongs: u64,
     /// How often a copy in the outbox began to wait for room in the queue of its channel.
     pub queue_waits: u64,
@@ -248,7 +248,7 @@ pub struct ChannelStats {
     pub id: u8,
     /// Messages whose last packet was written.
     pub messages: u64,
-    /// Packets.
+    /// Packets that were written, at most 1,024 bytes of a message each.
     pub packets: u64,
     /// Bytes of messages in them.
     pub message_bytes: u64,
