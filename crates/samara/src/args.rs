@@ -17,62 +17,63 @@ use crate::sweep::{PointOptions, SweepOptions};
 #[derive(Debug, Parser)]
 #[command(name = "samara", version, about)]
 pub(crate) struct Args {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run a scenario in the simulator.
     ///
-    /// Prints a comparison, and writes tables, figures and a report into a directory. The exit status is 1 if an expectation of
-    /// the scenario is not met, 2 if something is wrong with the input, 130 if the run was interrupted.
+    /// Prints a comparison, and writes tables, figures and a report into a directory. The exit status is 1 if an
+    /// expectation of the scenario is not met, 2 if the input is wrong, 130 if the run was interrupted.
     Run(RunOptions),
     /// Run a scenario many times: over grids of keys and over seeds.
     ///
-    /// Each point is a process of its own, here or on a Ray cluster. Only metrics are kept: one Parquet table, a summary, and a report with
-    /// confidence bands. A sweep that was stopped goes on where it was when it is started again. The exit status is 0; 1 if an expectation
-    /// of the scenario is not met; 2 if something is wrong with the input; 3 if points failed; 130 if it was interrupted.
+    /// Each point is a separate process, on this machine or on a Ray cluster. A sweep keeps metrics only: one Parquet
+    /// table, a summary, and a report with confidence bands. The same command resumes an interrupted sweep. The exit
+    /// status is 0; 1 if an expectation of the scenario is not met; 2 if the input is wrong; 3 if points failed; 130 if
+    /// the sweep was interrupted.
     Sweep(Box<SweepOptions>),
     /// Run one point of a sweep.
     #[command(hide = true)]
     Point(PointOptions),
     /// List the built-in scenarios.
     List,
-    /// Print a scenario as it would be run, with all defaults.
+    /// Print a scenario as `run` executes it, with all defaults.
     Show(ScenarioOptions),
     /// Print the JSON Schema of scenario files.
     Schema,
-    /// Set two results directories side by side: of runs, testbeds or sweeps.
+    /// Compare two results directories: of runs, testbeds or sweeps.
     ///
-    /// All metrics that both have, with confidence intervals over seeds and Welch's test of the difference. The exit status is 1 if a threshold
-    /// is crossed, 2 if something is wrong with the input.
+    /// Shows all metrics that both have, with confidence intervals over seeds and Welch's test of the difference. The
+    /// exit status is 1 if a threshold is crossed, 2 if the input is wrong.
     Compare(CompareOptions),
     /// Run a GossipSub node on real sockets.
     ///
-    /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped (by SIGTERM, SIGINT, or its
-    /// control API). The exit status is 0 if all copies that were owed have left, 3 if some have not, 2 if something is wrong
-    /// with the configuration. Needs a build with `--features net`.
+    /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped (by SIGTERM, SIGINT,
+    /// or its control API). The exit status is 0 if all owed copies have left, 3 if some have not, 2 if the
+    /// configuration is wrong. Needs a build with `--features net`.
     Node {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
         config: Option<PathBuf>,
-        /// Start nothing: write a new certificate with its key to a file, for `mix.identity`, and print its fingerprint.
+        /// Write a new certificate with its key to this file, for `mix.identity`, print its fingerprint, and exit.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "end_with_stdin"])]
         new_certificate: Option<PathBuf>,
-        /// Stop when standard input is closed, as when whoever started the node is gone.
+        /// Stop when standard input closes, which happens when the parent process ends.
         #[arg(long)]
         end_with_stdin: bool,
     },
-    /// Run a scenario on real nodes, each a process of its own, over emulated links.
+    /// Run a scenario on real nodes, each a separate process, over emulated links.
     ///
-    /// Takes what `run` takes and gives what `run` gives, so that `compare` sets both side by side. The directory of the results
-    /// also holds the configuration, the log and the trace of every node. Needs a build with `--features net`, and, for
-    /// latency, rates and loss, Linux with /dev/net/tun.
+    /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can compare both. The
+    /// results directory also holds the configuration, the log and the trace of every node. Needs a build with
+    /// `--features net`, and, for latency, rates and loss, Linux with /dev/net/tun.
     Testbed(TestbedOptions),
-    /// Become another program, which the kernel kills when the testbed that started this process ends, however it ends.
+    /// Execute another program, which the kernel kills when the testbed that started this process ends.
     #[cfg(all(feature = "net", target_os = "linux"))]
     #[command(hide = true)]
     EndWith {
@@ -84,25 +85,25 @@ pub(crate) enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Write a scenario, or what a run gave, for other programs to read.
+    /// Write scenarios or results in the formats of other programs.
     Export {
-        /// What.
+        /// The format.
         #[command(subcommand)]
         what: Export,
     },
-    /// Show runs in a browser, while they go on.
+    /// Show runs in a browser while they are in progress.
     ///
-    /// Follows what `run`, `testbed` and nodes write into `live/` of their results, and writes nothing itself. Needs a token wherever
-    /// other machines can reach it.
+    /// Follows the files that `run`, `testbed` and nodes write to `live/` of their results, and writes none itself.
+    /// Requires a token unless the address is a loopback address.
     Dashboard(DashboardOptions),
     /// Print completions for a shell.
     Completions {
-        /// Which.
+        /// The shell.
         shell: clap_complete::Shell,
     },
 }
 
-/// Which scenario, and what to change in it.
+/// A scenario, and changes to it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScenarioOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
@@ -110,7 +111,7 @@ pub(crate) struct ScenarioOptions {
     /// Set a key of the scenario, for example network.nodes=200 or network.uplink="10 Mbit/s"; can be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Do only this run of the scenario; can be repeated.
+    /// Select only this run of the scenario; can be repeated.
     #[arg(long, alias = "run", value_name = "RUN")]
     pub(crate) only: Vec<String>,
     /// Use this seed instead of the scenario's.
@@ -128,7 +129,7 @@ impl ScenarioOptions {
         load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())
     }
 
-    /// What is to be different from what the scenario says.
+    /// The changes to the scenario.
     pub(crate) fn overrides(&self, axes: &[GridAxis]) -> Overrides {
         Overrides {
             set: self.set.clone(),
@@ -140,7 +141,7 @@ impl ScenarioOptions {
     }
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell, if necessary.
 pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+".contains(letter);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -150,52 +151,52 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// How to run it.
+/// Options of `samara run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) scenario: ScenarioOptions,
-    /// Threads to use; results do not depend on it. All processors, if not given.
+    /// Number of threads; results do not depend on it. Default: all processors.
     #[arg(long, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
 }
 
-/// How to run it on real nodes.
+/// Options of `samara testbed`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestbedOptions {
     #[command(flatten)]
     pub(crate) scenario: ScenarioOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
-    /// A program to use as a node instead of this one (docs/guides/testbed.md says what it has to do); of several, nodes take one
-    /// in turn. `samara` stands for this program.
+    /// Use this program as a node (docs/guides/testbed.md has the contract); can be repeated: nodes take the programs in
+    /// turn. `samara` stands for this program.
     #[arg(long = "node", value_name = "PROGRAM")]
     pub(crate) nodes: Vec<PathBuf>,
-    /// Seconds that links and meshes may take to form.
+    /// Maximum time in seconds until links and meshes have formed.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = whole(0..=86_400_u64))]
     pub(crate) ready_timeout: u64,
-    /// Start nothing: gather what nodes have done under Shadow, in a directory that `samara export shadow` wrote and `shadow
-    /// shadow.yaml` was run in.
+    /// Start no nodes: compute the results from a directory that `samara export shadow` wrote and in which `shadow
+    /// shadow.yaml` has run.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "ready_timeout"])]
     pub(crate) shadow: Option<PathBuf>,
 }
 
-/// What to show, and to whom.
+/// Options of `samara dashboard`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DashboardOptions {
-    /// A results directory, or one that holds several: then the newest is shown first, and the others can be chosen.
+    /// A results directory, or a directory of several: the page shows the newest first, and lets you select the others.
     #[arg(value_name = "DIR", default_value = "results")]
     pub(crate) directory: PathBuf,
-    /// The address to listen at; port 0 is any that is free.
+    /// Address to listen on; port 0 selects a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7117")]
     pub(crate) listen: std::net::SocketAddr,
-    /// What whoever wants to look has to know, at least 16 characters; the environment variable SAMARA_DASHBOARD_TOKEN does the
-    /// same and does not show in lists of processes.
+    /// Token that a browser must present, at least 16 characters. The environment variable SAMARA_DASHBOARD_TOKEN does the
+    /// same, and lists of processes do not show it.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// Whether to open a browser; `auto` does if standard output is a terminal.
+    /// Whether to open a browser.
     #[arg(long, value_enum, default_value_t = OpenBrowser::Auto)]
     pub(crate) open: OpenBrowser,
 }
@@ -203,54 +204,55 @@ pub(crate) struct DashboardOptions {
 /// Whether to open a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OpenBrowser {
-    /// If somebody sits at the terminal.
+    /// If standard output is a terminal.
     Auto,
-    /// In any case.
+    /// Always.
     Yes,
     /// Never.
     No,
 }
 
-/// What to set side by side.
+/// Options of `samara compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareOptions {
-    /// A results directory.
+    /// The first results directory.
     pub(crate) a: PathBuf,
-    /// Another one.
+    /// The second results directory.
     pub(crate) b: PathBuf,
-    /// Write a page with the table, the changes and the distributions of both.
+    /// Write a page with the table, the changes and both distributions.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// What a metric may become worse by, for example time_to_custody_ms.p95=5% or incomplete=0; with a run before it (batch:incomplete=0) for
-    /// this run only. A sign says what it may grow or fall by: mesh_size=+5%,-5%. Can be repeated.
+    /// Limit by which a metric may become worse, for example time_to_custody_ms.p95=5% or incomplete=0. A run before the
+    /// metric restricts the limit to this run: batch:incomplete=0. Signs limit growth and decrease: mesh_size=+5%,-5%.
+    /// Can be repeated.
     #[arg(long = "threshold", value_name = "METRIC=LIMIT", value_parser = Threshold::parse)]
     pub(crate) thresholds: Vec<Threshold>,
-    /// What to print on standard output.
+    /// Output format on standard output.
     #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
     pub(crate) format: CompareFormat,
 }
 
-/// What to print of a comparison.
+/// Output formats of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareFormat {
-    /// A table to read.
+    /// A text table.
     Table,
     /// One JSON document.
     Json,
-    /// Markdown of what has changed, as for a comment.
+    /// Changed metrics only, as Markdown for a comment.
     Markdown,
 }
 
-/// What becomes of the results.
+/// Options for results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputOptions {
-    /// The results directory; results/SCENARIO-seedSEED (and -2, -3, ... where there is one), if not given.
+    /// Results directory. Default: results/SCENARIO-seedSEED, with -2, -3, ... if that exists.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Overwrite a finished results directory.
     #[arg(long)]
     pub(crate) force: bool,
-    /// What to print on standard output.
+    /// Output format on standard output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     /// Do not show progress.
@@ -258,10 +260,10 @@ pub(crate) struct OutputOptions {
     pub(crate) quiet: bool,
 }
 
-/// What to print.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table to read.
+    /// A text table.
     Table,
     /// One JSON document.
     Json,

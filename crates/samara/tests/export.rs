@@ -137,7 +137,7 @@ fn what_cannot_be_exported_is_told() {
     assert!(error("graph ring").contains("no graph; hosts and latencies can be exported"));
     let ambiguous = error("graph small.toml --grid network.topology.degree=4,6");
     assert!(
-        ambiguous.contains("have different networks; choose with --run NAME or --grid KEY=VALUE"),
+        ambiguous.contains("have different networks; choose with --only NAME or --grid KEY=VALUE"),
         "{ambiguous}"
     );
     assert!(error("hosts small.toml -o no/such/directory").contains("no/such/directory: "));

@@ -14,28 +14,28 @@ use samara_lab::scenario::{Loaded, Point};
 use crate::args::quoted;
 use crate::args::{ScenarioOptions, whole};
 
-/// What can be written for other programs.
+/// Exports for other programs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {
-    /// The graph of a run: who has links with whom, and who dials.
+    /// Export the graph of a run: the links between hosts, and the dialer of each.
     ///
-    /// GraphML has rates, regions and classes of hosts and the latency of each link, too; `network.topology.file`, `network.hosts_file` and
-    /// `network.latency_file` read it.
+    /// GraphML also has rates, regions and classes of hosts, and the latency of each link. `network.topology.file`,
+    /// `network.hosts_file` and `network.latency_file` read it.
     Graph(network::GraphOptions),
-    /// The hosts of a run as CSV: rates, regions and validation times, as `network.hosts_file` reads them.
+    /// Export the hosts of a run as CSV for `network.hosts_file`: rates, regions and validation times.
     Hosts(network::OneRun),
-    /// One-way latencies of a run as a CSV matrix in milliseconds, as `network.latency_file` reads it.
+    /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for `network.latency_file`.
     ///
-    /// Between regions if it has latencies between regions, between hosts otherwise.
+    /// Latencies are between regions if the scenario gives them between regions, and between hosts otherwise.
     Latencies(network::OneRun),
-    /// A run as a simulation of Shadow, with a real node on each host.
+    /// Export a run for Shadow, with a real node on each host.
     ///
-    /// Shadow runs it by `shadow shadow.yaml` in that directory; `samara testbed SCENARIO --shadow DIR` then gathers the results. The nodes
-    /// are this program, so that it has to be built with `--features net`.
+    /// `shadow shadow.yaml` runs it in that directory; `samara testbed SCENARIO --shadow DIR` then computes the results. The
+    /// nodes run this program, which needs a build with `--features net`.
     Shadow(ShadowOptions),
-    /// What happened at the nodes of a run, for the field's viewers.
+    /// Export the events at the nodes of a run, for trace viewers.
     ///
-    /// Of real nodes everything that their traces have; of simulated ones the copies of blocks of columns.
+    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of blocks of columns.
     Trace(trace::TraceOptions),
 }
 
@@ -69,18 +69,18 @@ pub(crate) fn one_run(loaded: &Loaded) -> Result<&Point, String> {
     }
 }
 
-/// What to write for Shadow, and where.
+/// Options of `samara export shadow`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShadowOptions {
     #[command(flatten)]
     scenario: ScenarioOptions,
-    /// The directory to write to: a new one, or an empty one.
+    /// Output directory, which must be new or empty.
     #[arg(long = "output", alias = "out", short, value_name = "DIR")]
     out: PathBuf,
-    /// The program that nodes are, instead of this one; it must be linked dynamically.
+    /// Program of the nodes, which must be linked dynamically. Default: this program.
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Simulated seconds that links and meshes have to form before the first publication.
+    /// Simulated time in seconds for links and meshes to form before the first publication.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole(1..=86_400_u64))]
     settle: u64,
 }

@@ -16,15 +16,15 @@ use samara_scenario::topology::Graph;
 
 use crate::args::ScenarioOptions;
 
-/// Which run of which scenario, and where to write.
+/// The run of a scenario, and the output file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OneRun {
     #[command(flatten)]
     which: ScenarioOptions,
-    /// The value of a key of the sweep, where these have different networks; can be repeated.
+    /// The value of a sweep's key, if its values have different networks; can be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_axis)]
     grid: Vec<GridAxis>,
-    /// The file to write; standard output, if not given.
+    /// Output file. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ impl OneRun {
         let of_seed = loaded.points.iter().filter(|point| point.seed == first.seed);
         if let Some(other) = of_seed.into_iter().find(|point| !is_same(point)) {
             return Err(format!(
-                "{}: {} and {} have different networks; choose with --run NAME or --grid KEY=VALUE",
+                "{}: {} and {} have different networks; choose with --only NAME or --grid KEY=VALUE",
                 loaded.source,
                 first.name(),
                 other.name()
@@ -137,24 +137,24 @@ fn latency(hosts: &Hosts, from: u32, to: u32) -> f64 {
     hosts.latency.nanos(0, &hosts.configs, from, to) as f64 / 1e6
 }
 
-/// Which graph, and how to write it.
+/// Options of `samara export graph`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GraphOptions {
     #[command(flatten)]
     which: OneRun,
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = GraphFormat::Graphml)]
     format: GraphFormat,
 }
 
-/// How graphs are written.
+/// Formats of graphs.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum GraphFormat {
-    /// GraphML with everything that is known of hosts and links.
+    /// GraphML with all attributes of hosts and links.
     Graphml,
-    /// A line with two hosts for each link, as NetworkX reads it.
+    /// A line with two hosts for each link, for NetworkX.
     Edges,
-    /// The same as CSV with the columns dialer and listener.
+    /// CSV with the columns dialer and listener.
     Csv,
 }
 

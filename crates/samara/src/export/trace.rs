@@ -17,35 +17,35 @@ use samara_trace::{
     TraceEvent, TraceReader,
 };
 
-/// Which trace to write, how, and where.
+/// Options of `samara export trace`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceOptions {
-    /// A results directory, a directory that Shadow has run in, or trace files of nodes.
+    /// A results directory, a directory in which Shadow has run, or trace files of nodes.
     #[arg(required = true, value_name = "RESULT|TRACE")]
     pub(crate) input: Vec<PathBuf>,
-    /// The run of a results directory that has several, with its seed where there are several.
+    /// The run, if the results directory has several; with its seed, if the run has several.
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
-    /// How events are written.
+    /// Output format.
     #[arg(long, value_enum)]
     pub(crate) format: TraceFormat,
-    /// The file to write to; replaced if it is there.
+    /// Output file; an existing file is replaced.
     #[arg(long = "output", alias = "out", short, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
 
-/// How events are written.
+/// Formats of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceFormat {
-    /// go-libp2p-pubsub's protobuf, each event with its length: as its PBTracer.
+    /// go-libp2p-pubsub's protobuf, each event with its length: the format of its PBTracer.
     Protobuf,
-    /// go-libp2p-pubsub's JSON, a line for each event: as its JSONTracer.
+    /// go-libp2p-pubsub's JSON, a line for each event: the format of its JSONTracer.
     Json,
-    /// The protobuf, packed with gzip: as go-libp2p-pubsub-tracer's traced writes it and tracestat reads it.
+    /// The same protobuf, packed with gzip: the format of go-libp2p-pubsub-tracer's traced and tracestat.
     Tracestat,
     /// A timeline for Perfetto (ui.perfetto.dev), in its protobuf.
     Perfetto,
-    /// A timeline in the JSON of Chrome's about:tracing, which Perfetto reads, too.
+    /// A timeline in the JSON of Chrome's about:tracing, which Perfetto also reads.
     Chrome,
 }
 

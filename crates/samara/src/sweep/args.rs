@@ -14,44 +14,44 @@ use crate::args::{Format, ScenarioOptions, key_value, whole};
 pub(crate) struct SweepOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
     pub(crate) scenario: String,
-    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s"; can be repeated: all combinations are run. Adds an
-    /// axis to the scenario's own sweep, or gives the axis with this key other values.
+    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s". Can be repeated: the sweep
+    /// runs all combinations. Adds an axis to the scenario's own sweep, or replaces the values of the axis with this key.
     #[arg(long, value_name = "KEY=A,B,C", value_parser = parse_axis)]
     pub(crate) grid: Vec<GridAxis>,
-    /// Seeds: how many (20 is 1 to 20), a range (5..24, both included), or a list (1,4,9). The scenario's, if not given.
+    /// Seeds: a number (20 means 1 to 20), a range (5..24, both included), or a list (1,4,9). Default: the scenario's.
     #[arg(long, value_parser = seeds)]
     pub(crate) seeds: Option<Seeds>,
     /// Set a key of the scenario, for example network.nodes=200; can be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Do only this run of the scenario; can be repeated.
+    /// Select only this run of the scenario; can be repeated.
     #[arg(long, value_name = "RUN")]
     pub(crate) only: Vec<String>,
-    /// Points that are run at once, each in a process of its own; as many as there are processors, if not given, but one after the other, each
-    /// on all processors, if they have more than 4,000 nodes. Of a cluster, the most that are under way; as many as it has room for, if not
-    /// given.
+    /// Number of points that run at once, each in a separate process. Default: the number of processors; points with more
+    /// than 4,000 nodes run one after the other, each on all processors. On a cluster, the maximum number of points in
+    /// progress. Default: as many as the cluster has room for.
     #[arg(long, value_parser = whole(1..=4096_u16))]
     pub(crate) jobs: Option<u16>,
-    /// The directory of the sweep, which is continued if it is there; results/SCENARIO-sweep, if not given.
+    /// Directory of the sweep; an existing sweep is resumed. Default: results/SCENARIO-sweep.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Remove finished points from the directory that are not of this sweep.
+    /// Remove finished points of other sweeps from the directory.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Where points are run.
+    /// Where to run the points.
     #[arg(long, value_enum, default_value_t = Place::Local)]
     pub(crate) engine: Place,
-    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that runs on this machine; without it, one is
-    /// started here.
+    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that runs on this machine.
+    /// Default: starts a cluster on this machine.
     #[arg(long)]
     pub(crate) address: Option<String>,
-    /// The Python that has Ray.
+    /// A Python interpreter with Ray.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: PathBuf,
-    /// Print the command of each point instead of running any, for schedulers of other kinds.
+    /// Print the command of each point and run none, for other schedulers.
     #[arg(long)]
     pub(crate) list: bool,
-    /// What to print on standard output.
+    /// Output format on standard output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     /// Do not show progress.
@@ -98,19 +98,19 @@ pub(crate) struct PointOptions {
     /// The value of an axis of the sweep; can be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_axis)]
     pub(crate) grid: Vec<GridAxis>,
-    /// Where relative paths of the scenario start; beside it, if not given.
+    /// Base of relative paths in the scenario. Default: the directory of the scenario.
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
-    /// Where to write ID.json and ID.parquet; the record is printed if not given.
+    /// Directory for ID.json and ID.parquet. Default: print the record.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Refuse a point with another id.
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Threads to use; results do not depend on it.
+    /// Number of threads; results do not depend on it.
     #[arg(long, value_parser = whole(1..=1024_u16), default_value_t = 1)]
     pub(crate) threads: u16,
-    /// Stop when standard input is closed, as when whoever started the point is gone.
+    /// Stop when standard input closes, which happens when the parent process ends.
     #[arg(long)]
     pub(crate) end_with_stdin: bool,
 }
