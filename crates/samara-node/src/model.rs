@@ -353,9 +353,9 @@ pub struct GroupStatus {
     pub delivered: u64,
     pub delivered_bytes: u64,
     pub queued_bytes: usize,
-    /// Bytes of its own that it may have on the way.
+    /// Bytes of own messages that may be in flight.
     pub window_bytes: u64,
-    /// Bytes that are kept until all members have them.
+    /// Bytes kept until all members have them.
     pub kept_bytes: u64,
 }
 
@@ -424,16 +424,16 @@ pub struct MixStatus {
     pub role: Name,
     pub number: u32,
     pub links: Vec<MixLink>,
-    /// Rounds that are not over, by their state.
+    /// Rounds in progress, by state.
     pub rounds: BTreeMap<Name, usize>,
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,
     /// Rounds whose payloads came out here; at the scheduler, everywhere.
     pub completed: u64,
     pub failed: u64,
-    /// Rounds that take payloads; null where senders do not come.
+    /// Rounds that accept payloads; null without a gateway.
     pub open: Option<usize>,
-    /// Payloads that were taken; null where senders do not come.
+    /// Accepted payloads; null without a gateway.
     pub payloads: Option<u64>,
     /// How long the last ping took around the team whose first node this is; null as long as there was none.
     pub loop_ms: Option<f64>,

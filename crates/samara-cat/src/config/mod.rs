@@ -218,7 +218,7 @@ pub struct Limits {
     pub keys_per_peer: usize,
     /// Keys that a peer announced and that are not here, for each peer.
     pub unknown_per_peer: usize,
-    /// Keys about which anything is remembered, in all, before announcements of others are ignored. What comes in full is limited by the pool.
+    /// Keys about which the pool keeps any state, in all, before announcements of others are ignored. What comes in full is limited by the pool.
     pub keys: usize,
     /// How long it is remembered who has a transaction that is not here.
     pub seen_ttl: Duration,

@@ -117,7 +117,7 @@ parameters! {
         keys_per_peer: usize => limits.keys_per_peer;
         /// Keys that a peer announced and that are not here, for each peer.
         unknown_per_peer: usize => limits.unknown_per_peer;
-        /// Keys about which anything is remembered.
+        /// Keys about which the pool keeps any state.
         keys: usize => limits.keys;
         /// Whether peers that break the rules are disconnected.
         disconnect_misbehaving: bool => disconnect_misbehaving;

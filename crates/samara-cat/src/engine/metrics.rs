@@ -81,46 +81,46 @@ counters! {
     /// Counters of one node, all since its start. What concerns the pool alone is in
     /// [`PoolMetrics`](crate::pool::PoolMetrics).
     Metrics {
-        /// Bodies of transactions that came from peers, duplicates included: divided by the number of transactions it is the
-        /// duplication of the ADR
+        /// Bodies of transactions received from peers, duplicates included; divided by the number of transactions,
+        /// this is the duplication of the ADR
         bodies_received = "bodies_received",
         /// Bodies of transactions that were not requested from the peer that sent them
         unrequested_bodies = "unrequested_bodies",
-        /// Bodies of transactions that were in the pool when they came
+        /// Bodies of transactions that were in the pool when they arrived
         already_seen_txs = "already_seen_txs",
-        /// Bodies of transactions that were being checked, rejected or committed when they came
+        /// Bodies of transactions that were being checked, rejected or committed when they arrived
         settled_duplicates = "settled_duplicates",
-        /// Requests for transactions, the first and all others
+        /// All requests for transactions, first and repeated
         requested_txs = "requested_txs",
         /// Requests after the first one
         rerequested_txs = "rerequested_txs",
-        /// Requests that timed out although the peer was within the response time that it had shown
+        /// Requests that timed out before the usual response time of the peer
         early_timeouts = "early_timeouts",
         /// Requests that timed out
         timeouts = "request_timeouts",
-        /// Transactions that waited for the announcement of a peer that can be relied on
+        /// Transactions that waited for the announcement of a reliable peer
         held_back = "held_back_txs",
-        /// Requests that were made only to see whether a peer answers again
+        /// Requests that only test whether a peer answers again
         probes = "probes",
-        /// Times that nobody was left to ask
+        /// Number of times that no peer was left from which to request a transaction
         lost_txs = "lost_txs",
-        /// Requests of peers for what is not here
+        /// Requests of peers for transactions that this node does not have
         failed_responses = "failed_responses",
-        /// Keys that peers denied to have
+        /// Requested keys that peers reported as missing
         not_found = "not_found",
-        /// Keys that were announced, each for each peer
+        /// Keys that this node announced, counted for each peer
         announced_keys = "announced_keys",
         /// Keys that peers announced
         heard_keys = "heard_keys",
-        /// Transactions that were sent in the place of their announcements, each for each peer
+        /// Transactions sent instead of their announcements, counted for each peer
         inline_txs = "inline_txs",
-        /// Bodies taken back before they left
+        /// Bodies withdrawn before they left
         withdrawn = "withdrawn_bodies",
-        /// Transactions that were asked for because a compact block had them
+        /// Transactions requested because a compact block contains them
         block_misses = "block_misses",
-        /// Transactions of compact blocks that were here
+        /// Transactions of compact blocks that the pool already had
         block_hits = "block_hits",
-        /// Bundles made here
+        /// Bundles that this node created
         bundles = "bundles",
     } and {
         /// Bodies that found a queue full.

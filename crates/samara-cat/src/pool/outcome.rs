@@ -122,12 +122,12 @@ counters! {
         successful_txs = "successful_txs",
         /// Transactions that the application rejected, new ones and rechecked ones
         failed_txs = "failed_txs",
-        /// Transactions that left for others. `evicted_txs` of celestia-core also counts those that are refused because the
-        /// pool is full, and until 2025 those that expire
+        /// Transactions evicted to make room for others. `evicted_txs` of celestia-core also counts those that are
+        /// refused because the pool is full, and until 2025 those that expire
         evicted_txs = "evicted_txs",
-        /// Transactions that grew too old
+        /// Transactions removed because of their age
         expired_txs = "expired_txs",
-        /// Verdicts on transactions that were checked again
+        /// Results of checks of transactions in the pool
         rechecks = "recheck_times",
     } and {
         refused: [u64; Cause::ALL.len()],

@@ -49,7 +49,7 @@ pub struct Collector {
     deliveries: Vec<Delivery>,
     /// All copies in the order of arrival.
     pub copies: Vec<CopyRow>,
-    /// Copies that came back to the publisher.
+    /// Copies that other nodes sent back to the publisher.
     pub returned: u64,
     /// Deliveries that have not happened yet.
     pub missing: usize,

@@ -24,7 +24,7 @@ metrics! {
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Time from the publication until the last node has its last column.
         pub dissemination_ms: Option<f64> = "ms", Less, ["", "mean", "p99"];
-        /// Nodes, counted once per slot, that did not get all their columns before the deadline.
+        /// Nodes, counted once per slot, that did not receive all their columns before the deadline.
         pub incomplete: u64 = "nodes", Less, [""];
         /// Nodes that had all their columns before the deadline, as a share of those that waited, over all slots.
         pub share_by_deadline: f64 = "share", More, [];
@@ -52,12 +52,12 @@ metrics! {
         pub control_share: f64 = "share", Less, [];
         /// Bytes that the publisher sent.
         pub publisher_bytes_up: u64 = "bytes", Less, [];
-        /// Copies that came back to the publisher.
+        /// Copies that other nodes sent back to the publisher.
         pub publisher_copies_returned: u64 = "copies", Less, [];
         /// Copies that did not fit into a node's queues.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// Copies withdrawn before they left: on IDONTWANT, because the peer has the message, or because its link is
-        /// gone.
+        /// Copies withdrawn before they left: on IDONTWANT, because the peer has the message, or because its link has
+        /// closed.
         pub withdrawn_copies: u64 = "copies", Neither, [];
         /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];

@@ -25,7 +25,7 @@ metrics! {
         pub members: u32 = "members", Neither, [];
         /// Members that broadcast.
         pub senders: u32 = "members", Neither, [];
-        /// How messages travel; of a plain daisy chain, the ring.
+        /// Shape over which messages travel; for a plain daisy chain, the ring.
         pub shape: &'static str = "", Neither, [];
         /// Messages that were broadcast.
         pub messages: u64 = "messages", Neither, [];
@@ -36,54 +36,60 @@ metrics! {
         pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
         /// The throughput of the slowest steady member.
         pub throughput_min_mb_per_s: f64 = "10^6 bytes/s", More, [""];
-        /// What no shape exceeds with so many senders: every member receives at most its link, all receive together
-        /// what all send together. The link is its rate less the headers of full packets.
+        /// The throughput that no shape exceeds with this number of senders: a member receives at most the rate of
+        /// its link, and all members together receive what all send. The rate of a link excludes the headers of full
+        /// packets.
         pub upper_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
-        /// What this shape can reach, by formula.
+        /// The throughput that this shape can reach, by formula.
         pub shape_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
-        /// The throughput as a share of what this shape can reach.
+        /// The throughput as a share of the bound of this shape.
         pub share_of_shape_bound: f64 = "share", More, [""];
         /// The throughput over that of the first run with as many senders, with equal sweep values and seed.
         pub gain: Option<f64> = "", More, [""];
-        /// The same ratio of what the shapes can reach: (N-1)/S for a ring over direct sending with S < N senders, 1
+        /// The same ratio of the bounds of the shapes: (N-1)/S for a ring over direct sending with S < N senders, 1
         /// with S = N.
         pub gain_bound: Option<f64> = "", Neither, [];
-        /// With one sender: time until every member had everything, in times of a message or chunk on a link.
+        /// With one sender: time until every member had everything, in units of the time of a message or chunk on a
+        /// link.
         pub rounds: Option<f64> = "rounds", Neither, [];
         /// The rounds that the schedule of the shape takes.
         pub rounds_of_schedule: Option<u64> = "", Neither, [];
-        /// Time from handing in a message (with a rate: from when it was due) until another member delivers it.
+        /// Time from the broadcast of a message (with a rate: from its scheduled time) until another member delivers
+        /// it.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// The longest time in which a steady member delivered nothing, between the first broadcast and its last
         /// delivery.
         pub longest_gap_ms: f64 = "ms", Less, [""];
-        /// Pairs of a message of a steady member or a leaver and a steady member that did not get it.
+        /// Pairs of a message and a steady member that did not deliver it; the message is from a member that is
+        /// steady or that left.
         pub lost: u64 = "pairs", Less, [""];
-        /// Deliveries of a message to a member that had it.
+        /// Repeated deliveries of a message at a member.
         pub duplicates: u64 = "deliveries", Less, [];
-        /// Deliveries after later messages of the same origin; in total order also members whose order was not that of the others.
+        /// Deliveries after later messages of the same origin; in total order also members whose order differs from
+        /// that of the others.
         pub order_violations: u64 = "deliveries", Less, [];
         /// Messages of failed members that some steady members have and others lack, by pair.
         pub disagreements: u64 = "pairs", Less, [];
-        /// Deliveries of what nobody broadcast so.
+        /// Deliveries with contents that no member broadcast.
         pub garbled: u64 = "deliveries", Less, [];
-        /// Times that a member took another one for failed.
+        /// Number of times that a member suspected another one of failure.
         pub suspicions: u64 = "", Neither, [];
-        /// Suspicions of and by members with which nothing was wrong.
+        /// Suspicions of members without a fault by members without a fault.
         pub false_suspicions: u64 = "", Less, [];
-        /// The most views that a steady member installed.
+        /// The largest number of views that a steady member installed.
         pub views: u64 = "views", Neither, [];
-        /// The longest time in which a steady member could send nothing new for view changes, all changes together.
+        /// The longest time in which view changes kept a steady member from sending new messages, summed over all
+        /// changes.
         pub frozen_ms: f64 = "ms", Less, [];
-        /// Messages or chunks that were passed on, over all members.
+        /// Messages or chunks that were forwarded, over all members.
         pub forwarded: u64 = "units", Neither, [];
-        /// Messages or chunks that were sent again.
+        /// Messages or chunks that were retransmitted.
         pub repaired: u64 = "units", Neither, [];
         /// Frames that were ignored, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
-        /// What passed the gateways of regions: `copies` (bytes out of all gateways over bytes broadcast),
+        /// Traffic of the gateways of regions: `copies` (bytes out of all gateways over bytes broadcast),
         /// `utilisation_max` of the busiest direction, `drops` in packets, and `wait_ms_max`. Only with
         /// `network.regions.gateway`.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +97,7 @@ metrics! {
         /// Bytes received per message of another member that was delivered: `total`, `content`, `headers`, `credit`,
         /// `heartbeats`, `views`, `transport`.
         pub bytes: GroupBytes = "bytes", Less, [];
-        /// The part of the received bytes that was content of messages.
+        /// Content of messages, as a share of the received bytes.
         pub payload_share: f64 = "share", More, [];
         /// Share of the time in which a member's uplink was busy; the mean over members.
         pub uplink_utilisation: f64 = "share", Neither, [""];
@@ -99,9 +105,9 @@ metrics! {
         pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// Share of the time in which the least busy uplink was busy.
         pub uplink_utilisation_min: f64 = "share", Neither, [];
-        /// Bytes that a member sent in a second, from half a second after the end on.
+        /// Bytes per second that a member sent, from half a second after the end on.
         pub idle_bytes_per_s: f64 = "bytes/s", Less, [];
-        /// Frames that found a queue full.
+        /// Frames that were dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
         /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];

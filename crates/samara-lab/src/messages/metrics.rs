@@ -28,7 +28,7 @@ metrics! {
         pub incomplete: u64 = "messages", Less, [""];
         /// Messages that reached every node, as a share (MDR as the 2019 study counts it).
         pub message_delivery_ratio: f64 = "share", More, [""];
-        /// Deliveries, as a share of those that were to happen: each message at each other node.
+        /// Deliveries, as a share of those expected: each message at each other node.
         pub delivery_ratio: f64 = "share", More, [""];
         /// Hops of the last delivery of a message, over messages that reached every node (LDH).
         pub last_delivery_hop: Option<Statistics> = "hops", Less, ["", "mean"];
@@ -36,7 +36,7 @@ metrics! {
         pub duplication_factor: f64 = "", Less, [""];
         /// Copies received beyond the first, per delivery (RMR).
         pub relative_redundancy: f64 = "", Less, [""];
-        /// Copies sent because a peer had requested them.
+        /// Copies sent in answer to a request.
         pub answered_copies: u64 = "copies", Neither, [];
         /// Mean over messages of hops to the farthest node, each with the least latency and the time of one frame.
         pub lower_bound_ms: f64 = "ms", Neither, [];

@@ -28,11 +28,11 @@ metrics! {
         pub slot_bytes: u64 = "bytes", Neither, [];
         /// How a batch is transferred: "unary" or "streamed".
         pub call: &'static str = "", Neither, [];
-        /// The most rounds of a team with payloads on their way at the same time.
+        /// The largest number of rounds of a team that carry payloads at the same time.
         pub in_flight_max: u32 = "", Neither, [];
-        /// How results get to everybody.
+        /// The shape over which results reach all nodes.
         pub shape: &'static str = "", Neither, [];
-        /// Rounds that were made.
+        /// Rounds that were created.
         pub rounds: u64 = "rounds", Neither, [];
         /// Rounds whose payloads came out at all nodes of the team.
         pub completed: u64 = "rounds", More, [""];
@@ -40,16 +40,17 @@ metrics! {
         pub failed: u64 = "rounds", Less, [""];
         /// Failed rounds by the cause that the scheduler gives.
         pub failed_by_cause: BTreeMap<&'static str, u64> = "rounds", Neither, [];
-        /// Failed rounds whose nodes no fault hit while they lasted; a fault that ends counts for 15 s more, the
-        /// longest pause between two attempts to connect.
+        /// Failed rounds whose nodes had no fault during the round; a fault counts for 15 s after its end, the
+        /// longest pause between two connection attempts.
         pub failed_unharmed: u64 = "rounds", Less, [];
-        /// Rounds, and nodes of them that no fault ever hit, of which nobody said how they ended.
+        /// Rounds that did not start or whose end the scheduler did not report, plus pairs of a round and one of its
+        /// nodes that reported no end and never had a fault.
         pub unresolved: u64 = "", Less, [];
-        /// Payloads that came out changed, twice or not at all, where a round was delivered.
+        /// Payloads of delivered rounds that came out changed, twice or not at all.
         pub wrong: u64 = "payloads", Less, [];
         /// Deliveries in another order than at the other nodes of the team.
         pub disagreements: u64 = "deliveries", Less, [];
-        /// Rounds that a node delivered twice, or delivered and said that they failed.
+        /// Rounds that a node delivered twice, or delivered and reported as failed.
         pub contradictions: u64 = "rounds", Less, [];
         /// Rounds of two slots or more that came out in the order in which they went in.
         pub unmixed: u64 = "rounds", Less, [];
@@ -60,41 +61,42 @@ metrics! {
         /// The throughput over that of the first run of the series, with equal sweep values and seed. No value where
         /// there are faults.
         pub gain: Option<f64> = "", More, [""];
-        /// The gain as `n + n L/c` has it, with `c` and `L` of the first run of the series, if that run is unary with
-        /// one round in flight.
+        /// The gain by the formula `n + n L/c`, with `c` and `L` of the first run of the series, if that run is unary
+        /// with one round in flight.
         pub gain_by_formula: Option<f64> = "", Neither, [];
         /// The gain as a share of the gain by formula.
         pub gain_over_formula: Option<f64> = "", Neither, [];
-        /// `c`: what a pass of a batch takes one node of the team in real time, all its cores at work, on average.
+        /// `c`: the mean time of a pass of a batch at one node of the team in the real-time phase, on all its cores.
         pub compute_ms: f64 = "ms", Neither, [];
-        /// `L`: from the end of the work on a batch at one node until all of it is at the next one, on average.
+        /// `L`: the mean time from the end of the work on a batch at one node until all of it is at the next one.
         pub transfer_ms: f64 = "ms", Neither, [];
-        /// From the end of decryption at the first node of a team until all of the batch is at the second one: the
-        /// median of all rounds but the first.
+        /// Time from the end of decryption at the first node of a team until all of the batch is at the second one:
+        /// the median of all rounds except the first.
         pub first_hop_ms: f64 = "ms", Less, [];
-        /// The first hop by cause, with `mix.mechanisms`: `idle_restart_ms`, `window_ms`, `slow_start_ms`,
-        /// `serialisation_ms`, `latency_ms`: by how much shorter it is when one cause after the other is taken away,
-        /// in this order.
+        /// The first hop by cause, with `mix.mechanisms`: the time saved when the causes are removed one after the
+        /// other, in this order: `idle_restart_ms`, `window_ms`, `slow_start_ms`, `serialisation_ms`, `latency_ms`.
         pub first_hop_parts: Option<HopParts> = "ms", Neither, [];
-        /// From payloads in to payloads out at all nodes; every slot enters and leaves with its batch.
+        /// Time from the entry of the payloads to their exit at all nodes; every slot enters and leaves with its
+        /// batch.
         pub batch_latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
-        /// The largest batch latency of rounds whose nodes no fault hit.
+        /// The largest batch latency of rounds whose nodes had no fault.
         pub unharmed_latency_ms: f64 = "ms", Less, [];
-        /// What the busiest processor or uplink allows, as rounds lay on nodes; precomputation counts where it goes
-        /// on beside. Of real nodes a processor is busy with all that the process does, of the part that it may take
-        /// (`mix.processor`).
+        /// The throughput that the busiest processor or uplink allows, given the distribution of rounds over nodes;
+        /// precomputation counts if it runs at the same time. For real nodes it counts all work of the process, as a
+        /// share of its processor limit (`mix.processor`).
         pub upper_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
-        /// What the upper bound comes from: "processor" or "uplink"; "latency" if less than 85 % of it is reached.
+        /// The resource of the upper bound: "processor" or "uplink"; "latency" if the throughput is below 85 % of the
+        /// bound.
         pub limit: &'static str = "", Neither, [];
-        /// The node whose processor or uplink the bound comes from.
+        /// The node whose processor or uplink determines the bound.
         pub slowest_node: u32 = "", Neither, [];
-        /// Slots of the stock that were precomputed in a second, in the steady state.
+        /// Slots of the stock that were precomputed per second, in the steady state.
         pub precomputation_slots_per_s: Option<f64> = "1/s", More, [];
-        /// The precomputation as a share of what the busiest processor or uplink allows.
+        /// The precomputation as a share of its bound by the busiest processor or uplink.
         pub precomputation_share_of_bound: Option<f64> = "share", More, [];
-        /// Slots a second that the pool could precompute and mix for ever, if processors did nothing else: every round needs both halves.
+        /// Slots per second that the pool could precompute and mix in the long run, if processors did nothing else.
         pub sustained_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// Share of the time in which cores of the pool worked.
         pub cpu_utilisation: f64 = "share", Neither, [];
@@ -102,7 +104,7 @@ metrics! {
         pub cpu_utilisation_max: f64 = "share", Neither, [];
         /// Share of the time in which the cores of the least busy node worked.
         pub cpu_utilisation_min: f64 = "share", Neither, [];
-        /// The part of the time, from the first payloads to the last, in which the busiest uplink was busy.
+        /// Share of the time from the first payloads to the last in which the busiest uplink was busy.
         pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// The longest time in which no round of a team was completed.
         pub longest_gap_ms: f64 = "ms", Less, [""];
@@ -112,15 +114,16 @@ metrics! {
         pub draws: u64 = "", Neither, [];
         /// Batches or senders that nodes refused.
         pub refused: u64 = "", Neither, [];
-        /// The most bytes of slots that a node held at a time.
+        /// The largest number of bytes of slots that a node held at a time.
         pub held_bytes_max: u64 = "bytes", Neither, [];
-        /// Frames of slots that were sent again because a link had broken.
+        /// Frames of slots that were retransmitted because a link had broken.
         pub resent_frames: u64 = "frames", Less, [];
         /// Frames that an outbox refused.
         pub queue_drops: u64 = "copies", Less, [""];
         /// Frames that engines ignored, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
-        /// What work took on a core: `generate` and `share` for a round and a part of its key, all others for a slot.
+        /// The time of work on one core: `generate` and `share` for a round and a part of its key, all others for a
+        /// slot.
         pub cost_us: BTreeMap<&'static str, f64> = "µs", Neither, [];
         /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
@@ -229,8 +232,6 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     }
 }
 
-/// Rounds, and nodes of them that no fault ever hit, of which nobody said how they ended. Rounds that there should have been
-/// count, too.
 fn unresolved(measured: &MixMeasured) -> u64 {
     let rounds = &measured.told.rounds;
     let missing = measured.config.rounds.unwrap_or(0).saturating_sub(rounds.len() as u64);

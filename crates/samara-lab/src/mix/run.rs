@@ -46,10 +46,10 @@ pub struct MixMeasured {
     pub processors: Vec<ProcessorLook>,
     /// What the engines ignored, by cause.
     pub ignored: Vec<(&'static str, u64)>,
-    /// Frames of slots that were sent again because a link had broken.
+    /// Frames of slots that were retransmitted because a link had broken.
     pub resent_frames: u64,
     pub refused_frames: u64,
-    /// The most bytes of slots that a node held at a time.
+    /// The largest number of bytes of slots that a node held at a time.
     pub held_bytes_max: u64,
     pub digest: u64,
     pub steps: u64,

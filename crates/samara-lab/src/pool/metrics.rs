@@ -27,36 +27,38 @@ metrics! {
         pub by_block_share: f64 = "share", Neither, [];
         /// Valid transactions that did not reach every such node and are in no block.
         pub incomplete: u64 = "transactions", Less, [""];
-        /// Transactions that only a node had which went down.
+        /// Transactions that were lost because the only node that had them went down.
         pub lost_with_origin: u64 = "", Less, [];
         /// Time from the submission of a transaction until another node has it in its pool.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
-        /// Time from the submission of a transaction until the last node has it, over transactions that came into all
+        /// Time from the submission of a transaction until the last node has it, over transactions that reached all
         /// pools.
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
         /// Bodies received per node and transaction.
         pub duplication_factor: f64 = "", Less, [""];
         /// The least duplication factor of flooding on this graph: every link carries a transaction once (d/2).
         pub flood_least: f64 = "", Neither, [];
-        /// The largest duplication factor of flooding on this graph: every link twice, but for a tree (d - 1 + 1/N).
+        /// The largest duplication factor of flooding on this graph: every link twice, except for a tree (d - 1 +
+        /// 1/N).
         pub flood_most: f64 = "", Neither, [];
-        /// The least duplication factor that is possible: every node but the first receives a transaction once.
+        /// The least possible duplication factor: every node except the first receives a transaction once.
         pub ideal: f64 = "", Neither, [];
         /// `SuccessfulTxs`: transactions of committed blocks, over all nodes.
         pub successful_txs: u64 = "transactions", More, [];
         /// Bodies that their receiver had not requested from the peer that sent them.
         pub unrequested_bodies: u64 = "bodies", Neither, [];
-        /// `AlreadySeenTxs`: bodies that were in the pool when they came.
+        /// `AlreadySeenTxs`: bodies that were in the pool when they arrived.
         pub already_seen_txs: u64 = "transactions", Less, [];
-        /// Bodies that were being checked, rejected or committed when they came; `already_seen_txs` misses them.
+        /// Bodies that were being checked, rejected or committed when they arrived; `already_seen_txs` does not count
+        /// them.
         pub settled_duplicates: u64 = "bodies", Less, [];
-        /// `RequestedTxs`: requests, the first and all others.
+        /// `RequestedTxs`: all requests, first and repeated.
         pub requested_txs: u64 = "requests", Neither, [];
         /// `RerequestedTxs`: requests after the first.
         pub rerequested_txs: u64 = "requests", Less, [];
         /// Requests that timed out.
         pub timeouts: u64 = "requests", Less, [];
-        /// Timeouts of requests to peers that were still within the response time they had shown.
+        /// Requests that timed out before the usual response time of the peer.
         pub early_timeouts: u64 = "requests", Less, [];
         /// Keys announced to a node, per transaction.
         pub seen_tx: f64 = "keys", Less, [""];
@@ -88,15 +90,15 @@ metrics! {
         pub block_txs: Option<Statistics> = "transactions", Neither, [];
         /// Time from the submission of a transaction to the commit of its block.
         pub time_to_inclusion_ms: Option<Statistics> = "ms", Less, ["mean"];
-        /// Share of compact blocks' transactions that nodes had already.
+        /// Share of the transactions of compact blocks that nodes already had.
         pub compact_block_hit_rate: Option<f64> = "share", More, [];
         /// Time from the proposal of a compact block until a node has all its transactions.
         pub compact_block_ms: Option<Statistics> = "ms", Less, [];
-        /// Compact blocks whose transactions did not come to a node in time.
+        /// Compact blocks whose transactions did not reach a node in time.
         pub compact_blocks_given_up: u64 = "", Less, [];
-        /// Transactions that left pools for others.
+        /// Transactions that pools evicted to make room for others.
         pub evicted_txs: u64 = "transactions", Less, [];
-        /// Transactions that grew too old.
+        /// Transactions that pools removed because of their age.
         pub expired_txs: u64 = "transactions", Less, [];
         /// Transactions that applications rejected.
         pub rejected_txs: u64 = "transactions", Neither, [];
@@ -106,21 +108,21 @@ metrics! {
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
         /// Violations of the protocol by peers, by kind.
         pub misbehaviour: BTreeMap<&'static str, u64> = "", Less, [];
-        /// Times that no peer was left to request a transaction from.
+        /// Number of times that no peer was left from which to request a transaction.
         pub lost_txs: u64 = "transactions", Less, [];
-        /// Requests for what was not there.
+        /// Requests for transactions that the requested node did not have.
         pub failed_responses: u64 = "", Less, [];
-        /// Keys that peers denied to have.
+        /// Requested keys that peers reported as missing.
         pub not_found: u64 = "keys", Less, [];
-        /// Bodies that were taken back before they left.
+        /// Bodies that were withdrawn before they left.
         pub withdrawn_bodies: u64 = "bodies", Neither, [];
-        /// Frames that found a queue full.
+        /// Frames that were dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// The most keys that an honest node remembered, looked at before each block.
+        /// The largest number of keys that an honest node remembered, sampled before each block.
         pub keys_max: u64 = "keys", Less, [];
-        /// The most requests that an honest node remembered, looked at before each block.
+        /// The largest number of requests that an honest node remembered, sampled before each block.
         pub requests_max: u64 = "requests", Less, [];
-        /// The most transactions in the pool of an honest node, looked at before each block.
+        /// The largest number of transactions in the pool of an honest node, sampled before each block.
         pub pool_txs_max: u64 = "", Neither, [];
         /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];

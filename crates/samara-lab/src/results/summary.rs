@@ -28,7 +28,7 @@ pub struct Summary {
     pub wall_s: f64,
     /// Processor time of the whole process.
     pub cpu_s: f64,
-    /// The most memory that the process has had.
+    /// Peak memory of the process.
     pub peak_rss_bytes: u64,
     /// Steps of all simulations.
     pub steps: u64,

@@ -39,7 +39,7 @@ pub struct GatewayStatus {
     /// Payloads that were accepted since the start.
     pub payloads: u64,
     pub batches: u64,
-    /// Void slots that filled batches up.
+    /// Void slots that completed batches.
     pub filled: u64,
     pub refused: u64,
     pub waiters: usize,

@@ -283,7 +283,7 @@ pub struct Status {
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,
     pub jobs_out: usize,
-    /// Bytes of slots that are held for rounds.
+    /// Bytes of slots held for rounds.
     pub held_bytes: u64,
     pub gateway: Option<GatewayStatus>,
 }

@@ -12,9 +12,9 @@ pub(crate) struct GroupSnapshot {
 }
 
 metrics! { METRICS |group: GroupSnapshot, rows|
-    /// Own messages that were taken
+    /// Own messages that the group accepted
     group_broadcast: Counter = group.status.ring.broadcast;
-    /// Own messages that were not taken
+    /// Own messages that the group refused
     group_refused: Counter = group.status.ring.refused;
     /// Messages that were delivered, own ones included
     group_delivered: Counter = group.status.ring.delivered;
@@ -22,36 +22,36 @@ metrics! { METRICS |group: GroupSnapshot, rows|
     group_delivered_bytes: Counter = group.status.ring.delivered_bytes;
     /// Received messages and chunks, duplicates included
     group_received_units: Counter = group.status.ring.received_units;
-    /// Messages and chunks that were passed on
+    /// Messages and chunks that were forwarded
     group_forwarded_units: Counter = group.status.ring.forwarded_units;
-    /// Messages and chunks that were sent again
+    /// Messages and chunks that were retransmitted
     group_resent_units: Counter = group.status.ring.resent_units;
     /// Input of peers without effect
     group_ignored[cause]: Counter
         => rows.each(group.status.ring.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
     /// Bytes of own messages that wait
     group_queued_bytes: Gauge = group.status.queued_bytes as u64;
-    /// Bytes of its own that it may have on the way
+    /// Bytes of own messages that may be in flight
     group_window_bytes: Gauge = group.status.window_bytes;
-    /// Bytes that are kept until all members have them
+    /// Bytes kept until all members have them
     group_kept_bytes: Gauge = group.status.kept_bytes;
-    /// Bytes of deliveries not taken yet
+    /// Bytes of deliveries that the application has not read yet
     group_waiting_bytes: Gauge = group.status.waiting_bytes as u64;
-    /// Times that deliveries were not taken
+    /// Pauses of the group because the application did not read deliveries
     group_pauses: Counter = group.status.transport.pauses;
     /// Members of the view
     group_members: Gauge = group.members as u64;
     /// Views that were installed
     group_views: Counter = group.status.ring.views;
-    /// Members that were taken for failed
+    /// Members suspected of failure
     group_suspicions: Counter = group.status.ring.suspicions;
-    /// Nanoseconds of view changes
+    /// Nanoseconds in view changes
     group_frozen_ns: Counter = group.status.ring.frozen_ns;
     /// Links with members and other nodes
     group_links: Gauge = group.status.links as u64;
     /// Links that came up
     group_links_up: Counter = group.status.transport.links;
-    /// Connections that ended or did not come about
+    /// Connections that ended or were not established
     group_links_closed[cause]: Counter
         => rows.each(group.status.transport.closed.iter().map(|(cause, count)| (*cause, *count)));
     /// Bytes of frames on the wire

@@ -8,7 +8,7 @@ use samara_net::mix::{LinkStatus, RoundTimes, Status};
 use super::{Number, Rows, metrics};
 
 metrics! { METRICS |mix: Status, rows|
-    /// Rounds that are not over, by state
+    /// Rounds in progress, by state
     mix_rounds[state]: Gauge => {
         let mut names: Vec<&str> = NodeState::ALL.iter().map(|state| state.name()).collect();
         names.extend(RoundState::ALL.iter().map(|state| state.name()));
@@ -17,7 +17,7 @@ metrics! { METRICS |mix: Status, rows|
         let count = |name: &str| *mix.rounds.get(name).unwrap_or(&0) as u64;
         rows.each(names.into_iter().map(|name| (name, count(name))));
     };
-    /// Rounds that this one took part in, or made
+    /// Rounds in which this node took part, or that it created
     mix_rounds_begun: Counter = mix.mix.rounds;
     /// Rounds whose payloads came out
     mix_rounds_completed: Counter = mix.mix.completed;
@@ -26,11 +26,11 @@ metrics! { METRICS |mix: Status, rows|
         => rows.each(Cause::ALL.iter().map(|cause| (cause.name(), mix.mix.failed(*cause))));
     /// Teams that were drawn
     mix_teams_drawn: Counter = mix.mix.draws;
-    /// Bytes of slots that are held for rounds
+    /// Bytes of slots held for rounds
     mix_held_bytes: Gauge = mix.held_bytes;
-    /// Jobs that threads have
+    /// Jobs assigned to threads
     mix_jobs: Gauge = mix.jobs_out as u64;
-    /// Slots that were worked on
+    /// Slots processed
     mix_slots[phase]: Counter
         => rows.each(Phase::ALL.iter().map(|phase| (phase.name(), mix.mix.slots(*phase))));
     /// Slots that came out
@@ -42,7 +42,7 @@ metrics! { METRICS |mix: Status, rows|
         ("bad_element", mix.mix.voided.bad_element),
         ("repeated", mix.mix.voided.repeated),
     ]);
-    /// Slots that came out and hold nothing
+    /// Delivered slots without a payload
     mix_slots_empty[kind]: Counter => rows.each([
         ("void", mix.mix.delivered_void),
         ("unreadable", mix.mix.delivered_unreadable),
@@ -50,11 +50,11 @@ metrics! { METRICS |mix: Status, rows|
     /// Input without effect
     mix_ignored[cause]: Counter
         => rows.each(mix.mix.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
-    /// Frames of slots that were sent again
+    /// Frames of slots that were retransmitted
     mix_resent_frames: Counter = mix.mix.resent_frames;
     /// Links that are up
     mix_links: Gauge = mix.links.len() as u64;
-    /// The last ping over a link, there and back; no value before the first
+    /// Round trip of the last ping over a link; no value before the first
     mix_round_trip_seconds[node]: Gauge
         => by_link(mix, rows, |link| link.round_trip.map(|time| time.as_secs_f64()));
     /// The last ping around the team whose first node this is; no value before the first
@@ -63,11 +63,11 @@ metrics! { METRICS |mix: Status, rows|
     mix_owed_copies[node]: Gauge => by_link(mix, rows, |link| Some(link.owed as u64));
     /// Bytes of frames that are owed
     mix_owed_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.owed_bytes));
-    /// Bytes on their way into HTTP/2
+    /// Bytes being written to HTTP/2
     mix_in_flight_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.in_flight));
     /// Links that came up
     mix_links_up: Counter = mix.transport.links;
-    /// Connections that ended or did not come about
+    /// Connections that ended or were not established
     mix_links_closed[cause]: Counter
         => rows.each(mix.transport.closed.iter().map(|(cause, count)| (*cause, *count)));
     /// Bytes of frames
@@ -76,33 +76,33 @@ metrics! { METRICS |mix: Status, rows|
     /// Frames, in each direction
     mix_frames[direction]: Counter
         => rows.each([("up", mix.transport.frames_up), ("down", mix.transport.frames_down)]);
-    /// Frames that were a call of their own
+    /// Frames sent as separate calls
     mix_unary_calls: Counter = mix.transport.posts;
     /// Frames lost with their links
     mix_lost_copies: Counter = mix.transport.lost_copies;
     /// Events that were not read in time
     mix_events_lost: Counter = mix.transport.events_lost;
-    /// Nanoseconds of processors for the work on numbers
+    /// Nanoseconds of processor time for the cryptographic work
     mix_work_cpu_ns: Counter = mix.transport.cpu.as_nanos() as u64;
-    /// Rounds that take payloads
+    /// Rounds that accept payloads
     mix_rounds_open: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.open as u64));
     /// Payloads that wait for their batch
     mix_payloads_gathered: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.gathered as u64));
-    /// Batches on their way
+    /// Batches in progress
     mix_batches_mixing: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.mixing as u64));
     /// Requests that wait for the end of a round
     mix_waiters: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.waiters as u64));
-    /// Payloads that were taken
+    /// Accepted payloads
     mix_payloads_taken: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.payloads));
     /// Batches that were handed to the team
     mix_batches: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.batches));
-    /// Void slots that filled batches up
+    /// Void slots that completed batches
     mix_slots_filled: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.filled));
-    /// Calls with payloads that were refused
+    /// Refused calls with payloads
     mix_submissions_refused: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.refused));
-    /// From a full batch to what came out, of the last rounds
+    /// Time from a full batch to its results, over the last rounds
     mix_batch_latency_seconds[quantile]: Gauge => quantiles(mix, rows, |times| times.batch);
-    /// From a payload's entry to its exit, mean of a round, of the last rounds
+    /// Time from the entry of a payload to its exit: the mean of a round, over the last rounds
     mix_slot_latency_seconds[quantile]: Gauge => quantiles(mix, rows, |times| times.slot_mean);
 }
 

@@ -46,7 +46,7 @@ metrics! { METRICS |node: Snapshot, rows|
     messages_delivered: Counter = node.engine.messages_delivered;
     /// Received copies of known messages
     messages_duplicate: Counter = node.engine.duplicates_received;
-    /// Input of peers without effect, messages by validation included
+    /// Input of peers without effect, including messages that validation did not accept
     ignored[cause]: Counter
         => rows.each(node.engine.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
     /// Received frames
@@ -65,7 +65,7 @@ metrics! { METRICS |node: Snapshot, rows|
             rows.add([kind, "received"], received);
         }
     };
-    /// Announced messages that did not come
+    /// Announced messages that peers did not deliver
     promises_broken: Counter = node.engine.promises_broken;
     /// Heartbeats since the start
     heartbeats: Counter = node.engine.heartbeats;
@@ -108,11 +108,11 @@ metrics! { METRICS |node: Snapshot, rows|
     /// Peers that have joined a topic
     topic_peers[topic]: Gauge
         => rows.each(node.topics.iter().map(|topic| (topic.topic.as_str(), topic.subscribers as u64)));
-    /// Ids that are known as seen
+    /// Ids of messages that the node has seen
     seen_ids: Gauge = node.sizes.seen as u64;
-    /// Messages that are kept to answer IWANT
+    /// Messages kept to answer IWANT
     cached_messages: Gauge = node.sizes.cached as u64;
-    /// Entries that full tables forgot before their time was over, or did not take
+    /// Entries that full tables forgot early, or refused
     table_overflows[table]: Counter => rows.each([
         ("seen_ids", node.sizes.seen_evicted),
         ("promises", node.sizes.promises_refused),
@@ -124,7 +124,7 @@ metrics! { METRICS |node: Snapshot, rows|
     link_cut_copies: Counter = node.links.copies_cut;
     /// Streams closed because of bad frames
     malformed_frames: Counter = node.links.malformed;
-    /// Connections with peers that speak none of the protocols
+    /// Connections with peers that support none of the protocols
     peers_not_supported: Counter = node.links.not_supported;
     /// Failed attempts to reach peers of the configuration
     dials_failed: Counter = node.dials_failed;
@@ -139,7 +139,7 @@ metrics! { PROCESS |usage: Usage, rows|
     cpu_seconds: Counter => rows.known(usage.cpu_s);
     /// Memory of the process
     rss_bytes: Gauge => rows.known(usage.rss_bytes);
-    /// The most memory that the process has had
+    /// Peak memory of the process
     peak_rss_bytes: Gauge => rows.known(usage.peak_rss_bytes);
     /// Open file descriptors
     open_fds: Gauge => rows.known(usage.open_fds);

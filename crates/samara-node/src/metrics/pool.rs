@@ -17,7 +17,7 @@ pub(crate) struct PoolSnapshot {
     pub(crate) height: u64,
     pub(crate) txs: usize,
     pub(crate) bytes: u64,
-    /// Keys about which anything is remembered.
+    /// Keys about which the pool keeps any state.
     pub(crate) known_keys: usize,
     /// Requests that are remembered.
     pub(crate) known_requests: usize,
@@ -39,22 +39,22 @@ metrics! { METRICS |pool: PoolSnapshot, rows|
     mempool_size: Gauge = pool.txs as u64;
     /// Bytes of transactions in the pool
     mempool_size_bytes: Gauge = pool.bytes;
-    /// Keys about which anything is remembered
+    /// Keys about which the pool keeps any state
     mempool_known_keys: Gauge = pool.known_keys as u64;
-    /// Transactions that were not taken
+    /// Transactions that the pool rejected
     mempool_rejected_txs[cause]: Counter
         => rows.each(Cause::ALL.iter().map(|cause| (cause.name(), pool.pool.refused(*cause))));
-    /// Requests whose answers would count
+    /// Requests whose answers the pool would still accept
     mempool_known_requests: Gauge = pool.known_requests as u64;
     /// Input of peers without effect
     mempool_ignored[cause]: Counter
         => rows.each(Ignored::ALL.iter().map(|cause| (cause.name(), pool.engine.ignored(*cause))));
-    /// Frames that were owed, and that came
+    /// Frames owed, and frames received
     mempool_frames[kind, direction]: Counter => for kind in FrameKind::ALL {
         rows.add([kind.name(), "sent"], pool.engine.sent(kind).copies);
         rows.add([kind.name(), "received"], pool.engine.received(kind).copies);
     };
-    /// Bytes of frames that were owed, and that came
+    /// Bytes of frames owed, and of frames received
     mempool_frame_bytes[kind, direction]: Counter => for kind in FrameKind::ALL {
         rows.add([kind.name(), "sent"], pool.engine.sent(kind).bytes);
         rows.add([kind.name(), "received"], pool.engine.received(kind).bytes);
@@ -65,7 +65,7 @@ metrics! { METRICS |pool: PoolSnapshot, rows|
     /// Frames that were withdrawn before they left
     mempool_frames_withdrawn[lane]: Counter
         => rows.each(pool.lanes.iter().map(|(lane, counters)| (*lane, counters.withdrawn.copies)));
-    /// Bodies and frames that found a queue full
+    /// Bodies and frames refused because a queue was full
     mempool_queue_refusals[kind]: Counter
         => rows.each([("bodies", pool.engine.refused_bodies), ("frames", pool.engine.refused_frames)]);
     /// Peers of the pool by protocol
@@ -81,9 +81,9 @@ metrics! { METRICS |pool: PoolSnapshot, rows|
         = pool.status.peers.iter().filter(|peer| peer.outbound).count() as u64;
     /// Frames that are owed
     mempool_owed_copies: Gauge = pool.status.owed_copies as u64;
-    /// Bytes on their way into sockets
+    /// Bytes being written to sockets
     mempool_in_flight_bytes: Gauge = pool.status.in_flight_bytes;
-    /// Connections that ended or came to nothing
+    /// Connections that ended or were not established
     mempool_closed_links[cause]: Counter
         => rows.each(pool.status.counters.closed.iter().map(|(cause, count)| (*cause, *count)));
     /// Bytes of frames, and on the wire (sealed)

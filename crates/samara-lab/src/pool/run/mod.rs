@@ -35,7 +35,7 @@ pub struct TransactionsMeasured {
     pub blocks: Vec<BlockRow>,
     /// From the proposal of a compact block until a node has all of its transactions.
     pub block_complete: Durations,
-    /// Compact blocks whose transactions did not come to a node in time.
+    /// Compact blocks whose transactions did not reach a node in time.
     pub blocks_given_up: u64,
     /// By what peers did.
     pub misbehaved: BTreeMap<Misbehaviour, u64>,
