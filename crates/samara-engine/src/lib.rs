@@ -14,6 +14,8 @@
 #![warn(missing_docs)]
 
 pub mod config;
+#[cfg(feature = "driver")]
+mod driver;
 mod engine;
 mod keyed;
 mod names;
@@ -28,6 +30,8 @@ mod time;
 #[cfg(feature = "config")]
 pub mod units;
 
+#[cfg(feature = "driver")]
+pub use driver::Driver;
 pub use engine::{
     Context, Effects, Engine, Frame, Input, LinkRequest, MessageKey, PeerId, PeerIdentity, PeerInfo,
     TimerRequest, TimerToken, Topic,
