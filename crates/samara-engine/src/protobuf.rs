@@ -194,7 +194,7 @@ pub const FIXED64: u8 = 1;
 /// The wire type of bytes, strings, nested messages and packed lists.
 pub const BYTES: u8 = 2;
 /// The wire type of numbers of 4 bytes.
-pub const FIXED32: u8 = 5;
+const FIXED32: u8 = 5;
 
 /// The length of a varint in bytes: 1 to 10.
 pub const fn varint_len(value: u64) -> usize {

@@ -56,11 +56,20 @@ impl NodeRng {
         Self { stream, tables: PeerKeyed::default() }
     }
 
-    /// The stream of a real node: both arguments come from the operating system's generator.
+    /// The stream of a real node. `fill` writes random bytes of the operating system, as `getrandom::fill` does.
     ///
-    /// `tables` keys hash tables and nothing else, so that the numbers that a node publishes tell nothing about it.
-    pub fn from_entropy(seed: [u8; 32], tables: PeerKeyed) -> Self {
-        Self { stream: Xoshiro256PlusPlus::from_seed(seed), tables }
+    /// It writes the seed first and then, apart from it, the key of the hash tables, so that the numbers that a node
+    /// publishes tell nothing about the key.
+    ///
+    /// # Errors
+    /// `fill` fails.
+    pub fn from_entropy<E>(fill: impl Fn(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
+        let (mut seed, mut key) = ([0; 32], [0; 16]);
+        fill(&mut seed)?;
+        fill(&mut key)?;
+        let key = u128::from_ne_bytes(key);
+        let tables = PeerKeyed::from_key([key as u64, (key >> 64) as u64]);
+        Ok(Self { stream: Xoshiro256PlusPlus::from_seed(seed), tables })
     }
 
     /// A hasher for a table whose keys come from peers. Draws one number, so that each table has a key of its own.

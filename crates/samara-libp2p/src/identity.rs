@@ -20,11 +20,11 @@ pub fn peer_id_of(identity: &PeerIdentity) -> Option<PeerId> {
 
 /// Signs with a key pair.
 #[derive(Clone, Debug)]
-pub struct KeySigner(Keypair);
+pub(crate) struct KeySigner(Keypair);
 
 impl KeySigner {
     /// A signer for the identity of this key pair.
-    pub fn new(keypair: &Keypair) -> Self {
+    pub(crate) fn new(keypair: &Keypair) -> Self {
         Self(keypair.clone())
     }
 }

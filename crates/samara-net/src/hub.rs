@@ -23,13 +23,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samara_engine::outbox::{self, Lane, Outgoing};
-use samara_engine::{Engine, Frame, Input, LinkRequest, PeerId, PeerIdentity};
+use samara_engine::{Driver, Engine, Frame, Input, LinkRequest, PeerId, PeerIdentity};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep_until, timeout_at};
 
-use crate::driver::Driver;
 use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept};
 use crate::status::{Closed, Counters};
 

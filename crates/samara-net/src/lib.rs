@@ -11,7 +11,6 @@
 //! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool |
 //! | `mix` | `mix` | gRPC with mutual TLS | a node of a pool that mixes, and its scheduler |
 
-mod driver;
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod hub;
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
@@ -24,5 +23,3 @@ pub mod mix;
 pub mod ring;
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod status;
-
-pub use driver::Driver;

@@ -130,7 +130,7 @@ pub enum StartError {
     #[error("the certificate cannot be used: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     #[error("there are no random numbers: {0}")]
-    Random(getrandom::Error),
+    Random(#[from] getrandom::Error),
     #[error("no threads: {0}")]
     Threads(String),
     #[error(transparent)]

@@ -1,11 +1,5 @@
-//! Runs protocol engines in virtual time.
-//!
-//! A **host is simulated alone through a whole window of time**: nothing that a host sends reaches another one sooner
-//! than the smallest latency in the network, so that hosts are independent within a window of that length. A host merges
-//! a few streams that are sorted already (what arrives, what its downlink lets through, its timers, its free uplink);
-//! there is no global queue of events. Order is defined by (time, sender, count), never by threads: the results of 1, 2 or
-//! 16 threads are bit-identical.
-
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
 mod config;

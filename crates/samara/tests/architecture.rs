@@ -20,7 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("samara-emulation", &["samara-engine", "samara-sim"]),
     ("samara-trace", &[]),
     ("samara-net", &["samara-engine", "samara-cat", "samara-ring", "samara-mix"]),
-    ("samara-libp2p", &["samara-engine", "samara-gossipsub", "samara-net"]),
+    ("samara-libp2p", &["samara-engine", "samara-gossipsub"]),
     (
         "samara-node",
         &[

@@ -41,7 +41,7 @@ impl Shape {
     }
 
     /// Whether units of one origin can take different ways, and overtake each other.
-    pub const fn has_two_ways(self) -> bool {
+    const fn has_two_ways(self) -> bool {
         matches!(self, Self::DoubleTree)
     }
 

@@ -88,7 +88,7 @@ pub enum SubscriptionFilter {
 
 impl SubscriptionFilter {
     /// Whether a topic passes.
-    pub fn allows(&self, topic: &Topic) -> bool {
+    pub(crate) fn allows(&self, topic: &Topic) -> bool {
         match self {
             Self::All => true,
             Self::Only(topics) => topics.contains(topic),

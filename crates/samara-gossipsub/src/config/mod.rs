@@ -174,7 +174,7 @@ impl Config {
     }
 
     /// How long a topic's messages may be.
-    pub fn max_message_bytes_of(&self, topic: &Topic) -> usize {
+    pub(crate) fn max_message_bytes_of(&self, topic: &Topic) -> usize {
         self.topics.get(topic).and_then(|own| own.max_message_bytes).unwrap_or(self.max_message_bytes)
     }
 
@@ -184,12 +184,12 @@ impl Config {
     }
 
     /// Who checks a topic's messages.
-    pub fn validator_of(&self, topic: &Topic) -> Option<&ValidatorHook> {
+    pub(crate) fn validator_of(&self, topic: &Topic) -> Option<&ValidatorHook> {
         self.topics.get(topic).and_then(|own| own.validator.as_ref()).or(self.validator.as_ref())
     }
 
     /// How a topic is scored.
-    pub fn topic_score_of(&self, topic: &Topic) -> Option<&TopicScoreParams> {
+    pub(crate) fn topic_score_of(&self, topic: &Topic) -> Option<&TopicScoreParams> {
         self.topics.get(topic).and_then(|own| own.score.as_ref()).or(self.topic_score.as_ref())
     }
 }

@@ -179,22 +179,22 @@ impl Protocol {
     }
 
     /// Whether it knows meshes and gossip.
-    pub fn has_mesh(self) -> bool {
+    pub(crate) fn has_mesh(self) -> bool {
         self >= Self::V1_0
     }
 
     /// Whether its PRUNE carries backoff and peers.
-    pub fn has_exchange(self) -> bool {
+    pub(crate) fn has_exchange(self) -> bool {
         self >= Self::V1_1
     }
 
     /// Whether it knows IDONTWANT.
-    pub fn has_idontwant(self) -> bool {
+    pub(crate) fn has_idontwant(self) -> bool {
         self >= Self::V1_2
     }
 
     /// Whether it announces extensions.
-    pub fn has_extensions(self) -> bool {
+    pub(crate) fn has_extensions(self) -> bool {
         self >= Self::V1_3
     }
 }

@@ -22,12 +22,11 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 use samara_engine::outbox::{Counters, Dispatch, Lane, Schedule};
-use samara_engine::{Frame, Input, LinkRequest, MessageKey, Outbox, PeerId as Handle};
+use samara_engine::{Driver, Frame, Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle};
 use samara_gossipsub::config::{ConfigError, Hook};
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
-use samara_net::Driver;
 
 use crate::event::{Event, Options, Sizes, Traffic};
 use crate::handler::{FromHandler, Handler};
@@ -79,9 +78,9 @@ impl Behaviour {
         let outbox = Outbox::new(config.outbox_config());
         let dispatch = config.sending.dispatch;
         let engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
-        let driver = Driver::new(engine, outbox).expect("the operating system has random numbers");
+        let rng = NodeRng::from_entropy(getrandom::fill).expect("the operating system has random numbers");
         Ok(Self {
-            driver,
+            driver: Driver::new(engine, outbox, rng),
             limits: Arc::new(options.limits.clone()),
             options,
             dispatch,

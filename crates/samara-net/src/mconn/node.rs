@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use samara_cat::CatFrame;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Outbox, PeerId as Handle};
+use samara_engine::{Context, Driver, Engine, NodeRng, Outbox, PeerId as Handle};
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::CatCodec;
 use super::handshake::Handshake;
 use super::identity::{NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, PeerAddress, Versions, is_text};
 use super::layer::Channels;
-use crate::driver::Driver;
 use crate::hub::{self, ChannelQueue, Hub, Limits};
 use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind, check};
 
@@ -234,7 +233,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
                 (Some(listener), Some(address))
             }
         };
-        let driver = Driver::new(engine, outbox).map_err(StartError::Random)?;
+        let driver = Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?);
         let id = key.id();
         let info = NodeInfo {
             versions: Versions { p2p: P2P_VERSION, block: options.block_version, app: 0 },

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use samara_engine::{Outbox, outbox};
+use samara_engine::{Driver, NodeRng, Outbox, outbox};
 use samara_mix::{Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -19,7 +19,6 @@ use super::layer::{Contacts, Grpc, Team};
 use super::options::{GatewayOptions, Options};
 use super::proto::OpenRounds;
 use super::task::Task;
-use crate::driver::Driver;
 use crate::hub::{Hub, Limits};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
@@ -157,7 +156,7 @@ impl Member {
 
 fn random_secret() -> Result<Secret, StartError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(StartError::Random)?;
+    getrandom::fill(&mut bytes)?;
     Ok(Secret::new(bytes))
 }
 
@@ -171,7 +170,7 @@ fn driver(options: &Options, number: u32, threads: usize) -> Result<Driver<Mix>,
     } else {
         Node::new(config, number, random_secret()?)?.into()
     };
-    Driver::new(engine, outbox).map_err(StartError::Random)
+    Ok(Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?))
 }
 
 fn listening(

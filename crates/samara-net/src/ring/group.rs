@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Input, Outbox, outbox};
+use samara_engine::{Driver, Input, NodeRng, Outbox, outbox};
 use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
 
 use super::events::{Events, Outlet, outlet};
 use super::framed::{Framed, identity_of};
 use super::options::Options;
-use crate::driver::Driver;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
@@ -86,7 +85,7 @@ impl Group {
         };
         let outbox = Outbox::new(config.outbox());
         let engine = Ring::new(config, identity_of(address))?;
-        let driver = Driver::new(engine, outbox).map_err(StartError::Random)?;
+        let driver = Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?);
         let hub = Hub::new(driver, Framed::new(&options, address), Some(listener), limits, Vec::new());
         let (messages, message_queue) = mpsc::unbounded_channel();
         let (requests, request_queue) = mpsc::channel(REQUESTS);

@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use samara_engine::{
-    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerKeyed, Time, TimerToken,
-};
+use crate::{Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, Time, TimerToken};
 
 /// Timers that are this late show that the process did not run.
 const STALL_MIN: Duration = Duration::from_millis(100);
@@ -27,15 +25,12 @@ pub struct Driver<E: Engine> {
 }
 
 impl<E: Engine> Driver<E> {
-    /// Starts an engine, with random numbers and a key for its hash tables that no peer can know.
-    ///
-    /// # Errors
-    /// The operating system has no random numbers.
-    pub fn new(engine: E, outbox: Outbox<E::Frame>) -> Result<Self, getrandom::Error> {
+    /// Starts an engine. The random numbers come from [`NodeRng::from_entropy`].
+    pub fn new(engine: E, outbox: Outbox<E::Frame>, rng: NodeRng) -> Self {
         let mut driver = Self {
             engine,
             outbox,
-            rng: system_rng()?,
+            rng,
             effects: Effects::default(),
             timers: BinaryHeap::new(),
             timers_set: 0,
@@ -43,7 +38,7 @@ impl<E: Engine> Driver<E> {
             last: Time::ZERO,
         };
         driver.input(Input::Start);
-        Ok(driver)
+        driver
     }
 
     /// Reads the engine's clock: the time since the start, without the time in which the process did not run.
@@ -62,6 +57,7 @@ impl<E: Engine> Driver<E> {
         self.last
     }
 
+    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
@@ -71,10 +67,12 @@ impl<E: Engine> Driver<E> {
         &mut self.outbox
     }
 
+    /// Hands an input to the engine.
     pub fn input(&mut self, input: Input<E::Frame, E::Command>) {
         self.with(|engine, cx| engine.handle(input, cx));
     }
 
+    /// Calls a method of the engine that needs a context.
     pub fn with<R>(&mut self, call: impl FnOnce(&mut E, &mut Context<'_, E::Frame, E::Event>) -> R) -> R {
         let now = self.now();
         self.with_at(now, call)
@@ -94,6 +92,7 @@ impl<E: Engine> Driver<E> {
         answer
     }
 
+    /// Fires the timers that are due, and releases copies whose patience has ended.
     pub fn fire_timers(&mut self) {
         let now = self.now();
         while let Some(Reverse((at, _, token))) = self.timers.peek().copied()
@@ -112,6 +111,7 @@ impl<E: Engine> Driver<E> {
         Some(self.started + next.since(Time::ZERO))
     }
 
+    /// Takes what the engine told the application since the last call.
     pub fn take_events(&mut self) -> Vec<E::Event> {
         std::mem::take(&mut self.effects.events)
     }
@@ -120,13 +120,6 @@ impl<E: Engine> Driver<E> {
     pub fn take_links(&mut self) -> Vec<LinkRequest> {
         std::mem::take(&mut self.effects.links)
     }
-}
-
-fn system_rng() -> Result<NodeRng, getrandom::Error> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed)?;
-    let tables = PeerKeyed::from_key([getrandom::u64()?, getrandom::u64()?]);
-    Ok(NodeRng::from_entropy(seed, tables))
 }
 
 #[cfg(test)]
