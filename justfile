@@ -7,7 +7,7 @@ _default:
 check:
     cargo fmt --all -- --check
     cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
-    cargo test --locked --package samara --test architecture
+    cargo test --locked --package samara --test all -- architecture tidy
 
 # The tests of one crate, for example `just test samara-gossipsub`; without a name all of them.
 test crate="" *filter="":
