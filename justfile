@@ -47,6 +47,6 @@ pre-pr: check docs (golden "peerdas" "gossip-baselines" "cat" "ring" "mix")
 ci:
     .ci/run
 
-# Fuzzing, faults with fresh seeds and all scenarios at full size; hours.
+# Fuzzing, faults with fresh seeds, slow tests and all scenarios at full size; hours.
 nightly minutes="10":
     .ci/nightly {{ minutes }}
