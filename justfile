@@ -7,7 +7,7 @@ _default:
 check:
     cargo fmt --all -- --check
     cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
-    cargo test --locked --package samara --test architecture
+    cargo test --locked --package samara --test all -- architecture tidy
 
 # The tests of one crate, for example `just test samara-gossipsub`; without a name all of them.
 test crate="" *filter="":
@@ -47,6 +47,6 @@ pre-pr: check docs (golden "peerdas" "gossip-baselines" "cat" "ring" "mix")
 ci:
     .ci/run
 
-# Fuzzing, faults with fresh seeds and all scenarios at full size; hours.
+# Fuzzing, faults with fresh seeds, slow tests and all scenarios at full size; hours.
 nightly minutes="10":
     .ci/nightly {{ minutes }}

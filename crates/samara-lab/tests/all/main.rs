@@ -4,6 +4,7 @@ mod group;
 mod inputs;
 mod messages;
 mod mix;
+mod report;
 mod runs;
 mod scenario;
 mod sweep;

@@ -1,0 +1,232 @@
+//! The page in a browser: Chromium without a window.
+//!
+//! Without Chromium these tests say that they were skipped; with `SAMARA_REQUIRE_BROWSER` set they fail. Pictures of what was seen are
+//! left in `target/tmp/dashboard-pictures`.
+
+mod chrome;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use samara_trace::live::{Clock, LiveWriter, Step};
+
+use crate::common::{MS, Server, Team, directory, running, slots, started};
+use chrome::Chrome;
+
+fn chrome(test: &str) -> Option<Chrome> {
+    let chrome = Chrome::start(&directory(&format!("profile-{test}")));
+    if chrome.is_none() {
+        assert!(
+            std::env::var_os("SAMARA_REQUIRE_BROWSER").is_none(),
+            "SAMARA_REQUIRE_BROWSER is set, but there is no Chromium"
+        );
+        eprintln!("SKIPPED: there is no Chromium on this machine ({test})");
+    }
+    chrome
+}
+
+fn pictures() -> PathBuf {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard-pictures");
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Waits until an expression is true in the page.
+fn until(chrome: &mut Chrome, expression: &str) {
+    let start = Instant::now();
+    // While the page is loading there is nothing to ask.
+    let asked = format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
+    while chrome.eval(&asked) != true {
+        if start.elapsed() > Duration::from_secs(25) {
+            let text = chrome.eval("document.body.innerText");
+            panic!("it does not come to that: {expression}\n{text}\n{:?}", chrome.complaints);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+const LINK: &str = "document.querySelector('#link').textContent";
+const MAIN: &str = "document.querySelector('main').innerText";
+
+fn fits(chrome: &mut Chrome) {
+    let overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    assert_eq!(chrome.eval(overflow), 0, "the page scrolls sideways");
+}
+
+/// A team that has mixed for a while.
+fn team(results: &std::path::Path) -> Team {
+    let mut team = Team::start(results, 1_760_000_000_000 * MS);
+    (0..14).for_each(|round| team.round(round == 9));
+    (0..24).for_each(|step| team.network(step * 500));
+    team
+}
+
+#[test]
+fn it_loads_updates_and_survives_a_restart_of_the_server() {
+    let Some(mut chrome) = chrome("live") else { return };
+    let results = directory("browser-live");
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    chrome.open(&server.url("/"));
+    until(&mut chrome, &format!("{MAIN}.includes('There is no run yet')"));
+    // A run appears by itself.
+    let mut team = team(&results.join("relay"));
+    until(
+        &mut chrome,
+        &format!("{LINK} === 'live' && document.querySelector('#title').textContent === 'relay'"),
+    );
+    until(&mut chrome, &format!("{MAIN}.includes('Whole loop')"));
+    let completed = "[...document.querySelectorAll('.tile')].find(t => t.innerText.startsWith('Rounds completed')).querySelector('dd').firstChild.textContent";
+    until(&mut chrome, &format!("{completed} === '13'"));
+    // Another round is through: no reload.
+    chrome.eval("window.mark = 1");
+    team.round(false);
+    until(&mut chrome, &format!("{completed} === '14'"));
+    // The server goes away, and comes back at the same place.
+    let address = server.address.to_string();
+    server.stop();
+    until(&mut chrome, &format!("{LINK} === 'connection lost, retrying'"));
+    assert_eq!(chrome.eval(completed), "14", "what was known stays");
+    team.round(false);
+    let _server = Server::start(&results, &address, None);
+    until(&mut chrome, &format!("{LINK} === 'live'"));
+    until(&mut chrome, &format!("{completed} === '15'"));
+    assert_eq!(chrome.eval("window.mark"), 1, "the page was not loaded again");
+    assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
+}
+
+#[test]
+fn everything_of_a_team_is_there_on_a_desk_and_on_a_phone() {
+    let Some(mut chrome) = chrome("team") else { return };
+    let results = directory("browser-team");
+    let team = team(&results.join("relay-real"));
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    for (name, width, height, scheme) in [
+        ("team-light", 1280, 900, "light"),
+        ("team-dark", 1280, 900, "dark"),
+        ("team-phone", 390, 844, "light"),
+    ] {
+        chrome.window(width, height, scheme);
+        chrome.open(&server.url("/"));
+        until(&mut chrome, &format!("{MAIN}.includes('Whole loop')"));
+        until(&mut chrome, "document.querySelectorAll('#s-rounds svg rect').length > 100");
+        std::thread::sleep(Duration::from_millis(600));
+        fits(&mut chrome);
+        chrome.picture(&pictures().join(format!("{name}.png")));
+    }
+    for section in ["rounds", "teams", "latency", "links", "throughput", "queues", "errors", "sources"] {
+        let heading = format!("document.querySelector('#s-{section} h2').textContent.length");
+        assert!(chrome.eval(&heading).as_u64().unwrap() > 3, "{section}");
+    }
+    // Every figure says what it shows, and no text of a file has become markup.
+    let silent = "[...document.querySelectorAll('main svg')].filter(s => s.getAttribute('role') !== 'img' || !s.getAttribute('aria-label')).length";
+    assert_eq!(chrome.eval(silent), 0);
+    assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
+    drop(team);
+}
+
+#[test]
+fn no_value_is_shown_before_there_is_one() {
+    let Some(mut chrome) = chrome("values") else { return };
+    let results = directory("browser-values");
+    let team = Team::start(&results.join("run"), 1_760_000_000_000 * MS);
+    let writer = LiveWriter::create(&results.join("run"), "<img src=x onerror=alert(1)>").unwrap();
+    writer.say(1, started("<script>alert(1)</script>", Clock::Wall, 1));
+    writer.say(2, slots(3, Step::Entered, 10));
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    chrome.open(&server.url("/"));
+    until(&mut chrome, &format!("{MAIN}.includes('No slot has come out yet')"));
+    let shown = chrome.eval(
+        "[...document.querySelectorAll('.tile')].filter(t => !t.innerText.startsWith('Errors')).map(t => t.querySelector('dd').firstChild.textContent.trim()[0])",
+    );
+    let shown = shown.as_array().unwrap().clone();
+    assert!(shown.len() >= 4 && shown.iter().all(|first| first == "—"), "{shown:?}");
+    until(&mut chrome, &format!("{MAIN}.includes('<script>alert(1)')"));
+    assert_eq!(chrome.eval("document.querySelectorAll('main img, main script').length"), 0);
+    assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
+    drop(team);
+}
+
+#[test]
+fn a_keyboard_reaches_everything() {
+    let Some(mut chrome) = chrome("keyboard") else { return };
+    let results = directory("browser-keyboard");
+    let team = team(&results.join("one"));
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    chrome.window(1280, 900, "light");
+    chrome.open(&server.url("/"));
+    until(&mut chrome, "document.querySelector('#s-rounds summary')");
+    let focused = "document.activeElement.id || document.activeElement.textContent.trim().slice(0, 30)";
+    let mut seen = Vec::new();
+    for _ in 0..40 {
+        chrome.press("Tab", 9);
+        let name = chrome.eval(focused).as_str().unwrap().to_owned();
+        if name == "Real time only" && !seen.contains(&name) {
+            chrome.press("Enter", 13);
+            until(
+                &mut chrome,
+                "document.querySelector('[data-scope=realtime]').getAttribute('aria-pressed') === 'true'",
+            );
+            assert_eq!(chrome.eval(focused), "Real time only", "the focus stays where it was");
+        }
+        if name == "Rounds as a table" && !seen.contains(&name) {
+            chrome.press("Enter", 13);
+            until(&mut chrome, "document.querySelector('#s-rounds details').open");
+            // It stays open when what is in it changes.
+            team.network(60_000);
+            std::thread::sleep(Duration::from_millis(900));
+            assert_eq!(chrome.eval("document.querySelector('#s-rounds details').open"), true);
+        }
+        seen.push(name);
+    }
+    let places = "Skip to the run,run,pause,Rounds and phases,Sources,Real time only,Rounds as a table";
+    for place in places.split(',') {
+        assert!(seen.iter().any(|name| name == place), "{place} is not reached: {seen:?}");
+    }
+    let outline = chrome.eval("getComputedStyle(document.activeElement).outlineStyle");
+    assert_ne!(outline, "none", "the focus cannot be seen");
+    drop(team);
+}
+
+#[test]
+fn runs_of_a_simulator_show_how_far_they_are() {
+    let Some(mut chrome) = chrome("simulator") else { return };
+    let results = directory("browser-simulator");
+    let writer = LiveWriter::create(&results.join("peerdas-seed1"), "session").unwrap();
+    writer.say(1, started("session", Clock::Wall, 1));
+    for step in 0..=8 {
+        writer.say_of(Some("node-wide, seed 1"), step, running(step as f64 * 0.05, step * 500 * MS));
+        writer.say_of(Some("sequential, seed 1"), step, running(step as f64 * 0.11, step * 500 * MS));
+    }
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    chrome.window(390, 844, "dark");
+    chrome.open(&server.url("/"));
+    until(&mut chrome, &format!("{MAIN}.includes('node-wide, seed 1')"));
+    until(&mut chrome, "document.querySelector('[role=progressbar]').getAttribute('aria-valuenow') === '40'");
+    std::thread::sleep(Duration::from_millis(400));
+    fits(&mut chrome);
+    chrome.picture(&pictures().join("simulator-phone-dark.png"));
+    chrome.window(1280, 800, "light");
+    std::thread::sleep(Duration::from_millis(600));
+    chrome.picture(&pictures().join("simulator-light.png"));
+    assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
+}
+
+#[test]
+fn with_a_token_one_signs_in() {
+    let Some(mut chrome) = chrome("token") else { return };
+    let results = directory("browser-token");
+    let _team = team(&results.join("run"));
+    let server = Server::start(&results, "127.0.0.1:0", Some("a long enough token"));
+    chrome.open(&server.url("/"));
+    until(&mut chrome, "document.querySelector('#token')");
+    chrome.picture(&pictures().join("token.png"));
+    for (token, then) in [
+        ("not the right token", "document.body.innerText.includes('That is not the token')"),
+        ("a long enough token", "document.querySelector('#s-rounds')"),
+    ] {
+        chrome.eval(&format!(
+            "document.querySelector('#token').value = '{token}'; document.querySelector('form').submit()"
+        ));
+        until(&mut chrome, then);
+    }
+}

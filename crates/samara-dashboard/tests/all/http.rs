@@ -1,0 +1,232 @@
+//! The server: what it gives, to whom, and what it does when connections break.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use samara_trace::live::{Clock, LiveWriter};
+use serde_json::Value;
+
+use crate::common::{MS, Server, Team, directory, running, started, until};
+
+const TOKEN: &str = "a long enough token";
+
+fn agent() -> ureq::Agent {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    config.timeout_recv_response(Some(std::time::Duration::from_secs(10))).build().into()
+}
+
+fn get(url: &str) -> (u16, String, ureq::http::HeaderMap) {
+    let mut answer = agent().get(url).call().unwrap();
+    let headers = answer.headers().clone();
+    (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap(), headers)
+}
+
+/// Events as a browser reads them.
+struct Events(BufReader<Box<dyn std::io::Read>>);
+
+#[derive(Debug)]
+struct ServerEvent {
+    kind: String,
+    id: Option<String>,
+    data: Value,
+}
+
+impl Events {
+    fn open(url: &str, last_id: Option<&str>) -> Self {
+        let mut request = agent().get(url);
+        if let Some(id) = last_id {
+            request = request.header("last-event-id", id);
+        }
+        let answer = request.call().unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        Self(BufReader::new(Box::new(answer.into_body().into_reader())))
+    }
+
+    fn next(&mut self) -> ServerEvent {
+        let (mut kind, mut id, mut data) = (String::new(), None, String::new());
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the events have ended");
+            match line.trim_end().split_once(": ") {
+                Some(("event", value)) => kind = value.to_owned(),
+                Some(("id", value)) => id = Some(value.to_owned()),
+                Some(("data", value)) => data.push_str(value),
+                None if !kind.is_empty() => {
+                    return ServerEvent { kind, id, data: serde_json::from_str(&data).unwrap() };
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The next one that is no greeting and no sign of life.
+    fn news(&mut self) -> ServerEvent {
+        loop {
+            let told = self.next();
+            if told.kind != "hello" && told.kind != "alive" {
+                return told;
+            }
+        }
+    }
+}
+
+fn session(results: &Path) -> LiveWriter {
+    let writer = LiveWriter::create(results, "session").unwrap();
+    writer.say(1, started("session", Clock::Wall, 1));
+    writer
+}
+
+#[test]
+fn the_page_comes_from_here_and_nothing_from_elsewhere() {
+    let server = Server::start(&directory("page"), "127.0.0.1:0", None);
+    let pages = [("/", "html"), ("/app.js", "javascript"), ("/style.css", "css"), ("/login", "html")];
+    for (path, kind) in pages {
+        let (status, body, headers) = get(&server.url(path));
+        assert_eq!(status, 200, "{path}");
+        assert!(headers["content-type"].to_str().unwrap().starts_with(&format!("text/{kind}")));
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'"));
+        assert!(!policy.contains("unsafe") && !policy.contains("http"));
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        let names = body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!names.contains("http://") && !names.contains("https://"), "{path} names another site");
+        assert!(!body.contains("innerHTML"), "text of files could become markup");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_so() {
+    let results = directory("missing");
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    let paths =
+        "/other /v1/snapshot /v1/events /v1/snapshot?run=x /v1/snapshot?run=../.. /v1/events?run=%2e%2e%2f";
+    for path in paths.split(' ') {
+        let (status, body, headers) = get(&server.url(path));
+        assert_eq!(status, 404, "{path}");
+        assert!(serde_json::from_str::<Value>(&body).unwrap()["error"].is_string());
+        assert!(headers.contains_key("content-security-policy"));
+    }
+    let refused = agent().post(server.url("/v1/runs")).send_empty().unwrap();
+    assert_eq!(refused.status(), 405);
+    let long = agent().post(server.url("/login")).send(vec![b'x'; 1 << 16]).unwrap();
+    assert!(long.status().is_client_error());
+    assert_eq!(get(&server.url("/v1/runs")).0, 200, "it goes on");
+}
+
+#[test]
+fn without_the_token_there_is_nothing_to_see() {
+    let results = directory("token");
+    let _session = session(&results.join("run"));
+    let server = Server::start(&results, "127.0.0.1:0", Some(TOKEN));
+    for path in ["/v1/runs", "/v1/snapshot", "/v1/events", "/app.js", "/nothing"] {
+        let (status, body, _) = get(&server.url(path));
+        assert_eq!(status, 401, "{path}");
+        assert!(body.contains("token"), "{body}");
+    }
+    let (status, _, headers) = get(&server.url("/"));
+    assert_eq!((status, &headers["location"]), (303, &"/login".parse().unwrap()));
+    let ask = |name: &str, value: &str| {
+        agent().get(server.url("/v1/runs")).header(name, value).call().unwrap().status().as_u16()
+    };
+    assert_eq!(ask("authorization", &format!("Bearer {TOKEN}")), 200);
+    assert_eq!(ask("authorization", "Bearer another long token"), 401);
+    let sign_in = |token: &str| agent().post(server.url("/login")).send_form([("token", token)]).unwrap();
+    assert_eq!(sign_in("wrong").status(), 401);
+    let signed_in = sign_in(TOKEN);
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("long"));
+    let cookie = cookie.split(';').next().unwrap();
+    assert_eq!(ask("cookie", cookie), 200);
+    // A restart does not sign anybody out.
+    let address = server.address.to_string();
+    server.stop();
+    let server = Server::start(&results, &address, Some(TOKEN));
+    let answer = agent().get(server.url("/v1/runs")).header("cookie", cookie).call().unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
+#[test]
+fn pages_of_other_sites_are_refused() {
+    let server = Server::start(&directory("names"), "127.0.0.1:0", None);
+    let ask = |host: &str| {
+        agent().get(server.url("/v1/runs")).header("host", host).call().unwrap().status().as_u16()
+    };
+    assert_eq!(ask("localhost:1"), 200);
+    assert_eq!(ask("attacker.example"), 403);
+}
+
+#[test]
+fn runs_are_listed_the_newest_first() {
+    let results = directory("runs");
+    for name in ["old", "new"] {
+        session(&results.join(name)).finish().1.unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::fs::create_dir_all(results.join("no-run")).unwrap();
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    let names = |server: &Server| {
+        let listed: Value = serde_json::from_str(&get(&server.url("/v1/runs")).1).unwrap();
+        let names =
+            listed["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(&server), ["new", "old"]);
+    let mut events = Events::open(&server.url("/v1/events"), None);
+    assert_eq!(events.next().data["run"], "new");
+    server.stop();
+    // The directory of one run shows that one.
+    let server = Server::start(&results.join("old"), "127.0.0.1:0", None);
+    assert_eq!(names(&server), ["old"]);
+    assert_eq!(get(&server.url("/v1/snapshot?run=old")).0, 200);
+}
+
+#[test]
+fn events_begin_with_everything_and_go_on_with_changes() {
+    let results = directory("events");
+    let writer = session(&results.join("run"));
+    writer.say_of(Some("batch"), 2, running(0.25, 1000 * MS));
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    until("the first line is in the file", || get(&server.url("/v1/snapshot")).1.contains("0.25"));
+    let mut events = Events::open(&server.url("/v1/events"), None);
+    let first = events.news();
+    assert_eq!(first.kind, "snapshot");
+    assert_eq!(first.data["job/session/batch"]["share"], 0.25);
+    writer.say_of(Some("batch"), 3, running(0.5, 2000 * MS));
+    let change = events.news();
+    assert_eq!((change.kind.as_str(), &change.data["job/session/batch"]["share"]), ("delta", &0.5.into()));
+    assert!(change.data.get("sources").is_none(), "nothing has changed there");
+    // Whoever comes back gets what was missed, and not everything.
+    drop(events);
+    writer.say_of(Some("batch"), 4, running(0.75, 3000 * MS));
+    until("the change was read", || get(&server.url("/v1/snapshot")).1.contains("0.75"));
+    let mut events = Events::open(&server.url("/v1/events"), change.id.as_deref());
+    let missed = events.news();
+    assert_eq!((missed.kind.as_str(), &missed.data["job/session/batch"]["share"]), ("delta", &0.75.into()));
+    // After a restart of the server that is over: everything.
+    let (address, last) = (server.address.to_string(), missed.id.unwrap());
+    drop(events);
+    server.stop();
+    let server = Server::start(&results, &address, None);
+    let again = Events::open(&server.url("/v1/events"), Some(&last)).news();
+    assert_eq!((again.kind.as_str(), &again.data["job/session/batch"]["share"]), ("snapshot", &0.75.into()));
+}
+
+#[test]
+fn a_team_shows_as_it_said() {
+    let results = directory("team");
+    let mut team = Team::start(&results.join("run"), 1_000_000 * MS);
+    (0..12).for_each(|round| team.round(round == 5));
+    (0..10).for_each(|second| team.network(second * 500));
+    team.finish();
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    let view: Value = serde_json::from_str(&get(&server.url("/v1/snapshot")).1).unwrap();
+    assert_eq!((&view["outcomes"]["completed"], &view["outcomes"]["failed"]), (&11.into(), &1.into()));
+    let expected: u64 = (0..12).filter(|round| *round != 5).map(Team::latency_ms).sum();
+    let mean = view["latency"]["team"]["mean_ms"].as_f64().unwrap();
+    assert!((mean - expected as f64 / 11.0).abs() < 1e-3, "{mean}");
+    assert_eq!(view["latency"]["senders"]["slots"], 11_000);
+    assert_eq!(view["latency"]["across_clocks"], false);
+    let links = view["pings"][0]["links"].as_array().unwrap();
+    assert!(links.len() == 5 && links.iter().all(|link| link["round_trip_ms"].is_f64()));
+}

@@ -1,0 +1,264 @@
+//! Pages of results: every page is one file that loads nothing, whatever names a scenario has.
+
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::report::page;
+use samara_lab::results::{Findings, Used};
+use samara_lab::run::{RunOptions, run};
+use samara_report::{Page, png};
+use samara_scenario::Inputs;
+
+use crate::loaded;
+
+/// The page of a scenario of which some keys are set and some runs done.
+fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
+    let loaded = loaded(scenario, set, only, None);
+    let stop = AtomicBool::new(false);
+    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+    let result = |point| Some(run(point, options, |_| {}).unwrap().outcome());
+    let results = loaded.points.iter().map(result).collect();
+    let page = page(&loaded, &Findings::of(&loaded, results, Used::default()).unwrap());
+    let html = page.html();
+    assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>"));
+    for loads in ["http://", "https://", "src=", "href=", "@import", "url("] {
+        // The namespace of SVG is a name, nothing is loaded from it.
+        assert!(!html.replace("http://www.w3.org/2000/svg", "").contains(loads), "the page has {loads}");
+    }
+    page
+}
+
+/// The names of the figures, all of which can be drawn.
+fn names(page: &Page) -> Vec<String> {
+    let drawn = |(name, svg): (String, String)| {
+        assert!(!svg.contains("NaN") && png(&svg).unwrap().starts_with(b"\x89PNG"), "{name}");
+        name
+    };
+    page.figures().into_iter().map(drawn).collect()
+}
+
+fn has(page: &Page, figures: &[&str]) {
+    let names = names(page);
+    for figure in figures {
+        assert!(names.iter().any(|name| name == figure), "{figure}: {names:?}");
+    }
+}
+
+/// The rows of the table for a terminal whose run has a name.
+fn rows<'a>(table: &'a str, run: &str) -> Vec<&'a str> {
+    table.lines().filter(|line| line.split_whitespace().next() == Some(run)).collect()
+}
+
+fn columns(set: &[(&str, &str)]) -> Page {
+    let small = [
+        ("network.nodes", "40"),
+        ("network.topology.degree", "12"),
+        ("columns.count", "8"),
+        ("columns.custody", "3"),
+        ("columns.blobs", "1"),
+        ("columns.warm_up", "3 s"),
+        ("columns.deadline", "5 s"),
+    ];
+    report("peerdas", &[&small, set].concat(), &["batch", "node-wide"])
+}
+
+#[test]
+fn columns_have_a_curve_for_each_run_and_two_panels_for_each() {
+    let page = columns(&[]);
+    assert_eq!(page.html().matches("<canvas").count(), 5);
+    assert_eq!(names(&page).len(), 5, "as many as files");
+}
+
+#[test]
+fn names_cannot_break_out_of_markup_and_scripts() {
+    let page = columns(&[
+        ("scenario.title", "</script><img onerror=alert(1)>&'"),
+        ("run.1.label", "</script><script>alert(2)</script>"),
+    ])
+    .html();
+    assert!(!page.contains("<img") && !page.contains("<script>alert"), "text is markup");
+    assert!(page.contains("&lt;/script&gt;&lt;img onerror=alert(1)&gt;&amp;'"));
+    assert_eq!(page.matches("</script>").count(), 2, "only the page's own scripts end");
+    let figures =
+        [("run.4.label", "</svg><script>alert(1)</script>"), ("run.4.series", "<img onerror=alert(2)>")];
+    let page = messages(&figures, &["1a"]).html();
+    assert!(!page.contains("<script>alert") && !page.contains("<img onerror"));
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    let (one, other) = (columns(&[]), columns(&[]));
+    assert_eq!(one.files().unwrap(), other.files().unwrap());
+}
+
+#[test]
+fn a_deadline_that_nobody_meets_is_the_first_thing_said() {
+    // The deadline is over before anything has crossed the network.
+    let page = columns(&[("columns.deadline", "30 ms"), ("scenario.seeds", "[1, 2]")]);
+    let said = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
+    let (table, html) = (page.terminal(), page.html());
+    assert!(table.starts_with(&format!("{said}\n")), "{table}");
+    let [batch, node_wide] = ["\"Batch, as in the post\"", "\"One order in every node\""];
+    let said = format!("{batch}, {node_wide}: 78 of 78 nodes did not finish in 30 ms, over 2 seeds.");
+    assert_eq!(page.findings, ["12 of 12 expectations fail.", &said]);
+    assert!(html.contains("class=\"headline bad\""));
+    for text in [&table, &html] {
+        assert!(!text.contains("NaN") && !text.contains("no time") && text.contains('–'), "{text}");
+    }
+    names(&page);
+}
+
+#[test]
+fn a_run_with_incomplete_nodes_has_no_share_of_the_bound_and_is_not_the_fastest() {
+    let page = columns(&[("columns.deadline", "650 ms"), ("run.7.set.\"columns.deadline\"", "5 s")]);
+    let table = page.terminal();
+    let [batch, node_wide] = ["batch", "node-wide"].map(|run| rows(&table, run)[0]);
+    assert!(batch.contains(" – ") && !batch.contains('*') && !node_wide.contains('–'), "{table}");
+    assert!(node_wide.contains('*'), "{table}");
+    let lead = &page.findings;
+    assert!(lead[1].ends_with("of 39 nodes did not finish in 650 ms."), "{lead:?}");
+    assert_eq!(lead[2], "Times are those of the nodes that did.");
+    assert!(lead[3].starts_with("The fastest run is \"One order in every node\""), "{lead:?}");
+}
+
+#[test]
+fn an_edge_is_green_if_everything_is_complete_and_as_expected() {
+    let complete = columns(&[]).html();
+    assert!(complete.contains("class=\"headline\""));
+    let failed = columns(&[("expect.incomplete", "== 1")]);
+    assert!(failed.html().contains("class=\"headline bad\""));
+    assert_eq!(failed.findings[0], "2 of 6 expectations fail.");
+}
+
+fn messages(set: &[(&str, &str)], only: &[&str]) -> Page {
+    let small = [("messages.duration", "2 s"), ("messages.rate", "20"), ("messages.warm_up", "4 s")];
+    report("gossip-study", &[&small, set].concat(), only)
+}
+
+#[test]
+fn a_series_of_messages_has_its_figures_and_its_rows() {
+    let page = messages(&[], &["1b", "1c", "2b"]);
+    let html = page.html();
+    for text in ["Phase 2, series 1: topology", "Phase 2, series 2: latency of 100 ms", "1c: m = 12"] {
+        assert!(html.contains(text), "{text}");
+    }
+    assert_eq!(html.matches("<svg").count(), 8, "four figures for each of two series");
+    assert!(!html.contains("Where queues overflowed"), "nothing was lost");
+    assert!(html.contains("every one of them reached every node"));
+    has(&page, &["phase-2-series-1-topology-hops"]);
+    let table = page.terminal();
+    assert!(rows(&table, "1b").len() == 1 && table.contains("incomplete"), "{table}");
+}
+
+#[test]
+fn lost_messages_are_listed_by_node_and_link() {
+    let queue = [("protocol.queue", "1"), ("protocol.overflow", "drop-newest"), ("messages.rate", "60")];
+    let page = messages(&queue, &["2a"]).html();
+    assert!(page.contains("Where queues overflowed"));
+    assert!(page.contains("did not reach every node"));
+}
+
+#[test]
+fn messages_that_reach_nobody_in_time_have_no_curves() {
+    let page = messages(&[("network.loss", "99.9 %")], &["1b", "1c"]);
+    let (table, html) = (page.terminal(), page.html());
+    assert!(
+        html.contains("class=\"headline bad\"") && html.contains("80 of 80 messages did not reach"),
+        "{table}"
+    );
+    assert!(!table.contains("NaN") && !html.contains("NaN") && table.contains('–'), "{table}");
+    names(&page);
+}
+
+fn pool(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
+    let small = [("network.nodes", "16"), ("network.topology.dials", "3"), ("pool.duration", "3 s")];
+    report(scenario, &[&small, set].concat(), only)
+}
+
+#[test]
+fn only_pools_with_the_same_peers_are_compared() {
+    let page = pool("cat-adversary", &[], &["silent", "greedy", "silent-2023"]);
+    let is_comparison = |sentence: &&String| sentence.contains("fewer bytes in connections than");
+    let sentences: Vec<&String> = page.findings.iter().filter(is_comparison).collect();
+    assert_eq!(sentences.len(), 1, "{sentences:?}");
+    assert!(
+        sentences[0].contains("CAT of 2023") && !sentences[0].contains("Wants everything"),
+        "{sentences:?}"
+    );
+    // Whoever wants everything has nobody to be compared with.
+    let html = page.html();
+    let row = html.split("<tr>").find(|row| row.contains(">Wants everything<"));
+    assert!(row.is_some_and(|row| row.contains("<td class=\"n\">–</td>")), "{row:?}");
+}
+
+/// 20 transactions a second, for three seconds, twice.
+#[test]
+fn transactions_of_all_seeds_are_counted() {
+    let table = pool("cat-real", &[("scenario.seeds", "[1, 2]")], &["cat"]).terminal();
+    assert!(table.contains("120 transactions in 2 runs, and every valid one reached"), "{table}");
+}
+
+#[test]
+fn a_sweep_over_sizes_says_where_flooding_wins() {
+    let page = pool("cat-size", &[], &["flood-fifo", "cat"]);
+    let html = page.html();
+    assert!(html.contains("Where the trade turns") && html.contains("On the wire"));
+    for tick in ["64 B", "256 B", "1 kB", "4 kB", "16 kB", "64 kB"] {
+        assert!(html.contains(&format!("\n{tick}\n")), "the axis shows {tick}");
+    }
+    assert_eq!(names(&page).len(), 4);
+    assert!(page.terminal().contains("announcements included"));
+}
+
+#[test]
+fn sweeps_over_several_axes_are_two_maps_for_all_runs() {
+    let page = pool("cat-timeout", &[("pool.duration", "1 s")], &["cat-2023", "adaptive"]);
+    assert_eq!(names(&page), ["map-copies", "map-latency"]);
+    for (name, svg) in page.figures() {
+        for text in ["CAT, January 2023", "CAT as it should be, with their flush", "tx/s 40, flush 100 ms"] {
+            assert!(svg.contains(text), "{name}: {text}");
+        }
+    }
+    assert!(page.html().contains("class=\"static wide\""));
+}
+
+#[test]
+fn groups_stand_beside_the_post_and_each_has_its_links() {
+    let page = report("ring", &[("group.messages", "200")], &["direct", "ring", "direct-1", "ring-1"]);
+    let html = page.html();
+    for text in
+        ["Direct, N-1 copies", "post of 2010, DAISYCHAIN", "nothing was lost", "What bytes are", "Rounds"]
+    {
+        assert!(html.contains(text), "{text}");
+    }
+    has(&page, &["throughput", "uplinks", "latency", "links"]);
+    let table = page.terminal();
+    assert!(table.contains("MB/node/s") && rows(&table, "ring-1").len() == 1, "{table}");
+}
+
+#[test]
+fn the_schedules_of_the_post_are_drawn() {
+    let page = report("ring-rounds", &[], &["direct", "ring"]);
+    has(&page, &["schedule-ring", "schedule-direct"]);
+    assert!(page.html().contains("10 messages from member 0 to 9 others in 18 rounds"));
+}
+
+#[test]
+fn a_sweep_over_the_rate_has_latency_against_throughput() {
+    let set = [("group.duration", "500 ms"), ("network.nodes", "4"), ("sweep.axis.0.values", "[20.0, 90.0]")];
+    let page = report("ring-latency", &set, &["direct", "ring"]);
+    has(&page, &["price", "price-p99", "sweep-throughput"]);
+}
+
+#[test]
+fn teams_have_their_timelines_and_batches_their_causes() {
+    let small = [("mix.batch", "20"), ("mix.rounds", "10")];
+    let page = report("mix", &small, &["equal", "today"]);
+    assert!(page.html().contains("What limits") && page.findings[0].contains("none failed"));
+    assert!(names(&page).iter().any(|name| name.starts_with("timeline-")), "{:?}", names(&page));
+    let page = report("mix-pool", &[("mix.batch", "20"), ("mix.rounds", "20")], &["restart"]);
+    has(&page, &["rounds-restart"]);
+    let small = [("mix.rounds", "3"), ("sweep.axis.0.values", "[84]")];
+    let page = report("mix-window", &small, &["unary", "kept"]);
+    assert!(page.html().contains("figures that others measured are met within 10 %"));
+    assert!(names(&page).iter().any(|name| name.starts_with("first-hop-")));
+}

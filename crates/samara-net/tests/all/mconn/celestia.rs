@@ -1,0 +1,172 @@
+//! Nodes of celestia-core (`interop/go-cat`) in processes of their own.
+//!
+//! Needs Go. Without it these tests say that they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use samara_net::mconn::PeerAddress;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
+
+use crate::mconn::common::*;
+
+/// Builds the peer once; `None` if there is no Go.
+fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        if std::process::Command::new("go").arg("version").output().is_err() {
+            assert!(
+                std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
+                "SAMARA_REQUIRE_PEERS is set, but there is no Go"
+            );
+            return None;
+        }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-cat");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-cat");
+        let build = std::process::Command::new("go")
+            .arg("build")
+            .arg("-o")
+            .arg(&program)
+            .arg(".")
+            .current_dir(source)
+            .output();
+        let built = build.expect("go build runs");
+        assert!(built.status.success(), "interop/go-cat: {}", String::from_utf8_lossy(&built.stderr));
+        Some(program)
+    };
+    let program = PROGRAM.get_or_init(build).as_deref();
+    if program.is_none() {
+        // Not through a macro of the standard library, whose output is only shown where a test fails.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: there is no Go, so nothing was tested beside celestia-core"
+        );
+    }
+    program
+}
+
+/// A node of celestia-core.
+pub(crate) struct Celestia {
+    pub(crate) address: PeerAddress,
+    input: ChildStdin,
+    answers: UnboundedReceiver<Value>,
+    told: UnboundedReceiver<Value>,
+    _child: Child,
+}
+
+/// A node of celestia-core; `None` without Go.
+pub(crate) async fn celestia(flags: &[&str]) -> Option<Celestia> {
+    let mut child = Command::new(program()?)
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the peer starts");
+    let input = child.stdin.take().expect("a pipe");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first =
+        timeout(PATIENCE, lines.next_line()).await.expect("in time").expect("readable").expect("a line");
+    let first: Value = serde_json::from_str(&first).expect("JSON");
+    let address = first["address"].as_str().expect("an address").parse().expect("an address");
+    let (answered, answers) = unbounded_channel();
+    let (telling, told) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(Some(line)) = lines.next_line().await {
+            let line: Value = serde_json::from_str(&line).expect("JSON");
+            let by_itself = matches!(line["is"].as_str(), Some("up" | "down" | "received"));
+            let _ = if by_itself { telling.send(line) } else { answered.send(line) };
+        }
+    });
+    Some(Celestia { address, input, answers, told, _child: child })
+}
+
+/// What a node of celestia-core says of itself.
+pub(crate) struct Look {
+    pub(crate) keys: BTreeSet<String>,
+    pub(crate) peers: BTreeSet<String>,
+    metrics: Value,
+}
+
+impl Look {
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        self.metrics[name].as_f64().unwrap_or_else(|| panic!("no {name}")) as u64
+    }
+}
+
+impl Celestia {
+    /// Gives a command and waits for its answer.
+    pub(crate) async fn ask(&mut self, command: Value) -> Value {
+        let answer = self.try_ask(command).await;
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+        answer
+    }
+
+    pub(crate) async fn try_ask(&mut self, command: Value) -> Value {
+        self.input.write_all(format!("{command}\n").as_bytes()).await.expect("the peer runs");
+        timeout(PATIENCE, self.answers.recv()).await.expect("in time").expect("the peer runs")
+    }
+
+    pub(crate) async fn dial(&mut self, address: &PeerAddress) {
+        self.ask(json!({ "is": "dial", "address": address.to_string() })).await;
+    }
+
+    pub(crate) async fn submit(&mut self, txs: &[Vec<u8>]) {
+        let txs: Vec<String> = txs.iter().map(|tx| STANDARD.encode(tx)).collect();
+        self.ask(json!({ "is": "submit", "txs": txs })).await;
+    }
+
+    pub(crate) async fn look(&mut self) -> Look {
+        let answer = self.ask(json!({ "is": "look" })).await;
+        let strings = |name: &str| {
+            let list = answer[name].as_array().cloned().unwrap_or_default();
+            list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        Look { keys: strings("keys"), peers: strings("peers"), metrics: answer["metrics"].clone() }
+    }
+
+    /// Waits until it is so.
+    pub(crate) async fn wait(&mut self, what: &str, is_so: impl Fn(&Look) -> bool) -> Look {
+        let since = std::time::Instant::now();
+        loop {
+            let look = self.look().await;
+            if is_so(&look) {
+                return look;
+            }
+            assert!(since.elapsed() < PATIENCE, "celestia-core: in vain for {what}: {} txs", look.keys.len());
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) async fn linked(&mut self, links: usize) {
+        self.wait("links", |look| look.peers.len() == links).await;
+    }
+
+    pub(crate) async fn has(&mut self, keys: &BTreeSet<String>) {
+        self.wait("transactions", |look| look.keys.is_superset(keys)).await;
+    }
+
+    /// The next message that it receives of this kind: from whom, and its bytes.
+    pub(crate) async fn received(&mut self, kind: &str) -> (String, Vec<u8>) {
+        let next = async {
+            loop {
+                let told = self.told.recv().await.expect("the peer runs");
+                if told["is"] == "received" && told["kind"] == kind {
+                    let peer = told["peer"].as_str().expect("a peer").to_owned();
+                    return (peer, STANDARD.decode(told["data"].as_str().expect("bytes")).expect("base64"));
+                }
+                assert_ne!(told["is"], "down", "{told}");
+            }
+        };
+        timeout(PATIENCE, next).await.unwrap_or_else(|_| panic!("no {kind} came"))
+    }
+}

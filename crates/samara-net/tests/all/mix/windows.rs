@@ -1,0 +1,98 @@
+//! The windows of HTTP/2 that a node announces bound what others have on their way to it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use samara_mix::{Group, Transfer};
+use samara_net::mix::{Client, ClientOptions, Ended, Options, Windows};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::mix::common::{Network, PATIENCE, config, soon};
+
+/// One way.
+const LATENCY: Duration = Duration::from_millis(25);
+/// Slots of 512 bytes: eight windows of 64 KiB.
+const BATCH: u32 = 1_024;
+
+/// Carries bytes one way, each piece later by the latency.
+async fn delay(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin) {
+    // Never full: a link of any bandwidth.
+    let (sender, mut queue) = mpsc::unbounded_channel();
+    let write = async {
+        while let Some((due, bytes)) = queue.recv().await {
+            let bytes: Vec<u8> = bytes;
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown().await;
+    };
+    let read = async move {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(len @ 1..) = from.read(&mut buffer).await {
+            if sender.send((Instant::now() + LATENCY, buffer[..len].to_vec())).is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(read, write);
+}
+
+/// An address at which another one is, as if it was far away.
+async fn far(address: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let far = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let Ok(other) = TcpStream::connect(address).await else { continue };
+            for stream in [&near, &other] {
+                stream.set_nodelay(true).expect("a socket");
+            }
+            let (near_read, near_write) = near.into_split();
+            let (other_read, other_write) = other.into_split();
+            tokio::spawn(delay(near_read, other_write));
+            tokio::spawn(delay(other_read, near_write));
+        }
+    });
+    far
+}
+
+/// How long a batch is on its way through two nodes that are far from each other.
+async fn batch_time(windows: Windows) -> Duration {
+    let mut config = config(BATCH);
+    (config.group, config.team, config.transfer) = (Group::Model, 2, Transfer::Unary);
+    // One after another: narrow windows take a second or two for the precomputation of one.
+    (config.precomputing_max, config.rounds_max, config.ping) = (1, 3, None);
+    (config.precomputation_timeout, config.silence) = (PATIENCE, PATIENCE);
+    let network = Network::start_far(2, config, far, |options: &mut Options| options.windows = windows).await;
+    let options = ClientOptions { group: Group::Model, team_min: 2, ..network.client_options() };
+    let client = Client::start(options).expect("it starts");
+    soon(client.ready()).await;
+    let mut least = PATIENCE;
+    for _ in 0..3 {
+        let round = soon(client.next_round()).await;
+        let contents = vec![vec![7; Group::Model.content_bytes()]; BATCH as usize];
+        let sealed = client.seal(&round, contents).await.expect("sealed");
+        client.submit(&round, sealed).await.expect("there is room");
+        assert!(matches!(soon(client.result(&round)).await, Ok(Ended::Delivered(_))));
+        let gateway = network.status(round.team[0] as usize).await.gateway;
+        let times = gateway.expect("it has one").times;
+        least = least.min(times.last().expect("a round").batch);
+    }
+    least
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_of_64_kib_holds_a_batch_back() {
+    let wide = batch_time(Windows::Fixed { stream: 8 << 20, connection: 8 << 20 }).await;
+    let narrow = batch_time(Windows::Fixed { stream: 65_535, connection: 65_535 }).await;
+    let adaptive = batch_time(Windows::Adaptive).await;
+    // Decryption, permutation and the result are three times 512 KiB and more one way: eight round trips each with narrow windows, half of one otherwise.
+    assert!(narrow > wide * 3, "{narrow:?} with narrow windows, {wide:?} with wide ones");
+    assert!(narrow > 3 * 7 * 2 * LATENCY, "{narrow:?} is less than the windows allow");
+    assert!(adaptive < narrow, "{adaptive:?} with windows that adapt, {narrow:?} with narrow ones");
+}

@@ -1,0 +1,156 @@
+//! Members come, leave and crash.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use samara_net::ring::{BroadcastError, Event, Group, Options, StartError};
+use tokio::time::timeout;
+
+use crate::ring::common::{PATIENCE, all, options, send, start};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_leaver_broadcast_is_complete() {
+    let mut nodes = start(4, |_, options| patient(options)).await;
+    let leaver = nodes.remove(1);
+    let (address, group) = (leaver.group.address(), leaver.group.clone());
+    let sending: Vec<_> =
+        nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 1_000, 8_192)).collect();
+    send(&group, 9, 1_000, 8_192).await.unwrap();
+    // All of its messages are in its queue or on the way at most: it leaves at once.
+    timeout(PATIENCE, group.leave()).await.expect("leaves in time").unwrap();
+    assert_eq!(group.broadcast("more").await, Err(BroadcastError::Leaving));
+    for sending in sending {
+        sending.await.unwrap();
+    }
+    let senders: Vec<_> = nodes.iter().map(|node| node.group.address()).collect();
+    for node in &mut nodes {
+        node.wait_for_view(3).await;
+        node.wait_for_messages(4_000).await;
+        assert_eq!(node.of(address), all(9, 1_000, 8_192));
+        for (at, sender) in senders.iter().enumerate() {
+            assert_eq!(node.of(*sender), all(at, 1_000, 8_192));
+        }
+    }
+    // Its own events end, with all that it took part in.
+    let own: Vec<Event> = leaver.events.collect().await;
+    let delivered = own.iter().filter(|event| matches!(event, Event::Delivered { .. })).count();
+    assert!(delivered >= 1_000, "{delivered} messages were delivered at the leaver");
+}
+
+/// Members whose applications look at what came later: there is room for all of it.
+fn patient(options: Options) -> Options {
+    Options { waiting_bytes: 1 << 30, ..options }
+}
+
+/// Dropped without leaving: its sockets close as those of a process that crashes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_costs_less_than_a_second_and_nothing_else() {
+    for victim in 0..4 {
+        let mut nodes = start(4, |_, options| patient(options)).await;
+        let lost = nodes.remove(victim);
+        let before = lost.group.view().expect("a view").id;
+        let sending: Vec<_> =
+            nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 3_000, 8_192)).collect();
+        let (start, mut causes) = (Instant::now(), Vec::new());
+        drop(lost);
+        for node in &mut nodes {
+            // The view may come before a member has noticed anything itself.
+            let cause = node.until(|_, event| match event {
+                Event::Suspected { cause, .. } => Some(Some(*cause)),
+                Event::View(view) if view.id > before => Some(None),
+                _ => None,
+            });
+            causes.extend(cause.await);
+            node.wait_for_view(3).await;
+        }
+        // Some may hear of it from others before they notice.
+        assert!(causes.contains(&samara_ring::SuspectCause::LinkDown), "{causes:?}");
+        // A second on a quiet machine; the tests share theirs.
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        for sending in sending {
+            sending.await.unwrap();
+        }
+        let senders: Vec<_> = nodes.iter().map(|node| node.group.address()).collect();
+        for node in &mut nodes {
+            node.wait_for_messages(9_000).await;
+            for (at, sender) in senders.iter().enumerate() {
+                assert_eq!(node.of(*sender), all(at, 3_000, 8_192));
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_restarts_at_its_address_is_taken_in_again() {
+    let mut nodes = start(3, |_, options| options).await;
+    let address = nodes[1].group.address();
+    drop(nodes.remove(1));
+    for node in &mut nodes {
+        node.wait_for_view(2).await;
+    }
+    let seeds = nodes.iter().map(|node| node.group.address()).collect::<Vec<_>>();
+    let again = Options { listen: address, ..options().with_seeds(seeds) };
+    let (group, _events) = timeout(PATIENCE, Group::join(again)).await.expect("joins in time").unwrap();
+    for node in &mut nodes {
+        node.wait_for_view(3).await;
+    }
+    group.broadcast("back").await.unwrap();
+    for node in &mut nodes {
+        node.wait_for_messages(1).await;
+        assert_eq!(node.of(address), [b"back"]);
+    }
+}
+
+/// Nodes that start at the same time and dial each other end up with one link each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_start_together_find_each_other() {
+    // Ports that were free a moment ago.
+    let free = (0..6).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect::<Vec<_>>();
+    let addresses: Vec<_> = free.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    drop(free);
+    let joining: Vec<_> = addresses
+        .iter()
+        .map(|address| {
+            let options = Options { listen: *address, ..options().with_seeds(addresses.clone()) };
+            tokio::spawn(Group::join(options))
+        })
+        .collect();
+    let mut members = Vec::new();
+    for joining in joining {
+        members.push(timeout(PATIENCE, joining).await.expect("joins in time").unwrap().unwrap());
+    }
+    let until = Instant::now() + PATIENCE;
+    for (group, _) in &members {
+        while group.view().is_none_or(|view| view.len() < 6) || group.status().await.unwrap().links != 5 {
+            assert!(Instant::now() < until, "{:?}", group.status().await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let rates: Vec<u64> = futures::future::join_all(members.iter().map(|(group, _)| group.status()))
+        .await
+        .into_iter()
+        .map(|status| status.unwrap().ring.refused_frames)
+        .collect();
+    assert_eq!(rates, [0; 6], "frames found no room");
+}
+
+#[tokio::test]
+async fn options_that_are_not_possible_are_refused() {
+    let mut unspecified = options();
+    unspecified.listen = "0.0.0.0:0".parse().unwrap();
+    let mut endless = options();
+    endless.queue_bytes = 0;
+    let mut window = options();
+    window.config.hop_window_bytes = 1;
+    for (options, field) in
+        [(unspecified, "advertise"), (endless, "queue_bytes"), (window, "hop_window_bytes")]
+    {
+        match Group::start(options).await.map(drop) {
+            Err(StartError::Options(error)) => assert_eq!(error.field, field),
+            other => panic!("{field}: {other:?}"),
+        }
+    }
+    let (group, _events) = Group::start(options()).await.unwrap();
+    let taken = Options { listen: group.address(), ..options() };
+    assert!(matches!(Group::start(taken).await.map(drop), Err(StartError::Listen { .. })));
+}

@@ -1,0 +1,241 @@
+//! The command line as its users see it.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{Scratch, names, text};
+
+/// A run of about a second, with further arguments.
+fn small_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let small = "run peerdas --only batch --set network.nodes=60 --set network.topology.degree=20 \
+                 --set columns.count=16 --set columns.custody=4 --set columns.blobs=1 --set";
+    small.split_whitespace().chain(["columns.warm_up=5 s"]).chain(args.iter().copied()).collect()
+}
+
+fn small(scratch: &Scratch, args: &[&str]) -> Output {
+    scratch.samara(small_args(args))
+}
+
+/// Starts a run; [`Child::wait_with_output`] ends it.
+#[cfg(unix)]
+fn start(scratch: &Scratch, args: &[&str]) -> Child {
+    scratch.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[cfg(unix)]
+fn send(signal: &str, child: &Child) {
+    let args = [&format!("-{signal}"), &child.id().to_string()];
+    assert!(Command::new("kill").args(args).status().unwrap().success());
+}
+
+#[cfg(unix)]
+fn wait_until_exists(path: &Path) {
+    let start = std::time::Instant::now();
+    while !path.exists() {
+        assert!(start.elapsed().as_secs() < 120, "{} does not appear", path.display());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn json_is_one_document_with_the_documented_keys() {
+    let scratch = Scratch::new("json");
+    let document = scratch.json(small_args(&["--format", "json", "--out", "r"]));
+    for key in "scenario version seed nodes digest wall_s cpu_s peak_rss_bytes steps runs".split(' ') {
+        assert!(!document[key].is_null(), "{key} is missing");
+    }
+    assert_eq!(document["nodes"], 60);
+    let run = &document["runs"][0];
+    assert_eq!((run["name"].as_str(), run["parameters"]["seed"].as_u64()), (Some("batch"), Some(1)));
+    for statistic in ["mean", "p50", "p95", "p99", "max"] {
+        assert!(run["metrics"]["time_to_custody_ms"][statistic].as_f64().unwrap() > 0.0, "{statistic}");
+    }
+    for metric in ["incomplete", "delivery_ratio", "duplication_factor", "lower_bound_ms", "share_of_bound"] {
+        assert!(run["metrics"][metric].is_number(), "{metric}");
+    }
+    let files = ["report.html", "summary.json", "scenario.toml", "complete", "figures/batch-custody.svg"];
+    let tables = ["deliveries", "copies", "traffic", "configuration"]
+        .map(|table| format!("runs/batch-seed1/{table}.parquet"));
+    let picture = ["figures/batch-columns.png".to_owned()];
+    for file in files.map(str::to_owned).into_iter().chain(tables).chain(picture) {
+        let path = scratch.path("r").join(&file);
+        assert!(std::fs::metadata(&path).is_ok_and(|data| data.len() > 0), "{file} is missing or empty");
+    }
+    let magic = std::fs::read(scratch.path("r/runs/batch-seed1/deliveries.parquet")).unwrap();
+    assert_eq!(&magic[..4], b"PAR1");
+}
+
+#[test]
+fn threads_do_not_show_in_the_digest() {
+    let scratch = Scratch::new("threads");
+    let digest = |threads: &str, out: &str| {
+        scratch.json(small_args(&["--format", "json", "--threads", threads, "--out", out]))["digest"].clone()
+    };
+    let one = digest("1", "a");
+    assert_eq!(one, digest("1", "b"));
+    assert_eq!(one, digest("2", "c"));
+    let comparison = scratch.ok(["compare", "a", "c"]);
+    assert!(comparison.contains("the digests are equal"), "{comparison}");
+}
+
+#[test]
+fn a_missed_expectation_makes_the_status_1() {
+    let scratch = Scratch::new("expect");
+    let text_of = include_str!("../../../samara-lab/scenarios/peerdas.toml")
+        .replace("\"time_to_custody_ms.max\" = \"< 30 s\"", "\"time_to_custody_ms.max\" = \"< 1 ms\"");
+    scratch.write("own.toml", text_of);
+    let args = "run own.toml --only batch --set network.nodes=60 --set network.topology.degree=20";
+    let output = scratch.samara(args.split(' '));
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    let missed = told.lines().find(|line| line.contains("✗ batch: time_to_custody_ms.max < 1 ms, but it is"));
+    assert!(missed.is_some_and(|line| line.rsplit("but it is").next().unwrap().contains(" ms")), "{told}");
+    assert!(scratch.path("results/peerdas-seed1/report.html").exists(), "the default directory");
+}
+
+#[test]
+fn finished_results_are_not_overwritten() {
+    let scratch = Scratch::new("force");
+    assert!(small(&scratch, &["--out", "r"]).status.success());
+    let again = scratch.refused(small_args(&["--out", "r"]));
+    assert!(again.contains(
+        "r: holds a finished result; choose another directory with --out, or overwrite it with --force"
+    ));
+    assert!(small(&scratch, &["--out", "r", "--force"]).status.success());
+    std::fs::create_dir(scratch.path("mine")).unwrap();
+    scratch.write("mine/precious.txt", "x");
+    let foreign = scratch.refused(small_args(&["--out", "mine", "--force"]));
+    assert!(foreign.contains("mine: holds precious.txt, which is no part of a result"));
+    assert!(scratch.path("mine/precious.txt").exists());
+    // Neither somebody's own scenario nor what was put beside a result.
+    scratch.write("r/notes.txt", "x");
+    scratch.write("scenario.toml", "x");
+    for out in ["r", "."] {
+        scratch.refused(small_args(&["--out", out, "--force"]));
+    }
+    assert!(scratch.path("r/complete").exists() && scratch.path("scenario.toml").exists());
+    // Where nobody chose a place, the next one is taken.
+    for finished in ["results/peerdas-seed1", "results/peerdas-seed1-2", "results/peerdas-seed1-3"] {
+        assert!(!scratch.0.join(finished).exists());
+        assert!(small(&scratch, &[]).status.success());
+        assert!(scratch.0.join(finished).join("complete").exists());
+    }
+    assert!(small(&scratch, &["--force"]).status.success());
+    assert!(!scratch.path("results/peerdas-seed1-4").exists());
+}
+
+#[test]
+fn bad_input_is_told_and_makes_the_status_2() {
+    let scratch = Scratch::new("bad");
+    for (args, told) in [
+        ("run nothing", "neither a built-in scenario nor a file"),
+        ("run peerdas --set nonsense", "\"nonsense\" is not KEY=VALUE"),
+        ("run peerdas --set network.loss=5", "--set network.loss=5: found 5; expected a share"),
+        ("run peerdas --only none", "--only none: there is no such run"),
+        ("run peerdas --threads 0", "expected a whole number from 1 to 1024"),
+        ("run peerdas --seed x", "expected a whole number from 0 to 9223372036854775807"),
+        ("compare a b", "expected a results directory of samara run"),
+    ] {
+        let error = scratch.refused(args.split(' '));
+        assert!(error.contains(told), "{args}: {error}");
+    }
+}
+
+#[test]
+fn scenarios_are_listed_shown_and_described() {
+    let scratch = Scratch::new("list");
+    let list = scratch.ok(["list"]);
+    for name in
+        ["peerdas", "peerdas-bandwidth", "peerdas-blobs", "peerdas-10k", "peerdas-mixed", "peerdas-reference"]
+    {
+        assert!(list.lines().any(|line| line.starts_with(&format!("{name} "))), "{list}");
+    }
+    let shown = scratch.ok(["show", "peerdas", "--set", "network.nodes=77"]);
+    scratch.write("shown.toml", &shown);
+    assert_eq!(shown, scratch.ok(["show", "shown.toml"]), "what is shown can be run");
+    assert!(shown.contains("nodes = 77"));
+    assert!(scratch.json(["schema"])["properties"]["network"].is_object());
+    assert!(!scratch.ok(["completions", "bash"]).is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn runs_at_once_have_a_directory_each() {
+    let scratch = Scratch::new("at-once");
+    let first = start(&scratch, &small_args(&[]));
+    // Stopped while it runs, so that the others surely meet it.
+    wait_until_exists(&scratch.path("results/peerdas-seed1/live/session.jsonl"));
+    send("STOP", &first);
+    let before = names(&scratch.path("results/peerdas-seed1"));
+    for force in [&[][..], &["--force"]] {
+        let out = [&["--out", "results/peerdas-seed1"][..], force].concat();
+        let told = scratch.refused(small_args(&out));
+        assert!(told.contains("peerdas-seed1: another process is writing a result there"), "{told}");
+    }
+    scratch.ok(small_args(&["--set", "network.loss=1 %"]));
+    scratch.ok(small_args(&["--force"]));
+    assert_eq!(names(&scratch.path("results/peerdas-seed1")), before, "nobody touches the first one");
+    send("CONT", &first);
+    let first = first.wait_with_output().unwrap();
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let all = ["peerdas-seed1", "peerdas-seed1-2", "peerdas-seed1-3"];
+    assert_eq!(names(&scratch.path("results")), all);
+    let digests = all.map(|name| {
+        let directory = scratch.path("results").join(name);
+        let parts = ["complete", "figures", "live", "report.html", "runs", "scenario.toml", "summary.json"];
+        assert_eq!(names(&directory), parts, "{name}");
+        std::fs::read_to_string(directory.join("complete")).unwrap()
+    });
+    assert_eq!(digests[0], digests[2]);
+    assert_ne!(digests[0], digests[1]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_keeps_what_is_finished() {
+    let scratch = Scratch::new("interrupt");
+    for signal in ["INT", "TERM"] {
+        let args = "run peerdas --threads 1 --out r --set network.nodes=300";
+        let child = start(&scratch, &args.split(' ').collect::<Vec<_>>());
+        wait_until_exists(&scratch.path("r/runs/sequential-seed1/run.json"));
+        send(signal, &child);
+        let output = child.wait_with_output().unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{signal}: {:?}: {told}", output.status);
+        assert!(told.contains("samara: interrupted; ") && told.contains(" runs are in r"), "{told}");
+        let parts = ["figures", "live", "report.html", "runs", "scenario.toml", "summary.json", "unfinished"];
+        assert_eq!(names(&scratch.path("r")), parts);
+        let summary: Value = serde_json::from_str(&scratch.read("r/summary.json")).unwrap();
+        assert!(!summary["runs"].as_array().unwrap().is_empty());
+        std::fs::remove_file(scratch.path("r/runs/sequential-seed1/run.json")).unwrap();
+    }
+    // What was not finished may be written again without force.
+    scratch.ok("run peerdas --only batch --out r --set network.nodes=100".split(' '));
+}
+
+/// `kill -9` leaves the lock's file, but not the lock.
+#[cfg(unix)]
+#[test]
+fn a_run_that_was_killed_is_replaced_without_a_question() {
+    let scratch = Scratch::new("killed");
+    let mut child = start(&scratch, &small_args(&[]));
+    wait_until_exists(&scratch.path("results/peerdas-seed1/live/session.jsonl"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(scratch.path("results/peerdas-seed1/lock").exists());
+    scratch.ok(small_args(&[]));
+    assert_eq!(names(&scratch.path("results")), ["peerdas-seed1"]);
+    let left = names(&scratch.path("results/peerdas-seed1"));
+    assert!(left.iter().all(|name| name != "lock" && name != "unfinished"), "{left:?}");
+}
+
+#[cfg(not(feature = "net"))]
+#[test]
+fn a_build_without_sockets_says_so() {
+    let scratch = Scratch::new("node");
+    let error = scratch.refused(["node", "--config", "node.toml"]);
+    assert!(error.contains("built without real sockets"), "{error}");
+    assert!(error.contains("cargo run --release --features net -- node --config node.toml"), "{error}");
+}

@@ -1,0 +1,82 @@
+//! A directory of its own for each test, and the program in it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Removed at the end.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("samara-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), contents).unwrap();
+    }
+
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+        command.current_dir(&self.0).args(args).env_remove("SAMARA_DASHBOARD_TOKEN");
+        command
+    }
+
+    pub(crate) fn samara<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// What a command that succeeds prints.
+    pub(crate) fn ok<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        let mut command = self.command(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command that prints one document of JSON prints.
+    pub(crate) fn json<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Value {
+        serde_json::from_str(&self.ok(args)).expect("exactly one document")
+    }
+
+    /// What a command says whose input is wrong.
+    pub(crate) fn refused<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        let mut command = self.command(args);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{command:?}");
+        text(&output.stderr)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What is in a directory, in order.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,129 @@
+//! `samara compare` as its users see it.
+
+use serde_json::Value;
+
+use crate::common::{Scratch, text};
+
+/// Results that are compared: a scenario with three seeds, and the same over a longer way, with the same parameters, so that runs are
+/// matched.
+fn results(name: &str) -> Scratch {
+    let results = Scratch::new(&format!("compare-{name}"));
+    let run = "run peerdas-small --only batch --only node-wide --quiet --out";
+    results.ok(run.split(' ').chain(["fast"]));
+    results.ok(run.split(' ').chain(["slow", "--set", "network.latency=80 ms"]));
+    results
+}
+
+fn compared(results: &Scratch, a: &str, b: &str) -> Value {
+    results.json(["compare", a, b, "--format", "json"])
+}
+
+#[test]
+fn changes_have_intervals_and_significance() {
+    let results = results("changes");
+    let found = compared(&results, "fast", "slow");
+    let changes = found["changes"].as_array().unwrap();
+    let of = |run: &str, metric: &str| {
+        changes.iter().find(|change| change["run"] == run && change["metric"] == metric).unwrap()
+    };
+    assert!(changes.len() > 60, "all metrics of two runs: {}", changes.len());
+    assert_eq!(changes[0]["metric"], "time_to_custody_ms.mean", "the most telling first");
+    let custody = of("batch", "time_to_custody_ms.mean");
+    assert_eq!((custody["better"].as_str(), custody["verdict"].as_str()), (Some("less"), Some("worse")));
+    assert!(custody["significant"].as_bool().unwrap() && custody["p"].as_f64().unwrap() < 0.05, "{custody}");
+    assert_eq!(custody["a"]["seeds"], 3);
+    assert!(custody["a"]["confidence_95"].as_f64().unwrap() > 0.0);
+    let incomplete = of("batch", "incomplete");
+    assert_eq!(incomplete["verdict"], "same");
+    // The other way around it is better.
+    let back = compared(&results, "slow", "fast");
+    assert_eq!(back["changes"][0]["verdict"], "better");
+    // A sweep over the same seeds has the same figures.
+    results.ok("sweep peerdas-small --only batch --only node-wide --out sweep --quiet".split(' '));
+    let same = compared(&results, "fast", "sweep");
+    assert_eq!(same["identical"], true);
+    assert!(same["changes"].as_array().unwrap().iter().all(|change| change["verdict"] == "same"));
+}
+
+#[test]
+fn thresholds_make_the_status() {
+    let results = results("thresholds");
+    let status = |a: &str, b: &str, thresholds: &[&str]| {
+        let mut args = vec!["compare", a, b];
+        thresholds.iter().for_each(|threshold| args.extend(["--threshold", threshold]));
+        let output = results.samara(args);
+        (output.status.code().unwrap(), text(&output.stderr))
+    };
+    let (code, told) = status("fast", "slow", &["time_to_custody_ms.mean=5%"]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("✗ batch: time_to_custody_ms.mean") && told.contains("allowed"), "{told}");
+    assert_eq!(status("slow", "fast", &["time_to_custody_ms.mean=5%"]).0, 0, "better is no harm");
+    assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=500%"]).0, 0);
+    assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=1", "incomplete=0"]).0, 1);
+    assert_eq!(status("fast", "slow", &["incomplete=0", "delivery_ratio=0%"]).0, 0);
+    assert_eq!(status("fast", "slow", &["share_of_bound=1%", "batch:incomplete=0"]).0, 1, "more is better");
+    assert_eq!(status("slow", "fast", &["time_to_custody_ms.mean=-5%"]).0, 1, "a sign asks for it");
+    assert_eq!(status("fast", "slow", &["mesh_size=+90%,-90%"]).0, 0);
+    for (threshold, what) in [
+        ("mesh_size=5%", "mesh_size=+5%,-5%"),
+        ("time_to_custody_ms=5%", "time_to_custody_ms.mean"),
+        ("delivery_ration=5%", "unknown"),
+        ("incomplete", "METRIC=LIMIT"),
+        ("incomplete=-", "METRIC=LIMIT"),
+        ("incomplete=1,2", "METRIC=LIMIT"),
+        ("nobody:incomplete=1", "the runs are batch, node-wide"),
+    ] {
+        let (code, told) = status("fast", "slow", &[threshold]);
+        let what = if what == "unknown" { "whether more or less of delivery_ration" } else { what };
+        assert_eq!(code, 2, "{threshold}: {told}");
+        assert!(told.contains(what), "{threshold}: {told}");
+    }
+    let (code, told) = status("fast", "slow", &["delivery_ration=+5%,-5%"]);
+    assert!(code == 2 && told.contains("did you mean delivery_ratio"), "{told}");
+    // A value that the second result lacks does not pass for unchanged.
+    let summary = results.read("slow/summary.json");
+    // The run `batch` comes first, with three seeds.
+    results.write("slow/summary.json", summary.replacen("\"mesh_size\"", "\"size\"", 3));
+    let (code, told) = status("fast", "slow", &["mesh_size=+90%,-90%"]);
+    assert!(code == 2 && told.contains("slow has no mesh_size of batch"), "{told}");
+    assert_eq!(status("fast", "slow", &["node-wide:mesh_size=+90%,-90%"]).0, 0, "the other run has it");
+}
+
+#[test]
+fn the_page_and_the_comment_say_the_same() {
+    let results = results("page");
+    let args = "compare fast slow --html c.html --format markdown --threshold time_to_custody_ms.mean=5%";
+    let output = results.samara(args.split(' '));
+    assert_eq!(output.status.code(), Some(1));
+    let markdown = text(&output.stdout);
+    assert!(markdown.starts_with("**Thresholds are crossed:**"), "{markdown}");
+    assert!(
+        markdown.contains("| batch | `time_to_custody_ms.mean` |") && markdown.contains("**worse**"),
+        "{markdown}"
+    );
+    assert!(!markdown.contains("| `incomplete` |"), "what is the same is left out");
+    let page = results.read("c.html");
+    for part in
+        ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    // Changes, and for both runs two distributions.
+    assert_eq!(page.matches("<svg").count(), 5);
+    for loads in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(loads), "the page has {loads}");
+    }
+}
+
+#[test]
+fn other_scenarios_and_versions_are_told() {
+    let results = results("others");
+    let summary = results.read("slow/summary.json");
+    let other = summary.replace("\"scenario\": \"peerdas-small\"", "\"scenario\": \"mine\"");
+    results.write("slow/summary.json", other.replacen("\"version\": \"", "\"version\": \"9.", 1));
+    let told = results.ok(["compare", "fast", "slow"]);
+    assert!(told.contains("different scenarios: peerdas-small and mine"), "{told}");
+    assert!(told.contains("different versions: ") && told.contains("9."), "{told}");
+    results.ok("run peerdas-small --only sequential --seed 1 --quiet --out else".split(' '));
+    assert!(results.refused(["compare", "fast", "else"]).contains("no run in common"));
+}

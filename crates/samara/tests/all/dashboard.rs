@@ -1,0 +1,108 @@
+//! Live files of a run, and the dashboard that shows them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use samara_trace::live::{Event, LiveReader, Outcome, RunState, Said};
+
+use crate::common::Scratch;
+
+/// Ended at the end of the test, whatever comes of it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs two small runs into a directory; expectations may be missed.
+fn run(scratch: &Scratch, out: &[&str]) {
+    let small = "run peerdas --only batch --only node-wide --quiet --format json --set network.nodes=60 \
+                 --set network.topology.degree=20 --set columns.count=16 --set columns.custody=4 --set";
+    let args = small.split_whitespace().chain(["columns.warm_up=5 s", "--out"]).chain(out.iter().copied());
+    assert!(scratch.samara(args).status.code().is_some_and(|code| code < 2));
+}
+
+fn lines(path: &Path) -> Vec<samara_trace::live::Line> {
+    let mut reader = LiveReader::new(path);
+    let mut lines = Vec::new();
+    let take = |said| {
+        if let Said::Line(line) = said {
+            lines.push(line)
+        }
+    };
+    assert!(!reader.poll(usize::MAX, take).unwrap());
+    assert_eq!((reader.counts().missing, reader.counts().garbage), (0, 0));
+    lines
+}
+
+#[test]
+fn a_run_says_how_far_it_is_until_it_is_done() {
+    let scratch = Scratch::new("dashboard-run");
+    run(&scratch, &["r"]);
+    let lines = lines(&scratch.path("r/live/session.jsonl"));
+    assert!(matches!(&lines[0].event, Event::Started { role, .. } if role == "session"));
+    assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
+    for run in ["batch, seed 1", "node-wide, seed 1"] {
+        let mut told = lines.iter().filter(|line| line.node.as_deref() == Some(run)).map(|line| &line.event);
+        let states: Vec<_> = told
+            .clone()
+            .map(|event| match event {
+                Event::Progress(progress) => progress.state,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!((states[0], *states.last().unwrap()), (RunState::Waiting, RunState::Done));
+        assert!(states.contains(&RunState::Running));
+        let Some(Event::Progress(last)) = told.next_back() else { panic!("there is no progress of {run}") };
+        // 59 nodes wait for 4 columns each.
+        assert_eq!(
+            (last.share, last.deliveries, last.deliveries_expected),
+            (Some(1.0), Some(236), Some(236))
+        );
+        assert!(last.virtual_ns.unwrap() > 5_000_000_000 && last.steps.unwrap() > 1000);
+    }
+    // Another run in the same place begins anew, and is not kept from it by what the first one left.
+    run(&scratch, &["r", "--force"]);
+}
+
+#[test]
+fn the_dashboard_shows_runs_of_this_directory() {
+    let scratch = Scratch::new("dashboard-serve");
+    run(&scratch, &["results/first"]);
+    let mut command = scratch.command(["dashboard", "--listen", "127.0.0.1:0", "--open", "no"]);
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("/v1/runs").contains("\"name\":\"first\""));
+    let snapshot = ask("/v1/snapshot?run=first");
+    assert!(snapshot.contains("node-wide, seed 1") && snapshot.contains("\"deliveries\":236"), "{snapshot}");
+    assert!(ask("/").contains("<title>Samara dashboard</title>"));
+}
+
+#[test]
+fn others_may_look_only_with_a_token() {
+    let scratch = Scratch::new("dashboard-token");
+    let refused =
+        |args: &str| scratch.refused("dashboard --open no --listen".split(' ').chain(args.split(' ')));
+    for (args, expected) in [("0.0.0.0:0", "give a token"), ("0.0.0.0:0 --token short", "at least 16")] {
+        let said = refused(args);
+        assert!(said.contains(expected), "{said}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = refused(&address);
+    assert!(said.contains(&address) && said.contains("free port"), "{said}");
+}

@@ -1,0 +1,143 @@
+//! What is exported can be read again, and is the same network.
+
+use serde_json::Value;
+
+use crate::common::Scratch;
+
+fn scratch(name: &str) -> Scratch {
+    let scratch = Scratch::new(&format!("export-{name}"));
+    scratch.write("small.toml", SMALL);
+    scratch
+}
+
+fn export(scratch: &Scratch, args: &str) -> String {
+    scratch.ok(["export"].into_iter().chain(args.split(' ')))
+}
+
+fn digest(scratch: &Scratch, scenario: &str, args: &[&str]) -> Value {
+    let out = format!("out-{}", std::fs::read_dir(&scratch.0).unwrap().count());
+    scratch.json([&["run", scenario, "--format", "json", "--out", &out], args].concat())["digest"].take()
+}
+
+/// Regions that are not as far from each other in both directions, classes, and validation.
+const SMALL: &str = r#"
+[scenario]
+name = "small"
+title = "A network with everything that can be exported"
+
+[network]
+nodes = 24
+uplink = "30 Mbit/s"
+downlink = "60 Mbit/s"
+validation_time = "1 ms"
+topology = { degree = 6 }
+
+[[network.class]]
+name = "home <&> office"
+share = "50 %"
+uplink = "5 Mbit/s"
+downlink = "20 Mbit/s"
+validation_time = "2.5 ms"
+
+[network.regions]
+names = ["eu", "us & canada"]
+weights = [2, 1]
+latency = [["5 ms", "40.25 ms"], ["43 ms", "8 ms"]]
+
+[messages]
+rate = 10.0
+duration = "2 s"
+size = "2 kB"
+warm_up = "6 s"
+cool_down = "10 s"
+"#;
+
+/// The same without anything that files bring.
+fn bare(network: &str) -> String {
+    let (_, messages) = SMALL.split_once("[messages]").unwrap();
+    format!("[scenario]\nname = \"bare\"\ntitle = \"\"\n[network]\n{network}\n[messages]{messages}")
+}
+
+#[test]
+fn graphs_in_all_formats_give_the_same_digest() {
+    let scratch = scratch("graph");
+    let drawn = digest(&scratch, "small.toml", &[]);
+    for format in ["graphml", "edges", "csv"] {
+        let file = format!("graph.{format}");
+        export(&scratch, &format!("graph small.toml --format {format} -o {file}"));
+        let set = format!("network.topology={{ kind = \"file\", file = \"{file}\" }}");
+        assert_eq!(digest(&scratch, "small.toml", &["--set", &set]), drawn, "{format}");
+    }
+    let other = export(&scratch, "graph small.toml --format csv --seed 2");
+    assert_ne!(other, scratch.read("graph.csv"));
+}
+
+#[test]
+fn graphml_has_all_of_the_network() {
+    let scratch = scratch("graphml");
+    let text = export(&scratch, "graph small.toml");
+    assert!(text.contains("us &amp; canada") && text.contains("home &lt;&amp;&gt; office"), "{text}");
+    scratch.write("net.graphml", text);
+    let bare = bare(
+        "hosts_file = \"net.graphml\"\ntopology = { kind = \"file\", file = \"net.graphml\" }\n\
+         latency_file = { file = \"net.graphml\", kind = \"one-way\", of = \"hosts\", others = \"50 ms\" }",
+    );
+    scratch.write("bare.toml", bare);
+    assert_eq!(digest(&scratch, "bare.toml", &[]), digest(&scratch, "small.toml", &[]));
+}
+
+#[test]
+fn tables_of_hosts_and_latencies_give_the_same_digest() {
+    let scratch = scratch("tables");
+    export(&scratch, "hosts small.toml -o hosts.csv");
+    export(&scratch, "graph small.toml --format csv -o graph.csv");
+    let latencies = export(&scratch, "latencies small.toml");
+    assert_eq!(latencies, ",eu,us & canada\neu,5,40.25\nus & canada,43,8\n");
+    scratch.write("latencies.csv", latencies);
+    let network = "hosts_file = \"hosts.csv\"\ntopology = { kind = \"file\", file = \"graph.csv\" }\n\
+                   latency_file = { file = \"latencies.csv\", kind = \"one-way\", unit = \"ms\" }";
+    scratch.write("bare.toml", bare(network));
+    let digest = digest(&scratch, "small.toml", &[]);
+    let document = scratch.json("run bare.toml --format json --out bare".split(' '));
+    assert_eq!(document["digest"], digest);
+    let inputs: Value = serde_json::from_str(&scratch.read("bare/inputs.json")).unwrap();
+    assert_eq!(inputs[0]["key"], "network.hosts_file");
+    assert_eq!(inputs[0]["sha256"].as_str().map(str::len), Some(64));
+    assert_eq!(inputs.as_array().map(Vec::len), Some(3));
+    assert!(scratch.path("bare/runs/bare-seed1/hosts.parquet").exists());
+    // Between hosts each pair has its own.
+    let by_hosts = network
+        .replace("latencies.csv", "pairs.csv")
+        .replace("kind = \"one-way\"", "kind = \"one-way\", of = \"hosts\"");
+    scratch.write("pairs.toml", bare(&by_hosts));
+    let matrix: String = (0..24).map(|_| vec!["9"; 24].join(",") + "\n").collect();
+    scratch.write("pairs.csv", matrix);
+    let pairs = export(&scratch, "latencies pairs.toml");
+    assert!(pairs.starts_with(",0,1,2,") && pairs.contains("\n1,9,0,9,9,"), "{pairs}");
+}
+
+#[test]
+fn a_sweep_reads_the_files_of_its_scenario() {
+    let scratch = scratch("sweep");
+    export(&scratch, "hosts small.toml -o hosts.csv");
+    let network = "hosts_file = \"hosts.csv\"\ntopology = { degree = 6 }";
+    std::fs::create_dir(scratch.path("below")).unwrap();
+    std::fs::rename(scratch.path("hosts.csv"), scratch.path("below/hosts.csv")).unwrap();
+    scratch.write("below/bare.toml", bare(network));
+    scratch.ok("sweep below/bare.toml --seeds 2 --out s --quiet".split(' '));
+    let points = std::fs::read_dir(scratch.path("s/points")).unwrap().count();
+    assert!(points >= 2, "{points}");
+}
+
+#[test]
+fn what_cannot_be_exported_is_told() {
+    let scratch = scratch("errors");
+    let error = |args: &str| scratch.refused(["export"].into_iter().chain(args.split(' ')));
+    assert!(error("graph ring").contains("no graph; hosts and latencies can be exported"));
+    let ambiguous = error("graph small.toml --grid network.topology.degree=4,6");
+    assert!(
+        ambiguous.contains("have different networks; choose with --only NAME or --grid KEY=VALUE"),
+        "{ambiguous}"
+    );
+    assert!(error("hosts small.toml -o no/such/directory").contains("no/such/directory: "));
+}

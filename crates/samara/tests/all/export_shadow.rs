@@ -1,0 +1,183 @@
+//! `samara export shadow`, and what its nodes do under Shadow.
+//!
+//! Shadow is run where `SAMARA_SHADOW` names it or it is found; without it, that test says that it was skipped.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use samara_node::NodeConfig;
+
+use crate::common::{Scratch, text};
+
+/// Six nodes, all connected; the publisher of blocks is node 0.
+const SCENARIO: &str = r#"
+[scenario]
+name = "small"
+title = "Blocks"
+[network]
+nodes = 6
+latency = "20 ms"
+uplink = "20 Mbit/s"
+downlink = "30 Mbit/s"
+[network.topology]
+kind = "full-mesh"
+[protocol]
+preset = "ethereum"
+[columns]
+blobs = 1
+blob_size = "64 KiB"
+count = 16
+custody = 8
+slots = 2
+slot_interval = "2 s"
+warm_up = "3 s"
+deadline = "10 s"
+"#;
+
+/// With the scenario in it.
+fn scratch(name: &str) -> Scratch {
+    let scratch = Scratch::new(&format!("shadow-{name}"));
+    scratch.write("small.toml", SCENARIO);
+    scratch
+}
+
+/// What is the same for all hosts, with keys of Shadow's specification (`docs/shadow_config_spec.md`, 3.3.0). Start, 5 s to
+/// settle, a slot 2 s later, 10 s of patience, and the end.
+const GENERAL: &str = "\
+general:
+  seed: 1
+  stop_time: 29 sec
+  data_directory: shadow.data
+  template_directory: template
+  model_unblocked_syscall_latency: true
+network:
+  graph:
+    type: gml
+    file:
+      path: graph.gml
+  use_shortest_path: false
+experimental:
+  interface_qdisc: round-robin
+hosts:
+";
+
+fn host(node: u32, program: &Path) -> String {
+    format!(
+        "  node{node}:
+    network_node_id: 0
+    ip_addr: \"10.0.0.{}\"
+    bandwidth_down: 30000000 bit
+    bandwidth_up: 20000000 bit
+    processes:
+    - path: {}
+      args:
+      - node
+      - --config
+      - node.toml
+      environment:
+        TOKIO_WORKER_THREADS: \"1\"
+      start_time: 1 sec
+      shutdown_time: 19 sec
+      shutdown_signal: SIGTERM
+      expected_final_state:
+        exited: 0
+",
+        node + 1,
+        program.display()
+    )
+}
+
+#[test]
+fn what_shadow_reads_is_as_specified() {
+    let scratch = scratch("form");
+    let said = scratch.ok("export shadow small.toml --settle 5 --out out".split(' '));
+    assert!(said.contains("6 nodes") && said.contains("--shadow"), "{said}");
+    let program = Path::new(env!("CARGO_BIN_EXE_samara")).canonicalize().unwrap();
+    let hosts: String = (0..6).map(|node| host(node, &program)).collect();
+    assert_eq!(scratch.read("out/shadow.yaml"), GENERAL.to_owned() + &hosts);
+
+    let mut dialled = 0;
+    for node in 0..6 {
+        let path = scratch.path(&format!("out/template/hosts/node{node}/node.toml"));
+        let config = NodeConfig::load(&path).unwrap();
+        dialled += config.dial.len();
+        assert!(!config.written.network.reuse_port && config.written.control.is_none());
+        assert_eq!(config.written.plan.publications.is_some(), node == 0, "only one publishes");
+        let before = config.written.plan.metrics[0].at_unix_ns;
+        assert_eq!(before, (946_684_800 + 6) * 1_000_000_000 - 500_000_000);
+    }
+    assert_eq!(dialled, 15, "each pair once");
+    let again = scratch.refused("export shadow small.toml --out out".split(' '));
+    assert!(again.contains("expected a new or empty one"), "{again}");
+}
+
+#[test]
+fn what_shadow_has_not_is_refused() {
+    let scratch = scratch("refused");
+    for (set, expected) in [
+        ("network.jitter=5 ms", "network.jitter: Shadow has none"),
+        ("transport.kind=quic", "transport.kind: found \"quic\""),
+        ("network.validation_time=1 ms", "network.validation_time"),
+    ] {
+        let error = scratch.refused(["export", "shadow", "small.toml", "--set", set, "--out", "out"]);
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = scratch.refused("export shadow peerdas-small --seed 1 --out out".split(' '));
+    assert!(error.contains("found 3 runs (sequential, batch, node-wide); expected one"), "{error}");
+    let error = scratch.refused("export shadow cat-real --only cat --seed 1 --out out".split(' '));
+    assert!(error.contains("expected one") || error.contains("pools are not exported"), "{error}");
+    assert!(!scratch.path("out").exists());
+    let error = scratch.refused("testbed small.toml --shadow /nowhere --out results --quiet".split(' '));
+    assert!(error.contains("/nowhere/run.json") && error.contains("samara export shadow"), "{error}");
+}
+
+#[test]
+fn what_is_gathered_must_be_what_was_exported() {
+    let scratch = scratch("other");
+    scratch.ok("export shadow small.toml --out out".split(' '));
+    let gather = |set: &str| {
+        let args = "testbed small.toml --shadow out --out results --quiet --force --set";
+        scratch.refused(args.split(' ').chain([set]))
+    };
+    let error = gather("network.latency=30 ms");
+    assert!(error.contains("the section [network] is another one"), "{error}");
+    let error = gather("network.latency=20 ms");
+    assert!(error.contains("found no shadow.data; run `shadow shadow.yaml` there first"), "{error}");
+}
+
+fn shadow() -> Option<PathBuf> {
+    let named = std::env::var_os("SAMARA_SHADOW").map(PathBuf::from);
+    let in_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|directory| directory.join("shadow")).find(|path| path.is_file())
+    };
+    // The programs that set passwords have a file of that name, but not in PATH.
+    named.or_else(in_path)
+}
+
+#[test]
+fn real_nodes_under_shadow_deliver_everything() {
+    let Some(shadow) = shadow() else {
+        // Not through a macro of the standard library, whose output is only shown where a test fails.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no Shadow (SAMARA_SHADOW, PATH)");
+        return;
+    };
+    let scratch = scratch("real");
+    scratch.ok("export shadow small.toml --settle 8 --out out".split(' '));
+    let ran = Command::new(shadow).arg("shadow.yaml").current_dir(scratch.path("out")).output().unwrap();
+    let log = text(&ran.stdout);
+    assert!(ran.status.success(), "{}", log.lines().rev().take(20).collect::<Vec<_>>().join("\n"));
+    let gather = "testbed small.toml --shadow out --out results --quiet --format json";
+    let document = scratch.json(gather.split(' '));
+    let run = &document["runs"][0];
+    assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
+    assert_eq!(run["real"]["doubts"], serde_json::json!([]), "{run}");
+    // Two hops of 20 ms are the least for somebody; all is over in a second.
+    let custody = run["metrics"]["time_to_custody_ms"]["mean"].as_f64().unwrap();
+    assert!((20.0..1000.0).contains(&custody), "{custody}");
+    let late = run["real"]["publish_error_ms"]["max"].as_f64().unwrap();
+    assert!(late < 1.0, "{late}");
+    let said = scratch.ok("export trace out --format perfetto --out trace.perfetto".split(' '));
+    assert!(said.contains("6 nodes, 32 messages"), "{said}");
+}

@@ -1,0 +1,96 @@
+//! `samara export trace`: what the field's viewers read, from a simulated run.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use samara_trace::{Body, TraceEvent, TraceReader};
+use serde_json::Value;
+
+use crate::common::Scratch;
+
+/// Two runs of a small block.
+fn results(name: &str) -> Scratch {
+    let scratch = Scratch::new(&format!("export-trace-{name}"));
+    let run = "run peerdas-small --seed 1 --only batch --only node-wide --set network.nodes=12 --quiet --out results";
+    scratch.ok(run.split(' '));
+    scratch
+}
+
+/// The path of the trace of one of them in a format.
+fn export(scratch: &Scratch, format: &str) -> PathBuf {
+    scratch.ok(["export", "trace", "results", "--run", "batch", "--format", format, "--out", format]);
+    scratch.path(format)
+}
+
+fn events(path: &Path) -> Vec<TraceEvent> {
+    TraceReader::open(path).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn every_copy_is_an_event_and_all_forms_have_the_same() {
+    let scratch = results("forms");
+    let file = export(&scratch, "protobuf");
+    let protobuf = events(&file);
+    assert_eq!(protobuf, events(&export(&scratch, "json")));
+    let packed = std::fs::read(export(&scratch, "tracestat")).unwrap();
+    let mut unpacked = Vec::new();
+    GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, std::fs::read(file).unwrap());
+
+    let count = |is: fn(&Body) -> bool| protobuf.iter().filter_map(TraceEvent::body).filter(is).count();
+    assert_eq!(count(|body| matches!(body, Body::PublishMessage(_))), 32);
+    // 11 nodes keep 12 columns each.
+    let delivered = count(|body| matches!(body, Body::DeliverMessage(_)));
+    assert!(delivered >= 11 * 12, "{delivered}");
+    let received = count(|body| matches!(body, Body::RecvRpc(_)));
+    assert_eq!(received, delivered + count(|body| matches!(body, Body::DuplicateMessage(_))));
+    assert!(protobuf.is_sorted_by_key(|event| event.timestamp));
+    // Nothing arrives before it has crossed the network: 50 ms.
+    let first = protobuf.iter().filter_map(|event| event.timestamp).min().unwrap();
+    let arrivals = protobuf.iter().filter(|event| !matches!(event.body(), Some(Body::PublishMessage(_))));
+    let earliest = arrivals.filter_map(|event| event.timestamp).min().unwrap();
+    assert!(earliest - first > 50_000_000, "{}", earliest - first);
+}
+
+#[test]
+fn timelines_have_every_copy() {
+    let scratch = results("timelines");
+    let received = events(&export(&scratch, "protobuf"))
+        .iter()
+        .filter(|event| matches!(event.body(), Some(Body::RecvRpc(_))))
+        .count();
+    let text = std::fs::read_to_string(export(&scratch, "chrome")).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let all = json["traceEvents"].as_array().unwrap();
+    let slices = all.iter().filter(|event| event["ph"] == "X").count();
+    assert_eq!(slices, received + 32);
+    let names: Vec<&str> = all
+        .iter()
+        .filter(|event| event["name"] == "process_name")
+        .filter_map(|event| event["args"]["name"].as_str())
+        .collect();
+    assert_eq!((names.len(), names[0], names[11]), (12, "node 0", "node 11"));
+    let perfetto = std::fs::read(export(&scratch, "perfetto")).unwrap();
+    assert!(perfetto.len() > slices * 20, "{}", perfetto.len());
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let scratch = results("wrong");
+    let refused =
+        |args: &str| scratch.refused(format!("export trace {args} --format json --out never").split(' '));
+    let error = refused("results");
+    assert!(
+        error.contains("found 2 runs; expected one") && error.contains("batch-seed1, node-wide-seed1"),
+        "{error}"
+    );
+    let error = refused("results --run bath");
+    assert!(error.contains("found 0 runs called bath"), "{error}");
+    let error = refused("/nowhere");
+    assert!(error.contains("/nowhere: cannot be read"), "{error}");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    let error = refused("empty");
+    assert!(error.contains("expected trace files, a results directory"), "{error}");
+    assert!(!scratch.path("never").exists(), "nothing is written before the input is known to be there");
+}

@@ -1,0 +1,17 @@
+//! The program as its users see it, and the rules of the house.
+
+mod architecture;
+mod command_line;
+mod common;
+mod compare;
+mod dashboard;
+mod export;
+#[cfg(feature = "net")]
+mod export_shadow;
+mod export_trace;
+#[cfg(all(feature = "net", unix))]
+mod node;
+mod sweep;
+#[cfg(all(feature = "net", target_os = "linux"))]
+mod testbed;
+mod tidy;

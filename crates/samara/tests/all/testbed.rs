@@ -1,0 +1,536 @@
+//! `samara testbed`: real processes of samara and of go-libp2p-pubsub (`interop/go-node`) over emulated links, and what
+//! becomes of a run whose nodes fail.
+//!
+//! Needs the right to emulate links, and Go for the tests beside it. Without them these tests say that they were skipped; with
+//! `SAMARA_REQUIRE_PEERS` set they fail.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Nothing here takes this long unless it does not work.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Six nodes, all connected; the publisher of blocks is node 0.
+const COLUMNS: &str = r#"
+[scenario]
+name = "mixed"
+title = "Blocks"
+[network]
+nodes = 6
+latency = "10 ms"
+uplink = "20 Mbit/s"
+downlink = "20 Mbit/s"
+[network.topology]
+kind = "full-mesh"
+[protocol]
+preset = "ethereum"
+withdraw = false
+schedule_publish = { kind = "interleaved" }
+[columns]
+blobs = 1
+blob_size = "64 KiB"
+count = 16
+custody = 8
+slots = 2
+slot_interval = "1 s"
+warm_up = "5 s"
+deadline = "30 s"
+"#;
+
+/// Every node publishes.
+const MESSAGES: &str = r#"
+[scenario]
+name = "mixed"
+title = "Messages"
+[network]
+nodes = 6
+latency = "10 ms"
+uplink = "20 Mbit/s"
+downlink = "20 Mbit/s"
+[network.topology]
+kind = "full-mesh"
+[protocol]
+preset = "go-libp2p-pubsub"
+heartbeat = "500 ms"
+degree = 3
+degree_low = 2
+degree_high = 4
+degree_score = 0
+degree_out = 0
+queue = 1000
+[messages]
+rate = 20.0
+size = "1 KiB"
+warm_up = "5 s"
+duration = "3 s"
+cool_down = "30 s"
+"#;
+
+/// 20 transactions at five pools, all connected.
+const POOLS: &str = r#"
+[scenario]
+name = "pools"
+title = "Transactions"
+[network]
+nodes = 5
+latency = "10 ms"
+uplink = "50 Mbit/s"
+downlink = "50 Mbit/s"
+[network.topology]
+kind = "full-mesh"
+[transport.connection]
+send_rate = "0 bit/s"
+receive_rate = "0 bit/s"
+[protocol]
+preset = "cat"
+[pool]
+rate = 10.0
+size = "4 kB"
+signed = false
+warm_up = "1 s"
+duration = "2 s"
+cool_down = "30 s"
+block_interval = "1500 ms"
+"#;
+
+/// A team whose nodes have half a processor each, and rounds for hours.
+const TEAM: &str = r#"
+[scenario]
+name = "team"
+title = "Rounds"
+[network]
+nodes = 3
+latency = "5 ms"
+bandwidth = "100 Mbit/s"
+[transport]
+kind = "grpc"
+[mix]
+team = 3
+group = "modp-2048"
+batch = 4
+rounds = 100000
+stock = 1
+processor = "50 %"
+"#;
+
+/// Tells why a test did nothing; fails where that is not allowed.
+fn skipped(why: &str) {
+    assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "SAMARA_REQUIRE_PEERS is set, but {why}");
+    // Not through a macro of the standard library, whose output is only shown where a test fails.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
+
+/// Builds `interop/go-node` once; `None` without Go.
+fn go_node() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        Command::new("go").arg("version").output().ok()?;
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-node");
+        let built = Command::new("go")
+            .args(["build", "-o"])
+            .arg(&program)
+            .arg(".")
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-node"))
+            .output()
+            .expect("go build runs");
+        assert!(built.status.success(), "interop/go-node: {}", String::from_utf8_lossy(&built.stderr));
+        Some(program)
+    };
+    let program = PROGRAM.get_or_init(build).as_deref();
+    if program.is_none() {
+        skipped("there is no Go, so nothing was tested beside go-libp2p-pubsub");
+    }
+    program
+}
+
+/// A running testbed. Its own end takes its nodes with it.
+struct Testbed {
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Testbed {
+    fn start(name: &str, scenario: &str, nodes: &[&Path]) -> Self {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed").join(name);
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let file = directory.join("scenario.toml");
+        std::fs::write(&file, scenario).expect("written");
+        let errors = std::fs::File::create(directory.join("errors.txt")).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+        command.arg("testbed").arg(&file).arg("--quiet").arg("--out").arg(directory.join("out"));
+        nodes.iter().for_each(|node| {
+            command.arg("--node").arg(node);
+        });
+        let child = command.stdout(Stdio::null()).stderr(errors).spawn().expect("the testbed starts");
+        Self { child, directory }
+    }
+
+    /// How it ended, and what it said on standard error; `None` where links cannot be emulated.
+    fn end(&mut self) -> Option<(ExitStatus, String)> {
+        let start = Instant::now();
+        let status = loop {
+            match self.child.try_wait().expect("a process") {
+                Some(status) => break status,
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+            assert!(start.elapsed() < PATIENCE, "the testbed does not end");
+        };
+        let errors = std::fs::read_to_string(self.directory.join("errors.txt")).expect("a file");
+        if !status.success() && (errors.contains("emulate links") || errors.contains("CAP_NET_ADMIN")) {
+            skipped(&errors);
+            return None;
+        }
+        Some((status, errors))
+    }
+
+    /// The results of the only run.
+    fn results(&mut self) -> Option<Value> {
+        let (status, errors) = self.end()?;
+        assert!(status.success(), "{errors}");
+        let text = std::fs::read(self.directory.join("out/summary.json")).expect("results");
+        let mut summary: Value = serde_json::from_slice(&text).expect("JSON");
+        Some(summary["runs"][0].take())
+    }
+
+    /// The processes that it has started, by the node's number.
+    fn nodes(&self) -> Vec<(Pid, u32)> {
+        let parent = format!(" {} ", self.child.id());
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let mut nodes: Vec<_> = processes
+            .filter_map(|entry| {
+                let id: i32 = entry.file_name().to_str()?.parse().ok()?;
+                let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+                // After the name: state, parent.
+                let child = stat.rsplit_once(") ")?.1.get(1..)?.starts_with(&parent);
+                child.then(|| node_of(id).map(|node| (Pid::from_raw(id), node)))?
+            })
+            .collect();
+        nodes.sort_unstable_by_key(|(_, node)| *node);
+        nodes
+    }
+
+    /// Waits until something holds; returns false if the testbed ends before.
+    fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) -> bool {
+        let start = Instant::now();
+        while !holds(self) {
+            if self.child.try_wait().expect("a process").is_some() {
+                return false;
+            }
+            assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        true
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        // It has ended, unless the test fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The control groups of the processes of a testbed.
+fn control_groups(testbed: u32) -> Vec<PathBuf> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+    let entries = roots.iter().flat_map(|root| std::fs::read_dir(root).into_iter().flatten().flatten());
+    let own = format!("samara-{testbed}-");
+    let is_own =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&own));
+    entries.map(|entry| entry.path()).filter(is_own).collect()
+}
+
+/// A program for `--node` in a file.
+fn script(name: &str, text: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    program
+}
+
+/// Which node a process is; `None` if it is not there, or no node.
+fn node_of(process: i32) -> Option<u32> {
+    let line = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let (_, rest) = line.rsplit_once("/node-")?;
+    rest.split('/').next()?.parse().ok()
+}
+
+fn assert_gone(nodes: &[(Pid, u32)]) {
+    for (process, node) in nodes {
+        assert_eq!(node_of(process.as_raw()), None, "node {node} is still there");
+    }
+}
+
+#[test]
+fn blocks_of_go_reach_everybody() {
+    let Some(go) = go_node() else { return };
+    let mut testbed = Testbed::start("columns", COLUMNS, &[go, Path::new("samara")]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
+    assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
+    assert_eq!(run["real"]["programs"], serde_json::json!(["go-node", "samara"]));
+}
+
+#[test]
+fn messages_of_either_implementation_reach_everybody() {
+    let Some(go) = go_node() else { return };
+    for signed in [false, true] {
+        let name = if signed { "signed" } else { "anonymous" };
+        let scenario = format!("{MESSAGES}signed = {signed}\n");
+        let mut testbed = Testbed::start(name, &scenario, &[Path::new("samara"), go]);
+        let Some(run) = testbed.results() else { return };
+        assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{name}: {run}");
+    }
+}
+
+/// How many transactions each node had at each look, by its live file.
+fn live_totals(path: &Path) -> Vec<(String, u64)> {
+    use samara_trace::live::{Event, LiveReader, Said};
+
+    let mut totals = Vec::new();
+    let take = |said| {
+        if let Said::Line(line) = said
+            && let (Some(node), Event::Throughput { of, total, .. }) = (line.node, line.event)
+        {
+            assert_eq!(of, "transactions");
+            totals.push((node, total));
+        }
+    };
+    LiveReader::new(path).poll(usize::MAX, take).expect("the file can be read");
+    totals
+}
+
+#[test]
+fn transactions_reach_every_pool_about_once() {
+    let mut testbed = Testbed::start("pools", POOLS, &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    assert_eq!(metrics["transactions"], 20, "{run}");
+    assert_eq!(metrics["delivered_share"], 1.0, "{run}");
+    assert_eq!(metrics["incomplete"], 0, "{run}");
+    let copies = metrics["duplication_factor"].as_f64().expect("a number");
+    assert!((0.7..=1.02).contains(&copies), "{run}");
+    // What nodes counted was told while they did.
+    let told = live_totals(&testbed.directory.join("out/live/testbed-pools__seed_1.jsonl"));
+    for node in 0..5 {
+        let name = format!("node-{node}");
+        assert!(told.iter().any(|(of, total)| *of == name && *total > 0), "{name}: {told:?}");
+    }
+    // Blocks took all of them out, at every node.
+    assert_eq!(metrics["successful_txs"], 100, "{run}");
+    assert!(metrics["blocks"].as_u64().is_some_and(|blocks| blocks >= 2), "{run}");
+    // 10 ms are the least; with an announcement and a request it is three times that.
+    let latency = metrics["delivery_latency_ms"]["p50"].as_f64().expect("a number");
+    assert!((10.0..200.0).contains(&latency), "{run}");
+    assert!(run["real"]["publish_error_ms"]["p50"].as_f64().is_some_and(|late| late < 5.0), "{run}");
+    assert!(run["real"]["node_peak_rss_bytes"]["mean"].as_f64().is_some_and(|bytes| bytes > 1e6), "{run}");
+}
+
+/// Ten clients, each of which submits when a block has its last transaction: at 1 s, after 2.5 and after 4 s.
+#[test]
+fn clients_wait_for_blocks() {
+    let scenario = POOLS
+        .replace("rate = 10.0", "clients = 10\nspread = \"500 ms\"")
+        .replace("duration = \"2 s\"", "duration = \"4 s\"");
+    let mut testbed = Testbed::start("pools-closed", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    let transactions = metrics["transactions"].as_u64().expect("a number");
+    // A machine that is too slow makes blocks late; a client never has two transactions under way.
+    assert!((20..=30).contains(&transactions), "{run}");
+    assert_eq!(metrics["delivered_share"], 1.0, "{run}");
+    assert_eq!(metrics["successful_txs"], 5 * transactions, "{run}");
+    assert!(metrics["block_txs"]["max"].as_f64().is_some_and(|most| most <= 10.0), "{run}");
+}
+
+#[test]
+fn what_real_pools_cannot_do_is_refused() {
+    for (from, to, key) in [
+        ("signed = false", "signed = true", "pool.signed"),
+        ("preset = \"cat\"", "preset = \"cat\"\ncoalesce = \"50 ms\"", "protocol.coalesce"),
+        ("send_rate = \"0 bit/s\"", "send_rate = \"9 Mbit/s\"", "transport.connection.send_rate"),
+    ] {
+        let mut testbed = Testbed::start("pools-refused", &POOLS.replace(from, to), &[]);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success());
+        assert!(errors.contains(&format!("{key}: ")), "{errors}");
+    }
+}
+
+#[test]
+fn a_pool_that_dies_fails_the_run_and_takes_the_others_with_it() {
+    let scenario = POOLS.replace("duration = \"2 s\"", "duration = \"100 s\"");
+    let mut testbed = Testbed::start("pools-killed", &scenario, &[]);
+    let submitting = |testbed: &Testbed| {
+        let log = testbed.directory.join("out/nodes/pools-seed1/node-3/log.txt");
+        std::fs::read_to_string(log).is_ok_and(|log| log.contains("submitted as planned"))
+    };
+    if testbed.until("a submission at node 3", submitting) {
+        let nodes = testbed.nodes();
+        assert_eq!(nodes.len(), 5);
+        kill(nodes[3].0, Signal::SIGKILL).expect("the node runs");
+        let (status, errors) = testbed.end().expect("links are emulated");
+        assert!(!status.success());
+        assert!(errors.contains("node 3 ended during "), "{errors}");
+        assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
+        assert_gone(&nodes);
+    } else {
+        let Some((_, errors)) = testbed.end() else { return };
+        panic!("the testbed ended by itself: {errors}");
+    }
+}
+
+#[test]
+fn go_has_the_same_identity_for_the_same_seed() {
+    let Some(go) = go_node() else { return };
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed-identity");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let ready = |mut command: Command, name: &str| -> Value {
+        let config = directory.join(format!("{name}.toml"));
+        let text = format!(
+            "[identity]\nseed = 1234567\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n\
+             [control]\naddress = \"127.0.0.1:0\"\n[trace]\nfile = {:?}\n",
+            directory.join(format!("{name}.trace"))
+        );
+        std::fs::write(&config, text).expect("written");
+        let mut child = command
+            .arg(&config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the node starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let first = lines.next().expect("a line").expect("text");
+        // Both end with their standard input, and say so.
+        drop(child.stdin.take());
+        let last = lines.next().expect("a line").expect("text");
+        assert!(last.contains("\"stopped\":true"), "{name}: {last}");
+        assert!(child.wait().expect("a process").success(), "{name}");
+        serde_json::from_str(&first).expect("JSON")
+    };
+    let mut samara = Command::new(env!("CARGO_BIN_EXE_samara"));
+    samara.args(["node", "--end-with-stdin", "--config"]);
+    let (ours, theirs) = (ready(samara, "samara"), ready(Command::new(go), "go"));
+    assert_eq!(ours["peer_id"], theirs["peer_id"]);
+    assert!(theirs["peer_id"].as_str().is_some_and(|id| id.starts_with("12D3KooW")), "{theirs}");
+}
+
+#[test]
+fn what_go_cannot_do_is_refused() {
+    let Some(go) = go_node() else { return };
+    let scenario = COLUMNS.replace("withdraw = false", "withdraw = true");
+    let mut testbed = Testbed::start("refused", &scenario, &[go, Path::new("samara")]);
+    let Some((status, errors)) = testbed.end() else { return };
+    assert!(!status.success());
+    assert!(errors.contains("node 0 ended during start (exit status: 2)"), "{errors}");
+    assert!(errors.contains("node-0/node.toml: gossipsub.withdraw: found true, expected false"), "{errors}");
+}
+
+#[test]
+fn a_node_that_dies_fails_the_run_and_takes_the_others_with_it() {
+    let scenario = COLUMNS.replace("slots = 2", "slots = 100");
+    let mut testbed = Testbed::start("killed", &scenario, &[]);
+    // Columns have arrived: what is there before them is far smaller.
+    let publishing = |testbed: &Testbed| {
+        let trace = testbed.directory.join("out/nodes/mixed-seed1/node-3/trace.pb");
+        std::fs::metadata(trace).is_ok_and(|trace| trace.len() > 30_000)
+    };
+    if testbed.until("columns at node 3", publishing) {
+        let nodes = testbed.nodes();
+        assert_eq!(nodes.iter().map(|(_, node)| *node).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        kill(nodes[3].0, Signal::SIGKILL).expect("the node runs");
+        let (status, errors) = testbed.end().expect("links are emulated");
+        assert!(!status.success());
+        assert!(errors.contains("node 3 ended during "), "{errors}");
+        assert!(errors.contains(" (signal: 9 (SIGKILL)); its log, "), "{errors}");
+        assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
+        assert_gone(&nodes);
+    } else if let Some((_, errors)) = testbed.end() {
+        panic!("the testbed ended by itself: {errors}");
+    }
+}
+
+#[test]
+fn a_program_that_hangs_at_the_start_fails_the_run() {
+    let program = script("hangs", "echo waiting for nothing >&2\nread -r line");
+    let mut testbed = Testbed::start("hangs", COLUMNS, &[Path::new("samara"), &program]);
+    let started = testbed.until("six processes", |testbed| testbed.nodes().len() == 6);
+    let nodes = testbed.nodes();
+    let Some((status, errors)) = testbed.end() else { return };
+    assert!(started && !status.success(), "{errors}");
+    assert!(errors.contains("node 1 does not answer during start: it did not say within 30s"), "{errors}");
+    assert!(errors.contains("waiting for nothing"), "{errors}");
+    assert_gone(&nodes);
+}
+
+#[test]
+fn interrupts_end_a_testbed_whose_programs_hang() {
+    // Neither ends with its standard input, nor with a signal that it can ignore.
+    let program = script("hangs-for-ever", "trap '' TERM INT\nwhile :; do sleep 1; done");
+    for (name, signal) in [("term", Signal::SIGTERM), ("int", Signal::SIGINT)] {
+        let mut testbed = Testbed::start(name, COLUMNS, &[Path::new("samara"), &program]);
+        if !testbed.until("six processes", |testbed| testbed.nodes().len() == 6) {
+            let Some((_, errors)) = testbed.end() else { return };
+            panic!("the testbed ended by itself: {errors}");
+        }
+        let nodes = testbed.nodes();
+        let pid = Pid::from_raw(testbed.child.id() as i32);
+        kill(pid, signal).expect("the testbed runs");
+        let start = Instant::now();
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(start.elapsed() < Duration::from_secs(15), "{signal}: {:?}", start.elapsed());
+        assert_eq!(status.code(), Some(130), "{signal}: {errors}");
+        assert!(errors.contains("samara: interrupted; 0 of 1 runs are in "), "{errors}");
+        assert!(
+            !testbed.directory.join("out/complete").exists() && !testbed.directory.join("out/lock").exists()
+        );
+        assert_gone(&nodes);
+    }
+}
+
+#[test]
+fn no_end_of_a_testbed_leaves_processes_or_control_groups() {
+    // This program, but it does not end with its standard input.
+    let program = script("no-stdin", &format!("exec {} node --config \"$1\"", env!("CARGO_BIN_EXE_samara")));
+    let mut killed = Vec::new();
+    for (name, signal) in [("team-kill", Signal::SIGKILL), ("team-term", Signal::SIGTERM)] {
+        let mut testbed = Testbed::start(name, TEAM, &[program.as_path()]);
+        let pid = testbed.child.id();
+        // One for each node, and the one that showed that there can be any.
+        if !testbed.until("control groups", |_| control_groups(pid).len() == 4) {
+            let Some((_, errors)) = testbed.end() else { return };
+            assert!(errors.contains("cannot be kept to a part of a processor"), "{errors}");
+            return skipped(&errors);
+        }
+        assert!(killed.iter().all(|pid| control_groups(*pid).is_empty()), "those of the killed one");
+        let nodes = testbed.nodes();
+        assert_eq!(nodes.len(), 4, "nodes and scheduler: {nodes:?}");
+        kill(Pid::from_raw(pid as i32), signal).expect("the testbed runs");
+        let Some((status, errors)) = testbed.end() else { return };
+        if signal == Signal::SIGTERM {
+            assert_eq!(status.code(), Some(130), "{errors}");
+            assert_eq!(control_groups(pid), Vec::<PathBuf>::new());
+        } else {
+            // The kernel kills them a moment after their parent.
+            let start = Instant::now();
+            while nodes.iter().any(|(process, _)| node_of(process.as_raw()).is_some()) {
+                assert!(start.elapsed() < Duration::from_secs(10), "{nodes:?}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            killed.push(pid);
+        }
+        assert_gone(&nodes);
+    }
+}
