@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use samara_lab::report::page;
 use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::load;
 use samara_report::{Page, png};
 use samara_scenario::Inputs;
+use samara_spec::load;
 
 /// The page of a scenario of which some keys are set and some runs done.
 fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
