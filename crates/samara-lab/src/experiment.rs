@@ -13,15 +13,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::family::{Family, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind, boxed};
+use crate::family::{Family, boxed};
 use crate::messages::run::message_bounds_ms;
 use crate::metric::Metric;
 use crate::network::{self, Hosts};
 use crate::results::tables::{Table, traffic};
 use crate::results::{Data, Measured, Outcome};
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
-use crate::scenario::{Point, Scenario};
 use samara_scenario::topology::Graph;
+use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind};
+use samara_spec::{Point, Scenario};
 
 /// A kind of experiment: a workload, the application on every host, and what is measured of it.
 pub trait Experiment: Sized + Send + 'static {
@@ -102,16 +103,21 @@ impl Family {
     /// The family of an experiment, for [`register`](crate::family::register).
     pub const fn of<E: Experiment>() -> Self {
         Self {
-            section: E::SECTION,
-            content: PartType::of::<E::Spec>(),
-            protocols: const { &[ProtocolKind::of::<E::Parameters>(E::PROTOCOL)] },
-            metrics: E::METRICS,
-            unused: &[NO_CHANNELS, NO_UNSENT],
-            check: |checks, scenario| {
-                if let Err((key, message)) = E::plan(&Plan { scenario, seed: 0, network: None }) {
-                    checks.wrong(&key, message);
+            spec: const {
+                &FamilySpec {
+                    section: E::SECTION,
+                    content: PartType::of::<E::Spec>(),
+                    protocols: &[ProtocolKind::of::<E::Parameters>(E::PROTOCOL)],
+                    unused: &[NO_CHANNELS, NO_UNSENT],
+                    check: |checks, scenario| {
+                        if let Err((key, message)) = E::plan(&Plan { scenario, seed: 0, network: None }) {
+                            checks.wrong(&key, message);
+                        }
+                    },
+                    ..FamilySpec::BASE
                 }
             },
+            metrics: E::METRICS,
             run: |point, options, watching| run::<E>(point, options, watching.progress).map(boxed),
             ..Self::BASE
         }

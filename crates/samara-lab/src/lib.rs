@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod columns;
 pub mod compare;
+pub mod expect;
 pub mod experiment;
 pub mod family;
 mod files;
@@ -17,7 +18,6 @@ pub mod reference;
 pub mod report;
 pub mod results;
 pub mod run;
-pub mod scenario;
 pub mod statistics;
 pub mod sweep;
 pub mod usage;

@@ -6,17 +6,15 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
     Congestion, Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network,
-    NicDiscipline, PairLatencies, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::Span;
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
-    HostTable, Inputs, Interface, LatencyOf, LatencyTable, Names, Placed, Queue, Regions, TopologyKind,
-    host_names, listed_regions,
+    HostTable, Inputs, Interface, Names, Placed, Queue, Regions, host_names, listed_regions,
 };
-
-use crate::scenario::{FaultKind, Scenario, Stack, TransportKind};
+use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency};
 
 /// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
 #[derive(Clone, Debug)]
@@ -82,28 +80,6 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
             (None, None) => Vec::new(),
         },
         latency: latency(scenario, inputs, count)?,
-    })
-}
-
-pub(crate) fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
-    let network = &scenario.network;
-    if let Some(spec) = network.latencies_of(LatencyOf::Hosts) {
-        let topology = &network.topology;
-        let file = topology.file.as_ref().filter(|_| topology.kind == TopologyKind::File);
-        let key = format!("between {spec:?} {:?} {file:?} {count}", network.hosts_file);
-        let pairs = inputs.made(&key, || {
-            let table = LatencyTable::read(spec, inputs)?;
-            let rows = table.rows_of_hosts(count, host_names(network, inputs)?.as_deref())?;
-            let pairs = PairLatencies::new(rows.len(), table.between_hosts(&rows, spec)?);
-            pairs.ok_or_else(|| format!("{}: has less than two rows", spec.file))
-        })?;
-        return Ok(Latency::Pairs((*pairs).clone()));
-    }
-    Ok(match &network.regions {
-        None => Latency::Constant(network.latency.duration()),
-        Some(regions) => Latency::Regions(
-            regions.latency.iter().map(|row| row.iter().copied().map(Span::duration).collect()).collect(),
-        ),
     })
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use samara_scenario::Inputs;
 use samara_scenario::keys::plain;
+use samara_spec::{Loaded, PublishedFigure, json};
 use serde::Serialize;
 
+use crate::expect::figure_of;
 use crate::results::{ColumnsData, Outcome, Run};
-use crate::scenario::{Loaded, PublishedFigure, figure_of};
 use crate::statistics::Statistics;
 
 /// A run beside its reference; all runs of either side are put together.
@@ -99,11 +100,8 @@ impl PublishedComparison {
 /// The figures of others that a scenario lists, with ours beside them; those of runs that were not done are left out.
 pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedComparison> {
     let compare = |figure: &PublishedFigure| {
-        let is_there = |run: &Run| {
-            figure.at.iter().all(|(key, value)| {
-                serde_json::to_value(value).is_ok_and(|value| run.parameters.get(key) == Some(&value))
-            })
-        };
+        let is_there =
+            |run: &Run| figure.at.iter().all(|(key, value)| run.parameters.get(key) == Some(&json(value)));
         let runs =
             results.iter().map(|outcome| &outcome.run).filter(|run| run.name == figure.run && is_there(run));
         let values: Vec<f64> = runs.filter_map(|run| figure_of(&run.metrics, &figure.metric)).collect();

@@ -6,12 +6,14 @@ use samara_report::words::{MISSING, fixed, number, percent, short_ms, signed_per
 use samara_report::{
     Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
 };
+use samara_spec::Loaded;
 use serde_json::{Map, Value as Json};
 
+use crate::expect::ExpectationResult;
+use crate::family;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
-use crate::scenario::{ExpectationResult, Loaded};
 use crate::statistics::{Spread, Statistics};
 
 /// What a family contributes to a page.
@@ -41,7 +43,7 @@ impl Body {
 /// The page of all results of a scenario.
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, published, checked, .. } = findings;
-    let mut body = (loaded.scenario.family().report)(loaded, findings);
+    let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
     let (measured, others) = (beside_measured(comparisons), beside_others(published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Beside what was measured", "", table));

@@ -11,7 +11,7 @@ mod progress;
 mod table;
 
 use pyo3::prelude::*;
-use samara_lab::scenario::{builtins, schema as scenario_schema};
+use samara_spec::{builtins, schema as scenario_schema};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -10,8 +10,8 @@ use samara_engine::outbox::Policies;
 use samara_lab::network;
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Rows, Used, column};
-use samara_lab::scenario::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
 use samara_scenario::Inputs;
+use samara_spec::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
 
 use crate::errors::{Error, RunError};
 use crate::outcome::Outcome;
@@ -145,7 +145,8 @@ impl Loaded {
         let mut loaded = Arc::clone(&self.scenario);
         if loaded.wants_costs() {
             let scenario = Arc::make_mut(&mut loaded);
-            py.detach(|| scenario.measure_costs()).map_err(|error| errors::scenario(py, &error))?;
+            py.detach(|| samara_lab::mix::measure_costs(scenario))
+                .map_err(|error| errors::scenario(py, &error))?;
         }
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         // The order in which nodes ask a policy that they share must not depend on threads.

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use samara_lab::compare::{self, Crossed, Threshold, compare};
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Rows, Saved};
-use samara_lab::scenario::{Loaded, Point};
 use samara_lab::sweep::{PointRecord, points_table};
 use samara_report::{Page, png};
+use samara_spec::{Loaded, Point};
 
 use crate::errors::{self, Error, FigureError, TableError};
 use crate::loaded::here;

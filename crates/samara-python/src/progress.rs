@@ -8,7 +8,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use samara_lab::results::{Measured, Outcome, ResultsDirectory, tables};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
-use samara_lab::scenario::{Loaded, Point};
+use samara_spec::{Loaded, Point};
 
 use crate::errors::RunError;
 use crate::policy::Failure;

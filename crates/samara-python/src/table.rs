@@ -17,8 +17,8 @@ use arrow_select::take::take;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use samara_lab::results::{Column, Rows, Values};
-use samara_lab::scenario::Point;
 use samara_scenario::keys::plain;
+use samara_spec::Point;
 use toml::Value;
 
 use crate::errors::TableError;

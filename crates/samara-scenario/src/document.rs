@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::value::MapDeserializer;
-use serde::de::value::SeqDeserializer;
-use serde::de::{self, DeserializeOwned, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, Visitor,
+};
 use serde::forward_to_deserialize_any;
-use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};
 
 use crate::closest;
@@ -97,25 +97,12 @@ pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String
 /// # Errors
 /// The dotted key below the value (empty for the value itself), and what is wrong there.
 pub fn from_value<T: DeserializeOwned>(value: &toml::Value) -> Result<T, (String, String)> {
-    serde_path_to_error::deserialize(Reader(value))
-        .map_err(|error| (dotted(error.path()), error.into_inner().0))
+    T::deserialize(Reader(value)).map_err(|error| (error.key, error.message))
 }
 
 /// The message about a key that is none of those that there are.
 pub fn unknown_key(found: &str, known: &[&str]) -> String {
-    Mismatch::unknown(&format!("unknown key `{found}`"), found, known).0
-}
-
-/// A path as keys are written: with the indices of lists between dots.
-fn dotted(path: &serde_path_to_error::Path) -> String {
-    let parts: Vec<String> = path
-        .iter()
-        .map(|segment| match segment {
-            Segment::Seq { index } => index.to_string(),
-            other => other.to_string(),
-        })
-        .collect();
-    parts.join(".")
+    Mismatch::unknown(&format!("unknown key `{found}`"), found, known).message
 }
 
 /// The line of a document that sets a dotted key, counted from 1; that of the innermost table around it, if none does.
@@ -152,24 +139,38 @@ fn offset_in_value(value: &DeValue<'_>, key: &str) -> Option<usize> {
 }
 
 #[derive(Debug)]
-struct Mismatch(String);
+struct Mismatch {
+    /// The key (dotted, with the indices of lists) below the value that is read.
+    key: String,
+    message: String,
+}
 
 impl Mismatch {
+    fn of(message: String) -> Self {
+        Self { key: String::new(), message }
+    }
+
     fn new(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self(format!("found {}; expected {}", describe(found), plain_words(&expected.to_string())))
+        Self::of(format!("found {}; expected {}", describe(found), plain_words(&expected.to_string())))
+    }
+
+    /// The same seen from the table or the list around it.
+    fn below(self, key: impl fmt::Display) -> Self {
+        let key = if self.key.is_empty() { key.to_string() } else { format!("{key}.{}", self.key) };
+        Self { key, ..self }
     }
 
     /// `word` is none of `known`.
     fn unknown(problem: &str, word: &str, known: &[&str]) -> Self {
         let hint = closest(word, known.iter().copied());
         let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-        Self(format!("{problem}; expected {}{hint}", one_of(known)))
+        Self::of(format!("{problem}; expected {}{hint}", one_of(known)))
     }
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -180,9 +181,9 @@ impl de::Error for Mismatch {
         let message = message.to_string();
         // All that the standard library says of an address that does not parse.
         if message == "invalid socket address syntax" {
-            return Self("expected an IP address and a port, such as \"127.0.0.1:7000\"".to_owned());
+            return Self::of("expected an IP address and a port, such as \"127.0.0.1:7000\"".to_owned());
         }
-        Self(message)
+        Self::of(message)
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -202,11 +203,11 @@ impl de::Error for Mismatch {
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        Self(unknown_key(found, expected))
+        Self::of(unknown_key(found, expected))
     }
 
     fn missing_field(key: &'static str) -> Self {
-        Self(format!("missing key `{key}`"))
+        Self::of(format!("missing key `{key}`"))
     }
 }
 
@@ -280,11 +281,43 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> IntoDeserializer<'a, Mismatch> for Reader<'a> {
-    type Deserializer = Self;
+/// The elements of a list.
+struct Elements<'a>(std::iter::Enumerate<std::slice::Iter<'a, toml::Value>>);
 
-    fn into_deserializer(self) -> Self {
-        self
+impl<'de> SeqAccess<'de> for Elements<'de> {
+    type Error = Mismatch;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Mismatch> {
+        let Some((index, element)) = self.0.next() else { return Ok(None) };
+        seed.deserialize(Reader(element)).map(Some).map_err(|error| error.below(index))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+/// The entries of a table, and the one whose key was read last.
+struct Entries<'a>(toml::map::Iter<'a, String, toml::Value>, Option<(&'a str, &'a toml::Value)>);
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Mismatch;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mismatch> {
+        let Some((key, value)) = self.0.next() else { return Ok(None) };
+        self.1 = Some((key, value));
+        seed.deserialize(key.as_str().into_deserializer())
+            .map(Some)
+            .map_err(|error: Mismatch| error.below(key))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
+        let (key, value) = self.1.take().expect("serde reads keys before values");
+        seed.deserialize(Reader(value)).map_err(|error| error.below(key))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
     }
 }
 
@@ -298,11 +331,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             toml::Value::Float(number) => visitor.visit_f64(*number),
             toml::Value::Boolean(value) => visitor.visit_bool(*value),
             toml::Value::Datetime(date) => visitor.visit_string(date.to_string()),
-            toml::Value::Array(array) => visitor.visit_seq(SeqDeserializer::new(array.iter().map(Reader))),
-            toml::Value::Table(table) => {
-                let entries = table.iter().map(|(key, value)| (key.as_str(), Reader(value)));
-                visitor.visit_map(MapDeserializer::new(entries))
-            }
+            toml::Value::Array(array) => visitor.visit_seq(Elements(array.iter().enumerate())),
+            toml::Value::Table(table) => visitor.visit_map(Entries(table.iter(), None)),
         }
     }
 
@@ -343,7 +373,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             toml::Value::Integer(_) | toml::Value::Float(_) => {
                 visitor.visit_enum(self.0.to_string().into_deserializer())
             }
-            _ => Err(Mismatch(format!("found {}; expected {}", describe(self.found()), one_of(names)))),
+            _ => Err(Mismatch::of(format!("found {}; expected {}", describe(self.found()), one_of(names)))),
         }
     }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
-use samara_lab::scenario::{Messages, Scenario};
 use samara_node::config::{AuthenticityKind, Cat, IdKind, Identity, Network, Plan, Server, Trace, WhenFull};
 use samara_node::{NodeConfig, config};
+use samara_spec::Scenario;
+use samara_spec::messages::Messages;
 use toml::{Table, Value};
 
 use crate::plan::{Job, Wanted};

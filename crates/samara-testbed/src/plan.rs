@@ -5,10 +5,14 @@ use samara_lab::columns::app::Blocks;
 use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
-use samara_lab::scenario::{Columns, Group, Messages, Point, Scenario, Transactions, TransportKind};
 use samara_node::model::{MessageSpec, Publication};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
+use samara_spec::columns::Columns;
+use samara_spec::group::Group;
+use samara_spec::messages::Messages;
+use samara_spec::pool::Transactions;
+use samara_spec::{Point, Scenario, TransportKind};
 
 use crate::pools;
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use samara_gossipsub::config::Parameters;
-use samara_lab::scenario::Scenario;
 use samara_node::model::{PoolStatus, Status};
+use samara_spec::Scenario;
 
 use crate::error::TestbedError;
 use crate::plan::{Job, Wanted};

@@ -9,11 +9,12 @@ use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress};
-use samara_lab::scenario::{Mix, Point};
 use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
 use samara_sim::HostStats;
+use samara_spec::Point;
+use samara_spec::mix::Mix;
 use samara_trace::live::LiveWriter;
 use serde_json::json;
 

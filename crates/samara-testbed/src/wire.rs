@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use samara_emulation::{EmulationConfig, Relay, RelayConfig, UplinkQueue};
 use samara_lab::network::{self, Hosts};
-use samara_lab::scenario::{Scenario, TransportKind, TransportSpec};
 use samara_sim::Congestion;
+use samara_spec::{Scenario, TransportKind, TransportSpec};
 
 use crate::TestbedError;
 

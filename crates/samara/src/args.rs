@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::compare::Threshold;
-use samara_lab::scenario::{Loaded, Overrides, load_with};
 use samara_scenario::keys::GridAxis;
+use samara_spec::{Loaded, Overrides, load_with};
 
 use crate::export::Export;
 use crate::sweep::{PointOptions, SweepOptions};

@@ -94,7 +94,7 @@ fn alone(verb: Verb) -> Result<ExitCode, String> {
         Verb::List => list(),
         Verb::Show(options) => print(&options.load()?.text),
         Verb::Schema => {
-            print(&(serde_json::to_string_pretty(&samara_lab::scenario::schema()).unwrap_or_default() + "\n"))
+            print(&(serde_json::to_string_pretty(&samara_spec::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare(options) => compare(&options),
         #[cfg(feature = "net")]
@@ -145,7 +145,7 @@ fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
 }
 
 fn list() -> Result<ExitCode, String> {
-    let scenarios = samara_lab::scenario::builtins();
+    let scenarios = samara_spec::builtins();
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     let lines: String = scenarios
         .iter()

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use samara_lab::mix::measure::{Collector, PhaseTimes, RoundRow};
 use samara_lab::run::Progress;
-use samara_lab::scenario::{Mix, Point};
 use samara_mix::{Half, Mark, Phase};
+use samara_spec::Point;
+use samara_spec::mix::Mix;
 use samara_trace::live::{
     self, Clock, Edge, Event, Latencies, LiveWriter, Outcome, RoundState, RunState, Step,
 };
@@ -257,7 +258,7 @@ pub(crate) fn unix_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use samara_lab::run::{RunOptions, run_seen};
-    use samara_lab::scenario::load;
+    use samara_spec::load;
     use samara_trace::live::Line;
 
     use super::*;

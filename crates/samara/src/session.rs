@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use samara_lab::expect::{Expectation, ExpectationResult};
 use samara_lab::mix::measure::Collector;
+use samara_lab::mix::measure_costs;
 use samara_lab::report;
 use samara_lab::results::{DirectoryError, Findings, Measured, Outcome, ProcessUse, ResultsDirectory, Used};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
-use samara_lab::scenario::{Expectation, ExpectationResult, Loaded, Point};
 use samara_report::Page;
+use samara_spec::{Loaded, Point};
 use samara_trace::live;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -91,7 +93,7 @@ impl Session {
 
 /// Measures on this machine what the scenario wants measured, and says what came out.
 fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
-    let Some(costs) = loaded.measure_costs().map_err(|error| error.to_string())? else { return Ok(()) };
+    let Some(costs) = measure_costs(loaded).map_err(|error| error.to_string())? else { return Ok(()) };
     if !quiet {
         let named: Vec<String> = costs.iter().map(|(kind, span)| format!("{} {span}", kind.name())).collect();
         eprintln!("measured on one core of this machine: {}", named.join(", "));

@@ -1,6 +1,8 @@
 //! What a run with blocks of columns reports: its metrics, with the names that `docs/results.md` defines, and its tables.
 
 use samara_sim::HostStats;
+use samara_spec::Point;
+use samara_spec::columns::Columns;
 use serde::Serialize;
 
 use super::measure::{CopyRow, Delivery};
@@ -10,7 +12,6 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{self, Table, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
-use crate::scenario::{Columns, Point};
 use crate::statistics::Statistics;
 
 metrics! {

@@ -5,34 +5,14 @@ pub mod measure;
 pub(crate) mod metrics;
 mod report;
 pub(crate) mod run;
-pub(crate) mod spec;
 
-use samara_gossipsub::config::Parameters;
-
-use crate::family::{Family, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, boxed};
+use crate::family::{Family, boxed};
 use crate::report::Results;
 
 /// The family of experiments that the section `[columns]` selects.
 pub(crate) static FAMILY: Family = Family {
-    section: "columns",
-    content: PartType::of::<spec::Columns>(),
-    protocols: &[ProtocolKind::of::<Parameters>("gossipsub")],
+    spec: &samara_spec::columns::FAMILY,
     metrics: metrics::ColumnMetrics::METRICS,
-    unused: &[NO_CHANNELS, NO_UNSENT],
-    custody: Some(|scenario, inputs, seed| {
-        let workload: &spec::Columns = scenario.part();
-        Ok((workload.count, workload.custody(scenario.network.nodes, inputs, seed)?))
-    }),
-    publisher: |scenario| Some(scenario.part::<spec::Columns>().publisher),
-    extra_hosts: |scenario| u32::from(scenario.part::<spec::Columns>().observer),
-    files: Files {
-        named: |scenario| {
-            let file = scenario.part::<spec::Columns>().custody_file.as_deref();
-            file.map(|file| ("columns.custody_file", file)).into_iter().collect()
-        },
-        ..Family::BASE.files
-    },
-    check: |checks, scenario| checks.columns(scenario),
     run: |point, options, watching| match run::run(point, options, None, watching.progress)? {
         Some(measured) => Ok(boxed(measured)),
         None => unreachable!("a process that is alone is the first"),

@@ -6,11 +6,11 @@ use samara_report::words::{fixed, grouped, ms, number, plural, signed_percent, t
 use samara_report::{
     Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary, Table, Unit,
 };
+use samara_spec::columns::Columns;
 
 use super::metrics::ColumnsData;
 use crate::report::{self, Body, Bound, Results, Runs, Shown, of};
 use crate::results::Outcome;
-use crate::scenario::Columns;
 use crate::statistics::Statistics;
 
 /// Runs that a sentence names, and sentences about incomplete runs.

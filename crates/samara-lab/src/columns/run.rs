@@ -8,6 +8,8 @@ use samara_gossipsub::config::{Parameters, ValidatorHook};
 use samara_gossipsub::rpc::RpcFrame;
 use samara_scenario::topology::Graph;
 use samara_sim::{HostStats, Ranks, Record, hosts_of_rank, identity_of};
+use samara_spec::columns::Columns;
+use samara_spec::{Point, Scenario};
 
 use super::app::{Blocks, Codec, Command, Event, Node};
 use super::measure::{Collector, CopyRow};
@@ -17,7 +19,6 @@ use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
-use crate::scenario::{Columns, Point, Scenario};
 
 #[derive(Debug)]
 pub struct ColumnsMeasured {

@@ -7,15 +7,15 @@ use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
 use samara_sim::{GateStats, HostStats};
+use samara_spec::group::Group;
+use samara_spec::group::{bridge_shape, config};
 use serde::Serialize;
 
 use super::app::{Counts, Kind, Ledger};
 use super::run::GroupMeasured;
-use super::spec::{bridge_shape, config};
 use crate::metric::metrics;
 use crate::network;
 use crate::results::{PacketDrops, packet_drops, ratio};
-use crate::scenario::Group;
 use crate::statistics::Statistics;
 
 metrics! {

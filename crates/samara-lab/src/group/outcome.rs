@@ -1,6 +1,8 @@
 //! What is kept of a run with a group, and its tables.
 
 use samara_sim::HostStats;
+use samara_spec::Point;
+use samara_spec::group::Group;
 
 use super::app::Ledger;
 use super::metrics::{GroupMetrics, group_metrics};
@@ -9,7 +11,6 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
-use crate::scenario::{Group, Point};
 use crate::statistics::Durations;
 
 /// What is kept of a run with a group.

@@ -10,12 +10,13 @@ use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{GateStats, HostStats, Record, identity_of};
+use samara_spec::group::Group;
+use samara_spec::group::{config, federated};
+use samara_spec::{FaultKind, Point, Scenario};
 
 use super::app::{Act, Broadcasts, Counts, GroupMember, Ledger, SharedLedger, Source, Suspected, lock};
-use super::spec::{config, federated};
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
-use crate::scenario::{FaultKind, Group, Point, Scenario};
 
 /// How much of the run is simulated between two looks.
 const SLICE_NANOS: u64 = 10_000_000;

@@ -9,6 +9,7 @@ use samara_engine::outbox::Lost;
 use samara_engine::{Engine, Input, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
 use samara_gossipsub::rpc::{Message, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
+use samara_spec::messages::PAYLOAD_MIN;
 
 use crate::host::{App, AppCx, EngineCx, Processor, VALIDATED};
 
@@ -23,8 +24,6 @@ pub const TOPIC: &str = "pubsub-benchmark";
 pub(crate) const AUTHOR_BYTES: usize = 38;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
-/// The least payload: the number of the message.
-pub const PAYLOAD_MIN: u64 = 4;
 
 pub(crate) fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
     let mut data = vec![0; count as usize];

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use samara_sim::HostStats;
+use samara_spec::Point;
+use samara_spec::messages::Messages;
 
 use super::measure::MessageRow;
 use super::run::MessagesMeasured;
@@ -11,7 +13,6 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
-use crate::scenario::{Messages, Point};
 use crate::statistics::Statistics;
 
 metrics! {

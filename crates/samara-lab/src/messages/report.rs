@@ -7,11 +7,11 @@ use samara_report::{
     Block, Boxes, Figure, Ink, Line, Lines, Look, Mark, Row as TableRow, Scale, Section, Style, Summary,
     Table, Unit,
 };
+use samara_spec::Point;
 
 use super::metrics::MessagesData;
 use crate::report::{self, Body, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
-use crate::scenario::Point;
 
 /// Links of a run whose queues overflowed, at most so many of which are listed.
 const LINKS_MAX: usize = 12;

@@ -15,7 +15,6 @@ use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
-use super::RANDOMSUB;
 use super::app::{
     BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
 };
@@ -25,9 +24,11 @@ use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
 };
-use crate::scenario::{Arrivals, Messages, PlumtreeParameters, Point, Scenario};
 use samara_scenario::Inputs;
 use samara_scenario::topology::{self, Graph};
+use samara_spec::messages::RANDOMSUB;
+use samara_spec::messages::{Arrivals, Messages, PlumtreeParameters};
+use samara_spec::{Point, Scenario};
 
 #[derive(Debug)]
 pub struct MessagesMeasured {

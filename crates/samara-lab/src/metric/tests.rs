@@ -56,7 +56,7 @@ fn the_documentation_lists_every_metric() {
     let mut new = old.clone();
     for family in crate::family::BUILTIN {
         let (begin, end) =
-            (format!("<!-- metrics of {} -->\n", family.section), "<!-- end of metrics -->".to_owned());
+            (format!("<!-- metrics of {} -->\n", family.spec.section), "<!-- end of metrics -->".to_owned());
         let from = new.find(&begin).unwrap_or_else(|| panic!("{begin} is missing")) + begin.len();
         let to = from + new[from..].find(&end).expect("the end of a table");
         new.replace_range(from..to, &format!("\n{}\n", table(family.metrics)));

@@ -11,10 +11,10 @@ use samara_mix::{
     Batch, Command, Config, Done, Event, Failure, Group, Job, Mark, Metrics, Mix, MixFrame, Node, Outcome,
     Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId,
 };
+use samara_spec::Point;
+use samara_spec::mix::WorkKind;
 
 use super::measure::WorkSpan;
-use super::spec::{self, WorkKind};
-use crate::scenario::Point;
 
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// The pause between two batches is over.
@@ -65,7 +65,7 @@ pub struct Shared {
 impl Shared {
     /// The state of a pool and its scheduler at the start of a run. The scenario was checked.
     pub(super) fn of(point: &Point) -> Self {
-        let (config, mix) = (point.scenario.mix_config(), point.scenario.part::<spec::Mix>());
+        let (config, mix) = (point.scenario.mix_config(), point.scenario.part::<samara_spec::mix::Mix>());
         let hosts = 0..=config.pool.len();
         let zeros = || hosts.clone().map(|_| AtomicU64::new(0)).collect();
         Self {
@@ -253,7 +253,7 @@ pub struct Costs([Duration; WorkKind::ALL.len()]);
 impl Costs {
     /// The times of a scenario, on the part of a core that a node has. What the scenario does not
     /// state is documented.
-    pub fn of(mix: &spec::Mix) -> Self {
+    pub fn of(mix: &samara_spec::mix::Mix) -> Self {
         let part = mix.processor.fraction();
         Self(WorkKind::ALL.map(|kind| {
             let time = mix.cpu.get(&kind).map_or_else(|| kind.documented(mix.group), |span| span.duration());

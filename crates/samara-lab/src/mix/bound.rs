@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use samara_mix::{Half, Parameters, Phase, Transfer};
+use samara_spec::mix::Mix;
 
 use super::measure::{RoundRow, WorkSpan};
 use super::run::{MixMeasured, ProcessorLook};
-use super::spec::Mix;
 
 /// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
 /// (`docs/protocols/mix.md`).

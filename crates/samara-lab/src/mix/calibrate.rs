@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use samara_engine::units::Span;
 use samara_mix::Group;
 use samara_scenario::{Inputs, ScenarioError};
+use samara_spec::mix::{CostsKind, Mix, PhaseCosts, WorkKind};
+use samara_spec::{Loaded, Overrides, RunSpec, load_source};
 
 use super::app::Shared;
 use super::run::simulated;
-use super::spec::{CostsKind, Mix, PhaseCosts, WorkKind};
 use crate::network;
 use crate::run::{RunError, RunOptions, Setup};
-use crate::scenario::{Loaded, Overrides, RunSpec, load_source};
 
 /// A last node and another, for a second of work or less in the smaller group.
 const TEAM: &str = r#"
@@ -26,44 +26,36 @@ mix = { team = 2, rounds = 2, batch = 64 }
 /// shorter.
 const LOW: f64 = 0.2;
 
-impl Loaded {
-    /// Whether [`measure_costs`](Self::measure_costs) has something to do.
-    pub fn wants_costs(&self) -> bool {
-        let wants = |mix: Option<&Mix>| mix.is_some_and(|mix| mix.costs == CostsKind::Measured);
-        wants(self.scenario.find()) || self.points.iter().any(|point| wants(point.scenario.find()))
+/// Measures the times of work on this machine where the scenario asks for it, and writes them
+/// into the scenario as if they had been given: a second run does the same. Returns what it
+/// measured; `None` if the scenario asks for nothing.
+///
+/// # Errors
+/// Single runs ask for it, or runs of several groups: the scenario could not say which times
+/// belong to which.
+pub fn measure_costs(loaded: &mut Loaded) -> Result<Option<PhaseCosts>, ScenarioError> {
+    if !loaded.wants_costs() {
+        return Ok(None);
     }
-
-    /// Measures the times of work on this machine where the scenario asks for it, and writes them
-    /// into the scenario as if they had been given: a second run does the same. Returns what it
-    /// measured; `None` if the scenario asks for nothing.
-    ///
-    /// # Errors
-    /// Single runs ask for it, or runs of several groups: the scenario could not say which times
-    /// belong to which.
-    pub fn measure_costs(&mut self) -> Result<Option<PhaseCosts>, ScenarioError> {
-        if !self.wants_costs() {
-            return Ok(None);
-        }
-        let refuse = |message: &str| Err(ScenarioError::one(&self.source, format!("mix.costs: {message}")));
-        let groups =
-            || self.points.iter().filter_map(|point| point.scenario.find::<Mix>()).map(|mix| mix.group);
-        let is_one = groups().all(|group| Some(group) == groups().next());
-        let (Some(mix), Some(group), true) = (self.scenario.find::<Mix>(), groups().next(), is_one) else {
-            return refuse("\"measured\" belongs to a scenario whose runs all have one group");
-        };
-        let has_own = |run: &RunSpec| run.set.contains_key("mix.costs");
-        if mix.costs != CostsKind::Measured || self.scenario.runs.iter().any(has_own) {
-            return refuse("\"measured\" belongs to the whole scenario, not to a run");
-        }
-        let costs = measure(group)?;
-        let points = self.points.iter_mut().map(|point| &mut point.scenario);
-        for mix in points.chain([&mut self.scenario]).filter_map(|scenario| scenario.find_mut::<Mix>()) {
-            mix.costs = CostsKind::Documented;
-            costs.iter().for_each(|(kind, span)| _ = mix.cpu.entry(*kind).or_insert(*span));
-        }
-        self.write()?;
-        Ok(Some(costs))
+    let refuse = |message: &str| Err(ScenarioError::one(&loaded.source, format!("mix.costs: {message}")));
+    let groups =
+        || loaded.points.iter().filter_map(|point| point.scenario.find::<Mix>()).map(|mix| mix.group);
+    let is_one = groups().all(|group| Some(group) == groups().next());
+    let (Some(mix), Some(group), true) = (loaded.scenario.find::<Mix>(), groups().next(), is_one) else {
+        return refuse("\"measured\" belongs to a scenario whose runs all have one group");
+    };
+    let has_own = |run: &RunSpec| run.set.contains_key("mix.costs");
+    if mix.costs != CostsKind::Measured || loaded.scenario.runs.iter().any(has_own) {
+        return refuse("\"measured\" belongs to the whole scenario, not to a run");
     }
+    let costs = measure(group)?;
+    let points = loaded.points.iter_mut().map(|point| &mut point.scenario);
+    for mix in points.chain([&mut loaded.scenario]).filter_map(|scenario| scenario.find_mut::<Mix>()) {
+        mix.costs = CostsKind::Documented;
+        costs.iter().for_each(|(kind, span)| _ = mix.cpu.entry(*kind).or_insert(*span));
+    }
+    loaded.write()?;
+    Ok(Some(costs))
 }
 
 /// Measures the times of work on one core of this machine, for some seconds at most. On a busy

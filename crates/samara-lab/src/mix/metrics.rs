@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use samara_mix::{Half, Parameters};
+use samara_spec::mix::Mix;
 use serde::Serialize;
 
 use super::bound::{Loads, Window, busy};
 use super::measure::{Collector, RoundRow, WorkSpan, hop_times};
 use super::run::{FaultWindow, MixMeasured};
-use super::spec::Mix;
 use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;

@@ -1,16 +1,16 @@
 //! What is kept of a run with teams, and its tables.
 
 use samara_mix::Mark;
+use samara_spec::Point;
+use samara_spec::mix::Mix;
 
 use super::measure::{Phases, RoundRow, WorkSpan};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
-use super::spec::Mix;
 use crate::network::Hosts;
 use crate::results::columns::{Column, column};
 use crate::results::tables::{Columns, Table, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
-use crate::scenario::Point;
 
 /// What is kept of a run with teams. Times are nanoseconds of the run.
 #[derive(Clone, Debug)]

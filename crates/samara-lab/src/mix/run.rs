@@ -7,14 +7,14 @@ use samara_mix::{Config, Ignored, Parameters};
 use samara_sim::{
     Connection, Control, HostConfig, HostStats, Http2Config, Record, SimConfig, Simulation, Transport, Window,
 };
+use samara_spec::mix::Mix;
+use samara_spec::{FaultKind, Point, Scenario};
 
 use super::app::{Act, Costs, Host, RoundEvent, Shared};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
-use super::spec::Mix;
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
-use crate::scenario::{FaultKind, Point, Scenario};
 
 /// How long a run goes on when all rounds are over, so that the last frames arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;

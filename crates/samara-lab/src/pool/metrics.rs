@@ -1,11 +1,11 @@
 //! The figures of transactions and their pools, with the names that `docs/results.md` defines.
 
-use crate::scenario::Transactions;
 use std::collections::BTreeMap;
 
 use samara_cat::pool::Cause;
 use samara_cat::{CatFrame, FrameKind, Ignored};
 use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
+use samara_spec::pool::Transactions;
 use serde::Serialize;
 
 use crate::metric::metrics;

@@ -1,6 +1,7 @@
 //! What is kept of a run with transactions, and its tables.
 
-use crate::scenario::Transactions;
+use samara_spec::Point;
+use samara_spec::pool::Transactions;
 
 use super::measure::TxRow;
 use super::metrics::{TransactionMetrics, transaction_metrics};
@@ -9,7 +10,6 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome};
-use crate::scenario::Point;
 
 /// What is kept of a run with transactions.
 #[derive(Clone, Debug)]

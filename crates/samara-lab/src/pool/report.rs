@@ -6,11 +6,11 @@ use samara_report::{
     Bar, Bars, Drawing, Figure, Ink, Map, MapLine, Maps, Mark, Row as TableRow, Scale, Section, Swept, Table,
     Unit,
 };
+use samara_spec::Scenario;
 
 use super::metrics::{TransactionBytes, TransactionMetrics};
 use super::outcome::PoolData;
 use crate::report::{self, Body, Causes, Column, Results, Runs, Shown, Value, of};
-use crate::scenario::Scenario;
 
 type Row = Runs<PoolData>;
 type Figures = [(&'static str, Value<PoolData>)];

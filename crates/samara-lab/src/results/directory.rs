@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use samara_scenario::keys;
+use samara_spec::{Loaded, Point};
 use serde::Serialize;
 use thiserror::Error;
 
 use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
 use crate::files::{self, FileError, LOCK, Lock};
-use crate::scenario::{Loaded, Point};
 
 /// The file whose presence says that everything is there.
 const COMPLETE: &str = "complete";
@@ -260,9 +260,8 @@ fn slug(name: &str) -> String {
 
 /// Every value of a point's scenario, by its key.
 fn configuration(point: &Point) -> Vec<(String, String)> {
-    let text = toml::to_string(&point.scenario).unwrap_or_default();
     let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
-    if let Ok(table) = text.parse::<toml::Table>() {
+    if let Ok(table) = point.scenario.to_toml() {
         keys::flatten("", &toml::Value::Table(table), &mut rows);
     }
     rows

@@ -7,12 +7,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use samara_sim::HostStats;
+use samara_spec::{Loaded, Point};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{RealRun, Run, Table};
+use crate::family;
 use crate::network::Hosts;
-use crate::scenario::{Loaded, Point};
 
 /// The measurements of a run while all of them are in memory.
 pub trait Measured: fmt::Debug + Send {
@@ -116,7 +117,7 @@ pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
     for outcome in outcomes {
         let others: Vec<&Outcome> =
             all.iter().filter(|other| other.run.parameters == outcome.run.parameters).collect();
-        if let Some(related) = (loaded.scenario.family().related)(outcome, &others, first) {
+        if let Some(related) = (family::of(&loaded.scenario).related)(outcome, &others, first) {
             *outcome = related;
         }
     }

@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use samara_spec::{Loaded, Point, json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Outcome, relate};
+use crate::expect::{Expectation, ExpectationResult};
 use crate::reference::{self, Comparison, PublishedComparison};
-use crate::scenario::{Expectation, ExpectationResult, Loaded, Point};
 use crate::statistics::Statistics;
 use crate::usage;
 
@@ -115,7 +116,7 @@ impl Run {
         parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
         parameters.insert(key.to_owned(), value);
         for (key, value) in &point.sweep {
-            parameters.insert(key.clone(), serde_json::to_value(value).unwrap_or(Value::Null));
+            parameters.insert(key.clone(), json(value));
         }
         Self {
             name: point.run.clone(),

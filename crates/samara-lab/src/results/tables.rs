@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::Path;
 
 use samara_sim::HostStats;
+use samara_spec::Scenario;
 
 use super::columns::{Column, Rows, column};
 use super::{Measured, Outcome};
 use crate::files::{At, FileError, NewFile};
 use crate::network::Hosts;
-use crate::scenario::Scenario;
 
 /// The columns of a table.
 pub(crate) type Columns = Vec<(&'static str, Column)>;

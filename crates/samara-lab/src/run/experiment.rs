@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_engine::{Engine, NodeRng, Purpose, Time};
 use samara_sim::{NodeFactory, Record, SimConfig, Simulation};
+use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
 use crate::network::{self, Hosts};
-use crate::scenario::{FaultKind, Point, Scenario};
 
 /// An experiment on one network: what happens in it, and what is measured.
 ///

@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use samara_sim::Ranks;
 use thiserror::Error;
 
-use crate::family::{RunDistributed, Watching};
+use crate::family::{self, RunDistributed, Watching};
 use crate::mix::measure::Collector as Rounds;
 use crate::results::{Measured, Outcome};
-use crate::scenario::{Loaded, Point, Scenario};
 use samara_scenario::Inputs;
+use samara_spec::{Loaded, Point, Scenario};
 
 pub(crate) use experiment::{Setup, Step, Stepped, simulate};
 pub(crate) use net::{Codec, Net};
@@ -91,12 +91,12 @@ pub fn run_seen(
     mut rounds: impl FnMut(&Rounds),
 ) -> Result<Box<dyn Measured>, RunError> {
     let watching = Watching { progress: &mut progress, rounds: &mut rounds };
-    (point.scenario.family().run)(point, options, watching)
+    (family::of(&point.scenario).run)(point, options, watching)
 }
 
 fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
     let what = "only blocks of columns are simulated in several processes; run this scenario in one";
-    scenario.family().run_distributed.ok_or_else(|| RunError::Scenario(what.to_owned()))
+    family::of(scenario).run_distributed.ok_or_else(|| RunError::Scenario(what.to_owned()))
 }
 
 /// Checks that a scenario can be run by [`run_distributed`].

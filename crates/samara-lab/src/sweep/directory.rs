@@ -14,12 +14,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use samara_scenario::keys;
+use samara_spec::Loaded;
 use serde::{Deserialize, Serialize};
 
 use super::{Planned, PointRecord, SweepSummary, VERSION, points_table};
 use crate::files::{self, At, FileError, LOCK, Lock};
 use crate::results::tables;
-use crate::scenario::Loaded;
 
 const ABOUT: &str = "sweep.json";
 const COMPLETE: &str = "complete";

@@ -13,13 +13,13 @@ use std::path::Path;
 
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_scenario::Inputs;
+use samara_spec::{Loaded, Point, Scenario};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::files::{At, FileError};
 use crate::results::{Column, Rows, Run, column, combined_digest, without_seed};
-use crate::scenario::{Loaded, Point, Scenario};
 use crate::statistics::Spread;
 
 pub use directory::{Opened, SweepDirectory};
@@ -98,7 +98,7 @@ pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
         add(key.as_bytes());
         add(value.to_string().as_bytes());
     }
-    let text = toml::to_string(&what_counts(&point.scenario)).map_err(|error| error.to_string())?;
+    let text = what_counts(&point.scenario).to_toml()?.to_string();
     add(text.as_bytes());
     for name in point.scenario.own_files() {
         add(name.as_bytes());

@@ -7,12 +7,13 @@ use samara_report::words::{MISSING, plural};
 use samara_report::{
     Bar, Bars, Figure, Line, Lines, Page, Part, Row as TableRow, Scale, Section, Summary, Swept, Table,
 };
+use samara_spec::Loaded;
 
 use super::{Aggregate, PointRecord, SweepSummary};
+use crate::expect::{ExpectationResult, figure_of};
 use crate::metric::{is_first, rank};
 use crate::report::{Body, axes, expectations, grouped, point, unit_of, with_failures};
 use crate::results::Findings;
-use crate::scenario::{ExpectationResult, Loaded, figure_of};
 use crate::statistics::Spread;
 
 /// Columns of metrics in tables of the page, and of the terminal.

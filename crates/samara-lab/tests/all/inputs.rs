@@ -8,9 +8,9 @@ use samara_engine::{NodeRng, Purpose};
 use samara_lab::network;
 use samara_lab::results::{MessagesData, Outcome};
 use samara_lab::run::{Plan, RunOptions, run};
-use samara_lab::scenario::{Loaded, Overrides, load_source};
 use samara_lab::sweep::plan;
 use samara_scenario::{Inputs, host_names};
+use samara_spec::{Loaded, Overrides, load_source};
 
 const NODES: u32 = 16;
 

@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{Data, Outcome, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::{Loaded, load};
 use samara_scenario::{Inputs, ScenarioError};
+use samara_spec::{Loaded, load};
 
 /// Loads a scenario with these values of keys, and these of its runs.
 fn load_with(

@@ -1,8 +1,10 @@
 //! Teams that mix batches, from the scenario to the figures.
 
+use samara_lab::mix::measure_costs;
 use samara_lab::results::{MixData, Outcome};
-use samara_lab::scenario::{WorkKind, load};
 use samara_mix::{Cause, Phase};
+use samara_spec::load;
+use samara_spec::mix::WorkKind;
 
 use crate::{loaded, outcomes, refused};
 
@@ -228,13 +230,13 @@ fn a_link_that_comes_back_costs_no_round() {
 fn measured_costs_are_written_down_and_do_the_same_again() {
     let mut first = loaded("mix", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"], Some(1));
     assert!(first.wants_costs());
-    let costs = first.measure_costs().unwrap().unwrap();
+    let costs = measure_costs(&mut first).unwrap().unwrap();
     assert_eq!(costs.len(), 8, "{costs:?}");
     let nanos = |kind: WorkKind| costs[&kind].nanos();
     let is_power = nanos(WorkKind::Reveal) > 20 * nanos(WorkKind::Decrypt);
     assert!(is_power, "a power against a few products: {costs:?}");
     assert!(nanos(WorkKind::PermuteLast) > nanos(WorkKind::Permute), "{costs:?}");
-    assert!(!first.wants_costs() && first.measure_costs().unwrap().is_none(), "once is enough");
+    assert!(!first.wants_costs() && measure_costs(&mut first).unwrap().is_none(), "once is enough");
 
     let file = std::env::temp_dir().join(format!("samara-measured-{}.toml", std::process::id()));
     std::fs::write(&file, &first.text).unwrap();
@@ -243,7 +245,7 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
     assert_eq!(again.unwrap().points[0].scenario.selected, first.points[0].scenario.selected);
 
     let mut of_a_run = loaded("mix", &[("run.0.set.\"mix.costs\"", "measured")], &[], Some(1));
-    let error = of_a_run.measure_costs().unwrap_err().to_string();
+    let error = measure_costs(&mut of_a_run).unwrap_err().to_string();
     assert!(error.contains("not to a run"), "{error}");
 }
 

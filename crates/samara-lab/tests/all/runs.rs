@@ -6,6 +6,7 @@ use samara_lab::results::{ColumnsData, Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_distributed};
 use samara_scenario::Inputs;
 use samara_sim::Threads;
+use samara_spec::builtin;
 
 use crate::{loaded, outcomes};
 
@@ -162,8 +163,7 @@ fn a_queue_of_a_few_copies_loses_some_and_says_so() {
 #[test]
 fn faults_are_survived_or_counted() {
     let fault = |fault: &str| -> Vec<Outcome<ColumnsData>> {
-        let text =
-            include_str!("../../scenarios/peerdas.toml").replace("[expect]", &format!("{fault}\n[expect]"));
+        let text = builtin("peerdas").unwrap().text.replace("[expect]", &format!("{fault}\n[expect]"));
         let path =
             std::env::temp_dir().join(format!("samara-fault-{}-{}.toml", std::process::id(), fault.len()));
         std::fs::write(&path, text).unwrap();

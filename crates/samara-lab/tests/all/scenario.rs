@@ -2,9 +2,10 @@
 
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::config::Version;
-use samara_lab::scenario::{Expectation, Overrides, builtins, load, load_source, schema};
+use samara_lab::expect::Expectation;
 use samara_scenario::Inputs;
 use samara_scenario::keys::parse_axis;
+use samara_spec::{Overrides, builtins, load, load_source, schema};
 
 fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
     let path =

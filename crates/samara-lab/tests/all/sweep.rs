@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::{Column, Outcome, Rows, Values, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::scenario::{Loaded, Overrides, load_with};
 use samara_lab::sweep::{PointRecord, plan, point_id, points_table, relate_points};
 use samara_scenario::Inputs;
 use samara_scenario::keys::parse_axis;
+use samara_spec::{Loaded, Overrides, load_with};
 use serde_json::{Value, json};
 
 fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> Loaded {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_lab::network::{custody, graph};
-use samara_lab::scenario::{Overrides, Scenario, load_source};
 use samara_scenario::{Inputs, ScenarioError};
+use samara_spec::{Overrides, Scenario, load_source};
 
 use crate::{loaded, refused};
 

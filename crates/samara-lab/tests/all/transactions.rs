@@ -1,6 +1,7 @@
 //! Transactions and their pools, from the scenario to the figures.
 
 use samara_lab::results::{Outcome, PoolData};
+use samara_spec::builtin;
 
 use crate::{loaded, outcomes, refused};
 
@@ -146,7 +147,7 @@ fn validation_takes_its_time_and_invalid_transactions_go_nowhere() {
 
 #[test]
 fn a_rate_without_blocks_ends_when_everything_is_everywhere() {
-    let text = include_str!("../../scenarios/cat-1000.toml");
+    let text = builtin("cat-1000").unwrap().text;
     let directory = std::env::temp_dir().join(format!("samara-transactions-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("open.toml");

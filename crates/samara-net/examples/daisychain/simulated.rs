@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use samara_lab::results::GroupData;
 use samara_lab::run::{self, RunOptions};
-use samara_lab::scenario::load;
 use samara_scenario::Inputs;
+use samara_spec::load;
 
 use crate::Anyhow;
 use crate::measure::BYTES;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use samara_engine::Time;
 use samara_lab::mix::app::{Checked, RoundEvent};
 use samara_lab::mix::measure::{Collector, WorkSpan};
-use samara_lab::scenario::{Mix, Scenario};
 use samara_mix::{Cause, Failure, Mark, Parameters, Phase, Plan, RoundState, Transfer};
 use samara_node::model::{MixEvent, MixEvents, MixWhat};
 use samara_sim::Record;
+use samara_spec::Scenario;
+use samara_spec::mix::Mix;
 
 use super::sender::Went;
 use crate::TestbedError;

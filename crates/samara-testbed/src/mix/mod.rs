@@ -13,10 +13,11 @@ use samara_lab::mix::app::Costs;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::MixMeasured;
-use samara_lab::scenario::{Mix, Point, Scenario};
 use samara_mix::Parameters;
 use samara_net::mix::{Fingerprint, Identity};
 use samara_node::model::MixStatus;
+use samara_spec::mix::Mix;
+use samara_spec::{Point, Scenario};
 
 use crate::process::NodeProcess;
 use crate::run::{

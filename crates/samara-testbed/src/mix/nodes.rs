@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use samara_engine::shape::ShapeSetting;
 use samara_lab::network;
 use samara_lab::run::{FaultWindow, ProcessorLook};
-use samara_lab::scenario::{FaultKind, Mix, Scenario};
 use samara_mix::Parameters;
 use samara_node::model::MixEvent;
+use samara_spec::mix::Mix;
+use samara_spec::{FaultKind, Scenario};
 use serde_json::json;
 
 use super::events::events_of;

@@ -7,9 +7,10 @@ use std::sync::mpsc::{self, Receiver, channel};
 use std::time::{Duration, Instant};
 
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::scenario::{Mix, Scenario};
 use samara_mix::Parameters;
 use samara_net::mix::{Client, ClientOptions, Contact, Ended, Outcome, Round, Sealed};
+use samara_spec::Scenario;
+use samara_spec::mix::Mix;
 use samara_trace::live::{Clock, Event, Latencies, LiveWriter};
 use tokio::sync::Semaphore;
 

@@ -5,8 +5,8 @@ use samara_cat::{FrameKind, Ignored, Metrics};
 use samara_engine::outbox::Tally;
 use samara_lab::pool::measure::TxCollector;
 use samara_lab::run::{BlockRow, Totals, TransactionsMeasured};
-use samara_lab::scenario::Point;
 use samara_sim::HostStats;
+use samara_spec::Point;
 
 use super::Recorded;
 use crate::plan::Wanted;

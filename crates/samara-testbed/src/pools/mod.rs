@@ -11,8 +11,9 @@ use rustc_hash::FxHashMap;
 use samara_lab::pool::app::TxNumber;
 use samara_lab::pool::measure::{TxCollector, Uptime};
 use samara_lab::run::{BlockRow, Clients, Progress, Submission, proposers};
-use samara_lab::scenario::{Point, Transactions};
 use samara_node::model::{self, Arrival, Arrivals, Late, PlannedReport};
+use samara_spec::Point;
+use samara_spec::pool::Transactions;
 use samara_trace::live::LiveWriter;
 use serde_json::json;
 

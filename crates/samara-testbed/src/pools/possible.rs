@@ -3,8 +3,9 @@
 use samara_cat::Preset;
 use samara_cat::config::Parameters;
 use samara_engine::units::Span;
-use samara_lab::pool::spec::flush;
-use samara_lab::scenario::{ConnectionSpec, FlushSpec, Scenario, Transactions, TransportKind};
+use samara_spec::pool::Transactions;
+use samara_spec::pool::flush;
+use samara_spec::{ConnectionSpec, FlushSpec, Scenario, TransportKind};
 
 /// Keys of `[protocol]` that a node file has.
 const CAT_KEYS: [&str; 1] = ["preset"];
@@ -80,8 +81,9 @@ pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
 #[cfg(test)]
 mod tests {
     use samara_engine::units::{Rate, Share};
-    use samara_lab::scenario::{Adversary, CatGroup, Overrides, load_source};
     use samara_scenario::Inputs;
+    use samara_spec::pool::{Adversary, CatGroup};
+    use samara_spec::{Overrides, load_source};
 
     use super::*;
 

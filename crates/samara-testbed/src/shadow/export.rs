@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use samara_emulation::EmulationConfig;
-use samara_lab::scenario::{Mix, Point, Scenario, Stack, Transactions, TransportKind};
 use samara_node::config::{MetricsAt, Plan};
 use samara_scenario::Inputs;
 use samara_sim::NicDiscipline;
+use samara_spec::mix::Mix;
+use samara_spec::pool::Transactions;
+use samara_spec::{Point, Scenario, Stack, TransportKind};
 use serde_json::{Map, Value, json};
 
 use super::graph::{LATENCY_MIN, Places, places};
@@ -224,7 +226,7 @@ pub(super) fn run_file(
     first_unix_ns: u64,
     settle_s: u64,
 ) -> Result<RunFile, String> {
-    let configuration = toml::Table::try_from(&point.scenario).map_err(|error| error.to_string())?;
+    let configuration = point.scenario.to_toml()?;
     Ok(RunFile {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: point.scenario.scenario.name.clone(),

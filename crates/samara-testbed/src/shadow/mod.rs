@@ -13,10 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use samara_lab::results::{Measured, RealRun};
-use samara_lab::scenario::Point;
 use samara_lab::statistics::Statistics;
 use samara_node::model::Publication;
 use samara_scenario::Inputs;
+use samara_spec::Point;
 use serde::{Deserialize, Serialize};
 
 use crate::TestbedError;

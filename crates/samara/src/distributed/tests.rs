@@ -1,6 +1,6 @@
-use samara_lab::scenario::{Overrides, load_source};
 use samara_scenario::Inputs;
 use samara_sim::Threads;
+use samara_spec::{Overrides, load_source};
 
 use super::*;
 

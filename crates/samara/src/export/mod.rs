@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 #[cfg(feature = "net")]
-use samara_lab::scenario::{Loaded, Point};
+use samara_spec::{Loaded, Point};
 
 #[cfg(feature = "net")]
 use crate::args::quoted;

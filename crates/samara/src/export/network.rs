@@ -9,10 +9,11 @@ use clap::ValueEnum;
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use samara_lab::network::{self, Hosts};
-use samara_lab::scenario::{Columns, Loaded, Point, Scenario};
 use samara_scenario::Network;
 use samara_scenario::keys::{GridAxis, parse_axis};
 use samara_scenario::topology::Graph;
+use samara_spec::columns::Columns;
+use samara_spec::{Loaded, Point, Scenario};
 
 use crate::args::ScenarioOptions;
 

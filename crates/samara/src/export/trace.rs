@@ -11,7 +11,8 @@ use clap::ValueEnum;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use samara_lab::results::Rows;
-use samara_lab::scenario::{Columns, load};
+use samara_spec::columns::Columns;
+use samara_spec::load;
 use samara_trace::{
     Body, DeliverMessage, DuplicateMessage, Format, MessageMeta, PublishMessage, RecvRpc, RpcMeta, Timeline,
     TraceEvent, TraceReader,

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use samara_lab::scenario::{Loaded, Overrides, load_with};
 use samara_lab::sweep::SWEEP_POINTS_MAX;
 use samara_scenario::keys::{GridAxis, parse_axis};
+use samara_spec::{Loaded, Overrides, load_with};
 
 use crate::args::{Format, ScenarioOptions, key_value, whole};
 

@@ -10,10 +10,10 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use samara_lab::run::{RunOptions, run as run_point};
-use samara_lab::scenario::{builtin, load_source};
 use samara_lab::sweep::{Planned, PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
 use samara_scenario::Inputs;
+use samara_spec::{builtin, load_source};
 
 use super::{ATTEMPTS, Job, PointEvent, PointOptions, Program};
 use crate::BAD_INPUT;

@@ -13,12 +13,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use samara_lab::expect::{Expectation, ExpectationResult};
 use samara_lab::run::LARGE;
-use samara_lab::scenario::{Expectation, ExpectationResult, Loaded};
 use samara_lab::sweep::{
     FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
 };
 use samara_report::Page;
+use samara_spec::Loaded;
 use sha2::{Digest, Sha256};
 
 pub(crate) use args::{PointOptions, SweepOptions};

@@ -35,6 +35,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-trace",
         ],
     ),
+    // What scenarios say.
+    (
+        "samara-spec",
+        &[
+            "samara-engine",
+            "samara-gossipsub",
+            "samara-cat",
+            "samara-ring",
+            "samara-mix",
+            "samara-scenario",
+            "samara-sim",
+        ],
+    ),
     // Families and pictures.
     (
         "samara-lab",
@@ -47,6 +60,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-mix",
             "samara-scenario",
             "samara-sim",
+            "samara-spec",
             "samara-report",
         ],
     ),
@@ -56,9 +70,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 
 /// Crates that nobody below the command line may reach, with what must not lead to them.
 const NEVER_REACHED: &[(&str, &[&str])] = &[
-    ("samara-node", &["samara-sim", "samara-lab", "samara-report", "arrow-array", "parquet"]),
-    ("samara-libp2p", &["samara-sim", "samara-lab", "samara-report", "arrow-array", "parquet"]),
-    ("samara-net", &["samara-sim", "samara-lab", "samara-report", "arrow-array", "parquet"]),
+    ("samara-node", &["samara-sim", "samara-spec", "samara-lab", "samara-report", "arrow-array", "parquet"]),
+    (
+        "samara-libp2p",
+        &["samara-sim", "samara-spec", "samara-lab", "samara-report", "arrow-array", "parquet"],
+    ),
+    ("samara-net", &["samara-sim", "samara-spec", "samara-lab", "samara-report", "arrow-array", "parquet"]),
 ];
 
 /// An engine has no runtime, no socket, no clock and no global generator.

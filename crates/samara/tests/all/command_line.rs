@@ -83,7 +83,7 @@ fn threads_do_not_show_in_the_digest() {
 #[test]
 fn a_missed_expectation_makes_the_status_1() {
     let scratch = Scratch::new("expect");
-    let text_of = include_str!("../../../samara-lab/scenarios/peerdas.toml")
+    let text_of = include_str!("../../../samara-spec/scenarios/peerdas.toml")
         .replace("\"time_to_custody_ms.max\" = \"< 30 s\"", "\"time_to_custody_ms.max\" = \"< 1 ms\"");
     scratch.write("own.toml", text_of);
     let args = "run own.toml --only batch --set network.nodes=60 --set network.topology.degree=20";

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use samara_engine::Time;
-
-/// Bytes of a message that say which one it is: the least size.
-pub const HEADER_BYTES: usize = 20;
+use samara_spec::group::HEADER_BYTES;
 
 /// Which message this is. It stands in the first bytes of the content, so that what arrives is not taken on the protocol's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

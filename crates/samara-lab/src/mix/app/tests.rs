@@ -36,7 +36,7 @@ fn what_is_lost_doubled_changed_or_of_another_round_is_wrong() {
 
 #[test]
 fn a_scenario_states_the_times_of_work_and_others_are_documented() {
-    let mut mix = spec::Mix::default();
+    let mut mix = samara_spec::mix::Mix::default();
     mix.cpu.insert(WorkKind::Decrypt, Span::parse("210 us").unwrap());
     let costs = Costs::of(&mix);
     assert_eq!(costs.time(WorkKind::Decrypt), Duration::from_micros(210));

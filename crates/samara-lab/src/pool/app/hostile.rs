@@ -8,9 +8,9 @@ use samara_cat::wire::{Kind, SeenDetails, SeenTx};
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Input, PeerId, TimerToken};
+use samara_spec::pool::Adversary;
 
 use super::{Act, Header, NodeEvent, signer};
-use crate::scenario::Adversary;
 
 /// What a hostile node remembers: enough to be a nuisance.
 const REMEMBERED: usize = 4_096;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use samara_cat::pool::{Admission, Application, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, CatFrame, Command, Event, Misbehaviour, Transaction, TxKey};
 use samara_engine::{Context, Engine, Input, TimerToken};
+use samara_spec::pool::HEADER_BYTES;
 
 pub use hostile::Hostile;
 
@@ -18,9 +19,6 @@ pub use hostile::Hostile;
 
 /// The number of a transaction in its run.
 pub type TxNumber = u32;
-
-/// Bytes that every transaction begins with: the least size.
-pub const HEADER_BYTES: usize = 24;
 
 /// What valid transactions begin with.
 const VALID: [u8; 4] = *b"tx+\0";

@@ -5,10 +5,11 @@ use std::collections::BinaryHeap;
 
 use samara_cat::Transaction;
 use samara_engine::{NodeRng, Purpose};
+use samara_spec::messages::Arrivals;
+use samara_spec::pool::Transactions;
 
 use crate::pool::app::{Header, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
-use crate::scenario::{Arrivals, Transactions};
 
 /// After so many blocks without its transaction, a client takes it for lost, and submits another.
 const PATIENCE_BLOCKS: u32 = 4;

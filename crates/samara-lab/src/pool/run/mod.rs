@@ -15,9 +15,10 @@ use crate::network::{self, Hosts};
 use crate::pool::app::{Act, Block, Header, Node, NodeEvent, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
 use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
-use crate::scenario::{Point, Transactions};
 use crate::statistics::Durations;
 use samara_scenario::topology::Graph;
+use samara_spec::Point;
+use samara_spec::pool::Transactions;
 
 pub use clients::{Clients, Submission};
 pub use world::roles;

@@ -7,14 +7,14 @@ use samara_cat::pool::Signer;
 use samara_cat::{Cat, Config};
 use samara_engine::{NodeRng, Outbox, Purpose};
 use samara_sim::identity_of;
+use samara_spec::pool::{Adversary, Transactions};
+use samara_spec::{FaultKind, Scenario, pool};
 
 use super::Clients;
 use crate::network;
 use crate::pool::app::{Honest, Hostile, Ledger, Node, signer};
 use crate::pool::measure::Uptime;
-use crate::pool::spec;
 use crate::run::{Net, RunError, Setup};
-use crate::scenario::{Adversary, FaultKind, Scenario, Transactions};
 
 /// How often a hostile node does something, per second, unless told otherwise.
 const HOSTILE_RATE: f64 = 100.0;
@@ -58,11 +58,11 @@ struct Kind {
 
 /// The kinds of nodes: those in no group, and the groups.
 fn kinds(scenario: &Scenario) -> Vec<Kind> {
-    let own = Kind { config: Arc::new(spec::config(scenario)), adversary: None };
+    let own = Kind { config: Arc::new(pool::config(scenario)), adversary: None };
     let groups = scenario.part::<Transactions>().groups.iter().map(|group| {
         let interval = Duration::from_secs_f64(1.0 / group.rate.unwrap_or(HOSTILE_RATE));
         Kind {
-            config: Arc::new(spec::group_config(group)),
+            config: Arc::new(pool::group_config(group)),
             adversary: group.adversary.map(|adversary| (adversary, interval)),
         }
     });

@@ -1,9 +1,10 @@
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
+use samara_spec::load;
+
 use super::*;
 use crate::run::{RunOptions, run};
-use crate::scenario::load;
 
 /// What is written: a small run, made once.
 struct Work {

@@ -1,5 +1,6 @@
+use samara_spec::load;
+
 use super::*;
-use crate::scenario::load;
 use crate::sweep::plan;
 
 /// Runs a sweep of points that have been measured already.

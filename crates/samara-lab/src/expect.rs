@@ -2,9 +2,9 @@
 
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_report::words::percent;
+use samara_spec::Loaded;
 use serde_json::Value;
 
-use super::Loaded;
 use crate::metric::unit;
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.

@@ -10,8 +10,22 @@ use samara_sim::{ChannelConfig, Connection, Flush, Framing, MConnectionConfig, T
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::pool::app::HEADER_BYTES;
-use crate::scenario::{Arrivals, Checks, FlushSpec, Scenario, TransportKind};
+use crate::family::{FamilySpec, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind};
+use crate::messages::Arrivals;
+use crate::{Checks, FlushSpec, Scenario, TransportKind};
+
+/// Bytes that every transaction begins with: the least size.
+pub const HEADER_BYTES: usize = 24;
+
+pub static FAMILY: FamilySpec = FamilySpec {
+    section: "pool",
+    content: PartType::of::<Transactions>(),
+    protocols: &[ProtocolKind::of::<Parameters>("cat")],
+    unused: &[NO_UNSENT, NO_TOPICS],
+    transport: with_channels,
+    check: |checks, scenario| checks.pool(scenario),
+    ..FamilySpec::BASE
+};
 
 /// Transactions that clients submit to nodes, and blocks that take them out of the pools. Takes the place of the blocks of
 /// `workload`; `cat` has the parameters of the pools.
@@ -159,13 +173,13 @@ pub enum Adversary {
 }
 
 /// The configuration of nodes in no group, which reports no events that are only counted.
-pub(super) fn config(scenario: &Scenario) -> Config {
+pub fn config(scenario: &Scenario) -> Config {
     let consensus = scenario.part::<Transactions>().consensus.duration();
     quiet(scenario.part::<Parameters>().build(consensus))
 }
 
 /// The configuration of a group's nodes; hostile ones have the queues of the default preset.
-pub(super) fn group_config(group: &CatGroup) -> Config {
+pub fn group_config(group: &CatGroup) -> Config {
     quiet(group.preset.unwrap_or_default().config())
 }
 
@@ -185,7 +199,7 @@ pub fn flush(scenario: &Scenario) -> FlushSpec {
 
 /// Gives the transport the channels of the pools, if the scenario has a connection with channels. They are those of the pool with
 /// the most lanes: others use some of them.
-pub(super) fn with_channels(scenario: &Scenario, transport: &mut Transport) {
+fn with_channels(scenario: &Scenario, transport: &mut Transport) {
     let Some(spec) = scenario.transport.connection.as_ref() else { return };
     let own = scenario.part::<Parameters>().build(Duration::ZERO);
     let groups = scenario.part::<Transactions>().groups.iter().map(group_config);

@@ -9,7 +9,25 @@ use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Checks, Scenario, TransportKind};
+use crate::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
+use crate::{Checks, Loaded, Scenario, TransportKind};
+
+pub static FAMILY: FamilySpec = FamilySpec {
+    section: "mix",
+    content: PartType::of::<Mix>(),
+    protocols: &[ProtocolKind::of::<Parameters>("cmix")],
+    unused: &[
+        NO_CHANNELS,
+        NO_UNSENT,
+        ("network.topology", "nodes of a pool have links to all others"),
+        ("network.validation_time", "`mix.cpu` says how long work takes"),
+        ("transport.links", "nodes of a pool dial each other"),
+    ],
+    // The scheduler.
+    extra_hosts: |_| 1,
+    check: |checks, scenario| checks.mix(scenario),
+    ..FamilySpec::BASE
+};
 
 /// Batches of payloads that teams of nodes mix, round after round. The scheduler draws teams from the pool, which is
 /// the nodes of the network; it is a host of its own. `transport.kind` is "grpc".
@@ -112,7 +130,7 @@ samara_engine::names! {
 }
 
 impl WorkKind {
-    pub(super) fn of(job: &Job) -> Self {
+    pub fn of(job: &Job) -> Self {
         match job.phase() {
             None if job.is_share() => Self::Share,
             None => Self::Generate,
@@ -128,7 +146,7 @@ impl WorkKind {
     /// The time on one core of an AMD EPYC, from `cargo bench -p samara-mix` (`docs/protocols/mix.md`). The time of
     /// permutation is split as its products are, 2 for a slot and 6 at the last node; `mix.costs = "measured"`
     /// found that of drawing secrets.
-    pub(super) fn documented(self, group: Group) -> Duration {
+    pub fn documented(self, group: Group) -> Duration {
         // In the 4096-bit group a product of twice as many words takes four times as long; long exponents are twice as
         // long, short ones have 320 bits instead of 256.
         let (nanos, factor) = match self {
@@ -148,6 +166,14 @@ impl Mix {
     /// Rounds that are precomputed before the first payloads come.
     pub fn stock(&self) -> u32 {
         self.stock.unwrap_or(self.rounds)
+    }
+}
+
+impl Loaded {
+    /// Returns true if it asks for the times that work takes on this machine.
+    pub fn wants_costs(&self) -> bool {
+        let wants = |mix: Option<&Mix>| mix.is_some_and(|mix| mix.costs == CostsKind::Measured);
+        wants(self.scenario.find()) || self.points.iter().any(|point| wants(point.scenario.find()))
     }
 }
 

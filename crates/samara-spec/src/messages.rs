@@ -13,8 +13,40 @@ use serde::{Deserialize, Serialize};
 use samara_scenario::table::{Quantity, Shape, scan};
 use samara_scenario::{Inputs, closest, host_names};
 
-use super::app::PAYLOAD_MIN;
-use crate::scenario::{Checks, Scenario};
+use crate::family::{
+    FamilySpec, Files, NO_CHANNELS, NO_TOPICS, NO_UNSENT, NoParameters, PartType, ProtocolKind,
+};
+use crate::{Checks, Scenario};
+
+/// Sends every message to all neighbours.
+pub const FLOODSUB: &str = "floodsub";
+/// Sends every message to some random neighbours.
+pub const RANDOMSUB: &str = "randomsub";
+/// The least payload: the number of the message.
+pub const PAYLOAD_MIN: u64 = 4;
+
+pub static FAMILY: FamilySpec = FamilySpec {
+    section: "messages",
+    content: PartType::of::<Messages>(),
+    protocols: &[
+        ProtocolKind::of::<Parameters>("gossipsub"),
+        ProtocolKind::of::<NoParameters>(FLOODSUB),
+        ProtocolKind::of::<NoParameters>(RANDOMSUB),
+        ProtocolKind::of::<PlumtreeParameters>("plumtree"),
+    ],
+    unused: &[NO_CHANNELS, NO_UNSENT, NO_TOPICS],
+    files: Files {
+        named: |scenario| {
+            let file = scenario.part::<Messages>().file.as_deref();
+            file.map(|file| ("messages.file", file)).into_iter().collect()
+        },
+        resolve,
+        replaced: &[("messages.file", &["messages.rate", "messages.duration", "messages.arrivals"])],
+        left_out: &["messages.size"],
+    },
+    check: |checks, scenario| checks.messages(scenario),
+    ..FamilySpec::BASE
+};
 
 /// Messages on one topic that all nodes join, each published by a node drawn at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,7 +97,7 @@ impl Messages {
     ///
     /// # Errors
     /// There is no file, or something in it is wrong.
-    pub(crate) fn table(&self, scenario: &Scenario, inputs: &Inputs) -> Result<Arc<MessageTable>, String> {
+    pub fn table(&self, scenario: &Scenario, inputs: &Inputs) -> Result<Arc<MessageTable>, String> {
         let file = self.file.as_deref().ok_or("there is no file of messages")?;
         let nodes = scenario.network.nodes;
         let names = host_names(&scenario.network, inputs)?;
@@ -116,7 +148,7 @@ fn largest(scenario: &Scenario) -> u64 {
 }
 
 /// Reads the file of messages; it says how many there are in a second.
-pub(super) fn resolve(
+fn resolve(
     scenario: &mut Scenario,
     inputs: &Inputs,
     is_given: &dyn Fn(&str) -> bool,
@@ -140,7 +172,7 @@ pub(super) fn resolve(
 }
 
 impl Checks<'_> {
-    pub(crate) fn messages(&mut self, scenario: &Scenario) {
+    pub fn messages(&mut self, scenario: &Scenario) {
         let messages: &Messages = scenario.part();
         let Messages { rate, duration, .. } = messages;
         let count = messages.count();
@@ -180,13 +212,13 @@ const SHAPE: Shape = Shape {
 
 /// The messages of a table, by time; those of the same time in the order of their rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct MessageTable {
+pub struct MessageTable {
     /// Nanoseconds from the end of the warm-up to each publication.
-    pub(crate) at: Vec<u64>,
+    pub at: Vec<u64>,
     /// By whom; `None` if the file does not say.
-    pub(crate) publishers: Option<Vec<u32>>,
+    pub publishers: Option<Vec<u32>>,
     /// Payload bytes; `None` if the file does not say.
-    pub(crate) sizes: Option<Vec<u64>>,
+    pub sizes: Option<Vec<u64>>,
 }
 
 impl MessageTable {
@@ -195,7 +227,7 @@ impl MessageTable {
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong; the message names file and line.
-    pub(crate) fn read(
+    pub fn read(
         file: &str,
         inputs: &Inputs,
         (hosts, find): (&str, impl Fn(&str) -> Result<u32, String>),

@@ -3,12 +3,35 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Checks, Scenario};
+use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
+use crate::{Checks, Scenario};
 use samara_engine::units::{Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
 use samara_scenario::table::read_pairs;
+
+pub static FAMILY: FamilySpec = FamilySpec {
+    section: "columns",
+    content: PartType::of::<Columns>(),
+    protocols: &[ProtocolKind::of::<Parameters>("gossipsub")],
+    unused: &[NO_CHANNELS, NO_UNSENT],
+    custody: Some(|scenario, inputs, seed| {
+        let workload: &Columns = scenario.part();
+        Ok((workload.count, workload.custody(scenario.network.nodes, inputs, seed)?))
+    }),
+    publisher: |scenario| Some(scenario.part::<Columns>().publisher),
+    extra_hosts: |scenario| u32::from(scenario.part::<Columns>().observer),
+    files: Files {
+        named: |scenario| {
+            let file = scenario.part::<Columns>().custody_file.as_deref();
+            file.map(|file| ("columns.custody_file", file)).into_iter().collect()
+        },
+        ..FamilySpec::BASE.files
+    },
+    check: |checks, scenario| checks.columns(scenario),
+    ..FamilySpec::BASE
+};
 
 /// Blocks that are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,8 @@ use samara_scenario::keys::get;
 use samara_scenario::{Problem, Regions, TopologyKind};
 use samara_sim::LATENCY_FLOOR;
 
-use super::{Columns, FaultKind, Scenario, Stack, TransportKind};
+use crate::columns::Columns;
+use crate::{FaultKind, Scenario, Stack, TransportKind};
 
 /// Everything that is wrong with the values of a scenario.
 pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
@@ -31,13 +32,13 @@ pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> 
     checks.problems
 }
 
-pub(crate) struct Checks<'a> {
+pub struct Checks<'a> {
     text: &'a str,
     pub(crate) problems: Vec<Problem>,
 }
 
 impl Checks<'_> {
-    pub(crate) fn wrong(&mut self, key: &str, message: impl Into<String>) {
+    pub fn wrong(&mut self, key: &str, message: impl Into<String>) {
         self.problems.push(Problem::at(self.text, key, message));
     }
 

@@ -5,8 +5,13 @@
 
 mod builtin;
 mod check;
-mod expect;
+pub mod columns;
+pub mod family;
+pub mod group;
 mod load;
+pub mod messages;
+pub mod mix;
+pub mod pool;
 mod resolve;
 mod transport;
 
@@ -17,18 +22,10 @@ use samara_scenario::{Network, from_table, unknown_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::columns::spec::Columns;
-use crate::family;
-pub use crate::family::Selected;
-pub use crate::group::spec::Group;
-pub use crate::messages::spec::{Arrivals, Messages, PlumtreeParameters};
-pub use crate::mix::spec::{CostsKind, Mix, PhaseCosts, WorkKind};
-pub use crate::pool::spec::{Adversary, CatGroup, Transactions};
 pub use builtin::{Builtin, builtin, builtins};
-pub(crate) use check::Checks;
-pub(crate) use expect::figure_of;
-pub use expect::{Expectation, ExpectationResult};
+pub use check::Checks;
 pub use load::{Loaded, Overrides, Point, load, load_source, load_with};
+pub use resolve::latency;
 pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
 /// A scenario file.
@@ -45,9 +42,9 @@ pub struct Scenario {
     #[serde(default)]
     pub transport: TransportSpec,
     /// The experiment's section, and the protocol with its parameters.
-    #[serde(flatten, skip_deserializing)]
+    #[serde(skip)]
     #[schemars(skip)]
-    pub selected: Selected,
+    pub selected: family::Selected,
     /// Faults.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if)]
@@ -109,6 +106,25 @@ impl Scenario {
         scenario.selected = family::select(table)?;
         Ok(scenario)
     }
+
+    /// The scenario as its file has it, with all defaults.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold, such as a number above `i64::MAX`.
+    pub fn to_toml(&self) -> Result<toml::Table, String> {
+        let common = toml::Table::try_from(self).map_err(|error| error.to_string())?;
+        let own = self.selected.sections().map_err(|error| error.to_string())?;
+        let mut own = Some(own.map(|(section, table)| (section.to_owned(), table.into())));
+        let mut written = toml::Table::new();
+        for (section, value) in common {
+            let is_last_before = section == "transport";
+            written.insert(section, value);
+            if is_last_before {
+                written.extend(own.take().into_iter().flatten());
+            }
+        }
+        Ok(written)
+    }
 }
 
 /// The JSON Schema of scenario files of all families.
@@ -122,6 +138,11 @@ pub fn schema() -> serde_json::Value {
     }
     schema.insert("$defs".to_owned(), generator.take_definitions(true).into());
     schema.to_value()
+}
+
+/// A value of a scenario as JSON.
+pub fn json(value: &toml::Value) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 /// What a scenario is about.

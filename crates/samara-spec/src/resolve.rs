@@ -6,13 +6,12 @@ use samara_engine::units::Span;
 use samara_scenario::keys::{get, remove};
 use samara_scenario::{
     HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, RegionWeights, Regions,
-    TopologyKind, listed_regions, topology,
+    TopologyKind, host_names, listed_regions, topology,
 };
-use samara_sim::Latency;
+use samara_sim::{Latency, PairLatencies};
 
-use super::Scenario;
-use crate::family::{self, Family};
-use crate::network;
+use crate::Scenario;
+use crate::family::{self, FamilySpec};
 
 /// Keys of files, and the keys that each replaces. Where a run, a sweep or the command line sets the file, these are removed;
 /// where one table has both, it is a mistake.
@@ -36,13 +35,13 @@ const RATES: [&str; 2] = ["network.uplink", "network.downlink"];
 
 /// The keys of files of all families and of the network, with the keys that each replaces.
 fn replaced<'a>(
-    families: impl Iterator<Item = &'static Family> + 'a,
+    families: impl Iterator<Item = &'static FamilySpec> + 'a,
 ) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + 'a {
     REPLACED.into_iter().chain(families.flat_map(|family| family.files.replaced.iter().copied()))
 }
 
 /// Removes keys that a key supersedes that is about to be set to `value`.
-pub(super) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value) {
+pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value) {
     if key == BOTH_RATES {
         RATES.iter().for_each(|rate| remove(table, rate));
     }
@@ -66,16 +65,15 @@ pub(super) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
 
 /// A scenario as TOML, without keys that have no effect. Defaults of keys that files replace are left out, so that it can be
 /// read again.
-pub(super) fn written(scenario: &Scenario, has_files: bool) -> Result<String, String> {
-    let table = |scenario: &Scenario| toml::Table::try_from(scenario).map_err(|error| error.to_string());
-    let mut written = table(scenario)?;
+pub(crate) fn written(scenario: &Scenario, has_files: bool) -> Result<String, String> {
+    let mut written = scenario.to_toml()?;
     let family = scenario.family();
     let idle = idle_keys(scenario);
     let unused = family.unused.iter().map(|(key, _)| *key).chain(idle);
     unused.for_each(|key| remove(&mut written, key));
     if has_files {
         let (network, selected) = (Network::default(), scenario.selected.defaults());
-        let defaults = table(&Scenario { network, selected, ..scenario.clone() })?;
+        let defaults = Scenario { network, selected, ..scenario.clone() }.to_toml()?;
         let files = replaced(std::iter::once(family)).flat_map(|(_, keys)| keys);
         for key in files.chain(&["network.nodes"]).chain(family.files.left_out) {
             if get(&written, key) == get(&defaults, key) {
@@ -134,7 +132,7 @@ impl Scenario {
 
 /// Reads the files of a scenario: counts hosts, fills in regions, and checks that everything fits. `given` is the table that it was made of.
 /// Returns what was done with files that whoever wrote them may not expect.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     scenario: &mut Scenario,
     given: &toml::Table,
     text: &str,
@@ -390,7 +388,7 @@ impl Work<'_> {
         if table.size() > nodes as usize {
             self.notes.push(format!("{}: {nodes} of its {} rows are used", spec.file, table.size()));
         }
-        let latency = network::latency(self.scenario, self.inputs, nodes);
+        let latency = latency(self.scenario, self.inputs, nodes);
         if let Latency::Pairs(pairs) = self.at(key, latency)? {
             self.scenario.network.latency = Span::from_nanos(pairs.mean().as_nanos() as u64);
         }
@@ -412,6 +410,32 @@ impl Work<'_> {
         let read = resolve(self.scenario, self.inputs, &|key| get(given, key).is_some());
         read.or_else(|(key, message)| self.fail(&key, message))
     }
+}
+
+/// How far `count` hosts are from each other.
+///
+/// # Errors
+/// The file of latencies cannot be read, or does not fit.
+pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
+    let network = &scenario.network;
+    if let Some(spec) = network.latencies_of(LatencyOf::Hosts) {
+        let topology = &network.topology;
+        let file = topology.file.as_ref().filter(|_| topology.kind == TopologyKind::File);
+        let key = format!("between {spec:?} {:?} {file:?} {count}", network.hosts_file);
+        let pairs = inputs.made(&key, || {
+            let table = LatencyTable::read(spec, inputs)?;
+            let rows = table.rows_of_hosts(count, host_names(network, inputs)?.as_deref())?;
+            let pairs = PairLatencies::new(rows.len(), table.between_hosts(&rows, spec)?);
+            pairs.ok_or_else(|| format!("{}: has less than two rows", spec.file))
+        })?;
+        return Ok(Latency::Pairs((*pairs).clone()));
+    }
+    Ok(match &network.regions {
+        None => Latency::Constant(network.latency.duration()),
+        Some(regions) => Latency::Regions(
+            regions.latency.iter().map(|row| row.iter().copied().map(Span::duration).collect()).collect(),
+        ),
+    })
 }
 
 /// The mean latency between two hosts, for whatever needs one figure for a network.

@@ -8,8 +8,8 @@ use samara_gossipsub::config::Parameters;
 use samara_scenario::keys::{GridAxis, parse_value, plain, set_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, closest};
 
-use super::resolve::{clear_superseded, resolve, written};
-use super::{RunSpec, Scenario, builtin, builtins, check};
+use crate::resolve::{clear_superseded, resolve, written};
+use crate::{RunSpec, Scenario, builtin, builtins, check};
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,7 +158,11 @@ pub fn load_source(
 }
 
 impl Loaded {
-    pub(crate) fn write(&mut self) -> Result<(), ScenarioError> {
+    /// Writes its text anew, after a change of the scenario.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold.
+    pub fn write(&mut self) -> Result<(), ScenarioError> {
         let has_files = self.points.iter().any(|point| !point.scenario.files().is_empty());
         self.text = written(&self.scenario, has_files).map_err(|error| {
             ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))

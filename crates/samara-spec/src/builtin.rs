@@ -17,7 +17,7 @@ impl Builtin {
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
-        &[$(Builtin { name: $name, text: include_str!(concat!("../../scenarios/", $name, ".toml")) }),*]
+        &[$(Builtin { name: $name, text: include_str!(concat!("../scenarios/", $name, ".toml")) }),*]
     };
 }
 

@@ -10,8 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use samara_scenario::Network;
 
-use super::app::HEADER_BYTES;
-use crate::scenario::{Checks, Scenario, TransportKind};
+use crate::family::{FamilySpec, NO_CHANNELS, PartType, ProtocolKind};
+use crate::{Checks, Scenario, TransportKind};
+
+/// Bytes of a message that say which one it is: the least size.
+pub const HEADER_BYTES: usize = 20;
+
+pub static FAMILY: FamilySpec = FamilySpec {
+    section: "group",
+    content: PartType::of::<Group>(),
+    protocols: &[ProtocolKind::of::<Parameters>("ring")],
+    unused: &[
+        NO_CHANNELS,
+        ("network.topology", "members of a group have links to all others"),
+        ("network.validation_time", "members of a group validate nothing"),
+        ("transport.links", "members of a group dial each other"),
+    ],
+    transport: framed,
+    can_leave: true,
+    check: |checks, scenario| checks.group(scenario),
+    ..FamilySpec::BASE
+};
 
 /// Messages that members of a group broadcast to each other; all nodes are members. Takes the place of the blocks of `workload`; `ring` has
 /// the parameters of the protocol.
@@ -75,7 +94,7 @@ impl Group {
     }
 
     /// What members of a group have to do, for formulas that choose a shape.
-    pub(super) fn workload(&self, network: &Network) -> Workload {
+    pub fn workload(&self, network: &Network) -> Workload {
         Workload {
             members: network.nodes as usize,
             senders: self.senders(network.nodes) as usize,
@@ -102,13 +121,13 @@ impl Group {
 }
 
 /// The configuration of a member, without seeds; `None` for the plain daisy chain.
-pub(super) fn config(scenario: &Scenario) -> Option<Config> {
+pub fn config(scenario: &Scenario) -> Option<Config> {
     let group: &Group = scenario.part();
     scenario.part::<Parameters>().build(group.workload(&scenario.network))
 }
 
 /// The configuration of a member of a federation: of this site, with these other sites and this configuration of its ring.
-pub(super) fn federated(
+pub fn federated(
     scenario: &Scenario,
     site: u16,
     sites: Vec<(u16, Vec<PeerIdentity>)>,
@@ -119,7 +138,7 @@ pub(super) fn federated(
 }
 
 /// How leaders of sites send to each other, in a federation.
-pub(super) fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
+pub fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
     let sites = scenario.network.regions.as_ref()?.names.len();
     let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
     let local = config(scenario).filter(|_| scenario.part::<Parameters>().federated)?;
@@ -132,7 +151,7 @@ const UNSENT_BYTES: u64 = 64 << 10;
 
 /// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
 /// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.
-pub(super) fn framed(scenario: &Scenario, transport: &mut Transport) {
+fn framed(scenario: &Scenario, transport: &mut Transport) {
     transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
     if !matches!(transport.control, Control::Quic(_)) {
         (transport.mss, transport.header) = (1_448, 66);

@@ -1,0 +1,371 @@
+//! What scenarios say of the families of experiments.
+//!
+//! A scenario selects a family by the one section that has the family's name. The family reads that
+//! section and the parameters in `[protocol]`, and checks them. Who runs it is elsewhere.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+
+use samara_scenario::{Inputs, from_value};
+use samara_sim::Transport;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::check::Checks;
+use crate::{Scenario, columns, group, messages, mix, pool};
+
+/// A table of a scenario whose type a family knows: the content of its section, or the parameters
+/// of a protocol.
+pub trait Part: Any + fmt::Debug + Send + Sync {
+    /// The table that it is read from.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold.
+    fn to_toml(&self) -> Result<toml::Table, toml::ser::Error>;
+    fn boxed_clone(&self) -> Box<dyn Part>;
+    /// Returns true if the other one has the same type and the same values.
+    fn equals(&self, other: &dyn Part) -> bool;
+}
+
+impl<T: Any + fmt::Debug + Clone + PartialEq + Send + Sync + Serialize> Part for T {
+    fn to_toml(&self) -> Result<toml::Table, toml::ser::Error> {
+        toml::Table::try_from(self)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Part> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Part) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref() == Some(self)
+    }
+}
+
+impl Clone for Box<dyn Part> {
+    fn clone(&self) -> Self {
+        // Of the part in the box, not of the box.
+        (**self).boxed_clone()
+    }
+}
+
+/// Reads a part from its table. The error is the key below the table, and the message.
+type Read = fn(&toml::Value) -> Result<Box<dyn Part>, (String, String)>;
+
+#[derive(Clone, Copy, Debug)]
+pub struct PartType {
+    read: Read,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl PartType {
+    pub const fn of<T>() -> Self
+    where
+        T: Part + DeserializeOwned + JsonSchema,
+    {
+        Self { read: |value| Ok(Box::new(from_value::<T>(value)?)), schema: T::json_schema }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ProtocolKind {
+    /// What `protocol.kind` calls it.
+    pub name: &'static str,
+    /// The other keys of `[protocol]`.
+    pub parameters: PartType,
+}
+
+impl ProtocolKind {
+    pub const fn of<T>(name: &'static str) -> Self
+    where
+        T: Part + DeserializeOwned + JsonSchema,
+    {
+        Self { name, parameters: PartType::of::<T>() }
+    }
+}
+
+/// The parameters of a protocol without any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoParameters {}
+
+/// Reads files into a scenario, whose given keys the function knows. The error is a key and a message.
+type Resolve = fn(&mut Scenario, &Inputs, &dyn Fn(&str) -> bool) -> Result<(), (String, String)>;
+
+/// What a family does with the files that its section names.
+pub struct Files {
+    /// The files: key and name.
+    pub named: fn(&Scenario) -> Vec<(&'static str, &str)>,
+    pub resolve: Resolve,
+    /// Keys of files, and the keys that each replaces.
+    pub replaced: &'static [(&'static str, &'static [&'static str])],
+    /// More keys that a scenario with files may leave out.
+    pub left_out: &'static [&'static str],
+}
+
+/// For families whose nodes have no channels.
+pub const NO_CHANNELS: (&str, &str) = ("transport.connection", "channels belong to transaction pools");
+/// For families whose transport is not that of groups.
+pub const NO_UNSENT: (&str, &str) = ("transport.unsent", "only sockets of groups have this limit");
+/// For families whose messages have one topic.
+pub(crate) const NO_TOPICS: (&str, &str) = ("network.topology.topic_peers_min", "all nodes have one topic");
+
+pub struct FamilySpec {
+    /// The section of a scenario that selects it.
+    pub section: &'static str,
+    pub content: PartType,
+    /// The protocols that its nodes can speak; the first one is the default.
+    pub protocols: &'static [ProtocolKind],
+    /// Keys of the common sections that have no effect, and why.
+    pub unused: &'static [(&'static str, &'static str)],
+    /// Returns the columns that each node keeps, for families whose topology depends on them.
+    pub custody: Option<Custody>,
+    /// The host that faults spare.
+    pub publisher: fn(&Scenario) -> Option<u32>,
+    /// Hosts beside those that `network.nodes` counts.
+    pub extra_hosts: fn(&Scenario) -> u32,
+    pub files: Files,
+    /// Returns true if a node can leave by itself.
+    pub can_leave: bool,
+    /// Changes the transport to the one that the family's real nodes have.
+    pub transport: fn(&Scenario, &mut Transport),
+    pub check: fn(&mut Checks<'_>, &Scenario),
+}
+
+/// The number of columns, and the columns of each node: of a scenario, its files and a seed.
+pub type Custody = fn(&Scenario, &Inputs, u64) -> Result<(u32, Vec<Vec<u32>>), String>;
+
+impl FamilySpec {
+    /// What most families have; each one states its section, content, protocols and check itself.
+    pub const BASE: Self = Self {
+        section: "",
+        content: PartType::of::<NoParameters>(),
+        protocols: &[],
+        unused: &[],
+        custody: None,
+        publisher: |_| None,
+        extra_hosts: |_| 0,
+        files: Files { named: |_| Vec::new(), resolve: |_, _, _| Ok(()), replaced: &[], left_out: &[] },
+        can_leave: false,
+        transport: |_, _| (),
+        check: |_, _| (),
+    };
+
+    /// Returns true if hosts have the links of `network.topology`; other families make their own.
+    pub fn has_topology(&self) -> bool {
+        !self.is_unused("network.topology")
+    }
+
+    /// Returns true if each node keeps some columns.
+    pub fn has_custody(&self) -> bool {
+        self.custody.is_some()
+    }
+
+    /// Returns true if the key of a common section, or a table around it, has no effect.
+    pub fn is_unused(&self, key: &str) -> bool {
+        let covers = |unused: &str| {
+            key.strip_prefix(unused).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.unused.iter().any(|(unused, _)| covers(unused))
+    }
+}
+
+impl fmt::Debug for FamilySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.section)
+    }
+}
+
+/// The families that come with Samara, in the order in which documentation lists them.
+static BUILTIN: [&FamilySpec; 5] =
+    [&columns::FAMILY, &messages::FAMILY, &pool::FAMILY, &group::FAMILY, &mix::FAMILY];
+
+/// The families that programs have added.
+static ADDED: RwLock<Vec<&'static FamilySpec>> = RwLock::new(Vec::new());
+
+/// Lets scenarios select a family that does not come with Samara.
+///
+/// # Panics
+/// If there is a family with this section.
+pub fn register(family: &'static FamilySpec) {
+    let section = family.section;
+    assert!(all().iter().all(|known| known.section != section), "there is a family [{section}] already");
+    ADDED.write().unwrap_or_else(PoisonError::into_inner).push(family);
+}
+
+/// All families, in the order in which documentation lists them.
+pub fn all() -> Vec<&'static FamilySpec> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    BUILTIN.iter().chain(added.iter()).copied().collect()
+}
+
+/// The family whose section a scenario has, with what it reads there and in `[protocol]`.
+///
+/// # Errors
+/// The dotted key (empty for the whole scenario), and what is wrong.
+pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> {
+    let families = all();
+    let sections = || {
+        let names: Vec<String> = families.iter().map(|family| format!("[{}]", family.section)).collect();
+        names.join(", ")
+    };
+    let mut found = families.iter().copied().filter(|family| table.contains_key(family.section));
+    let Some(family) = found.next() else {
+        let message = format!("there is no experiment; add one of the sections {}", sections());
+        return Err((String::new(), message));
+    };
+    if let Some(second) = found.next() {
+        let message = format!("there is [{}] too; a scenario has one experiment", family.section);
+        return Err((second.section.to_owned(), message));
+    }
+    let empty = toml::Value::Table(toml::Table::new());
+    let below = |section: &str, key: String| {
+        if key.is_empty() { section.to_owned() } else { format!("{section}.{key}") }
+    };
+    let content = (family.content.read)(table.get(family.section).unwrap_or(&empty));
+    let content = content.map_err(|(key, message)| (below(family.section, key), message))?;
+    let mut parameters = table.get("protocol").unwrap_or(&empty).clone();
+    let kind = parameters.as_table_mut().and_then(|table| table.remove("kind"));
+    let protocol = match kind {
+        None => family.protocols.first(),
+        Some(kind) => family.protocols.iter().find(|protocol| kind.as_str() == Some(protocol.name)),
+    };
+    let Some(protocol) = protocol else {
+        let kinds: Vec<String> =
+            family.protocols.iter().map(|protocol| format!("\"{}\"", protocol.name)).collect();
+        let found = table.get("protocol").and_then(|protocol| protocol.get("kind"));
+        let found = found.map(toml::Value::to_string).unwrap_or_default();
+        let message = format!("found {found}; [{}] has {}", family.section, kinds.join(", "));
+        return Err(("protocol.kind".to_owned(), message));
+    };
+    let parameters = (protocol.parameters.read)(&parameters)
+        .map_err(|(key, message)| (below("protocol", key), message))?;
+    Ok(Selected { family, content, protocol, parameters })
+}
+
+/// Adds the sections of all families, and the protocols, to the schema of what all scenarios
+/// have.
+pub(crate) fn add_to_schema(schema: &mut Schema, generator: &mut SchemaGenerator) {
+    let mut protocols: Vec<ProtocolKind> = Vec::new();
+    let mut sections = Vec::new();
+    for family in all() {
+        let content = (family.content.schema)(generator);
+        insert_property(schema, family.section, content.to_value());
+        sections.push(serde_json::json!({ "required": [family.section] }));
+        for protocol in family.protocols {
+            if !protocols.iter().any(|known| known.name == protocol.name) {
+                protocols.push(*protocol);
+            }
+        }
+    }
+    let variants: Vec<serde_json::Value> = protocols
+        .iter()
+        .map(|protocol| {
+            let mut parameters = (protocol.parameters.schema)(generator);
+            insert_property(&mut parameters, "kind", serde_json::json!({ "const": protocol.name }));
+            parameters.to_value()
+        })
+        .collect();
+    let protocol = serde_json::json!({
+        "description": "The protocol that nodes speak, and its parameters.",
+        "anyOf": variants,
+    });
+    insert_property(schema, "protocol", protocol);
+    schema.insert("oneOf".to_owned(), sections.into());
+}
+
+fn insert_property(schema: &mut Schema, name: &str, property: serde_json::Value) {
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert(name.to_owned(), property);
+    }
+}
+
+/// The family that a scenario selects, with the content of its section and of `[protocol]`.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    family: &'static FamilySpec,
+    content: Box<dyn Part>,
+    protocol: &'static ProtocolKind,
+    parameters: Box<dyn Part>,
+}
+
+impl Selected {
+    pub fn protocol(&self) -> &'static str {
+        self.protocol.name
+    }
+
+    /// The content of the section, or the parameters of the protocol, if they have this type.
+    pub fn find<T: Any>(&self) -> Option<&T> {
+        let (content, parameters): (&dyn Any, &dyn Any) = (&*self.content, &*self.parameters);
+        content.downcast_ref().or_else(|| parameters.downcast_ref())
+    }
+
+    pub fn find_mut<T: Any>(&mut self) -> Option<&mut T> {
+        let (content, parameters): (&mut dyn Any, &mut dyn Any) = (&mut *self.content, &mut *self.parameters);
+        content.downcast_mut().or_else(|| parameters.downcast_mut())
+    }
+
+    /// Its sections of a scenario: `[protocol]`, and that of the experiment.
+    pub(crate) fn sections(&self) -> Result<[(&'static str, toml::Table); 2], toml::ser::Error> {
+        let mut protocol = toml::Table::new();
+        protocol.insert("kind".to_owned(), self.protocol.name.into());
+        protocol.extend(self.parameters.to_toml()?);
+        Ok([("protocol", protocol), (self.family.section, self.content.to_toml()?)])
+    }
+
+    /// The same family and protocol with the values of an empty scenario.
+    pub(crate) fn defaults(&self) -> Self {
+        let empty = toml::Value::Table(toml::Table::new());
+        let read = |part: PartType, own: &dyn Part| (part.read)(&empty).unwrap_or_else(|_| own.boxed_clone());
+        Self {
+            family: self.family,
+            content: read(self.family.content, &*self.content),
+            protocol: self.protocol,
+            parameters: read(self.protocol.parameters, &*self.parameters),
+        }
+    }
+}
+
+impl Default for Selected {
+    /// Nothing yet, while a scenario is being read.
+    fn default() -> Self {
+        let family = BUILTIN[0];
+        let nothing = || -> Box<dyn Part> { Box::new(NoParameters {}) };
+        Self { family, content: nothing(), protocol: &family.protocols[0], parameters: nothing() }
+    }
+}
+
+impl PartialEq for Selected {
+    fn eq(&self, other: &Self) -> bool {
+        self.protocol.name == other.protocol.name
+            && self.content.equals(&*other.content)
+            && self.parameters.equals(&*other.parameters)
+    }
+}
+
+impl Scenario {
+    pub fn family(&self) -> &'static FamilySpec {
+        self.selected.family
+    }
+
+    /// The content of the experiment's section, or the parameters of its protocol.
+    ///
+    /// # Panics
+    /// If neither has this type: each family knows its own types.
+    pub fn part<T: Any>(&self) -> &T {
+        let part = self.selected.find();
+        part.unwrap_or_else(|| panic!("[{}] has another type", self.selected.family.section))
+    }
+
+    /// The same, if one of both has this type.
+    pub fn find<T: Any>(&self) -> Option<&T> {
+        self.selected.find()
+    }
+
+    pub fn find_mut<T: Any>(&mut self) -> Option<&mut T> {
+        self.selected.find_mut()
+    }
+}
