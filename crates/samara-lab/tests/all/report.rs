@@ -7,7 +7,6 @@ use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
 use samara_report::{Page, png};
 use samara_scenario::Inputs;
-use samara_spec::load;
 
 use crate::loaded;
 
