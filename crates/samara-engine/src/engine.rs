@@ -57,7 +57,7 @@ pub enum Input<F, C> {
 ///
 /// `handle` must not depend on anything but its arguments and the engine's own state, and must never iterate over a map
 /// with unspecified order where that could show in its effects.
-pub trait Engine: Send {
+pub trait Engine: Send + 'static {
     /// The unit that links carry, in both directions.
     type Frame: Frame;
     /// Requests of the application, which come as [`Input::Command`].

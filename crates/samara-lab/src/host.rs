@@ -14,7 +14,7 @@ pub(crate) type EngineCx<'a, A> =
 pub(crate) type AppCx<'a, A> = Context<'a, <<A as App>::Engine as Engine>::Frame, <A as App>::Event>;
 
 /// What an experiment puts around an engine.
-pub trait App: Send + Sized {
+pub trait App: Send + Sized + 'static {
     type Engine: Engine;
     /// What the experiment tells the host to do.
     type Command: Send;

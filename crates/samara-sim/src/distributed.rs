@@ -4,12 +4,13 @@
 
 use std::collections::VecDeque;
 
-use samara_engine::{Engine, Time};
+use samara_engine::Frame;
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use crate::node::Parcel;
 use crate::packet::{Body, Heading, Packet, Sack};
-use crate::simulation::{Record, Simulation};
+use crate::simulation::AnySimulation;
 
 /// The processes of a simulation. Each calls the same methods in the same order, and waits in them for all others.
 pub trait Ranks {
@@ -55,31 +56,22 @@ pub fn hosts_of_rank(hosts: u32, rank: usize, ranks: usize) -> std::ops::Range<u
     border(rank)..border(rank + 1)
 }
 
-impl<N: Engine> Simulation<N> {
-    /// Like [`run_until`](Simulation::run_until), in step with the other processes: all call it with the same time. The observer gets the records
-    /// of its own hosts.
-    ///
-    /// # Errors
-    /// Another process is gone.
-    ///
-    /// # Panics
-    /// If the hosts of the processes are not those of [`hosts_of_rank`].
-    pub fn run_until_distributed(
+impl AnySimulation {
+    pub(crate) fn run_distributed(
         &mut self,
-        until: Time,
+        until: u64,
         ranks: &mut dyn Ranks,
-        codec: &dyn FrameCodec<N::Frame>,
-        mut observer: impl FnMut(Record<N::Event>),
+        codec: &dyn FrameCodec<Parcel>,
+        each_window: &mut dyn FnMut(),
     ) -> Result<(), RankError> {
         assert_eq!(
             self.local_hosts(),
             hosts_of_rank(self.world_size(), ranks.rank(), ranks.count()),
             "the hosts of a process"
         );
-        let until = until.as_nanos();
         if self.start_hosts() {
             self.exchange(ranks, codec)?;
-            self.hand_over(&mut observer);
+            each_window();
         }
         loop {
             let start = ranks.least(self.next())?;
@@ -88,14 +80,14 @@ impl<N: Engine> Simulation<N> {
             }
             self.run_window(start, until);
             self.exchange(ranks, codec)?;
-            self.hand_over(&mut observer);
+            each_window();
         }
         self.reach(until);
         Ok(())
     }
 
     /// Sends packets to hosts of other processes, and takes theirs.
-    fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<N::Frame>) -> Result<(), RankError> {
+    fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<Parcel>) -> Result<(), RankError> {
         let (hosts, count) = (self.world_size(), ranks.count());
         let mut outgoing = vec![Vec::new(); count];
         let borders: Vec<u32> = (0..count).map(|rank| hosts_of_rank(hosts, rank, count).end).collect();
@@ -178,6 +170,16 @@ pub trait FrameCodec<F> {
 
     /// Reads what [`write`](Self::write) wrote; `None` if it is something else.
     fn read(&self, reader: &mut Reader<'_>) -> Option<F>;
+}
+
+impl<F: Frame> FrameCodec<Parcel> for &dyn FrameCodec<F> {
+    fn write(&self, frame: &Parcel, out: &mut Vec<u8>) {
+        (**self).write(frame.content(), out);
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Option<Parcel> {
+        (**self).read(reader).map(Parcel::new)
+    }
 }
 
 /// Bytes that are read from front to back.

@@ -5,8 +5,6 @@
 
 use std::cmp::Reverse;
 
-use samara_engine::Engine;
-
 use crate::config::{GatewayConfig, LATENCY_FLOOR, Latency, Network};
 use crate::downlink::Downlink;
 use crate::error::{ConfigError, ensure};
@@ -82,12 +80,7 @@ impl<F> Gate<F> {
         self.line.next_at().min(inbox)
     }
 
-    pub(crate) fn run<N: Engine<Frame = F>>(
-        &mut self,
-        end: u64,
-        world: &World<N>,
-        outgoing: &mut Vec<Packet<F>>,
-    ) {
+    pub(crate) fn run(&mut self, end: u64, world: &World, outgoing: &mut Vec<Packet<F>>) {
         self.arrivals.extend(self.inbox.extract_if(.., |packet| packet.arrive < end));
         self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
         loop {
@@ -121,7 +114,7 @@ impl<F> Gate<F> {
     }
 
     /// Sends a packet that came through at a time to its next stop.
-    fn pass<N: Engine<Frame = F>>(&mut self, at: u64, mut packet: Packet<F>, world: &World<N>) -> Packet<F> {
+    fn pass(&mut self, at: u64, mut packet: Packet<F>, world: &World) -> Packet<F> {
         self.stats.received.add(packet.body.packets(), packet.len);
         let way = if self.is_out {
             world.latency(packet.src, packet.heading.host()) - 2 * world.lookahead

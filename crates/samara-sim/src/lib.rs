@@ -9,6 +9,7 @@ mod error;
 mod gateway;
 mod host;
 mod link;
+mod node;
 mod packet;
 mod shard;
 mod simulation;
@@ -24,7 +25,8 @@ pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_ra
 pub use downlink::CoDel;
 pub use error::ConfigError;
 pub use gateway::GateStats;
-pub use simulation::{Record, Simulation, digest_of};
+pub use node::Record;
+pub use simulation::{AnySimulation, NodeFactory, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};
 pub use transport::http2::{Http2Config, Window};
 pub use transport::mconn::{
@@ -36,7 +38,7 @@ pub use transport::quic::{
 };
 pub use transport::tcp::{Congestion, RtoFloor, SendBuffer, TcpConfig};
 pub use transport::{Connection, Control, Framing, Transport};
-pub use world::{NodeFactory, host_of, identity_of};
+pub use world::{host_of, identity_of};
 
 /// Has a queue that is empty begin again where its memory begins, which is in the processor's cache: otherwise it goes round all that it
 /// ever needed.

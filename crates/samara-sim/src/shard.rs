@@ -3,12 +3,10 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use samara_engine::{Engine, Time};
-
 use crate::gateway::{Gate, gate_of};
 use crate::host::Host;
+use crate::node::Parcel;
 use crate::packet::{Packet, Stop};
-use crate::simulation::Record;
 use crate::world::World;
 
 /// So many hosts of a shard are simulated before it looks whether others have sent something.
@@ -19,30 +17,29 @@ const BUNDLE: usize = 512;
 /// What came for a shard and was not taken yet. The order in which packets are taken does not matter: a host sorts those of a window.
 pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
 
-pub(crate) struct Shard<N: Engine> {
+pub(crate) struct Shard {
     number: usize,
     first: u32,
-    pub(crate) hosts: Vec<Host<N>>,
+    pub(crate) hosts: Vec<Host>,
     /// When something happens next at each host.
     pub(crate) next_at: Vec<u64>,
-    pub(crate) records: Vec<Record<N::Event>>,
     /// All hosts of a shard share these two buffers: each host would keep those of its busiest window.
-    arrivals: Vec<Packet<N::Frame>>,
-    outgoing: Vec<Packet<N::Frame>>,
+    arrivals: Vec<Packet<Parcel>>,
+    outgoing: Vec<Packet<Parcel>>,
     /// Every so many of the network's gates, as there are shards.
-    pub(crate) gates: Vec<Gate<N::Frame>>,
+    pub(crate) gates: Vec<Gate<Parcel>>,
     /// What its hosts have done so far.
     pub(crate) steps: u64,
     /// What was not handed over yet, by shard.
-    waiting: Vec<Vec<Packet<N::Frame>>>,
+    waiting: Vec<Vec<Packet<Parcel>>>,
     /// The memory of a mailbox that was emptied.
-    taken: Vec<Packet<N::Frame>>,
+    taken: Vec<Packet<Parcel>>,
     /// To hosts of other processes.
-    pub(crate) remote: Vec<Packet<N::Frame>>,
+    pub(crate) remote: Vec<Packet<Parcel>>,
 }
 
-impl<N: Engine> Shard<N> {
-    pub(crate) fn new(number: usize, hosts: Range<u32>, world: &World<N>) -> Self {
+impl Shard {
+    pub(crate) fn new(number: usize, hosts: Range<u32>, world: &World) -> Self {
         let (shards, gateways) = (world.boxes.len(), &world.config.network.gateways);
         let gates = (number..2 * gateways.len()).step_by(shards);
         Self {
@@ -50,7 +47,6 @@ impl<N: Engine> Shard<N> {
             first: hosts.start,
             next_at: vec![u64::MAX; hosts.len()],
             hosts: hosts.map(|id| Host::new(id, world)).collect(),
-            records: Vec::new(),
             arrivals: Vec::new(),
             outgoing: Vec::new(),
             gates: gates.map(|gate| Gate::new(gate, gateways)).collect(),
@@ -61,7 +57,7 @@ impl<N: Engine> Shard<N> {
         }
     }
 
-    pub(crate) fn start(&mut self, world: &World<N>) {
+    pub(crate) fn start(&mut self, world: &World) {
         for index in 0..self.hosts.len() {
             self.hosts[index].links.shrink_to_fit();
             self.work(index, world, |host| host.start(0, world));
@@ -76,7 +72,7 @@ impl<N: Engine> Shard<N> {
     }
 
     /// Simulates everything that happens before `end`. Packets go to the inboxes of this shard at once: none of them arrives in this window.
-    pub(crate) fn run(&mut self, end: u64, world: &World<N>) {
+    pub(crate) fn run(&mut self, end: u64, world: &World) {
         for index in 0..self.hosts.len() {
             if index % HOSTS_BETWEEN_MAIL == 0 {
                 // What waits for the end of the window is twice in memory.
@@ -94,7 +90,7 @@ impl<N: Engine> Shard<N> {
     }
 
     /// Has a host work, and sends what leaves it.
-    fn work(&mut self, index: usize, world: &World<N>, act: impl FnOnce(&mut Host<N>)) {
+    fn work(&mut self, index: usize, world: &World, act: impl FnOnce(&mut Host)) {
         let host = &mut self.hosts[index];
         std::mem::swap(&mut host.outgoing, &mut self.outgoing);
         std::mem::swap(&mut host.arrivals, &mut self.arrivals);
@@ -104,13 +100,11 @@ impl<N: Engine> Shard<N> {
         std::mem::swap(&mut host.arrivals, &mut self.arrivals);
         std::mem::swap(&mut host.outgoing, &mut self.outgoing);
         self.next_at[index] = host.next_at();
-        let (id, events) = (host.id, host.records.drain(..));
-        self.records.extend(events.map(|(at, event)| Record { at: Time::from_nanos(at), host: id, event }));
         self.send(world);
     }
 
     /// Sends what leaves this shard, and puts what stays into its inbox.
-    fn send(&mut self, world: &World<N>) {
+    fn send(&mut self, world: &World) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         for packet in outgoing.drain(..) {
             let to = match packet.heading.stop() {
@@ -131,18 +125,18 @@ impl<N: Engine> Shard<N> {
         self.outgoing = outgoing;
     }
 
-    fn flush(&mut self, world: &World<N>) {
+    fn flush(&mut self, world: &World) {
         (0..self.waiting.len()).for_each(|to| self.hand_over(to, world));
     }
 
-    fn hand_over(&mut self, to: usize, world: &World<N>) {
+    fn hand_over(&mut self, to: usize, world: &World) {
         if !self.waiting[to].is_empty() {
             lock(&world.boxes[to]).append(&mut self.waiting[to]);
         }
     }
 
     /// Puts what other shards sent since the last time into its inbox.
-    pub(crate) fn take(&mut self, world: &World<N>) {
+    pub(crate) fn take(&mut self, world: &World) {
         let mut taken = std::mem::take(&mut self.taken);
         std::mem::swap(&mut *lock(&world.boxes[self.number]), &mut taken);
         taken.drain(..).for_each(|packet| self.post(packet, world));
@@ -150,7 +144,7 @@ impl<N: Engine> Shard<N> {
     }
 
     /// Puts a packet into the inbox of its next stop.
-    pub(crate) fn post(&mut self, packet: Packet<N::Frame>, world: &World<N>) {
+    pub(crate) fn post(&mut self, packet: Packet<Parcel>, world: &World) {
         match packet.heading.stop() {
             Stop::Host(host) => {
                 let index = (host - self.first) as usize;
@@ -163,7 +157,7 @@ impl<N: Engine> Shard<N> {
 }
 
 /// The number of the gate that a packet comes to next.
-fn next_gate<N: Engine>(packet: &Packet<N::Frame>, world: &World<N>) -> usize {
+fn next_gate(packet: &Packet<Parcel>, world: &World) -> usize {
     let stop = packet.heading.stop();
     let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
     gate_of(world.hosts[host as usize].region, stop)

@@ -1,36 +1,31 @@
 //! Hosts through windows of time, on one or more threads.
 
-use std::ops::Range;
+use std::any::Any;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 
-use samara_engine::{Engine, Time};
+use samara_engine::{Engine, Outbox, Time};
 
 use crate::config::{HostConfig, LATENCY_FLOOR, SimConfig};
+use crate::distributed::{FrameCodec, RankError, Ranks};
 use crate::error::ConfigError;
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
+use crate::node::{Factory, Node, OTHER_TYPE, Parcel, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
 use crate::shard::{Mailbox, Shard, lock};
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::{self, ConnectionStats};
-use crate::world::{NodeFactory, World};
+use crate::world::World;
 
 /// Minimum steps per thread before a window runs in parallel. Below, threads wait for each other longer than they work: on two processors, thresholds from 100 to 400 differ by at most 15 % in time, and without one the first run of `gossip-study` takes 2.4 times as long.
 const PARALLEL_THRESHOLD: u64 = 200;
 /// Threads go on for so many windows before it is looked whether they are worth it.
 const WINDOWS_SHARED: u64 = 256;
 
-/// Something that a node told its application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record<E> {
-    /// When.
-    pub at: Time,
-    /// At which host.
-    pub host: u32,
-    /// What.
-    pub event: E,
-}
+/// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
+pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
 
 /// A network of nodes in virtual time.
 ///
@@ -38,8 +33,15 @@ pub struct Record<E> {
 /// Simulation::new -> connect / command / crash ... -> run_until (as often as wanted) -> node, stats, digest
 /// ```
 pub struct Simulation<N: Engine> {
-    world: World<N>,
-    shards: Vec<Shard<N>>,
+    any: AnySimulation,
+    /// By shard.
+    pub(crate) records: Vec<Records<N::Event>>,
+}
+
+/// What of a [`Simulation`] does not depend on the type of its nodes.
+pub struct AnySimulation {
+    world: World,
+    shards: Vec<Shard>,
     started: bool,
     now: u64,
     /// Whether windows have enough to do for several threads.
@@ -75,6 +77,96 @@ impl<N: Engine> Simulation<N> {
         factory: NodeFactory<N>,
         local: Range<u32>,
     ) -> Result<Self, ConfigError> {
+        // As many as there can be shards.
+        let records: Vec<Records<N::Event>> = (0..config.threads.max(1)).map(|_| Arc::default()).collect();
+        let of_shard = records.clone();
+        let node = move |host, shard: usize| -> Box<dyn Node> {
+            let ((engine, outbox), records) = (factory(host), Arc::clone(&of_shard[shard]));
+            Box::new(Typed { host, engine, outbox, events: Vec::new(), records })
+        };
+        Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records })
+    }
+
+    /// Gives a node a command at a time. It is lost if the node is down then.
+    pub fn command(&mut self, at: Time, host: u32, command: N::Command) {
+        self.schedule(at, host, Action::Command(Box::new(command)));
+    }
+
+    /// Simulates everything before `until` and hands what nodes told their applications to `observer`, ordered by time
+    /// and then by host.
+    pub fn run_until(&mut self, until: Time, mut observer: impl FnMut(Record<N::Event>)) {
+        self.any.run(until.as_nanos(), &mut hand_over(&self.records, &mut observer));
+    }
+
+    /// Like [`run_until`](Self::run_until), in step with the other processes: all call it with the same time. The observer gets the records
+    /// of its own hosts.
+    ///
+    /// # Errors
+    /// Another process is gone.
+    ///
+    /// # Panics
+    /// If the hosts of the processes are not those of [`hosts_of_rank`](crate::hosts_of_rank).
+    pub fn run_until_distributed(
+        &mut self,
+        until: Time,
+        ranks: &mut dyn Ranks,
+        codec: &dyn FrameCodec<N::Frame>,
+        mut observer: impl FnMut(Record<N::Event>),
+    ) -> Result<(), RankError> {
+        let each_window = &mut hand_over(&self.records, &mut observer);
+        self.any.run_distributed(until.as_nanos(), ranks, &codec, each_window)
+    }
+
+    /// The node of a host.
+    pub fn node(&self, host: u32) -> &N {
+        &self.typed(host).engine
+    }
+
+    /// The outbox of a host.
+    pub fn outbox(&self, host: u32) -> &Outbox<N::Frame> {
+        &self.typed(host).outbox
+    }
+
+    fn typed(&self, host: u32) -> &Typed<N> {
+        let node: &dyn Any = &*self.host(host).node;
+        match node.downcast_ref() {
+            Some(typed) => typed,
+            None => unreachable!("{OTHER_TYPE}"),
+        }
+    }
+}
+
+impl<N: Engine> Deref for Simulation<N> {
+    type Target = AnySimulation;
+
+    fn deref(&self) -> &AnySimulation {
+        &self.any
+    }
+}
+
+impl<N: Engine> DerefMut for Simulation<N> {
+    fn deref_mut(&mut self) -> &mut AnySimulation {
+        &mut self.any
+    }
+}
+
+/// Hands over the records of a window by time, then host, then the order in which the host made them.
+fn hand_over<E>(records: &[Records<E>], observer: &mut dyn FnMut(Record<E>)) -> impl FnMut() {
+    let mut merged = Vec::new();
+    move || {
+        records.iter().for_each(|of_shard| merged.append(&mut lock(of_shard)));
+        merged.sort_by_key(|record: &Record<E>| (record.at, record.host));
+        merged.drain(..).for_each(&mut *observer);
+    }
+}
+
+impl AnySimulation {
+    fn new(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: Factory,
+        local: Range<u32>,
+    ) -> Result<Self, ConfigError> {
         crate::error::check(&config, &hosts)?;
         let is_whole = local.len() == hosts.len();
         if !is_whole {
@@ -95,13 +187,13 @@ impl<N: Engine> Simulation<N> {
             shard_len,
         };
         let (starts, end) = (world.local.clone().step_by(shard_len), world.local.end);
-        let shards: Vec<Shard<N>> = starts
+        let shards: Vec<Shard> = starts
             .enumerate()
             .map(|(number, first)| Shard::new(number, first..end.min(first + shard_len as u32), &world))
             .collect();
         if let Some(config) = world.config.transport.connection.channels() {
             for host in shards.iter().flat_map(|shard| &shard.hosts) {
-                mconn::check_outbox(config, host.outbox.config())?;
+                mconn::check_outbox(config, host.node.config())?;
             }
         }
         Ok(Self {
@@ -149,11 +241,6 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, listener, end(dialler, there, here, false));
     }
 
-    /// Gives a node a command at a time. It is lost if the node is down then.
-    pub fn command(&mut self, at: Time, host: u32, command: N::Command) {
-        self.schedule(at, host, Action::Command(command));
-    }
-
     /// Ends the process of a host. Its peers are told at once, or, if the host itself dies (`silent`), find out after
     /// the time that the transport sets for dead peers.
     pub fn crash(&mut self, at: Time, host: u32, silent: bool) {
@@ -170,7 +257,7 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
     }
 
-    fn schedule(&mut self, at: Time, host: u32, action: Action<N::Command>) {
+    fn schedule(&mut self, at: Time, host: u32, action: Action) {
         let at = at.as_nanos().max(self.now);
         let Some((shard, index)) = self.world.place(host) else { return };
         let shard = &mut self.shards[shard];
@@ -178,18 +265,16 @@ impl<N: Engine> Simulation<N> {
         shard.next_at[index] = shard.next_at[index].min(at);
     }
 
-    /// Simulates everything before `until` and hands what nodes told their applications to `observer`, ordered by time
-    /// and then by host.
-    pub fn run_until(&mut self, until: Time, mut observer: impl FnMut(Record<N::Event>)) {
-        let until = until.as_nanos();
+    /// Simulates everything before `until`.
+    fn run(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         if self.start_hosts() {
-            self.hand_over(&mut observer);
+            each_window();
         }
         while self.next() < until {
             if self.is_busy && self.shards.len() > 1 {
-                self.run_threads(until, &mut observer);
+                self.run_threads(until, each_window);
             } else {
-                self.run_alone(until, &mut observer);
+                self.run_alone(until, each_window);
             }
         }
         self.reach(until);
@@ -221,11 +306,11 @@ impl<N: Engine> Simulation<N> {
         self.shards.iter_mut().for_each(|shard| shard.take(&self.world));
     }
 
-    pub(crate) fn take_remote(&mut self) -> Vec<Packet<N::Frame>> {
+    pub(crate) fn take_remote(&mut self) -> Vec<Packet<Parcel>> {
         std::mem::take(&mut self.shards[0].remote)
     }
 
-    pub(crate) fn take_packet(&mut self, packet: Packet<N::Frame>) {
+    pub(crate) fn take_packet(&mut self, packet: Packet<Parcel>) {
         self.shards[0].post(packet, &self.world);
     }
 
@@ -239,7 +324,7 @@ impl<N: Engine> Simulation<N> {
     }
 
     /// Simulates on this thread until there is more to do than that.
-    fn run_alone(&mut self, until: u64, observer: &mut impl FnMut(Record<N::Event>)) {
+    fn run_alone(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let many = 2 * self.parallel_threshold * self.shards.len() as u64;
         loop {
             let (start, steps) = (self.next(), self.shard_steps());
@@ -247,7 +332,7 @@ impl<N: Engine> Simulation<N> {
                 return;
             }
             self.run_window(start, until);
-            self.hand_over(observer);
+            each_window();
             if self.shards.len() > 1 && self.shard_steps() - steps >= many {
                 self.is_busy = true;
                 return;
@@ -261,22 +346,20 @@ impl<N: Engine> Simulation<N> {
 
     /// The same on several threads, for some windows: every thread runs its shard through the window, then takes what others sent; the first
     /// thread hands over the records meanwhile.
-    fn run_threads(&mut self, until: u64, observer: &mut impl FnMut(Record<N::Event>)) {
+    fn run_threads(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let (count, world) = (self.shards.len(), &self.world);
         let barrier = Barrier::new(count);
         let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
-        let records: Vec<Mutex<Vec<Record<N::Event>>>> = (0..count).map(|_| Mutex::default()).collect();
         let windows = AtomicU64::new(0);
         let steps = self.shard_steps();
 
-        let work = |index: usize, shard: &mut Shard<N>, mut each_window: Box<dyn FnMut() + '_>| {
+        let work = |index: usize, shard: &mut Shard, each_window: &mut dyn FnMut()| {
             for _ in 0..WINDOWS_SHARED {
                 let start = next.iter().map(|next| next.load(Ordering::SeqCst)).min().unwrap_or(u64::MAX);
                 if start >= until {
                     return;
                 }
                 shard.run(start.saturating_add(world.lookahead).min(until), world);
-                lock(&records[index]).append(&mut shard.records);
                 barrier.wait();
                 shard.take(world);
                 next[index].store(shard.next(), Ordering::SeqCst);
@@ -290,51 +373,22 @@ impl<N: Engine> Simulation<N> {
             let first = shards.next();
             for (index, shard) in shards {
                 let work = &work;
-                scope.spawn(move || work(index, shard, Box::new(|| {})));
+                scope.spawn(move || work(index, shard, &mut || {}));
             }
             if let Some((index, shard)) = first {
-                let mut merged = Vec::new();
-                let (records, windows) = (&records, &windows);
-                work(
-                    index,
-                    shard,
-                    Box::new(move || {
-                        windows.fetch_add(1, Ordering::Relaxed);
-                        for records in records {
-                            merged.append(&mut lock(records));
-                        }
-                        in_order(&mut merged, observer);
-                    }),
-                );
+                work(index, shard, &mut || {
+                    windows.fetch_add(1, Ordering::Relaxed);
+                    each_window();
+                });
             }
         });
         let many = windows.into_inner() * self.parallel_threshold * count as u64;
         self.is_busy = self.shard_steps() - steps >= many;
     }
 
-    pub(crate) fn hand_over(&mut self, observer: &mut impl FnMut(Record<N::Event>)) {
-        let mut merged = Vec::new();
-        for shard in &mut self.shards {
-            merged.append(&mut shard.records);
-        }
-        in_order(&mut merged, observer);
-        // The allocation goes back to be used again.
-        self.shards[0].records = merged;
-    }
-
     /// The time up to which everything has been simulated.
     pub fn now(&self) -> Time {
         Time::from_nanos(self.now)
-    }
-
-    /// The node of a host.
-    pub fn node(&self, host: u32) -> &N {
-        &self.host(host).node
-    }
-
-    /// The outbox of a host.
-    pub fn outbox(&self, host: u32) -> &samara_engine::Outbox<N::Frame> {
-        &self.host(host).outbox
     }
 
     /// Whether the host's process runs.
@@ -399,7 +453,7 @@ impl<N: Engine> Simulation<N> {
         self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.digest.value())
     }
 
-    fn host(&self, host: u32) -> &Host<N> {
+    fn host(&self, host: u32) -> &Host {
         match self.world.place(host) {
             Some((shard, index)) => &self.shards[shard].hosts[index],
             None => panic!("host {host} is not one of this process, {:?}", self.world.local),
@@ -412,10 +466,4 @@ pub fn digest_of(hosts: impl IntoIterator<Item = u64>) -> u64 {
     let mut all = Digest::new();
     hosts.into_iter().for_each(|host| all.word(host));
     all.value()
-}
-
-/// Hands records over by time, then host, then the order in which the host made them.
-fn in_order<E>(records: &mut Vec<Record<E>>, observer: &mut impl FnMut(Record<E>)) {
-    records.sort_by_key(|record| (record.at, record.host));
-    records.drain(..).for_each(observer);
 }

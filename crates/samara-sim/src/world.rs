@@ -4,15 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::sync::Arc;
 
-use samara_engine::{Engine, Outbox, PeerIdentity, Time};
+use samara_engine::{PeerIdentity, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
+use crate::node::{Factory, Node, Parcel};
 use crate::packet::Heading;
 use crate::shard::Mailbox;
 use crate::transport::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
-
-/// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
-pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
 
 /// How long segments of a connection with channels that leave as one step may occupy the uplink, in nanoseconds: as much
 /// later may the first of them arrive than by itself.
@@ -25,10 +23,10 @@ const QUEUE_SHARE: f64 = 8.0;
 /// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
 const BURST_SEGMENTS: f64 = 44.0;
 
-pub(crate) struct World<N: Engine> {
+pub(crate) struct World {
     pub(crate) config: SimConfig,
     pub(crate) hosts: Vec<HostConfig>,
-    pub(crate) factory: NodeFactory<N>,
+    pub(crate) factory: Factory,
     pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
     /// The hosts that are simulated here; others are in other processes.
     pub(crate) local: Range<u32>,
@@ -40,10 +38,15 @@ pub(crate) struct World<N: Engine> {
     /// Hosts in each shard but the last.
     pub(crate) shard_len: usize,
     /// By shard.
-    pub(crate) boxes: Vec<Mailbox<N::Frame>>,
+    pub(crate) boxes: Vec<Mailbox<Parcel>>,
 }
 
-impl<N: Engine> World<N> {
+impl World {
+    /// A new node for a host of this process.
+    pub(crate) fn node(&self, host: u32) -> Box<dyn Node> {
+        (self.factory)(host, self.place(host).map_or(0, |(shard, _)| shard))
+    }
+
     /// One-way latency from host to host in nanoseconds.
     pub(crate) fn latency(&self, from: u32, to: u32) -> u64 {
         let latency = self.config.network.latency.nanos(self.config.seed, &self.hosts, from, to);

@@ -89,7 +89,7 @@ samara_engine::names! {
 /// pre-check and post-check).
 ///
 /// A function `FnMut(&Transaction, CheckKind) -> Verdict` is one.
-pub trait Application: Send {
+pub trait Application: Send + 'static {
     /// Whether a transaction is valid. In a simulation the answer must depend on nothing but what this node was told.
     fn check(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict;
 
@@ -101,7 +101,7 @@ pub trait Application: Send {
     }
 }
 
-impl<F: FnMut(&Transaction, CheckKind) -> Verdict + Send> Application for F {
+impl<F: FnMut(&Transaction, CheckKind) -> Verdict + Send + 'static> Application for F {
     fn check(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict {
         self(tx, kind)
     }

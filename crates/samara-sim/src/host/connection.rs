@@ -1,9 +1,10 @@
 //! Links come up and go down.
 
-use samara_engine::{Engine, Input, PeerId, PeerInfo};
+use samara_engine::{Input, PeerId, PeerInfo};
 
 use super::{Host, TimerKind};
 use crate::link::{Link, LinkState, NicState};
+use crate::node::Parcel;
 use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::transport::Control;
 use crate::world::{World, address_of, identity_of};
@@ -13,9 +14,9 @@ const DIAL_TRIES: u32 = 6;
 /// How long the first answer is waited for; doubled with every try (RFC 6298; RFC 9002 section 6.2.2 comes to 999 ms).
 const DIAL_TIMEOUT_NANOS: u64 = 1_000_000_000;
 
-impl<N: Engine> Host<N> {
+impl Host {
     /// The slot for a link to a host; made if there is none yet.
-    pub(crate) fn slot(&mut self, peer: u32, world: &World<N>) -> u32 {
+    pub(crate) fn slot(&mut self, peer: u32, world: &World) -> u32 {
         let links = &mut self.links;
         *self.slot_of.entry(peer).or_insert_with(|| {
             let latency = world.latency(self.id, peer);
@@ -24,7 +25,7 @@ impl<N: Engine> Host<N> {
         })
     }
 
-    pub(super) fn dial(&mut self, now: u64, peer: u32, world: &World<N>) {
+    pub(super) fn dial(&mut self, now: u64, peer: u32, world: &World) {
         if !self.running {
             return;
         }
@@ -45,7 +46,7 @@ impl<N: Engine> Host<N> {
         self.say_hello(now, slot, 1, world);
     }
 
-    fn say_hello(&mut self, now: u64, slot: u32, tries: u32, world: &World<N>) {
+    fn say_hello(&mut self, now: u64, slot: u32, tries: u32, world: &World) {
         let link = &mut self.links[slot as usize];
         link.state = LinkState::Dialling { step: 0, tries };
         let epoch = link.epoch;
@@ -53,13 +54,13 @@ impl<N: Engine> Host<N> {
         self.transmit_hello(now, slot, 0, world);
     }
 
-    fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World<N>) {
+    fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World) {
         let payload = world.config.transport.hello_bytes(step);
         self.links[slot as usize].hello_at = now;
         self.transmit_packet(now, slot, (payload, 0), Body::Hello { step, slot }, world);
     }
 
-    pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World<N>) {
+    pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World) {
         let link = &mut self.links[slot as usize];
         let waiting = matches!(link.state, LinkState::Dialling { tries: current, .. } if current == tries);
         // The answer may have raised the epoch, so that only an older timer is told apart by it.
@@ -76,15 +77,7 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    pub(super) fn hello(
-        &mut self,
-        now: u64,
-        src: u32,
-        epoch: u32,
-        step: u32,
-        peer_slot: u32,
-        world: &World<N>,
-    ) {
+    pub(super) fn hello(&mut self, now: u64, src: u32, epoch: u32, step: u32, peer_slot: u32, world: &World) {
         let last = 2 * world.config.transport.handshake_round_trips.max(1);
         let slot = self.slot(src, world);
         let link = &mut self.links[slot as usize];
@@ -141,14 +134,7 @@ impl<N: Engine> Host<N> {
 
     /// A packet reaches a host whose process is gone: the operating system answers a dial with a reset (RFC 9293 section 3.10.7.1). That
     /// of a datagram stays without an answer, for quic-go and quinn pay no attention to what ICMP says.
-    pub(super) fn turn_away(
-        &mut self,
-        now: u64,
-        src: u32,
-        epoch: u32,
-        body: &Body<N::Frame>,
-        world: &World<N>,
-    ) {
+    pub(super) fn turn_away(&mut self, now: u64, src: u32, epoch: u32, body: &Body<Parcel>, world: &World) {
         let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
         if !self.is_up || matches!(world.config.transport.control, Control::Quic(_)) {
             return;
@@ -159,7 +145,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// Nothing listens where this host has dialled.
-    pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World<N>) {
+    pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World) {
         let waits = self.links.get(slot as usize).is_some_and(|link| {
             let has_dialled = matches!(link.state, LinkState::Dialling { step: 0, .. });
             has_dialled && link.peer == src && link.epoch == epoch
@@ -169,7 +155,7 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    pub(super) fn bring_up(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn bring_up(&mut self, now: u64, slot: u32, world: &World) {
         let link = &mut self.links[slot as usize];
         link.state = LinkState::Up;
         let info = PeerInfo {
@@ -178,20 +164,20 @@ impl<N: Engine> Host<N> {
             address: Some(address_of(link.peer)),
             protocol: (world.protocol)(self.id, link.peer),
         };
-        self.outbox.link_up(PeerId(slot));
+        self.node.link_up(PeerId(slot));
         self.start_connection(now, slot, world);
         self.input(now, Input::LinkUp { peer: PeerId(slot), info }, world);
     }
 
     /// The link is gone, for whatever reason.
-    pub(super) fn take_down(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn take_down(&mut self, now: u64, slot: u32, world: &World) {
         let link = &mut self.links[slot as usize];
         let state = std::mem::replace(&mut link.state, LinkState::Down);
         link.nic = NicState::Idle;
         self.refresh(slot);
         match state {
             LinkState::Up => {
-                self.outbox.link_down(PeerId(slot));
+                self.node.link_down(PeerId(slot));
                 self.input(now, Input::LinkDown { peer: PeerId(slot) }, world);
             }
             LinkState::Dialling { .. } => {
@@ -202,7 +188,7 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    pub(super) fn close(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn close(&mut self, now: u64, slot: u32, world: &World) {
         let up = self.links.get(slot as usize).is_some_and(|link| link.state == LinkState::Up);
         if up {
             self.transmit_packet(now, slot, (0, 0), Body::Close, world);
@@ -212,7 +198,7 @@ impl<N: Engine> Host<N> {
 
     /// The process ends: the operating system closes its sockets at once; those of a dead host stay silent, and the
     /// peer's keep-alive finds out.
-    pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World<N>) {
+    pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World) {
         let sent = self.outgoing.len();
         self.transmit_packet(now, slot, (0, 0), Body::Close, world);
         if silent {

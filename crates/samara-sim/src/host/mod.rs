@@ -7,13 +7,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
-use samara_engine::outbox::{Dispatch, Outgoing, Room};
-use samara_engine::{
-    Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken,
-};
+use samara_engine::outbox::{Dispatch, Room};
+use samara_engine::{Effects, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
 use crate::downlink::{Downlink, nanos_per_byte};
 use crate::link::{Link, LinkState, Nic, NicState};
+use crate::node::{Copied, Node, Order, Parcel};
 use crate::packet::Packet;
 use crate::stats::{Digest, HostStats};
 use crate::transport::Sender;
@@ -22,13 +21,13 @@ use crate::world::{World, host_of};
 
 /// Something that a host is to do at a given time.
 #[derive(Debug)]
-pub(crate) enum Action<C> {
+pub(crate) enum Action {
     /// Dial this host.
     Dial(u32),
     /// Bring up a link that both sides know, without a handshake.
     Establish { peer: u32, peer_slot: u32, slot: u32, outbound: bool },
     /// Give the node a command.
-    Command(C),
+    Command(Order),
     /// The node's process ends. With the host itself gone (`silent`) its peers are not told.
     Crash { silent: bool },
     /// A new process starts and dials again whom the old one had links with at the start.
@@ -54,10 +53,9 @@ pub(crate) enum TimerKind {
 /// firing at its successor.
 type Timer = Reverse<(u64, u32, u32, TimerKind)>;
 
-pub(crate) struct Host<N: Engine> {
+pub(crate) struct Host {
     pub(crate) id: u32,
-    pub(crate) node: N,
-    pub(crate) outbox: Outbox<N::Frame>,
+    pub(crate) node: Box<dyn Node>,
     pub(crate) running: bool,
     /// Whether the operating system is there, with or without the process.
     pub(super) is_up: bool,
@@ -66,20 +64,18 @@ pub(crate) struct Host<N: Engine> {
     /// What connections with channels wrote, where there are any.
     pub(crate) connection_stats: Option<Box<ConnectionStats>>,
     pub(crate) digest: Digest,
-    /// What the node told the application in this window.
-    pub(crate) records: Vec<(u64, N::Event)>,
     /// Packets that arrive in this or a later window, in no order.
-    pub(crate) inbox: Vec<Packet<N::Frame>>,
-    pub(crate) links: Vec<Link<N::Frame>>,
-    pub(crate) outgoing: Vec<Packet<N::Frame>>,
+    pub(crate) inbox: Vec<Packet<Parcel>>,
+    pub(crate) links: Vec<Link<Parcel>>,
+    pub(crate) outgoing: Vec<Packet<Parcel>>,
     pub(crate) slot_of: FxHashMap<u32, u32>,
-    pub(super) actions: Vec<Option<Action<N::Command>>>,
-    pub(super) effects: Effects<N::Event>,
+    pub(super) actions: Vec<Option<Action>>,
+    pub(super) effects: Effects<()>,
     pub(super) rng: NodeRng,
     pub(super) network_rng: NodeRng,
     pub(super) timers: BinaryHeap<Timer>,
     pub(super) timers_set: u32,
-    pub(super) downlink: Downlink<N::Frame>,
+    pub(super) downlink: Downlink<Parcel>,
     pub(super) nic: Nic,
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
@@ -92,25 +88,23 @@ pub(crate) struct Host<N: Engine> {
     pub(super) packets_sent: u32,
     pub(super) outbox_wake_at: u64,
     pub(super) touched: Vec<PeerId>,
-    pub(super) delivered: Vec<N::Frame>,
+    pub(super) delivered: Vec<Parcel>,
     /// Whom to dial again after a restart.
     pub(super) home_peers: Vec<u32>,
     /// The packets of the current window, the next one last.
-    pub(crate) arrivals: Vec<Packet<N::Frame>>,
+    pub(crate) arrivals: Vec<Packet<Parcel>>,
 }
 
 /// Room for so many packets is kept by the inbox of a quiet host: the memory of every host's busiest moment adds up.
 const INBOX_KEPT: usize = 32;
 
-impl<N: Engine> Host<N> {
-    pub(crate) fn new(id: u32, world: &World<N>) -> Self {
-        let (node, outbox) = (world.factory)(id);
-        let config = world.hosts[id as usize];
-        let dispatch = outbox.config().dispatch;
+impl Host {
+    pub(crate) fn new(id: u32, world: &World) -> Self {
+        let (node, config) = (world.node(id), world.hosts[id as usize]);
+        let dispatch = node.config().dispatch;
         Self {
             id,
             node,
-            outbox,
             running: false,
             is_up: true,
             incarnation: 0,
@@ -119,7 +113,6 @@ impl<N: Engine> Host<N> {
                 Box::new(ConnectionStats::new(config.channels.iter().map(|channel| channel.id)))
             }),
             digest: Digest::new(),
-            records: Vec::new(),
             inbox: Vec::new(),
             links: Vec::new(),
             outgoing: Vec::new(),
@@ -148,7 +141,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// Has an action done at a time, which must not be before the current window.
-    pub(crate) fn schedule(&mut self, at: u64, action: Action<N::Command>) {
+    pub(crate) fn schedule(&mut self, at: u64, action: Action) {
         let index = self.actions.len() as u32;
         self.actions.push(Some(action));
         self.set_timer(at, TimerKind::Action(index));
@@ -188,7 +181,7 @@ impl<N: Engine> Host<N> {
     ///
     /// Nothing that another host sends from `start` on can arrive before `end`, so that what is in the inbox now is
     /// all that there will be.
-    pub(crate) fn run(&mut self, end: u64, world: &World<N>) {
+    pub(crate) fn run(&mut self, end: u64, world: &World) {
         self.take_arrivals(end);
         let mut now = 0;
         loop {
@@ -240,7 +233,7 @@ impl<N: Engine> Host<N> {
         self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
     }
 
-    fn fire(&mut self, now: u64, incarnation: u32, kind: TimerKind, world: &World<N>) {
+    fn fire(&mut self, now: u64, incarnation: u32, kind: TimerKind, world: &World) {
         if let TimerKind::Action(index) = kind {
             if let Some(action) = self.actions[index as usize].take() {
                 self.act(now, action, world);
@@ -263,13 +256,13 @@ impl<N: Engine> Host<N> {
             TimerKind::Ping(slot) => self.ping_timer(now, slot, world),
             TimerKind::OutboxWake => {
                 self.outbox_wake_at = u64::MAX;
-                self.outbox.wake(Time::from_nanos(now));
+                self.node.wake(Time::from_nanos(now));
                 self.after_engine(now, world);
             }
         }
     }
 
-    fn act(&mut self, now: u64, action: Action<N::Command>, world: &World<N>) {
+    fn act(&mut self, now: u64, action: Action, world: &World) {
         match action {
             Action::Dial(peer) => {
                 if !self.home_peers.contains(&peer) {
@@ -300,12 +293,12 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    pub(crate) fn start(&mut self, now: u64, world: &World<N>) {
+    pub(crate) fn start(&mut self, now: u64, world: &World) {
         (self.running, self.is_up) = (true, true);
         self.input(now, Input::Start, world);
     }
 
-    fn crash(&mut self, now: u64, silent: bool, world: &World<N>) {
+    fn crash(&mut self, now: u64, silent: bool, world: &World) {
         if !self.running {
             return;
         }
@@ -317,7 +310,7 @@ impl<N: Engine> Host<N> {
                 self.say_goodbye(now, slot, silent, world);
                 self.links[slot as usize].state = LinkState::Down;
                 self.links[slot as usize].nic = NicState::Idle;
-                self.outbox.link_down(PeerId(slot));
+                self.node.link_down(PeerId(slot));
             }
             // The timers of this process do not fire any more.
             self.links[slot as usize].ack_timer = false;
@@ -329,11 +322,11 @@ impl<N: Engine> Host<N> {
         self.downlink.clear();
     }
 
-    fn restart(&mut self, now: u64, world: &World<N>) {
+    fn restart(&mut self, now: u64, world: &World) {
         if self.running {
             return;
         }
-        (self.node, self.outbox) = (world.factory)(self.id);
+        self.node = world.node(self.id);
         self.outbox_wake_at = u64::MAX;
         self.start(now, world);
         for peer in self.home_peers.clone() {
@@ -342,22 +335,17 @@ impl<N: Engine> Host<N> {
     }
 
     /// Gives the node an input and carries out what it asks for.
-    pub(super) fn input(&mut self, now: u64, input: Input<N::Frame, N::Command>, world: &World<N>) {
-        let mut context =
-            Context::new(Time::from_nanos(now), &mut self.rng, &mut self.outbox, &mut self.effects);
-        self.node.handle(input, &mut context);
+    pub(super) fn input(&mut self, now: u64, input: Input<Parcel, Order>, world: &World) {
+        self.node.handle(Time::from_nanos(now), input, &mut self.rng, &mut self.effects);
         self.after_engine(now, world);
     }
 
-    fn after_engine(&mut self, now: u64, world: &World<N>) {
+    fn after_engine(&mut self, now: u64, world: &World) {
         let mut timers = std::mem::take(&mut self.effects.timers);
         for request in timers.drain(..) {
             self.set_timer(request.at.as_nanos().max(now), TimerKind::Engine(request.token));
         }
         self.effects.timers = timers;
-        let mut events = std::mem::take(&mut self.effects.events);
-        self.records.extend(events.drain(..).map(|event| (now, event)));
-        self.effects.events = events;
         self.offer_room(now, world);
         if !self.effects.links.is_empty() {
             for request in std::mem::take(&mut self.effects.links) {
@@ -376,10 +364,10 @@ impl<N: Engine> Host<N> {
 
     /// Lets links with new copies take them, or the uplink look for the next one, until nothing new comes of it (a copy
     /// that leaves can release one for another link).
-    pub(super) fn offer_room(&mut self, now: u64, world: &World<N>) {
+    pub(super) fn offer_room(&mut self, now: u64, world: &World) {
         loop {
             let mut touched = std::mem::take(&mut self.touched);
-            self.outbox.take_touched(&mut touched);
+            self.node.take_touched(&mut touched);
             if touched.is_empty() {
                 self.touched = touched;
                 break;
@@ -393,16 +381,16 @@ impl<N: Engine> Host<N> {
             } else if self.dispatch == Dispatch::PerLink {
                 // Writers run one after the other, but what is urgent is short and written by all of them at once.
                 for peer in &touched {
-                    self.fill_link(now, peer.0, world, Outbox::pop_urgent_for);
+                    self.fill_link(now, peer.0, world, Node::pop_urgent_for);
                 }
                 for peer in &touched {
-                    self.fill_link(now, peer.0, world, Outbox::pop_for);
+                    self.fill_link(now, peer.0, world, Node::pop_for);
                 }
             }
             touched.clear();
             self.touched = touched;
         }
-        if let Some(wake) = self.outbox.next_wake() {
+        if let Some(wake) = self.node.next_wake() {
             let wake = wake.as_nanos().max(now);
             if wake < self.outbox_wake_at {
                 self.outbox_wake_at = wake;
@@ -416,8 +404,8 @@ impl<N: Engine> Host<N> {
         &mut self,
         now: u64,
         slot: u32,
-        world: &World<N>,
-        pop: impl Fn(&mut Outbox<N::Frame>, Time, PeerId) -> Option<Outgoing<N::Frame>>,
+        world: &World,
+        pop: fn(&mut dyn Node, Time, PeerId) -> Option<Copied>,
     ) {
         if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
             // Room in the socket is news only to a routine that waits for it.
@@ -431,14 +419,14 @@ impl<N: Engine> Host<N> {
         while let Some(link) = self.links.get(slot as usize)
             && link.state == LinkState::Up
             && link.sender.has_buffer(transport)
-            && let Some(copy) = pop(&mut self.outbox, Time::from_nanos(now), PeerId(slot))
+            && let Some((_, frame, len)) = pop(&mut *self.node, Time::from_nanos(now), PeerId(slot))
         {
-            self.write(slot, copy.frame, copy.len, world);
+            self.write(slot, frame, len, world);
         }
         self.refresh(slot);
     }
 
-    pub(super) fn write(&mut self, slot: u32, frame: N::Frame, len: u32, world: &World<N>) {
+    pub(super) fn write(&mut self, slot: u32, frame: Parcel, len: u32, world: &World) {
         self.stats.frames_sent.add(&frame);
         self.frames_written += 1;
         self.links[slot as usize].sender.write(frame, len, self.frames_written, &world.config.transport);
@@ -459,7 +447,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// The uplink is free: sends the next packet.
-    fn send_next(&mut self, now: u64, world: &World<N>) {
+    fn send_next(&mut self, now: u64, world: &World) {
         if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
             self.pull_from_outbox(now, world);
             self.offer_room(now, world);
@@ -472,7 +460,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// Hands the best copy over all links with room to its link: just in time, so that it can be withdrawn until then.
-    fn pull_from_outbox(&mut self, now: u64, world: &World<N>) {
+    fn pull_from_outbox(&mut self, now: u64, world: &World) {
         while self.links_with_data == 0 {
             let links = &self.links;
             let room = |peer: PeerId| {
@@ -483,10 +471,10 @@ impl<N: Engine> Host<N> {
                     Room::NONE
                 }
             };
-            match self.outbox.pop(Time::from_nanos(now), room) {
-                Some(copy) => {
-                    self.write(copy.peer.0, copy.frame, copy.len, world);
-                    self.refresh(copy.peer.0);
+            match self.node.pop(Time::from_nanos(now), &room) {
+                Some((peer, frame, len)) => {
+                    self.write(peer.0, frame, len, world);
+                    self.refresh(peer.0);
                 }
                 None => {
                     self.outbox_dry = true;

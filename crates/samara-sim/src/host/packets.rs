@@ -1,19 +1,20 @@
 //! Packets in, packets out, and the timers of transports.
 
 use samara_engine::outbox::{Dispatch, Weight};
-use samara_engine::{Engine, Input, Outbox, PeerId, Time};
+use samara_engine::{Input, PeerId, Time};
 
 use super::{Host, TimerKind};
 use crate::link::LinkState;
+use crate::node::{Node, Parcel};
 use crate::packet::{Body, Packet};
 use crate::transport::mconn::Surroundings;
 use crate::transport::tcp::timestamp;
 use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
 use crate::world::World;
 
-impl<N: Engine> Host<N> {
+impl Host {
     /// A packet has been received from the downlink.
-    pub(super) fn receive(&mut self, now: u64, packet: Packet<N::Frame>, world: &World<N>) {
+    pub(super) fn receive(&mut self, now: u64, packet: Packet<Parcel>, world: &World) {
         self.digest.word(now);
         self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
         if !self.running {
@@ -51,7 +52,7 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<N::Frame>, world: &World<N>) {
+    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<Parcel>, world: &World) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
@@ -66,7 +67,7 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World<N>) {
+    pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World) {
         let control = &world.config.transport.control;
         let link = &mut self.links[slot as usize];
         match need {
@@ -86,13 +87,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// Delivers frames of a link, in order, and keeps the empty buffer.
-    pub(super) fn deliver_all(
-        &mut self,
-        now: u64,
-        slot: u32,
-        mut delivered: Vec<N::Frame>,
-        world: &World<N>,
-    ) {
+    pub(super) fn deliver_all(&mut self, now: u64, slot: u32, mut delivered: Vec<Parcel>, world: &World) {
         self.refresh(slot);
         let epoch = self.links[slot as usize].epoch;
         for frame in delivered.drain(..) {
@@ -106,7 +101,7 @@ impl<N: Engine> Host<N> {
         self.delivered = delivered;
     }
 
-    fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World<N>) {
+    fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World) {
         let transport = &world.config.transport;
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
@@ -116,13 +111,13 @@ impl<N: Engine> Host<N> {
         if sender.srtt() != srtt {
             let seconds = sender.srtt() as f64 / 1e9;
             let bytes_per_second = sender.cwnd() * f64::from(transport.mss) / seconds;
-            self.outbox.set_weight(PeerId(slot), Weight::Latency, 1.0 / seconds);
-            self.outbox.set_weight(PeerId(slot), Weight::Bandwidth, bytes_per_second);
+            self.node.set_weight(PeerId(slot), Weight::Latency, 1.0 / seconds);
+            self.node.set_weight(PeerId(slot), Weight::Bandwidth, bytes_per_second);
         }
         self.outbox_dry = false;
         match self.dispatch {
             Dispatch::PerLink => {
-                self.fill_link(now, slot, world, Outbox::pop_for);
+                self.fill_link(now, slot, world, Node::pop_for);
                 self.offer_room(now, world);
             }
             Dispatch::Node => self.refresh(slot),
@@ -149,7 +144,7 @@ impl<N: Engine> Host<N> {
         self.set_timer(at, TimerKind::Loss(slot));
     }
 
-    pub(super) fn loss_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn loss_timer(&mut self, now: u64, slot: u32, world: &World) {
         let transport = &world.config.transport;
         let link = &mut self.links[slot as usize];
         if now < link.loss_timer {
@@ -180,7 +175,7 @@ impl<N: Engine> Host<N> {
         self.refresh(slot);
     }
 
-    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World) {
         let link = &mut self.links[slot as usize];
         link.ack_timer = false;
         if link.state != LinkState::Up || link.ack_by == 0 {
@@ -199,7 +194,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
-    pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World) {
         let transport = &world.config.transport;
         let burst_max = if self.nic.shares() { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
         let link = &mut self.links[slot as usize];
@@ -229,7 +224,7 @@ impl<N: Engine> Host<N> {
         if makes_room {
             self.outbox_dry = false;
             if self.dispatch == Dispatch::PerLink {
-                self.fill_link(now, slot, world, Outbox::pop_for);
+                self.fill_link(now, slot, world, Node::pop_for);
                 self.offer_room(now, world);
             }
         }
@@ -242,8 +237,8 @@ impl<N: Engine> Host<N> {
         now: u64,
         slot: u32,
         (payload, stamp): (u32, u32),
-        body: Body<N::Frame>,
-        world: &World<N>,
+        body: Body<Parcel>,
+        world: &World,
     ) {
         let packets = body.packets();
         let len = payload + packets * world.config.transport.header;
@@ -301,8 +296,8 @@ impl<N: Engine> Host<N> {
 
 // ---- connections with channels: copies from the outbox into them, and messages out of them ----
 
-impl<N: Engine> Host<N> {
-    pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World<N>) {
+impl Host {
+    pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World) {
         if let Some(config) = world.config.transport.connection.channels()
             && let Sender::MConnection(sender) = &mut self.links[slot as usize].sender
         {
@@ -313,7 +308,7 @@ impl<N: Engine> Host<N> {
 
     /// Hands copies to the channels of a link that have room and lets its send routine work, until nothing more comes of
     /// it.
-    pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World) {
         let transport = &world.config.transport;
         let Some(link) = self.links.get_mut(slot as usize) else { return };
         if link.state == LinkState::Up
@@ -326,23 +321,22 @@ impl<N: Engine> Host<N> {
             let mut around = Surroundings { now, config, transport, writes: &mut self.frames_written, stats };
             loop {
                 let mut more = sender.run(&mut around);
-                if self.outbox.pending_to(peer) == 0 {
+                if self.node.pending_to(peer) == 0 {
                     while more {
                         more = sender.run(&mut around);
                     }
                     break;
                 }
                 for (index, channel) in config.channels.iter().enumerate() {
-                    let is_owed = |outbox: &Outbox<N::Frame>| {
-                        channel.lanes.iter().any(|lane| outbox.pending_on(peer, *lane) > 0)
-                    };
+                    let is_owed =
+                        |node: &dyn Node| channel.lanes.iter().any(|lane| node.pending_on(peer, *lane) > 0);
                     while sender.has_room(index, config)
-                        && is_owed(&self.outbox)
-                        && let Some(copy) =
-                            self.outbox.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
+                        && is_owed(&*self.node)
+                        && let Some((_, frame, len)) =
+                            self.node.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
                     {
-                        self.stats.frames_sent.add(&copy.frame);
-                        sender.push(index, copy.frame, copy.len);
+                        self.stats.frames_sent.add(&frame);
+                        sender.push(index, frame, len);
                         more = true;
                     }
                 }
@@ -351,9 +345,9 @@ impl<N: Engine> Host<N> {
                 }
             }
             sender.rest(&mut around);
-            let left = if self.outbox.pending_to(peer) > 0 { config.channels.len() } else { 0 };
+            let left = if self.node.pending_to(peer) > 0 { config.channels.len() } else { 0 };
             for (index, channel) in config.channels.iter().enumerate().take(left) {
-                let waits = |lane: &_| self.outbox.pending_on(peer, *lane) > 0;
+                let waits = |lane: &_| self.node.pending_on(peer, *lane) > 0;
                 if !sender.has_room(index, config) && channel.lanes.iter().any(waits) {
                     sender.note_full(index, around.stats);
                 }
@@ -374,7 +368,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// Reads what has arrived on a link with channels, as far as the limit of the rate allows.
-    fn read(&mut self, now: u64, slot: u32, world: &World<N>) {
+    fn read(&mut self, now: u64, slot: u32, world: &World) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
@@ -422,7 +416,7 @@ impl<N: Engine> Host<N> {
     }
 
     /// The timer for flushes, probes, and limits of rates fires.
-    pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World) {
         let transport = &world.config.transport;
         let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up
@@ -444,7 +438,7 @@ impl<N: Engine> Host<N> {
         }
     }
 
-    pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World<N>) {
+    pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World) {
         let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up
             && let Some(config) = world.config.transport.connection.channels()

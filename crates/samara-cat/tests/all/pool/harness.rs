@@ -46,7 +46,7 @@ pub(crate) fn key(text: &str) -> TxKey {
 
 pub(crate) fn add<F>(pool: &mut Pool<F>, text: &str) -> Result<Added, Refusal>
 where
-    F: FnMut(&Transaction, CheckKind) -> Verdict + Send,
+    F: FnMut(&Transaction, CheckKind) -> Verdict + Send + 'static,
 {
     pool.try_add(Time::ZERO, tx(text))
 }
@@ -91,7 +91,7 @@ pub(crate) fn all<A>(pool: &Pool<A>) -> Vec<Transaction> {
 /// A block takes one transaction. Returns true if it was in the pool.
 pub(crate) fn take<F>(pool: &mut Pool<F>, text: &str) -> bool
 where
-    F: FnMut(&Transaction, CheckKind) -> Verdict + Send,
+    F: FnMut(&Transaction, CheckKind) -> Verdict + Send + 'static,
 {
     pool.commit(Time::ZERO, pool.height(), &[key(text)]).removed == 1
 }

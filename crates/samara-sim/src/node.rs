@@ -1,0 +1,212 @@
+//! Nodes and frames whatever their types, so that all that simulates them is compiled once, not for every protocol.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
+use samara_engine::{Context, Effects, Engine, Frame, Input, NodeRng, Outbox, PeerId, Time};
+
+use crate::shard::lock;
+
+/// Something that a node told its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<E> {
+    /// When.
+    pub at: Time,
+    /// At which host.
+    pub host: u32,
+    /// What.
+    pub event: E,
+}
+
+/// What the nodes of a shard told their applications and nobody has taken yet.
+pub(crate) type Records<E> = Arc<Mutex<Vec<Record<E>>>>;
+
+/// A frame of any type.
+#[derive(Clone)]
+pub(crate) struct Parcel(Arc<dyn Content>);
+
+trait Content: Any + Send + Sync {
+    fn whole(&self) -> usize;
+    fn payload(&self) -> usize;
+}
+
+impl<F: Frame> Content for F {
+    fn whole(&self) -> usize {
+        self.encoded_len()
+    }
+
+    fn payload(&self) -> usize {
+        self.payload_len()
+    }
+}
+
+pub(crate) const OTHER_TYPE: &str = "all nodes of a simulation have the type that its factory makes";
+
+impl Parcel {
+    pub(crate) fn new(frame: impl Frame) -> Self {
+        Self(Arc::new(frame))
+    }
+
+    fn open<F: Frame>(self) -> F {
+        let content: Arc<dyn Any + Send + Sync> = self.0;
+        match content.downcast() {
+            Ok(frame) => Arc::unwrap_or_clone(frame),
+            Err(_) => unreachable!("{OTHER_TYPE}"),
+        }
+    }
+
+    pub(crate) fn content<F: Frame>(&self) -> &F {
+        let content: &dyn Any = &*self.0;
+        match content.downcast_ref() {
+            Some(frame) => frame,
+            None => unreachable!("{OTHER_TYPE}"),
+        }
+    }
+}
+
+impl Frame for Parcel {
+    fn encoded_len(&self) -> usize {
+        self.0.whole()
+    }
+
+    fn payload_len(&self) -> usize {
+        self.0.payload()
+    }
+}
+
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame of {} bytes", self.encoded_len())
+    }
+}
+
+/// A command of any type.
+pub(crate) type Order = Box<dyn Any + Send>;
+
+/// A copy that leaves the outbox: for whom, what, and its encoded length.
+pub(crate) type Copied = (PeerId, Parcel, u32);
+
+/// An engine of any type and its outbox, whose methods these are.
+pub(crate) trait Node: Any + Send {
+    /// What the engine tells its application goes to the records; all else that it asks for is in `effects`.
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input<Parcel, Order>,
+        rng: &mut NodeRng,
+        effects: &mut Effects<()>,
+    );
+
+    fn config(&self) -> &OutboxConfig;
+    fn link_up(&mut self, peer: PeerId);
+    fn link_down(&mut self, peer: PeerId);
+    fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64);
+    fn take_touched(&mut self, into: &mut Vec<PeerId>);
+    fn wake(&mut self, now: Time);
+    fn next_wake(&self) -> Option<Time>;
+    fn pending_to(&self, peer: PeerId) -> usize;
+    fn pending_on(&self, peer: PeerId, lane: Lane) -> usize;
+    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied>;
+    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied>;
+    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied>;
+    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied>;
+}
+
+/// Makes the node of a host in a shard.
+pub(crate) type Factory = Box<dyn Fn(u32, usize) -> Box<dyn Node> + Send + Sync>;
+
+/// A node with its types.
+pub(crate) struct Typed<N: Engine> {
+    pub(crate) host: u32,
+    pub(crate) engine: N,
+    pub(crate) outbox: Outbox<N::Frame>,
+    pub(crate) events: Vec<N::Event>,
+    pub(crate) records: Records<N::Event>,
+}
+
+impl<N: Engine> Node for Typed<N> {
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input<Parcel, Order>,
+        rng: &mut NodeRng,
+        effects: &mut Effects<()>,
+    ) {
+        let input = match input {
+            Input::Start => Input::Start,
+            Input::LinkUp { peer, info } => Input::LinkUp { peer, info },
+            Input::LinkDown { peer } => Input::LinkDown { peer },
+            Input::DialFailed { identity } => Input::DialFailed { identity },
+            Input::Frame { peer, frame } => Input::Frame { peer, frame: frame.open() },
+            Input::Timer(token) => Input::Timer(token),
+            Input::Command(order) => match order.downcast() {
+                Ok(command) => Input::Command(*command),
+                Err(_) => unreachable!("{OTHER_TYPE}"),
+            },
+        };
+        let mut outer = Context::new(now, rng, &mut self.outbox, effects);
+        self.engine.handle(input, &mut outer.nested(&mut self.events));
+        if !self.events.is_empty() {
+            let records = self.events.drain(..).map(|event| Record { at: now, host: self.host, event });
+            lock(&self.records).extend(records);
+        }
+    }
+
+    fn config(&self) -> &OutboxConfig {
+        self.outbox.config()
+    }
+
+    fn link_up(&mut self, peer: PeerId) {
+        self.outbox.link_up(peer);
+    }
+
+    fn link_down(&mut self, peer: PeerId) {
+        self.outbox.link_down(peer);
+    }
+
+    fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
+        self.outbox.set_weight(peer, weight, value);
+    }
+
+    fn take_touched(&mut self, into: &mut Vec<PeerId>) {
+        self.outbox.take_touched(into);
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.outbox.wake(now);
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        self.outbox.next_wake()
+    }
+
+    fn pending_to(&self, peer: PeerId) -> usize {
+        self.outbox.pending_to(peer)
+    }
+
+    fn pending_on(&self, peer: PeerId, lane: Lane) -> usize {
+        self.outbox.pending_on(peer, lane)
+    }
+
+    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied> {
+        self.outbox.pop(now, room).map(copied)
+    }
+
+    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied> {
+        self.outbox.pop_for(now, peer).map(copied)
+    }
+
+    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied> {
+        self.outbox.pop_urgent_for(now, peer).map(copied)
+    }
+
+    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied> {
+        self.outbox.pop_lanes_for(now, peer, lanes).map(copied)
+    }
+}
+
+fn copied<F: Frame>(copy: Outgoing<F>) -> Copied {
+    (copy.peer, Parcel::new(copy.frame), copy.len)
+}
