@@ -17,7 +17,6 @@ use crate::sweep::{PointOptions, SweepOptions};
 #[derive(Debug, Parser)]
 #[command(name = "samara", version, about)]
 pub(crate) struct Args {
-    /// The command.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -98,7 +97,7 @@ pub(crate) enum Verb {
     Dashboard(DashboardOptions),
     /// Print completions for a shell.
     Completions {
-        /// The shell.
+        /// The shell whose syntax is printed.
         shell: clap_complete::Shell,
     },
 }

@@ -181,12 +181,12 @@ fn only_pools_with_the_same_peers_are_compared() {
     let sentences: Vec<&String> = page.findings.iter().filter(is_comparison).collect();
     assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(
-        sentences[0].contains("CAT of 2023") && !sentences[0].contains("Wants everything"),
+        sentences[0].contains("CAT of 2023") && !sentences[0].contains("Requests everything"),
         "{sentences:?}"
     );
-    // Whoever wants everything has nobody to be compared with.
+    // Whoever requests everything has nobody to be compared with.
     let html = page.html();
-    let row = html.split("<tr>").find(|row| row.contains(">Wants everything<"));
+    let row = html.split("<tr>").find(|row| row.contains(">Requests everything<"));
     assert!(row.is_some_and(|row| row.contains("<td class=\"n\">–</td>")), "{row:?}");
 }
 
