@@ -33,13 +33,20 @@ pub struct Options<'a> {
     pub nodes: &'a Path,
     /// What the nodes are: the first takes the first node, the second the second, and so on in turn.
     pub programs: &'a [NodeProgram],
-    /// How long the network may take to be ready.
+    /// How long the network may take to be ready, and each process to listen if this is less than 30 s.
     pub ready_timeout: Duration,
     /// Whether this process is in a network namespace of its own, whose settings it may change.
     pub private_network: bool,
     /// Where the counters of nodes go while they run.
     pub live: &'a LiveWriter,
     pub stop: &'a AtomicBool,
+}
+
+impl Options<'_> {
+    /// How long a process may take to listen.
+    pub(crate) fn start_timeout(&self) -> Duration {
+        self.ready_timeout.min(Duration::from_secs(30))
+    }
 }
 
 pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
@@ -50,8 +57,6 @@ impl Stop<'_> {
     }
 }
 
-/// How long a process may take to listen.
-pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a process may take to end once it was asked to.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// From the moment when publications are handed out to the first of them: every node must have its own by then.
@@ -249,7 +254,7 @@ fn start(
         nodes.push(NodeProcess::spawn(node, program, &directory, &config, trace)?);
     }
     for node in &mut nodes {
-        node.wait_ready(START_TIMEOUT, &Stop(options.stop))?;
+        node.wait_ready(options.start_timeout(), &Stop(options.stop))?;
     }
     Ok(nodes)
 }

@@ -173,7 +173,7 @@ pub(crate) struct TestbedOptions {
     /// turn. `samara` stands for this program.
     #[arg(long = "node", value_name = "PROGRAM")]
     pub(crate) nodes: Vec<PathBuf>,
-    /// Maximum time in seconds until links and meshes have formed.
+    /// Maximum time in seconds until links and meshes have formed, and until each process listens (30 s at most).
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = whole(0..=86_400_u64))]
     pub(crate) ready_timeout: u64,
     /// Start no nodes: compute the results from a directory that `samara export shadow` wrote and in which `shadow

@@ -20,9 +20,7 @@ use samara_spec::mix::Mix;
 use samara_spec::{Point, Scenario};
 
 use crate::process::NodeProcess;
-use crate::run::{
-    END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, START_TIMEOUT, Stop, real, traffic, unix_ns,
-};
+use crate::run::{END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, Stop, real, traffic, unix_ns};
 use crate::wire::Wire;
 use crate::{NodeProgram, TestbedError, wire};
 use nodes::{FaultDriver, Processors};
@@ -173,7 +171,7 @@ fn start(
         processes.push(spawn(host, program, &directory)?);
     }
     for process in &mut processes {
-        process.wait_ready(START_TIMEOUT, &Stop(options.stop))?;
+        process.wait_ready(options.start_timeout(), &Stop(options.stop))?;
     }
     Ok(processes)
 }

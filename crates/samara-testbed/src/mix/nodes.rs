@@ -20,7 +20,7 @@ use crate::TestbedError;
 use crate::plan::refuse;
 use crate::process::NodeProcess;
 use crate::quota::Quota;
-use crate::run::{Options, START_TIMEOUT, Stop, unix_ns};
+use crate::run::{Options, Stop, unix_ns};
 use crate::wire::Wire;
 
 /// Every host has an address of its own, and so all can have the same ports.
@@ -172,7 +172,7 @@ impl<'a> FaultDriver<'a> {
                 let directory = directory(self.options.nodes, kill.host);
                 let program = &self.options.programs[kill.host as usize % self.options.programs.len()];
                 *process = spawn(kill.host, program, &directory)?;
-                process.wait_ready(START_TIMEOUT, &Stop(self.options.stop))?;
+                process.wait_ready(self.options.start_timeout(), &Stop(self.options.stop))?;
                 kill.restarted_unix_ns = Some(unix_ns());
                 restarted.push(kill.host);
             }

@@ -159,6 +159,10 @@ struct Testbed {
 
 impl Testbed {
     fn start(name: &str, scenario: &str, nodes: &[&Path]) -> Self {
+        Self::start_with(&[], name, scenario, nodes)
+    }
+
+    fn start_with(options: &[&str], name: &str, scenario: &str, nodes: &[&Path]) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed").join(name);
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).expect("a directory");
@@ -166,7 +170,13 @@ impl Testbed {
         std::fs::write(&file, scenario).expect("written");
         let errors = std::fs::File::create(directory.join("errors.txt")).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
-        command.arg("testbed").arg(&file).arg("--quiet").arg("--out").arg(directory.join("out"));
+        command
+            .arg("testbed")
+            .arg(&file)
+            .args(options)
+            .arg("--quiet")
+            .arg("--out")
+            .arg(directory.join("out"));
         nodes.iter().for_each(|node| {
             command.arg("--node").arg(node);
         });
@@ -465,12 +475,13 @@ fn a_node_that_dies_fails_the_run_and_takes_the_others_with_it() {
 #[test]
 fn a_program_that_hangs_at_the_start_fails_the_run() {
     let program = script("hangs", "echo waiting for nothing >&2\nread -r line");
-    let mut testbed = Testbed::start("hangs", COLUMNS, &[Path::new("samara"), &program]);
+    let mut testbed =
+        Testbed::start_with(&["--ready-timeout", "10"], "hangs", COLUMNS, &[Path::new("samara"), &program]);
     let started = testbed.until("six processes", |testbed| testbed.nodes().len() == 6);
     let nodes = testbed.nodes();
     let Some((status, errors)) = testbed.end() else { return };
     assert!(started && !status.success(), "{errors}");
-    assert!(errors.contains("node 1 does not answer during start: it did not say within 30s"), "{errors}");
+    assert!(errors.contains("node 1 does not answer during start: it did not say within 10s"), "{errors}");
     assert!(errors.contains("waiting for nothing"), "{errors}");
     assert_gone(&nodes);
 }
