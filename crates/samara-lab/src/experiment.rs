@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use samara_engine::outbox::{Outbox, OutboxConfig};
 use samara_engine::{Engine, Time};
-use samara_sim::{HostStats, LATENCY_FLOOR, Record};
+use samara_sim::{HostStats, LATENCY_FLOOR, Record, Simulation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -136,10 +136,13 @@ fn run<E: Experiment>(
     let mut experiment =
         E::plan(&plan).map_err(|(key, message)| RunError::Scenario(format!("{key}: {message}")))?;
     let host = experiment.hosts();
-    let mut net = setup.network(Arc::new(move |number| {
+    let node = move |number| {
         let (app, outbox) = host(number);
         (app, Outbox::new(outbox))
-    }))?;
+    };
+    let sim = Simulation::new(setup.config(), setup.hosts.configs.clone(), Arc::new(node))
+        .map_err(|error| RunError::Scenario(error.to_string()))?;
+    let mut net = Net::new(sim, None);
     setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
     setup.schedule_faults(&mut net);
     let mut commands = Commands(Vec::new());

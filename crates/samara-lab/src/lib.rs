@@ -8,7 +8,6 @@ pub mod experiment;
 pub mod family;
 mod files;
 pub mod group;
-mod host;
 pub mod messages;
 pub mod metric;
 pub mod mix;

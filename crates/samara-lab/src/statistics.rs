@@ -1,6 +1,6 @@
-//! Order statistics, distributions of durations, and Student's t: confidence intervals of means, and Welch's test.
+//! Order statistics, and Student's t: confidence intervals of means, and Welch's test.
 
-use hdrhistogram::Histogram;
+use samara_apps::Durations;
 use samara_report::Unit;
 use serde::Serialize;
 use special::Beta;
@@ -34,6 +34,17 @@ impl Statistics {
             max: sorted[sorted.len() - 1],
         })
     }
+
+    /// Those of durations, in milliseconds; `None` if there are none. Percentiles are those of the histogram's buckets.
+    pub fn of_durations(durations: &Durations) -> Option<Self> {
+        (durations.count() > 0).then(|| Self {
+            mean: durations.mean_ms(),
+            p50: durations.quantile_ms(0.5),
+            p95: durations.quantile_ms(0.95),
+            p99: durations.quantile_ms(0.99),
+            max: durations.max_ms(),
+        })
+    }
 }
 
 /// A percentile (`0..=1`) of sorted values, interpolated.
@@ -44,60 +55,6 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (below, above) = (place.floor() as usize, place.ceil() as usize);
     sorted[below] + (sorted[above] - sorted[below]) * (place - place.floor())
-}
-
-/// Durations of many events, in nanoseconds: to three digits, up to hours.
-#[derive(Clone, Debug)]
-pub struct Durations(Histogram<u64>);
-
-impl Default for Durations {
-    fn default() -> Self {
-        // One microsecond to a day; three digits. These bounds are valid.
-        match Histogram::new_with_bounds(1_000, 86_400_000_000_000, 3) {
-            Ok(histogram) => Self(histogram),
-            Err(error) => unreachable!("{error:?}"),
-        }
-    }
-}
-
-impl Durations {
-    pub fn add(&mut self, nanos: u64) {
-        self.0.saturating_record(nanos);
-    }
-
-    pub fn join(&mut self, other: &Self) {
-        // Both have the same bounds, so that everything fits.
-        let _ = self.0.add(&other.0);
-    }
-
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// Their statistics in milliseconds; `None` if there are none. Percentiles are those of the histogram's buckets.
-    pub fn statistics_ms(&self) -> Option<Statistics> {
-        let at = |share: f64| self.0.value_at_quantile(share) as f64 / 1e6;
-        (!self.0.is_empty()).then(|| Statistics {
-            mean: self.0.mean() / 1e6,
-            p50: at(0.5),
-            p95: at(0.95),
-            p99: at(0.99),
-            max: self.0.max() as f64 / 1e6,
-        })
-    }
-
-    /// Milliseconds and the share of all that took at most so long, bucket by bucket.
-    pub fn distribution_ms(&self) -> Vec<(f64, f64)> {
-        let all = self.count() as f64;
-        let mut sum = 0.0;
-        self.0
-            .iter_recorded()
-            .map(|bucket| {
-                sum += bucket.count_at_value() as f64;
-                (bucket.value_iterated_to() as f64 / 1e6, sum / all)
-            })
-            .collect()
-    }
 }
 
 /// The level of all intervals and tests: two-sided, 95 %.

@@ -1,8 +1,8 @@
 //! Topics, publications and their times, as in the simulation with the same seed.
 
+use samara_apps::columns::Blocks;
+use samara_apps::messages::TOPIC;
 use samara_engine::units::Span;
-use samara_lab::columns::app::Blocks;
-use samara_lab::messages::app::TOPIC;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_node::model::{MessageSpec, Publication};

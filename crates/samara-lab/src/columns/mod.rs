@@ -1,6 +1,5 @@
 //! Blocks of columns: one node publishes them, and every node keeps some of them.
 
-pub mod app;
 pub mod measure;
 pub(crate) mod metrics;
 mod report;

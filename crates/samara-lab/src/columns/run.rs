@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use samara_apps::columns::{Blocks, Codec, Command, Event, Node};
+use samara_apps::host::{Host, gossipsub};
 use samara_engine::{Frame, NodeRng, PeerId, Time};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
@@ -11,10 +13,8 @@ use samara_sim::{HostStats, Ranks, Record, hosts_of_rank, identity_of};
 use samara_spec::columns::Columns;
 use samara_spec::{Point, Scenario};
 
-use super::app::{Blocks, Codec, Command, Event, Node};
 use super::measure::{Collector, CopyRow};
 use crate::bounds;
-use crate::host::{Host, gossipsub};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
@@ -90,7 +90,7 @@ pub(crate) fn run(
     let measured = ColumnsMeasured::new(point, &setup.hosts, &custody, &blocks);
     let (blocks, hosts) = (Arc::new(blocks), setup.hosts.configs.len() as u32);
     let own = ranks.as_ref().map_or(0..hosts, |ranks| hosts_of_rank(hosts, ranks.rank(), ranks.count()));
-    let others = ranks.map(|ranks| -> (_, Box<dyn crate::run::Codec<Host<Node>>>) {
+    let others = ranks.map(|ranks| -> (_, Box<dyn samara_apps::Codec<Host<Node>>>) {
         (ranks, Box::new(Codec(Arc::clone(&blocks))))
     });
     let schedule = configs[PUBLISHER].schedule_publish.clone();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use samara_apps::group::{Counts, Kind, Ledger};
 use samara_engine::Frame;
 use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
 use samara_ring::wire::{Data, Unit};
@@ -11,7 +12,6 @@ use samara_spec::group::Group;
 use samara_spec::group::{bridge_shape, config};
 use serde::Serialize;
 
-use super::app::{Counts, Kind, Ledger};
 use super::run::GroupMeasured;
 use crate::metric::metrics;
 use crate::network;
@@ -285,7 +285,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         gain_bound: None,
         rounds: single.then(|| longest / 1e9 / bounds.round_s),
         rounds_of_schedule: bounds.rounds(messages).filter(|_| single),
-        delivery_latency_ms: measured.latency().statistics_ms(),
+        delivery_latency_ms: Statistics::of_durations(&measured.latency()),
         longest_gap_ms: steady.iter().map(|host| ledgers[*host].longest_gap_ns).max().unwrap_or(0) as f64
             / 1e6,
         lost,

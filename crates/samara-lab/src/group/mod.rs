@@ -1,6 +1,5 @@
 //! Members of a group that broadcast to each other.
 
-pub mod app;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;

@@ -1,17 +1,17 @@
 //! What is kept of a run with a group, and its tables.
 
+use samara_apps::Durations;
+use samara_apps::group::Ledger;
 use samara_sim::HostStats;
 use samara_spec::Point;
 use samara_spec::group::Group;
 
-use super::app::Ledger;
 use super::metrics::{GroupMetrics, group_metrics};
 use super::run::GroupMeasured;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
-use crate::statistics::Durations;
 
 /// What is kept of a run with a group.
 #[derive(Clone, Debug)]

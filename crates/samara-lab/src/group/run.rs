@@ -5,6 +5,10 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use samara_apps::Simulated;
+use samara_apps::group::{
+    Act, Broadcasts, Counts, GroupMember, Ledger, SharedLedger, Source, Suspected, lock,
+};
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
@@ -14,7 +18,6 @@ use samara_spec::group::Group;
 use samara_spec::group::{config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
-use super::app::{Act, Broadcasts, Counts, GroupMember, Ledger, SharedLedger, Source, Suspected, lock};
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 
@@ -196,7 +199,10 @@ fn simulated<B: Broadcasts + 'static>(
     setup: &Setup<'_>,
     progress: &mut dyn FnMut(Progress),
     engine: impl Fn(u32) -> (B, OutboxConfig) + Send + Sync + 'static,
-) -> Result<GroupMeasured, RunError> {
+) -> Result<GroupMeasured, RunError>
+where
+    GroupMember<B>: Simulated,
+{
     let (scenario, seed) = (setup.scenario(), setup.point.seed);
     let (group, nodes) = (scenario.part::<Group>(), scenario.network.nodes);
     let begin = Time::from_nanos(group.warm_up.nanos());

@@ -5,8 +5,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::messages::app::MessageNumber;
-use crate::statistics::Durations;
+use samara_apps::Durations;
+use samara_apps::messages::MessageNumber;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRow {

@@ -103,7 +103,7 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     MessageMetrics {
         messages: rows.len() as u64,
         dissemination_ms: dissemination,
-        delivery_latency_ms: collector.latency.statistics_ms(),
+        delivery_latency_ms: Statistics::of_durations(&collector.latency),
         incomplete: (rows.len() - times.len()) as u64,
         message_delivery_ratio: ratio(times.len() as f64, rows.len() as f64),
         delivery_ratio: ratio(delivered as f64, rows.len() as f64 * f64::from(others)),
@@ -124,7 +124,7 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         packet_drops: packet_drops(&measured.traffic),
         retransmissions: sum(|stats| stats.retransmitted.packets) as u64,
         publish_interval_ms: Statistics::of(&intervals),
-        inter_arrival_ms: collector.inter_arrival.statistics_ms(),
+        inter_arrival_ms: Statistics::of_durations(&collector.inter_arrival),
         uplink_utilisation: measured.traffic.iter().map(busy).sum::<f64>() / nodes,
         uplink_utilisation_max: measured.traffic.iter().map(busy).fold(0.0, f64::max),
         mesh_size: measured.mesh_size,

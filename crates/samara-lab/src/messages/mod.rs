@@ -1,6 +1,5 @@
 //! A stream of messages, each published by a node drawn at random.
 
-pub mod app;
 pub mod measure;
 pub(crate) mod metrics;
 mod report;

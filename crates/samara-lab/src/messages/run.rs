@@ -7,6 +7,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_apps::Simulated;
+use samara_apps::host::{self, Host};
+use samara_apps::messages::{
+    BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
+};
 use samara_baselines::{Baseline, ConfigError, Plumtree, PlumtreeConfig, PubSub, PubSubConfig, Topic};
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
@@ -15,11 +20,7 @@ use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
 
-use super::app::{
-    BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
-};
 use super::measure::MessageCollector;
-use crate::host::{self, Host};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
@@ -202,7 +203,10 @@ fn baseline<B: Baseline + 'static>(
     world: World<'_>,
     progress: &mut dyn FnMut(Progress),
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
-) -> Result<MessagesMeasured, RunError> {
+) -> Result<MessagesMeasured, RunError>
+where
+    Host<BaselineMember<B>>: Simulated,
+{
     let World { plan, setup, .. } = &world;
     let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
     let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
@@ -230,7 +234,10 @@ impl World<'_> {
         factory: NodeFactory<Host<M>>,
         frame_bytes: u32,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<MessagesMeasured, RunError> {
+    ) -> Result<MessagesMeasured, RunError>
+    where
+        Host<M>: Simulated,
+    {
         let Self { setup, graph, plan } = self;
         let mut net = setup.network(factory)?;
         setup.set_protocol(&mut net);

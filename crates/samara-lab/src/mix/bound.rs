@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use samara_apps::mix::WorkSpan;
 use samara_mix::{Half, Parameters, Phase, Transfer};
 use samara_spec::mix::Mix;
 
-use super::measure::{RoundRow, WorkSpan};
+use super::measure::RoundRow;
 use super::run::{MixMeasured, ProcessorLook};
 
 /// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to

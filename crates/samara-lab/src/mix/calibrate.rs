@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use samara_apps::mix::Shared;
 use samara_engine::units::Span;
 use samara_mix::Group;
 use samara_scenario::{Inputs, ScenarioError};
 use samara_spec::mix::{CostsKind, Mix, PhaseCosts, WorkKind};
 use samara_spec::{Loaded, Overrides, RunSpec, load_source};
 
-use super::app::Shared;
 use super::run::simulated;
 use crate::network;
 use crate::run::{RunError, RunOptions, Setup};

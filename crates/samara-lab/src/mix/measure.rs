@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use samara_apps::mix::{RoundEvent, WorkSpan};
 use samara_mix::{Cause, Mark, Phase, RoundState};
 use samara_sim::Record;
-
-use crate::mix::app::RoundEvent;
 
 /// A round. Times are nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,20 +71,6 @@ pub type PhaseTimes = [Option<u64>; Mark::ALL.len()];
 pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 2]) -> Option<(u64, u64)> {
     let left = phases.get(&(round, from.0, from.1))?[Mark::LastFinished as usize]?;
     Some((left, phases.get(&(round, to.0, to.1))?[Mark::LastReceived as usize]?))
-}
-
-/// A core worked on a phase of a round without a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkSpan {
-    pub host: u32,
-    pub core: u16,
-    pub round: u64,
-    /// Of which phase; `None` stands for keys.
-    pub phase: Option<Phase>,
-    /// From when on, in nanoseconds of the run.
-    pub from: u64,
-    /// Until when.
-    pub to: u64,
 }
 
 #[derive(Debug, Default)]

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use samara_apps::mix::WorkSpan;
 use samara_mix::{Half, Parameters};
 use samara_spec::mix::Mix;
 use serde::Serialize;
 
 use super::bound::{Loads, Window, busy};
-use super::measure::{Collector, RoundRow, WorkSpan, hop_times};
+use super::measure::{Collector, RoundRow, hop_times};
 use super::run::{FaultWindow, MixMeasured};
 use crate::metric::metrics;
 use crate::results::{PacketDrops, packet_drops, ratio};

@@ -1,6 +1,5 @@
 //! Teams that mix batches of payloads.
 
-pub mod app;
 mod bound;
 mod calibrate;
 pub mod measure;

@@ -1,10 +1,11 @@
 //! What is kept of a run with teams, and its tables.
 
+use samara_apps::mix::WorkSpan;
 use samara_mix::Mark;
 use samara_spec::Point;
 use samara_spec::mix::Mix;
 
-use super::measure::{Phases, RoundRow, WorkSpan};
+use super::measure::{Phases, RoundRow};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
 use crate::network::Hosts;

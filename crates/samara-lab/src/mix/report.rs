@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use samara_apps::mix::WorkSpan;
 use samara_mix::{Half, Phase};
 use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_range, plural, short_ms};
 use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, Tick, Unit};
 
-use super::measure::{RoundRow, WorkSpan, hop_times};
+use super::measure::{RoundRow, hop_times};
 use super::metrics::HopParts;
 use super::outcome::MixData;
 use crate::report::{self, Body, Column, Results, Runs, Shown, Value, of};

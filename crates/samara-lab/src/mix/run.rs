@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use samara_apps::Simulated;
+use samara_apps::mix::{Act, Costs, Host, RoundEvent, Shared};
 use samara_engine::Time;
 use samara_mix::{Config, Ignored, Parameters};
 use samara_sim::{
-    Connection, Control, HostConfig, HostStats, Http2Config, Record, SimConfig, Simulation, Transport, Window,
+    Connection, Control, HostConfig, HostStats, Http2Config, Record, SimConfig, Transport, Window,
 };
 use samara_spec::mix::Mix;
 use samara_spec::{FaultKind, Point, Scenario};
 
-use super::app::{Act, Costs, Host, RoundEvent, Shared};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
 use crate::network::{self, Hosts};
@@ -147,10 +148,11 @@ pub(super) fn simulated(
     mut watch: impl FnMut(&Collector, Progress),
 ) -> Result<MixMeasured, RunError> {
     let (mix, factory) = (setup.scenario().part(), Arc::clone(shared));
-    let sim = Simulation::new(
+    let sim = Host::simulation(
         SimConfig { transport: transport.clone(), ..setup.config() },
         setup.hosts.configs.clone(),
         Arc::new(move |host| Host::new(host, &factory)),
+        0..setup.hosts.configs.len() as u32,
     );
     let mut net = Net::new(sim.map_err(|error| RunError::Scenario(error.to_string()))?, None);
     setup.schedule_faults(&mut net);

@@ -1,10 +1,9 @@
 //! From additions to pools to what is known of each transaction and node.
 
 use rustc_hash::FxHashMap;
+use samara_apps::Durations;
+use samara_apps::pool::TxNumber;
 use samara_cat::TxKey;
-
-use crate::pool::app::TxNumber;
-use crate::statistics::Durations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxRow {
@@ -189,6 +188,7 @@ impl TxCollector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::Statistics;
 
     fn key(number: u8) -> TxKey {
         TxKey::of(&[number])
@@ -213,8 +213,8 @@ mod tests {
         collector.committed(0, 9_000_000);
         let reach = collector.reach(&uptime(70), 10_000_000);
         assert_eq!((reach.pairs, reach.by_pool, reach.by_block, reach.incomplete), (69, 1, 68, 0));
-        assert!((collector.inclusion.statistics_ms().unwrap().mean - 8.0).abs() < 0.1);
-        assert!((collector.latency.statistics_ms().unwrap().mean - 2.0).abs() < 0.1);
+        assert!((Statistics::of_durations(&collector.inclusion).unwrap().mean - 8.0).abs() < 0.1);
+        assert!((Statistics::of_durations(&collector.latency).unwrap().mean - 2.0).abs() < 0.1);
     }
 
     #[test]

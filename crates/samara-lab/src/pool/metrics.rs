@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use samara_apps::pool::Header;
 use samara_cat::pool::Cause;
 use samara_cat::{CatFrame, FrameKind, Ignored};
 use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
@@ -9,7 +10,6 @@ use samara_spec::pool::Transactions;
 use serde::Serialize;
 
 use crate::metric::metrics;
-use crate::pool::app::Header;
 use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::run::TransactionsMeasured;
 use crate::statistics::Statistics;
@@ -184,7 +184,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         by_block_share: ratio(reach.by_block as f64, reach.pairs as f64),
         incomplete: reach.incomplete,
         lost_with_origin: reach.lost_with_origin,
-        delivery_latency_ms: collector.latency.statistics_ms(),
+        delivery_latency_ms: Statistics::of_durations(&collector.latency),
         dissemination_ms: Statistics::of(&complete.collect::<Vec<_>>()),
         duplication_factor: ratio(totals.engine.bodies_received as f64, pairs),
         flood_least: links / nodes,
@@ -210,9 +210,9 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         flushes: ratio(connections.flushes, pairs),
         blocks: measured.blocks.len() as u64,
         block_txs: Statistics::of(&block_txs),
-        time_to_inclusion_ms: collector.inclusion.statistics_ms(),
+        time_to_inclusion_ms: Statistics::of_durations(&collector.inclusion),
         compact_block_hit_rate: (found > 0.0).then(|| ratio(totals.engine.block_hits as f64, found)),
-        compact_block_ms: measured.block_complete.statistics_ms(),
+        compact_block_ms: Statistics::of_durations(&measured.block_complete),
         compact_blocks_given_up: measured.blocks_given_up,
         evicted_txs: totals.pool.evicted_txs,
         expired_txs: totals.pool.expired_txs,

@@ -1,6 +1,5 @@
 //! Transaction pools: clients submit transactions, pools spread them, and blocks take them out.
 
-pub mod app;
 pub mod measure;
 pub(crate) mod metrics;
 pub(crate) mod outcome;

@@ -5,8 +5,9 @@ use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
-use samara_sim::{NodeFactory, Record, SimConfig, Simulation};
+use samara_sim::{NodeFactory, Record, SimConfig};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
@@ -105,19 +106,22 @@ impl<'a> Setup<'a> {
         }
     }
 
-    pub(crate) fn network<N: Engine>(&self, factory: NodeFactory<N>) -> Result<Net<'static, N>, RunError> {
+    pub(crate) fn network<N: Engine + Simulated>(
+        &self,
+        factory: NodeFactory<N>,
+    ) -> Result<Net<'static, N>, RunError> {
         let all = 0..self.hosts.configs.len() as u32;
         self.distributed(factory, all, None)
     }
 
     /// The simulation of the hosts of this process.
-    pub(crate) fn distributed<'o, N: Engine>(
+    pub(crate) fn distributed<'o, N: Engine + Simulated>(
         &self,
         factory: NodeFactory<N>,
         local: std::ops::Range<u32>,
         others: Option<Others<'o, N>>,
     ) -> Result<Net<'o, N>, RunError> {
-        let sim = Simulation::with_local_hosts(self.config(), self.hosts.configs.clone(), factory, local)
+        let sim = N::simulation(self.config(), self.hosts.configs.clone(), factory, local)
             .map_err(|error| RunError::Scenario(error.to_string()))?;
         Ok(Net::new(sim, others))
     }

@@ -17,7 +17,7 @@ use samara_scenario::Inputs;
 use samara_spec::{Loaded, Point, Scenario};
 
 pub(crate) use experiment::{Setup, Step, Stepped, simulate};
-pub(crate) use net::{Codec, Net};
+pub(crate) use net::Net;
 
 pub use crate::columns::run::ColumnsMeasured;
 pub use crate::group::run::{GroupMeasured, MemberOutcomes, Suspicion};

@@ -2,18 +2,11 @@
 
 use std::ops::Range;
 
+use samara_apps::Codec;
 use samara_engine::{Engine, Time};
-use samara_sim::{FrameCodec, HostStats, RankError, Ranks, Reader, Record, Simulation, digest_of};
+use samara_sim::{HostStats, RankError, Ranks, Reader, Record, Simulation, digest_of};
 
 use super::RunError;
-
-/// How frames and events travel between processes that simulate one network.
-pub(crate) trait Codec<N: Engine>: FrameCodec<N::Frame> {
-    fn write_event(&self, event: &N::Event, out: &mut Vec<u8>);
-
-    /// Reads what [`write_event`](Self::write_event) wrote; `None` if the bytes are something else.
-    fn read_event(&self, reader: &mut Reader<'_>) -> Option<N::Event>;
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use samara_apps::mix::{Checked, RoundEvent, WorkSpan};
 use samara_engine::Time;
-use samara_lab::mix::app::{Checked, RoundEvent};
-use samara_lab::mix::measure::{Collector, WorkSpan};
+use samara_lab::mix::measure::Collector;
 use samara_mix::{Cause, Failure, Mark, Parameters, Phase, Plan, RoundState, Transfer};
 use samara_node::model::{MixEvent, MixEvents, MixWhat};
 use samara_sim::Record;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use samara_apps::mix::Costs;
 use samara_emulation::RelayReport;
-use samara_lab::mix::app::Costs;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::MixMeasured;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustc_hash::FxHashMap;
-use samara_lab::pool::app::TxNumber;
+use samara_apps::pool::TxNumber;
 use samara_lab::pool::measure::{TxCollector, Uptime};
 use samara_lab::run::{BlockRow, Clients, Progress, Submission, proposers};
 use samara_node::model::{self, Arrival, Arrivals, Late, PlannedReport};

@@ -50,6 +50,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     // Families and pictures.
     (
+        "samara-apps",
+        &[
+            "samara-engine",
+            "samara-gossipsub",
+            "samara-baselines",
+            "samara-cat",
+            "samara-ring",
+            "samara-mix",
+            "samara-sim",
+            "samara-spec",
+        ],
+    ),
+    (
         "samara-lab",
         &[
             "samara-engine",
@@ -61,6 +74,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-scenario",
             "samara-sim",
             "samara-spec",
+            "samara-apps",
             "samara-report",
         ],
     ),

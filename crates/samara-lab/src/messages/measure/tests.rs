@@ -1,4 +1,5 @@
 use super::*;
+use crate::statistics::Statistics;
 
 #[test]
 fn deliveries_make_rows() {
@@ -18,9 +19,9 @@ fn deliveries_make_rows() {
     assert!(collector.delivered(1, 2, 1, 6_000_000));
     assert_eq!((collector.missing, collector.latest), (1, 6_000_000));
     assert_eq!(collector.delivered, [0, 1, 2]);
-    let gaps = collector.inter_arrival.statistics_ms().unwrap();
+    let gaps = Statistics::of_durations(&collector.inter_arrival).unwrap();
     assert!((gaps.max - 3.0).abs() < 0.01, "{gaps:?}");
-    let latency = collector.latency.statistics_ms().unwrap();
+    let latency = Statistics::of_durations(&collector.latency).unwrap();
     assert!((latency.mean - 2.0).abs() < 0.01 && (latency.p50 - 2.0).abs() < 0.01, "{latency:?}");
     assert_eq!(collector.latency.distribution_ms().last().map(|(_, share)| *share), Some(1.0));
 }

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use samara_apps::pool::{Header, TxNumber};
 use samara_cat::Transaction;
 use samara_engine::{NodeRng, Purpose};
 use samara_spec::messages::Arrivals;
 use samara_spec::pool::Transactions;
 
-use crate::pool::app::{Header, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
 
 /// After so many blocks without its transaction, a client takes it for lost, and submits another.

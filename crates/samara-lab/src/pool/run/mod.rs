@@ -6,16 +6,16 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use samara_apps::Durations;
+use samara_apps::pool::{Act, Block, Header, Node, NodeEvent, TxNumber};
 use samara_cat::pool::PoolMetrics;
 use samara_cat::{Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{ConnectionStats, HostStats, Record};
 
 use crate::network::{self, Hosts};
-use crate::pool::app::{Act, Block, Header, Node, NodeEvent, TxNumber};
 use crate::pool::measure::{TxCollector, Uptime};
 use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
-use crate::statistics::Durations;
 use samara_scenario::topology::Graph;
 use samara_spec::Point;
 use samara_spec::pool::Transactions;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_apps::pool::{Honest, Hostile, Ledger, Node, signer};
 use samara_cat::pool::Signer;
 use samara_cat::{Cat, Config};
 use samara_engine::{NodeRng, Outbox, Purpose};
@@ -12,7 +13,6 @@ use samara_spec::{FaultKind, Scenario, pool};
 
 use super::Clients;
 use crate::network;
-use crate::pool::app::{Honest, Hostile, Ledger, Node, signer};
 use crate::pool::measure::Uptime;
 use crate::run::{Net, RunError, Setup};
 

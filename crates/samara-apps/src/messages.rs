@@ -11,9 +11,7 @@ use samara_gossipsub::rpc::{Message, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_spec::messages::PAYLOAD_MIN;
 
-use crate::host::{App, AppCx, EngineCx, Processor, VALIDATED};
-
-pub(crate) use crate::host::Neighbours;
+use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, VALIDATED};
 
 /// The number of a message in its run.
 pub type MessageNumber = u32;
@@ -21,7 +19,7 @@ pub type MessageNumber = u32;
 /// The topic. Its name is on the wire with every message: that of the study's tools.
 pub const TOPIC: &str = "pubsub-benchmark";
 /// Bytes of the identity of an Ed25519 key on the wire of libp2p (peer-ids specification: multihash of 36 bytes).
-pub(crate) const AUTHOR_BYTES: usize = 38;
+const AUTHOR_BYTES: usize = 38;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
 

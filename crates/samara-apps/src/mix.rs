@@ -14,8 +14,6 @@ use samara_mix::{
 use samara_spec::Point;
 use samara_spec::mix::WorkKind;
 
-use super::measure::WorkSpan;
-
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// The pause between two batches is over.
 const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
@@ -46,11 +44,25 @@ pub enum RoundEvent {
     Round(u64, RoundState),
 }
 
+/// A core worked on a phase of a round without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkSpan {
+    pub host: u32,
+    pub core: u16,
+    pub round: u64,
+    /// Of which phase; `None` stands for keys.
+    pub phase: Option<Phase>,
+    /// From when on, in nanoseconds of the run.
+    pub from: u64,
+    /// Until when.
+    pub to: u64,
+}
+
 /// What outlives the processes of a run.
 #[derive(Debug)]
 pub struct Shared {
-    pub(super) config: Arc<Config>,
-    pub(super) costs: Costs,
+    pub config: Arc<Config>,
+    pub costs: Costs,
     pause: Duration,
     seed: u64,
     has_begun: AtomicBool,
@@ -59,12 +71,12 @@ pub struct Shared {
     /// By host, the rounds below which a new process takes none: what a real one has on its disk.
     floors: Vec<AtomicU64>,
     /// By kind of work, the nanoseconds that each job really took, of a slot where it has slots; only where they are measured.
-    pub(super) took: Option<Mutex<BTreeMap<WorkKind, Vec<f64>>>>,
+    pub took: Option<Mutex<BTreeMap<WorkKind, Vec<f64>>>>,
 }
 
 impl Shared {
     /// The state of a pool and its scheduler at the start of a run. The scenario was checked.
-    pub(super) fn of(point: &Point) -> Self {
+    pub fn of(point: &Point) -> Self {
         let (config, mix) = (point.scenario.mix_config(), point.scenario.part::<samara_spec::mix::Mix>());
         let hosts = 0..=config.pool.len();
         let zeros = || hosts.clone().map(|_| AtomicU64::new(0)).collect();
@@ -87,7 +99,7 @@ impl Shared {
     }
 
     /// What jobs took so far, if it is measured.
-    pub(super) fn took(&self) -> BTreeMap<WorkKind, Vec<f64>> {
+    pub fn took(&self) -> BTreeMap<WorkKind, Vec<f64>> {
         let took = self.took.as_ref().map(|took| took.lock().unwrap_or_else(PoisonError::into_inner).clone());
         took.unwrap_or_default()
     }

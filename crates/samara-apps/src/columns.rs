@@ -13,7 +13,7 @@ use samara_gossipsub::{Event as EngineEvent, GossipSub};
 use samara_sim::{FrameCodec, Reader};
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
-use crate::messages::app::random_bytes;
+use crate::messages::random_bytes;
 
 /// A column of a block: the slot times the number of columns, plus the column.
 pub type ColumnId = u32;
@@ -85,7 +85,7 @@ pub enum Event {
 /// A node that keeps columns: GossipSub, a processor that validates one message at a time, and the publisher's commands.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) gossip: GossipSub,
+    pub gossip: GossipSub,
     shared: Arc<Blocks>,
     /// The columns that it joins at the start.
     joins: Vec<u32>,
@@ -201,9 +201,9 @@ const FIRST: u32 = 1 << 31;
 const LOST: u32 = u32::MAX;
 
 /// Columns travel by their numbers, since all processes have them; everything else as on the wire.
-pub(crate) struct Codec(pub(crate) Arc<Blocks>);
+pub struct Codec(pub Arc<Blocks>);
 
-impl crate::run::Codec<Host<Node>> for Codec {
+impl crate::Codec<Host<Node>> for Codec {
     fn write_event(&self, event: &Event, out: &mut Vec<u8>) {
         let (column, from) = match *event {
             Event::Copy { column, from, first } => (column, from | if first { FIRST } else { 0 }),

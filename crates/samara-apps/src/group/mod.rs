@@ -16,7 +16,7 @@ use samara_sim::host_of;
 pub use ledger::{Kind, Ledger, Received};
 pub use source::{Header, Source};
 
-use crate::messages::app::Neighbours;
+use crate::host::Neighbours;
 use source::{BURST, Sender};
 
 /// The next message of a sender with a rate is due.
@@ -50,7 +50,7 @@ pub struct Counts {
 /// What a host's application saw, kept beside its node: it outlives the process.
 pub type SharedLedger = Arc<Mutex<Ledger>>;
 
-pub(super) fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
+pub fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,7 +4,7 @@ use samara_engine::Time;
 use smallvec::SmallVec;
 
 use super::Header;
-use crate::statistics::Durations;
+use crate::Durations;
 
 /// What bytes between members are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -41,14 +41,14 @@ pub trait App: Send + Sized + 'static {
     );
 }
 
-pub(crate) struct Host<A: App> {
-    pub(crate) app: A,
+pub struct Host<A: App> {
+    pub app: A,
     neighbours: Neighbours,
     events: Vec<<A::Engine as Engine>::Event>,
 }
 
 impl<A: App> Host<A> {
-    pub(crate) fn new(app: A) -> Self {
+    pub fn new(app: A) -> Self {
         Self { app, neighbours: Neighbours::default(), events: Vec::new() }
     }
 }
@@ -100,7 +100,7 @@ impl Neighbours {
 }
 
 /// The engine and the outbox of a host that speaks GossipSub. The configuration has been checked.
-pub(crate) fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame>) {
+pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame>) {
     match GossipSub::new(Arc::clone(config), identity_of(host)) {
         Ok(gossip) => (gossip, Outbox::new(config.outbox_config())),
         Err(error) => unreachable!("the configuration was checked: {error}"),

@@ -1,0 +1,58 @@
+//! Distributions of durations.
+
+use hdrhistogram::Histogram;
+
+/// Durations of many events, in nanoseconds: to three digits, up to hours.
+#[derive(Clone, Debug)]
+pub struct Durations(Histogram<u64>);
+
+impl Default for Durations {
+    fn default() -> Self {
+        // One microsecond to a day; three digits. These bounds are valid.
+        match Histogram::new_with_bounds(1_000, 86_400_000_000_000, 3) {
+            Ok(histogram) => Self(histogram),
+            Err(error) => unreachable!("{error:?}"),
+        }
+    }
+}
+
+impl Durations {
+    pub fn add(&mut self, nanos: u64) {
+        self.0.saturating_record(nanos);
+    }
+
+    pub fn join(&mut self, other: &Self) {
+        // Both have the same bounds, so that everything fits.
+        let _ = self.0.add(&other.0);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    pub fn mean_ms(&self) -> f64 {
+        self.0.mean() / 1e6
+    }
+
+    /// That of the histogram's bucket.
+    pub fn quantile_ms(&self, share: f64) -> f64 {
+        self.0.value_at_quantile(share) as f64 / 1e6
+    }
+
+    pub fn max_ms(&self) -> f64 {
+        self.0.max() as f64 / 1e6
+    }
+
+    /// Milliseconds and the share of all that took at most so long, bucket by bucket.
+    pub fn distribution_ms(&self) -> Vec<(f64, f64)> {
+        let all = self.count() as f64;
+        let mut sum = 0.0;
+        self.0
+            .iter_recorded()
+            .map(|bucket| {
+                sum += bucket.count_at_value() as f64;
+                (bucket.value_iterated_to() as f64 / 1e6, sum / all)
+            })
+            .collect()
+    }
+}
