@@ -8,7 +8,6 @@ use samara_engine::Frame;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::node::Parcel;
 use crate::packet::{Body, Heading, Packet, Sack};
 use crate::simulation::AnySimulation;
 
@@ -56,12 +55,12 @@ pub fn hosts_of_rank(hosts: u32, rank: usize, ranks: usize) -> std::ops::Range<u
     border(rank)..border(rank + 1)
 }
 
-impl AnySimulation {
+impl<F: Frame> AnySimulation<F> {
     pub(crate) fn run_distributed(
         &mut self,
         until: u64,
         ranks: &mut dyn Ranks,
-        codec: &dyn FrameCodec<Parcel>,
+        codec: &dyn FrameCodec<F>,
         each_window: &mut dyn FnMut(),
     ) -> Result<(), RankError> {
         assert_eq!(
@@ -87,7 +86,7 @@ impl AnySimulation {
     }
 
     /// Sends packets to hosts of other processes, and takes theirs.
-    fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<Parcel>) -> Result<(), RankError> {
+    fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<F>) -> Result<(), RankError> {
         let (hosts, count) = (self.world_size(), ranks.count());
         let mut outgoing = vec![Vec::new(); count];
         let borders: Vec<u32> = (0..count).map(|rank| hosts_of_rank(hosts, rank, count).end).collect();
@@ -170,16 +169,6 @@ pub trait FrameCodec<F> {
 
     /// Reads what [`write`](Self::write) wrote; `None` if it is something else.
     fn read(&self, reader: &mut Reader<'_>) -> Option<F>;
-}
-
-impl<F: Frame> FrameCodec<Parcel> for &dyn FrameCodec<F> {
-    fn write(&self, frame: &Parcel, out: &mut Vec<u8>) {
-        (**self).write(frame.content(), out);
-    }
-
-    fn read(&self, reader: &mut Reader<'_>) -> Option<Parcel> {
-        (**self).read(reader).map(Parcel::new)
-    }
 }
 
 /// Bytes that are read from front to back.

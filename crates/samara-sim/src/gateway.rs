@@ -5,6 +5,8 @@
 
 use std::cmp::Reverse;
 
+use samara_engine::Frame;
+
 use crate::config::{GatewayConfig, LATENCY_FLOOR, Latency, Network};
 use crate::downlink::Downlink;
 use crate::error::{ConfigError, ensure};
@@ -40,7 +42,7 @@ pub(crate) fn gate_of(region: u16, stop: Stop) -> usize {
     2 * usize::from(region) + usize::from(matches!(stop, Stop::In))
 }
 
-impl<F> Gate<F> {
+impl<F: Frame> Gate<F> {
     /// The gate with a number of [`gate_of`].
     pub(crate) fn new(number: usize, gateways: &[GatewayConfig]) -> Self {
         let config = &gateways[number / 2];
@@ -80,7 +82,7 @@ impl<F> Gate<F> {
         self.line.next_at().min(inbox)
     }
 
-    pub(crate) fn run(&mut self, end: u64, world: &World, outgoing: &mut Vec<Packet<F>>) {
+    pub(crate) fn run(&mut self, end: u64, world: &World<F>, outgoing: &mut Vec<Packet<F>>) {
         self.arrivals.extend(self.inbox.extract_if(.., |packet| packet.arrive < end));
         self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
         loop {
@@ -114,7 +116,7 @@ impl<F> Gate<F> {
     }
 
     /// Sends a packet that came through at a time to its next stop.
-    fn pass(&mut self, at: u64, mut packet: Packet<F>, world: &World) -> Packet<F> {
+    fn pass(&mut self, at: u64, mut packet: Packet<F>, world: &World<F>) -> Packet<F> {
         self.stats.received.add(packet.body.packets(), packet.len);
         let way = if self.is_out {
             world.latency(packet.src, packet.heading.host()) - 2 * world.lookahead

@@ -1,11 +1,10 @@
-//! Nodes and frames whatever their types, so that all that simulates them is compiled once, not for every protocol.
+//! Nodes whatever their types, so that the simulator is compiled once for each type of frames, not for every protocol.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
-use samara_engine::{Context, Effects, Engine, Frame, Input, NodeRng, Outbox, PeerId, Time};
+use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time};
 
 use crate::shard::lock;
 
@@ -23,81 +22,18 @@ pub struct Record<E> {
 /// What the nodes of a shard told their applications and nobody has taken yet.
 pub(crate) type Records<E> = Arc<Mutex<Vec<Record<E>>>>;
 
-/// A frame of any type.
-#[derive(Clone)]
-pub(crate) struct Parcel(Arc<dyn Content>);
-
-trait Content: Any + Send + Sync {
-    fn whole(&self) -> usize;
-    fn payload(&self) -> usize;
-}
-
-impl<F: Frame> Content for F {
-    fn whole(&self) -> usize {
-        self.encoded_len()
-    }
-
-    fn payload(&self) -> usize {
-        self.payload_len()
-    }
-}
-
 pub(crate) const OTHER_TYPE: &str = "all nodes of a simulation have the type that its factory makes";
-
-impl Parcel {
-    pub(crate) fn new(frame: impl Frame) -> Self {
-        Self(Arc::new(frame))
-    }
-
-    fn open<F: Frame>(self) -> F {
-        let content: Arc<dyn Any + Send + Sync> = self.0;
-        match content.downcast() {
-            Ok(frame) => Arc::unwrap_or_clone(frame),
-            Err(_) => unreachable!("{OTHER_TYPE}"),
-        }
-    }
-
-    pub(crate) fn content<F: Frame>(&self) -> &F {
-        let content: &dyn Any = &*self.0;
-        match content.downcast_ref() {
-            Some(frame) => frame,
-            None => unreachable!("{OTHER_TYPE}"),
-        }
-    }
-}
-
-impl Frame for Parcel {
-    fn encoded_len(&self) -> usize {
-        self.0.whole()
-    }
-
-    fn payload_len(&self) -> usize {
-        self.0.payload()
-    }
-}
-
-impl fmt::Debug for Parcel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "frame of {} bytes", self.encoded_len())
-    }
-}
 
 /// A command of any type.
 pub(crate) type Order = Box<dyn Any + Send>;
 
 /// A copy that leaves the outbox: for whom, what, and its encoded length.
-pub(crate) type Copied = (PeerId, Parcel, u32);
+pub(crate) type Copied<F> = (PeerId, F, u32);
 
 /// An engine of any type and its outbox, whose methods these are.
-pub(crate) trait Node: Any + Send {
+pub(crate) trait Node<F>: Any + Send {
     /// What the engine tells its application goes to the records; all else that it asks for is in `effects`.
-    fn handle(
-        &mut self,
-        now: Time,
-        input: Input<Parcel, Order>,
-        rng: &mut NodeRng,
-        effects: &mut Effects<()>,
-    );
+    fn handle(&mut self, now: Time, input: Input<F, Order>, rng: &mut NodeRng, effects: &mut Effects<()>);
 
     fn config(&self) -> &OutboxConfig;
     fn link_up(&mut self, peer: PeerId);
@@ -108,14 +44,14 @@ pub(crate) trait Node: Any + Send {
     fn next_wake(&self) -> Option<Time>;
     fn pending_to(&self, peer: PeerId) -> usize;
     fn pending_on(&self, peer: PeerId, lane: Lane) -> usize;
-    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied>;
-    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied>;
-    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied>;
-    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied>;
+    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied<F>>;
+    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<F>>;
+    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<F>>;
+    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied<F>>;
 }
 
 /// Makes the node of a host in a shard.
-pub(crate) type Factory = Box<dyn Fn(u32, usize) -> Box<dyn Node> + Send + Sync>;
+pub(crate) type Factory<F> = Box<dyn Fn(u32, usize) -> Box<dyn Node<F>> + Send + Sync>;
 
 /// A node with its types.
 pub(crate) struct Typed<N: Engine> {
@@ -126,11 +62,11 @@ pub(crate) struct Typed<N: Engine> {
     pub(crate) records: Records<N::Event>,
 }
 
-impl<N: Engine> Node for Typed<N> {
+impl<N: Engine> Node<N::Frame> for Typed<N> {
     fn handle(
         &mut self,
         now: Time,
-        input: Input<Parcel, Order>,
+        input: Input<N::Frame, Order>,
         rng: &mut NodeRng,
         effects: &mut Effects<()>,
     ) {
@@ -139,7 +75,7 @@ impl<N: Engine> Node for Typed<N> {
             Input::LinkUp { peer, info } => Input::LinkUp { peer, info },
             Input::LinkDown { peer } => Input::LinkDown { peer },
             Input::DialFailed { identity } => Input::DialFailed { identity },
-            Input::Frame { peer, frame } => Input::Frame { peer, frame: frame.open() },
+            Input::Frame { peer, frame } => Input::Frame { peer, frame },
             Input::Timer(token) => Input::Timer(token),
             Input::Command(order) => match order.downcast() {
                 Ok(command) => Input::Command(*command),
@@ -190,23 +126,23 @@ impl<N: Engine> Node for Typed<N> {
         self.outbox.pending_on(peer, lane)
     }
 
-    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied> {
+    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied<N::Frame>> {
         self.outbox.pop(now, room).map(copied)
     }
 
-    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied> {
+    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<N::Frame>> {
         self.outbox.pop_for(now, peer).map(copied)
     }
 
-    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied> {
+    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<N::Frame>> {
         self.outbox.pop_urgent_for(now, peer).map(copied)
     }
 
-    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied> {
+    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied<N::Frame>> {
         self.outbox.pop_lanes_for(now, peer, lanes).map(copied)
     }
 }
 
-fn copied<F: Frame>(copy: Outgoing<F>) -> Copied {
-    (copy.peer, Parcel::new(copy.frame), copy.len)
+fn copied<F>(copy: Outgoing<F>) -> Copied<F> {
+    (copy.peer, copy.frame, copy.len)
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use samara_engine::Frame;
+
 use crate::gateway::{Gate, gate_of};
 use crate::host::Host;
-use crate::node::Parcel;
 use crate::packet::{Packet, Stop};
 use crate::world::World;
 
@@ -17,29 +18,29 @@ const BUNDLE: usize = 512;
 /// What came for a shard and was not taken yet. The order in which packets are taken does not matter: a host sorts those of a window.
 pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
 
-pub(crate) struct Shard {
+pub(crate) struct Shard<F: Frame> {
     number: usize,
     first: u32,
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Host<F>>,
     /// When something happens next at each host.
     pub(crate) next_at: Vec<u64>,
     /// All hosts of a shard share these two buffers: each host would keep those of its busiest window.
-    arrivals: Vec<Packet<Parcel>>,
-    outgoing: Vec<Packet<Parcel>>,
+    arrivals: Vec<Packet<F>>,
+    outgoing: Vec<Packet<F>>,
     /// Every so many of the network's gates, as there are shards.
-    pub(crate) gates: Vec<Gate<Parcel>>,
+    pub(crate) gates: Vec<Gate<F>>,
     /// What its hosts have done so far.
     pub(crate) steps: u64,
     /// What was not handed over yet, by shard.
-    waiting: Vec<Vec<Packet<Parcel>>>,
+    waiting: Vec<Vec<Packet<F>>>,
     /// The memory of a mailbox that was emptied.
-    taken: Vec<Packet<Parcel>>,
+    taken: Vec<Packet<F>>,
     /// To hosts of other processes.
-    pub(crate) remote: Vec<Packet<Parcel>>,
+    pub(crate) remote: Vec<Packet<F>>,
 }
 
-impl Shard {
-    pub(crate) fn new(number: usize, hosts: Range<u32>, world: &World) -> Self {
+impl<F: Frame> Shard<F> {
+    pub(crate) fn new(number: usize, hosts: Range<u32>, world: &World<F>) -> Self {
         let (shards, gateways) = (world.boxes.len(), &world.config.network.gateways);
         let gates = (number..2 * gateways.len()).step_by(shards);
         Self {
@@ -57,7 +58,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn start(&mut self, world: &World) {
+    pub(crate) fn start(&mut self, world: &World<F>) {
         for index in 0..self.hosts.len() {
             self.hosts[index].links.shrink_to_fit();
             self.work(index, world, |host| host.start(0, world));
@@ -72,7 +73,7 @@ impl Shard {
     }
 
     /// Simulates everything that happens before `end`. Packets go to the inboxes of this shard at once: none of them arrives in this window.
-    pub(crate) fn run(&mut self, end: u64, world: &World) {
+    pub(crate) fn run(&mut self, end: u64, world: &World<F>) {
         for index in 0..self.hosts.len() {
             if index % HOSTS_BETWEEN_MAIL == 0 {
                 // What waits for the end of the window is twice in memory.
@@ -90,7 +91,7 @@ impl Shard {
     }
 
     /// Has a host work, and sends what leaves it.
-    fn work(&mut self, index: usize, world: &World, act: impl FnOnce(&mut Host)) {
+    fn work(&mut self, index: usize, world: &World<F>, act: impl FnOnce(&mut Host<F>)) {
         let host = &mut self.hosts[index];
         std::mem::swap(&mut host.outgoing, &mut self.outgoing);
         std::mem::swap(&mut host.arrivals, &mut self.arrivals);
@@ -104,7 +105,7 @@ impl Shard {
     }
 
     /// Sends what leaves this shard, and puts what stays into its inbox.
-    fn send(&mut self, world: &World) {
+    fn send(&mut self, world: &World<F>) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         for packet in outgoing.drain(..) {
             let to = match packet.heading.stop() {
@@ -125,18 +126,18 @@ impl Shard {
         self.outgoing = outgoing;
     }
 
-    fn flush(&mut self, world: &World) {
+    fn flush(&mut self, world: &World<F>) {
         (0..self.waiting.len()).for_each(|to| self.hand_over(to, world));
     }
 
-    fn hand_over(&mut self, to: usize, world: &World) {
+    fn hand_over(&mut self, to: usize, world: &World<F>) {
         if !self.waiting[to].is_empty() {
             lock(&world.boxes[to]).append(&mut self.waiting[to]);
         }
     }
 
     /// Puts what other shards sent since the last time into its inbox.
-    pub(crate) fn take(&mut self, world: &World) {
+    pub(crate) fn take(&mut self, world: &World<F>) {
         let mut taken = std::mem::take(&mut self.taken);
         std::mem::swap(&mut *lock(&world.boxes[self.number]), &mut taken);
         taken.drain(..).for_each(|packet| self.post(packet, world));
@@ -144,7 +145,7 @@ impl Shard {
     }
 
     /// Puts a packet into the inbox of its next stop.
-    pub(crate) fn post(&mut self, packet: Packet<Parcel>, world: &World) {
+    pub(crate) fn post(&mut self, packet: Packet<F>, world: &World<F>) {
         match packet.heading.stop() {
             Stop::Host(host) => {
                 let index = (host - self.first) as usize;
@@ -157,7 +158,7 @@ impl Shard {
 }
 
 /// The number of the gate that a packet comes to next.
-fn next_gate(packet: &Packet<Parcel>, world: &World) -> usize {
+fn next_gate<F: Frame>(packet: &Packet<F>, world: &World<F>) -> usize {
     let stop = packet.heading.stop();
     let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
     gate_of(world.hosts[host as usize].region, stop)

@@ -5,14 +5,14 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
-use samara_engine::{Engine, Outbox, Time};
+use samara_engine::{Engine, Frame, Outbox, Time};
 
 use crate::config::{HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::distributed::{FrameCodec, RankError, Ranks};
 use crate::error::ConfigError;
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
-use crate::node::{Factory, Node, OTHER_TYPE, Parcel, Record, Records, Typed};
+use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
 use crate::shard::{Mailbox, Shard, lock};
 use crate::stats::{Digest, HostStats};
@@ -33,15 +33,19 @@ pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) +
 /// Simulation::new -> connect / command / crash ... -> run_until (as often as wanted) -> node, stats, digest
 /// ```
 pub struct Simulation<N: Engine> {
-    any: AnySimulation,
+    any: AnySimulation<N::Frame>,
     /// By shard.
     pub(crate) records: Vec<Records<N::Event>>,
 }
 
-/// What of a [`Simulation`] does not depend on the type of its nodes.
-pub struct AnySimulation {
-    world: World,
-    shards: Vec<Shard>,
+/// A [`Simulation`] of any nodes that exchange these frames.
+pub struct AnySimulation<F: Frame> {
+    world: World<F>,
+    shards: Vec<Shard<F>>,
+    /// [`Shard::run`] and [`Shard::take`], which are compiled where the simulation is created: optimised crates share no instances of
+    /// generic functions, so that those of a caller who is not optimised would be used otherwise.
+    run_shard: fn(&mut Shard<F>, u64, &World<F>),
+    take_mail: fn(&mut Shard<F>, &World<F>),
     started: bool,
     now: u64,
     /// Whether windows have enough to do for several threads.
@@ -80,7 +84,7 @@ impl<N: Engine> Simulation<N> {
         // As many as there can be shards.
         let records: Vec<Records<N::Event>> = (0..config.threads.max(1)).map(|_| Arc::default()).collect();
         let of_shard = records.clone();
-        let node = move |host, shard: usize| -> Box<dyn Node> {
+        let node = move |host, shard: usize| -> Box<dyn Node<N::Frame>> {
             let ((engine, outbox), records) = (factory(host), Arc::clone(&of_shard[shard]));
             Box::new(Typed { host, engine, outbox, events: Vec::new(), records })
         };
@@ -114,7 +118,7 @@ impl<N: Engine> Simulation<N> {
         mut observer: impl FnMut(Record<N::Event>),
     ) -> Result<(), RankError> {
         let each_window = &mut hand_over(&self.records, &mut observer);
-        self.any.run_distributed(until.as_nanos(), ranks, &codec, each_window)
+        self.any.run_distributed(until.as_nanos(), ranks, codec, each_window)
     }
 
     /// The node of a host.
@@ -137,15 +141,15 @@ impl<N: Engine> Simulation<N> {
 }
 
 impl<N: Engine> Deref for Simulation<N> {
-    type Target = AnySimulation;
+    type Target = AnySimulation<N::Frame>;
 
-    fn deref(&self) -> &AnySimulation {
+    fn deref(&self) -> &AnySimulation<N::Frame> {
         &self.any
     }
 }
 
 impl<N: Engine> DerefMut for Simulation<N> {
-    fn deref_mut(&mut self) -> &mut AnySimulation {
+    fn deref_mut(&mut self) -> &mut AnySimulation<N::Frame> {
         &mut self.any
     }
 }
@@ -160,11 +164,11 @@ fn hand_over<E>(records: &[Records<E>], observer: &mut dyn FnMut(Record<E>)) -> 
     }
 }
 
-impl AnySimulation {
+impl<F: Frame> AnySimulation<F> {
     fn new(
         config: SimConfig,
         hosts: Vec<HostConfig>,
-        factory: Factory,
+        factory: Factory<F>,
         local: Range<u32>,
     ) -> Result<Self, ConfigError> {
         crate::error::check(&config, &hosts)?;
@@ -187,7 +191,7 @@ impl AnySimulation {
             shard_len,
         };
         let (starts, end) = (world.local.clone().step_by(shard_len), world.local.end);
-        let shards: Vec<Shard> = starts
+        let shards: Vec<Shard<F>> = starts
             .enumerate()
             .map(|(number, first)| Shard::new(number, first..end.min(first + shard_len as u32), &world))
             .collect();
@@ -200,6 +204,8 @@ impl AnySimulation {
             remote_links: if is_whole { Vec::new() } else { vec![0; world.hosts.len()] },
             world,
             shards,
+            run_shard: Shard::run,
+            take_mail: Shard::take,
             started: false,
             now: 0,
             is_busy: true,
@@ -290,7 +296,7 @@ impl AnySimulation {
             return false;
         }
         self.shards.iter_mut().for_each(|shard| shard.start(&self.world));
-        self.shards.iter_mut().for_each(|shard| shard.take(&self.world));
+        self.shards.iter_mut().for_each(|shard| (self.take_mail)(shard, &self.world));
         true
     }
 
@@ -302,15 +308,15 @@ impl AnySimulation {
     /// Simulates the window that begins at `start`, on this thread.
     pub(crate) fn run_window(&mut self, start: u64, until: u64) {
         let end = start.saturating_add(self.world.lookahead).min(until);
-        self.shards.iter_mut().for_each(|shard| shard.run(end, &self.world));
-        self.shards.iter_mut().for_each(|shard| shard.take(&self.world));
+        self.shards.iter_mut().for_each(|shard| (self.run_shard)(shard, end, &self.world));
+        self.shards.iter_mut().for_each(|shard| (self.take_mail)(shard, &self.world));
     }
 
-    pub(crate) fn take_remote(&mut self) -> Vec<Packet<Parcel>> {
+    pub(crate) fn take_remote(&mut self) -> Vec<Packet<F>> {
         std::mem::take(&mut self.shards[0].remote)
     }
 
-    pub(crate) fn take_packet(&mut self, packet: Packet<Parcel>) {
+    pub(crate) fn take_packet(&mut self, packet: Packet<F>) {
         self.shards[0].post(packet, &self.world);
     }
 
@@ -348,20 +354,21 @@ impl AnySimulation {
     /// thread hands over the records meanwhile.
     fn run_threads(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let (count, world) = (self.shards.len(), &self.world);
+        let (run_shard, take_mail) = (self.run_shard, self.take_mail);
         let barrier = Barrier::new(count);
         let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
         let windows = AtomicU64::new(0);
         let steps = self.shard_steps();
 
-        let work = |index: usize, shard: &mut Shard, each_window: &mut dyn FnMut()| {
+        let work = |index: usize, shard: &mut Shard<F>, each_window: &mut dyn FnMut()| {
             for _ in 0..WINDOWS_SHARED {
                 let start = next.iter().map(|next| next.load(Ordering::SeqCst)).min().unwrap_or(u64::MAX);
                 if start >= until {
                     return;
                 }
-                shard.run(start.saturating_add(world.lookahead).min(until), world);
+                run_shard(shard, start.saturating_add(world.lookahead).min(until), world);
                 barrier.wait();
-                shard.take(world);
+                take_mail(shard, world);
                 next[index].store(shard.next(), Ordering::SeqCst);
                 each_window();
                 barrier.wait();
@@ -453,7 +460,7 @@ impl AnySimulation {
         self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.digest.value())
     }
 
-    fn host(&self, host: u32) -> &Host {
+    fn host(&self, host: u32) -> &Host<F> {
         match self.world.place(host) {
             Some((shard, index)) => &self.shards[shard].hosts[index],
             None => panic!("host {host} is not one of this process, {:?}", self.world.local),

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::sync::Arc;
 
-use samara_engine::{PeerIdentity, Time};
+use samara_engine::{Frame, PeerIdentity, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
-use crate::node::{Factory, Node, Parcel};
+use crate::node::{Factory, Node};
 use crate::packet::Heading;
 use crate::shard::Mailbox;
 use crate::transport::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
@@ -23,10 +23,10 @@ const QUEUE_SHARE: f64 = 8.0;
 /// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
 const BURST_SEGMENTS: f64 = 44.0;
 
-pub(crate) struct World {
+pub(crate) struct World<F: Frame> {
     pub(crate) config: SimConfig,
     pub(crate) hosts: Vec<HostConfig>,
-    pub(crate) factory: Factory,
+    pub(crate) factory: Factory<F>,
     pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
     /// The hosts that are simulated here; others are in other processes.
     pub(crate) local: Range<u32>,
@@ -38,12 +38,12 @@ pub(crate) struct World {
     /// Hosts in each shard but the last.
     pub(crate) shard_len: usize,
     /// By shard.
-    pub(crate) boxes: Vec<Mailbox<Parcel>>,
+    pub(crate) boxes: Vec<Mailbox<F>>,
 }
 
-impl World {
+impl<F: Frame> World<F> {
     /// A new node for a host of this process.
-    pub(crate) fn node(&self, host: u32) -> Box<dyn Node> {
+    pub(crate) fn node(&self, host: u32) -> Box<dyn Node<F>> {
         (self.factory)(host, self.place(host).map_or(0, |(shard, _)| shard))
     }
 

@@ -1,10 +1,9 @@
 //! Links come up and go down.
 
-use samara_engine::{Input, PeerId, PeerInfo};
+use samara_engine::{Frame, Input, PeerId, PeerInfo};
 
 use super::{Host, TimerKind};
 use crate::link::{Link, LinkState, NicState};
-use crate::node::Parcel;
 use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::transport::Control;
 use crate::world::{World, address_of, identity_of};
@@ -14,9 +13,9 @@ const DIAL_TRIES: u32 = 6;
 /// How long the first answer is waited for; doubled with every try (RFC 6298; RFC 9002 section 6.2.2 comes to 999 ms).
 const DIAL_TIMEOUT_NANOS: u64 = 1_000_000_000;
 
-impl Host {
+impl<F: Frame> Host<F> {
     /// The slot for a link to a host; made if there is none yet.
-    pub(crate) fn slot(&mut self, peer: u32, world: &World) -> u32 {
+    pub(crate) fn slot(&mut self, peer: u32, world: &World<F>) -> u32 {
         let links = &mut self.links;
         *self.slot_of.entry(peer).or_insert_with(|| {
             let latency = world.latency(self.id, peer);
@@ -25,7 +24,7 @@ impl Host {
         })
     }
 
-    pub(super) fn dial(&mut self, now: u64, peer: u32, world: &World) {
+    pub(super) fn dial(&mut self, now: u64, peer: u32, world: &World<F>) {
         if !self.running {
             return;
         }
@@ -46,7 +45,7 @@ impl Host {
         self.say_hello(now, slot, 1, world);
     }
 
-    fn say_hello(&mut self, now: u64, slot: u32, tries: u32, world: &World) {
+    fn say_hello(&mut self, now: u64, slot: u32, tries: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         link.state = LinkState::Dialling { step: 0, tries };
         let epoch = link.epoch;
@@ -54,13 +53,13 @@ impl Host {
         self.transmit_hello(now, slot, 0, world);
     }
 
-    fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World) {
+    fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World<F>) {
         let payload = world.config.transport.hello_bytes(step);
         self.links[slot as usize].hello_at = now;
         self.transmit_packet(now, slot, (payload, 0), Body::Hello { step, slot }, world);
     }
 
-    pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World) {
+    pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         let waiting = matches!(link.state, LinkState::Dialling { tries: current, .. } if current == tries);
         // The answer may have raised the epoch, so that only an older timer is told apart by it.
@@ -77,7 +76,15 @@ impl Host {
         }
     }
 
-    pub(super) fn hello(&mut self, now: u64, src: u32, epoch: u32, step: u32, peer_slot: u32, world: &World) {
+    pub(super) fn hello(
+        &mut self,
+        now: u64,
+        src: u32,
+        epoch: u32,
+        step: u32,
+        peer_slot: u32,
+        world: &World<F>,
+    ) {
         let last = 2 * world.config.transport.handshake_round_trips.max(1);
         let slot = self.slot(src, world);
         let link = &mut self.links[slot as usize];
@@ -134,7 +141,7 @@ impl Host {
 
     /// A packet reaches a host whose process is gone: the operating system answers a dial with a reset (RFC 9293 section 3.10.7.1). That
     /// of a datagram stays without an answer, for quic-go and quinn pay no attention to what ICMP says.
-    pub(super) fn turn_away(&mut self, now: u64, src: u32, epoch: u32, body: &Body<Parcel>, world: &World) {
+    pub(super) fn turn_away(&mut self, now: u64, src: u32, epoch: u32, body: &Body<F>, world: &World<F>) {
         let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
         if !self.is_up || matches!(world.config.transport.control, Control::Quic(_)) {
             return;
@@ -145,7 +152,7 @@ impl Host {
     }
 
     /// Nothing listens where this host has dialled.
-    pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World) {
+    pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World<F>) {
         let waits = self.links.get(slot as usize).is_some_and(|link| {
             let has_dialled = matches!(link.state, LinkState::Dialling { step: 0, .. });
             has_dialled && link.peer == src && link.epoch == epoch
@@ -155,7 +162,7 @@ impl Host {
         }
     }
 
-    pub(super) fn bring_up(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn bring_up(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         link.state = LinkState::Up;
         let info = PeerInfo {
@@ -170,7 +177,7 @@ impl Host {
     }
 
     /// The link is gone, for whatever reason.
-    pub(super) fn take_down(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn take_down(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         let state = std::mem::replace(&mut link.state, LinkState::Down);
         link.nic = NicState::Idle;
@@ -188,7 +195,7 @@ impl Host {
         }
     }
 
-    pub(super) fn close(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn close(&mut self, now: u64, slot: u32, world: &World<F>) {
         let up = self.links.get(slot as usize).is_some_and(|link| link.state == LinkState::Up);
         if up {
             self.transmit_packet(now, slot, (0, 0), Body::Close, world);
@@ -198,7 +205,7 @@ impl Host {
 
     /// The process ends: the operating system closes its sockets at once; those of a dead host stay silent, and the
     /// peer's keep-alive finds out.
-    pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World) {
+    pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World<F>) {
         let sent = self.outgoing.len();
         self.transmit_packet(now, slot, (0, 0), Body::Close, world);
         if silent {

@@ -8,11 +8,11 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Room};
-use samara_engine::{Effects, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
+use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
 use crate::downlink::{Downlink, nanos_per_byte};
 use crate::link::{Link, LinkState, Nic, NicState};
-use crate::node::{Copied, Node, Order, Parcel};
+use crate::node::{Copied, Node, Order};
 use crate::packet::Packet;
 use crate::stats::{Digest, HostStats};
 use crate::transport::Sender;
@@ -53,9 +53,9 @@ pub(crate) enum TimerKind {
 /// firing at its successor.
 type Timer = Reverse<(u64, u32, u32, TimerKind)>;
 
-pub(crate) struct Host {
+pub(crate) struct Host<F: Frame> {
     pub(crate) id: u32,
-    pub(crate) node: Box<dyn Node>,
+    pub(crate) node: Box<dyn Node<F>>,
     pub(crate) running: bool,
     /// Whether the operating system is there, with or without the process.
     pub(super) is_up: bool,
@@ -65,9 +65,9 @@ pub(crate) struct Host {
     pub(crate) connection_stats: Option<Box<ConnectionStats>>,
     pub(crate) digest: Digest,
     /// Packets that arrive in this or a later window, in no order.
-    pub(crate) inbox: Vec<Packet<Parcel>>,
-    pub(crate) links: Vec<Link<Parcel>>,
-    pub(crate) outgoing: Vec<Packet<Parcel>>,
+    pub(crate) inbox: Vec<Packet<F>>,
+    pub(crate) links: Vec<Link<F>>,
+    pub(crate) outgoing: Vec<Packet<F>>,
     pub(crate) slot_of: FxHashMap<u32, u32>,
     pub(super) actions: Vec<Option<Action>>,
     pub(super) effects: Effects<()>,
@@ -75,7 +75,7 @@ pub(crate) struct Host {
     pub(super) network_rng: NodeRng,
     pub(super) timers: BinaryHeap<Timer>,
     pub(super) timers_set: u32,
-    pub(super) downlink: Downlink<Parcel>,
+    pub(super) downlink: Downlink<F>,
     pub(super) nic: Nic,
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
@@ -88,18 +88,18 @@ pub(crate) struct Host {
     pub(super) packets_sent: u32,
     pub(super) outbox_wake_at: u64,
     pub(super) touched: Vec<PeerId>,
-    pub(super) delivered: Vec<Parcel>,
+    pub(super) delivered: Vec<F>,
     /// Whom to dial again after a restart.
     pub(super) home_peers: Vec<u32>,
     /// The packets of the current window, the next one last.
-    pub(crate) arrivals: Vec<Packet<Parcel>>,
+    pub(crate) arrivals: Vec<Packet<F>>,
 }
 
 /// Room for so many packets is kept by the inbox of a quiet host: the memory of every host's busiest moment adds up.
 const INBOX_KEPT: usize = 32;
 
-impl Host {
-    pub(crate) fn new(id: u32, world: &World) -> Self {
+impl<F: Frame> Host<F> {
+    pub(crate) fn new(id: u32, world: &World<F>) -> Self {
         let (node, config) = (world.node(id), world.hosts[id as usize]);
         let dispatch = node.config().dispatch;
         Self {
@@ -181,7 +181,7 @@ impl Host {
     ///
     /// Nothing that another host sends from `start` on can arrive before `end`, so that what is in the inbox now is
     /// all that there will be.
-    pub(crate) fn run(&mut self, end: u64, world: &World) {
+    pub(crate) fn run(&mut self, end: u64, world: &World<F>) {
         self.take_arrivals(end);
         let mut now = 0;
         loop {
@@ -233,7 +233,7 @@ impl Host {
         self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
     }
 
-    fn fire(&mut self, now: u64, incarnation: u32, kind: TimerKind, world: &World) {
+    fn fire(&mut self, now: u64, incarnation: u32, kind: TimerKind, world: &World<F>) {
         if let TimerKind::Action(index) = kind {
             if let Some(action) = self.actions[index as usize].take() {
                 self.act(now, action, world);
@@ -262,7 +262,7 @@ impl Host {
         }
     }
 
-    fn act(&mut self, now: u64, action: Action, world: &World) {
+    fn act(&mut self, now: u64, action: Action, world: &World<F>) {
         match action {
             Action::Dial(peer) => {
                 if !self.home_peers.contains(&peer) {
@@ -293,12 +293,12 @@ impl Host {
         }
     }
 
-    pub(crate) fn start(&mut self, now: u64, world: &World) {
+    pub(crate) fn start(&mut self, now: u64, world: &World<F>) {
         (self.running, self.is_up) = (true, true);
         self.input(now, Input::Start, world);
     }
 
-    fn crash(&mut self, now: u64, silent: bool, world: &World) {
+    fn crash(&mut self, now: u64, silent: bool, world: &World<F>) {
         if !self.running {
             return;
         }
@@ -322,7 +322,7 @@ impl Host {
         self.downlink.clear();
     }
 
-    fn restart(&mut self, now: u64, world: &World) {
+    fn restart(&mut self, now: u64, world: &World<F>) {
         if self.running {
             return;
         }
@@ -335,12 +335,12 @@ impl Host {
     }
 
     /// Gives the node an input and carries out what it asks for.
-    pub(super) fn input(&mut self, now: u64, input: Input<Parcel, Order>, world: &World) {
+    pub(super) fn input(&mut self, now: u64, input: Input<F, Order>, world: &World<F>) {
         self.node.handle(Time::from_nanos(now), input, &mut self.rng, &mut self.effects);
         self.after_engine(now, world);
     }
 
-    fn after_engine(&mut self, now: u64, world: &World) {
+    fn after_engine(&mut self, now: u64, world: &World<F>) {
         let mut timers = std::mem::take(&mut self.effects.timers);
         for request in timers.drain(..) {
             self.set_timer(request.at.as_nanos().max(now), TimerKind::Engine(request.token));
@@ -364,7 +364,7 @@ impl Host {
 
     /// Lets links with new copies take them, or the uplink look for the next one, until nothing new comes of it (a copy
     /// that leaves can release one for another link).
-    pub(super) fn offer_room(&mut self, now: u64, world: &World) {
+    pub(super) fn offer_room(&mut self, now: u64, world: &World<F>) {
         loop {
             let mut touched = std::mem::take(&mut self.touched);
             self.node.take_touched(&mut touched);
@@ -404,8 +404,8 @@ impl Host {
         &mut self,
         now: u64,
         slot: u32,
-        world: &World,
-        pop: fn(&mut dyn Node, Time, PeerId) -> Option<Copied>,
+        world: &World<F>,
+        pop: fn(&mut dyn Node<F>, Time, PeerId) -> Option<Copied<F>>,
     ) {
         if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
             // Room in the socket is news only to a routine that waits for it.
@@ -426,7 +426,7 @@ impl Host {
         self.refresh(slot);
     }
 
-    pub(super) fn write(&mut self, slot: u32, frame: Parcel, len: u32, world: &World) {
+    pub(super) fn write(&mut self, slot: u32, frame: F, len: u32, world: &World<F>) {
         self.stats.frames_sent.add(&frame);
         self.frames_written += 1;
         self.links[slot as usize].sender.write(frame, len, self.frames_written, &world.config.transport);
@@ -447,7 +447,7 @@ impl Host {
     }
 
     /// The uplink is free: sends the next packet.
-    fn send_next(&mut self, now: u64, world: &World) {
+    fn send_next(&mut self, now: u64, world: &World<F>) {
         if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
             self.pull_from_outbox(now, world);
             self.offer_room(now, world);
@@ -460,7 +460,7 @@ impl Host {
     }
 
     /// Hands the best copy over all links with room to its link: just in time, so that it can be withdrawn until then.
-    fn pull_from_outbox(&mut self, now: u64, world: &World) {
+    fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
             let links = &self.links;
             let room = |peer: PeerId| {

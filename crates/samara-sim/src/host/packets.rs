@@ -1,20 +1,20 @@
 //! Packets in, packets out, and the timers of transports.
 
 use samara_engine::outbox::{Dispatch, Weight};
-use samara_engine::{Input, PeerId, Time};
+use samara_engine::{Frame, Input, PeerId, Time};
 
 use super::{Host, TimerKind};
 use crate::link::LinkState;
-use crate::node::{Node, Parcel};
+use crate::node::Node;
 use crate::packet::{Body, Packet};
 use crate::transport::mconn::Surroundings;
 use crate::transport::tcp::timestamp;
 use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
 use crate::world::World;
 
-impl Host {
+impl<F: Frame> Host<F> {
     /// A packet has been received from the downlink.
-    pub(super) fn receive(&mut self, now: u64, packet: Packet<Parcel>, world: &World) {
+    pub(super) fn receive(&mut self, now: u64, packet: Packet<F>, world: &World<F>) {
         self.digest.word(now);
         self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
         if !self.running {
@@ -52,7 +52,7 @@ impl Host {
         }
     }
 
-    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<Parcel>, world: &World) {
+    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<F>, world: &World<F>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
@@ -67,7 +67,7 @@ impl Host {
         }
     }
 
-    pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World) {
+    pub(super) fn acknowledge_later(&mut self, now: u64, slot: u32, need: AckNeed, world: &World<F>) {
         let control = &world.config.transport.control;
         let link = &mut self.links[slot as usize];
         match need {
@@ -87,7 +87,7 @@ impl Host {
     }
 
     /// Delivers frames of a link, in order, and keeps the empty buffer.
-    pub(super) fn deliver_all(&mut self, now: u64, slot: u32, mut delivered: Vec<Parcel>, world: &World) {
+    pub(super) fn deliver_all(&mut self, now: u64, slot: u32, mut delivered: Vec<F>, world: &World<F>) {
         self.refresh(slot);
         let epoch = self.links[slot as usize].epoch;
         for frame in delivered.drain(..) {
@@ -101,7 +101,7 @@ impl Host {
         self.delivered = delivered;
     }
 
-    fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World) {
+    fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World<F>) {
         let transport = &world.config.transport;
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
@@ -144,7 +144,7 @@ impl Host {
         self.set_timer(at, TimerKind::Loss(slot));
     }
 
-    pub(super) fn loss_timer(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn loss_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let link = &mut self.links[slot as usize];
         if now < link.loss_timer {
@@ -175,7 +175,7 @@ impl Host {
         self.refresh(slot);
     }
 
-    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         link.ack_timer = false;
         if link.state != LinkState::Up || link.ack_by == 0 {
@@ -194,7 +194,7 @@ impl Host {
     }
 
     /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
-    pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let burst_max = if self.nic.shares() { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
         let link = &mut self.links[slot as usize];
@@ -237,8 +237,8 @@ impl Host {
         now: u64,
         slot: u32,
         (payload, stamp): (u32, u32),
-        body: Body<Parcel>,
-        world: &World,
+        body: Body<F>,
+        world: &World<F>,
     ) {
         let packets = body.packets();
         let len = payload + packets * world.config.transport.header;
@@ -296,8 +296,8 @@ impl Host {
 
 // ---- connections with channels: copies from the outbox into them, and messages out of them ----
 
-impl Host {
-    pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World) {
+impl<F: Frame> Host<F> {
+    pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World<F>) {
         if let Some(config) = world.config.transport.connection.channels()
             && let Sender::MConnection(sender) = &mut self.links[slot as usize].sender
         {
@@ -308,7 +308,7 @@ impl Host {
 
     /// Hands copies to the channels of a link that have room and lets its send routine work, until nothing more comes of
     /// it.
-    pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let Some(link) = self.links.get_mut(slot as usize) else { return };
         if link.state == LinkState::Up
@@ -328,8 +328,9 @@ impl Host {
                     break;
                 }
                 for (index, channel) in config.channels.iter().enumerate() {
-                    let is_owed =
-                        |node: &dyn Node| channel.lanes.iter().any(|lane| node.pending_on(peer, *lane) > 0);
+                    let is_owed = |node: &dyn Node<F>| {
+                        channel.lanes.iter().any(|lane| node.pending_on(peer, *lane) > 0)
+                    };
                     while sender.has_room(index, config)
                         && is_owed(&*self.node)
                         && let Some((_, frame, len)) =
@@ -368,7 +369,7 @@ impl Host {
     }
 
     /// Reads what has arrived on a link with channels, as far as the limit of the rate allows.
-    fn read(&mut self, now: u64, slot: u32, world: &World) {
+    fn read(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
@@ -416,7 +417,7 @@ impl Host {
     }
 
     /// The timer for flushes, probes, and limits of rates fires.
-    pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up
@@ -438,7 +439,7 @@ impl Host {
         }
     }
 
-    pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World) {
+    pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up
             && let Some(config) = world.config.transport.connection.channels()
