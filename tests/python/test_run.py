@@ -17,7 +17,7 @@ import samara
 
 
 def test_there_are_scenarios() -> None:
-    assert samara.scenarios()["peerdas"].startswith("How a block's columns")
+    assert samara.scenarios()["peerdas"].startswith("Time for a block's columns")
     assert "network" in samara.schema()["properties"]
 
 
