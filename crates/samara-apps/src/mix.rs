@@ -52,9 +52,9 @@ pub struct WorkSpan {
     pub round: u64,
     /// Of which phase; `None` stands for keys.
     pub phase: Option<Phase>,
-    /// From when on, in nanoseconds of the run.
+    /// When it begins, in nanoseconds of the run.
     pub from: u64,
-    /// Until when.
+    /// When it ends, in nanoseconds of the run.
     pub to: u64,
 }
 

@@ -17,10 +17,7 @@ use crate::{columns, mix, pool};
 /// it is called, as that crate is optimised.
 // `Engine` is no supertrait, since the bound `GroupMember<B>: Simulated` would then hide what the types of its `Engine` are.
 pub trait Simulated {
-    /// [`Simulation::with_local_hosts`].
-    ///
-    /// # Errors
-    /// As there.
+    /// [`Simulation::with_local_hosts`], with its errors.
     fn simulation(
         config: SimConfig,
         hosts: Vec<HostConfig>,
