@@ -321,7 +321,8 @@ fn the_two_nodes_of_the_guide_talk() {
     let node = |name: &str, at: usize| Node::of(command_with(&here, name, &files[at]));
     let (a, b) = (node("a.toml", 0), node("b.toml", 1));
     a.meshed();
-    let commands = blocks(&guide, "sh").concat();
+    // A shell joins a line that ends in a backslash with the next one.
+    let commands = blocks(&guide, "sh").concat().replace("\\\n", " ");
     let commands: Vec<&str> = commands.lines().collect();
     let [publish, metrics, stop_a, stop_b] = commands[..] else { panic!("{commands:?}") };
     until_printed(publish, "\"copies\":1");
