@@ -275,6 +275,9 @@ pub struct IDontWantConfig {
     pub rpcs_per_heartbeat_max: u32,
     /// How many heartbeats an id is remembered.
     pub ttl_heartbeats: u64,
+    /// Whether an id is also remembered until the message arrives, for at most `seen_ttl`: a slow
+    /// publication does not return to its publisher.
+    pub until_arrival: bool,
     /// Most ids that are remembered per peer.
     pub ids_per_peer_max: u32,
 }

@@ -49,6 +49,9 @@ pub struct Parameters {
     pub idontwant_on_publish: Option<bool>,
     /// Heartbeats after which a received IDONTWANT is forgotten.
     pub idontwant_ttl: Option<u32>,
+    /// Whether a received IDONTWANT is also remembered until the message arrives, for at most as long as
+    /// ids are known. By default only with `dispatch = "node"`: other implementations forget it.
+    pub idontwant_until_arrival: Option<bool>,
     /// Whether copies that are owed but have not left are withdrawn when the peer sends IDONTWANT or turns out to have the
     /// message.
     pub withdraw: Option<bool>,
@@ -159,6 +162,8 @@ impl Parameters {
         let withdraw = |withdraw| if withdraw { Withdraw::ALWAYS } else { Withdraw::NEVER };
         set(&mut config.withdraw, self.withdraw.map(withdraw));
         set(&mut config.sending.dispatch, self.dispatch);
+        let is_node_wide = config.sending.dispatch == Dispatch::Node;
+        config.idontwant.until_arrival = self.idontwant_until_arrival.unwrap_or(is_node_wide);
         let sending = &mut config.sending;
         for lane in [&mut sending.control, &mut sending.publish, &mut sending.forward, &mut sending.answer] {
             set(&mut lane.copies, self.queue);

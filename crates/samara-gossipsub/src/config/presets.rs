@@ -72,6 +72,7 @@ impl Config {
                 ids_per_rpc_max: 10,
                 rpcs_per_heartbeat_max: 1000,
                 ttl_heartbeats: 3,
+                until_arrival: false,
                 ids_per_peer_max: 10_000,
             },
             withdraw: Withdraw::ALWAYS,

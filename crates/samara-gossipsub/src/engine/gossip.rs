@@ -167,54 +167,69 @@ impl GossipSub {
     }
 }
 
-/// Which messages peers do not want, by message: forwarding looks a message up once, not once per peer.
+/// One peer's IDONTWANT of one message. Times are in heartbeats of this node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    pub(super) peer: PeerId,
+    /// The heartbeat that forgets it.
+    until: u64,
+    /// The heartbeat up to which it is kept while the message has not arrived.
+    arrival_until: u64,
+}
+
+/// The messages that peers do not want, by message: forwarding looks up a message once, not once for
+/// each peer.
 #[derive(Debug, Default)]
 pub(super) struct Unwanted {
-    pub(super) by_id: HashMap<MessageId, SmallVec<[(PeerId, u64); 2]>, PeerKeyed>,
+    pub(super) by_id: HashMap<MessageId, SmallVec<[Refusal; 2]>, PeerKeyed>,
     /// When (in heartbeats) to look at an entry next; entries that were prolonged are put back.
     queue: VecDeque<(u64, PeerId, MessageId)>,
 }
 
 impl Unwanted {
-    /// `peer` does not want `id` until the heartbeat `until`. `false` if that was known, and is only prolonged.
-    fn add(&mut self, peer: PeerId, id: &MessageId, until: u64) -> bool {
-        let peers = self.by_id.entry_ref(id).or_default();
-        if let Some((_, known)) = peers.iter_mut().find(|(known, _)| *known == peer) {
-            *known = until.max(*known);
+    /// Adds a refusal, or prolongs the known one. Returns false if it was known.
+    fn add(&mut self, id: &MessageId, refusal: Refusal) -> bool {
+        let refusals = self.by_id.entry_ref(id).or_default();
+        if let Some(known) = refusals.iter_mut().find(|known| known.peer == refusal.peer) {
+            *known = Refusal { until: refusal.until.max(known.until), ..refusal };
             return false;
         }
-        peers.push((peer, until));
-        self.queue.push_back((until, peer, id.clone()));
+        refusals.push(refusal);
+        self.queue.push_back((refusal.until, refusal.peer, id.clone()));
         true
     }
 
     pub(super) fn contains(&self, peer: PeerId, id: &MessageId) -> bool {
-        self.peers(id).iter().any(|(known, _)| *known == peer)
+        self.refusals(id).iter().any(|known| known.peer == peer)
     }
 
-    /// Who does not want this message (and until when).
-    pub(super) fn peers(&self, id: &MessageId) -> &[(PeerId, u64)] {
+    /// The refusals of a message.
+    pub(super) fn refusals(&self, id: &MessageId) -> &[Refusal] {
         if self.by_id.is_empty() {
             return &[];
         }
         self.by_id.get(id).map_or(&[], SmallVec::as_slice)
     }
 
-    /// Forgets what is over at this heartbeat; whose entries these were.
-    fn expire(&mut self, tick: u64) -> Vec<PeerId> {
+    /// Forgets the refusals that end at this heartbeat, and returns their peers. A refusal of a message
+    /// that `has_arrived` denies is kept for `ttl` heartbeats more.
+    fn expire(&mut self, tick: u64, ttl: u64, has_arrived: impl Fn(&MessageId) -> bool) -> Vec<PeerId> {
         let mut expired = Vec::new();
         while self.queue.front().is_some_and(|(until, ..)| *until <= tick) {
             let Some((_, peer, id)) = self.queue.pop_front() else { break };
             let EntryRef::Occupied(mut entry) = self.by_id.entry_ref(&id) else { continue };
-            let peers = entry.get_mut();
-            let Some(at) = peers.iter().position(|(known, _)| *known == peer) else { continue };
-            let until = peers[at].1;
-            if until > tick {
-                self.queue.push_back((until, peer, id));
+            let refusals = entry.get_mut();
+            let Some(at) = refusals.iter().position(|known| known.peer == peer) else { continue };
+            let refusal = &mut refusals[at];
+            if refusal.until <= tick && tick < refusal.arrival_until && !has_arrived(&id) {
+                refusal.until = refusal.arrival_until.min(tick + ttl);
+            }
+            if refusal.until > tick {
+                self.queue.push_back((refusal.until, peer, id));
                 continue;
             }
-            peers.swap_remove(at);
-            if peers.is_empty() {
+            refusals.swap_remove(at);
+            if refusals.is_empty() {
                 entry.remove();
             }
             expired.push(peer);
@@ -226,10 +241,10 @@ impl Unwanted {
         let by_id = &mut self.by_id;
         self.queue.retain(|(_, known, id)| {
             if *known == peer
-                && let Some(peers) = by_id.get_mut(id)
+                && let Some(refusals) = by_id.get_mut(id)
             {
-                peers.retain(|(known, _)| *known != peer);
-                if peers.is_empty() {
+                refusals.retain(|known| known.peer != peer);
+                if refusals.is_empty() {
                     by_id.remove(id);
                 }
             }
@@ -321,6 +336,11 @@ impl GossipSub {
         let taken = if observer { ids.len() } else { ids.len().min(limits.ids_per_rpc_max) };
         self.metrics.ignore(Ignored::IDontWantIdsOverLimit, (ids.len() - taken) as u64);
         let until = self.ticks + limits.ttl_heartbeats;
+        // An id that nobody repeats for this long is forgotten everywhere.
+        let seen_heartbeats =
+            self.config.seen_ttl.as_nanos().div_ceil(self.config.heartbeat_interval.as_nanos().max(1)) as u64;
+        let arrival_until = if limits.until_arrival { self.ticks + seen_heartbeats } else { until };
+        let refusal = Refusal { peer: from, until, arrival_until };
         let room_max = limits.ids_per_peer_max;
         let now = cx.now();
         for id in &ids[..taken] {
@@ -333,15 +353,17 @@ impl GossipSub {
             let Some(peer) = self.peers.get_mut(from).filter(|peer| !peer.observer) else { continue };
             if peer.unwanted >= room_max && !self.unwanted.contains(from, id) {
                 self.metrics.ignore(Ignored::IDontWantPeerFull, 1);
-            } else if self.unwanted.add(from, id, until) {
+            } else if self.unwanted.add(id, refusal) {
                 peer.unwanted += 1;
             }
         }
     }
 
-    /// Forgets what peers did not want some heartbeats ago.
-    pub(super) fn expire_idontwants(&mut self) {
-        for peer in self.unwanted.expire(self.ticks) {
+    /// Forgets the refusals that end at this heartbeat.
+    pub(super) fn expire_idontwants(&mut self, now: Time) {
+        let has_arrived = |id: &MessageId| self.seen.get(now, id).is_some();
+        let expired = self.unwanted.expire(self.ticks, self.config.idontwant.ttl_heartbeats, has_arrived);
+        for peer in expired {
             if let Some(peer) = self.peers.get_mut(peer) {
                 peer.unwanted = peer.unwanted.saturating_sub(1);
             }

@@ -344,7 +344,7 @@ impl GossipSub {
         self.metrics.heartbeats += 1;
         self.backoffs.prune_expired(now);
         self.seen.expire(now);
-        self.expire_idontwants();
+        self.expire_idontwants(now);
         self.expire_validations(cx);
         for (peer, count) in self.promises.broken(now) {
             self.metrics.promises_broken += u64::from(count);

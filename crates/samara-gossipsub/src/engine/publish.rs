@@ -224,7 +224,7 @@ impl GossipSub {
     ) -> Vec<PeerId> {
         let author = message.from.as_deref();
         let unwanted: SmallVec<[PeerId; 16]> =
-            self.unwanted.peers(id).iter().map(|(peer, _)| *peer).collect();
+            self.unwanted.refusals(id).iter().map(|refusal| refusal.peer).collect();
         let table = &self.peers;
         let mut suppressed = 0;
         peers.retain(|peer| {

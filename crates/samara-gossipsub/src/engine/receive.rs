@@ -206,8 +206,8 @@ impl GossipSub {
             let (outbox, rng) = cx.outbox_and_rng();
             outbox.owe_batch(now, self.lanes.forward, [owe], schedule, rng, &mut self.lost);
             outbox.note_has(now, from, key);
-            for (peer, _) in self.unwanted.peers(&id) {
-                outbox.note_has(now, *peer, key);
+            for refusal in self.unwanted.refusals(&id) {
+                outbox.note_has(now, refusal.peer, key);
             }
             self.note_all_lost(None, cx);
         }
