@@ -326,7 +326,7 @@ impl Timeout {
 }
 
 samara_engine::names! {
-    /// The peer that is asked next, among those that have a transaction.
+    /// The peer to ask next, among those that have a transaction.
     #[cfg_attr(
         feature = "config",
         derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),

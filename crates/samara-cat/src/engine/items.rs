@@ -53,7 +53,7 @@ pub(super) enum Wait {
     Push,
     /// Earlier transactions of its signer are missing.
     Signer,
-    /// Only unreliable peers have announced it. Other announcers are asked at once.
+    /// Only unreliable peers have announced it. The node asks other announcers at once.
     Better,
 }
 

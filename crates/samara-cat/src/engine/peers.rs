@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_timeouts_double_it_until_the_next_answer() {
+    fn rounds_of_timeouts_double_the_timeout_until_the_next_answer() {
         let at = Time::from_secs;
         let mut time = ResponseTime::default();
         time.timed_out(at(0), at(1));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_decides_and_a_long_record_forgives() {
+    fn first_request_decides_and_a_long_record_forgives() {
         let mut silent = Record::default();
         assert_eq!(silent.standing(), Standing::Unproven);
         fail(&mut silent, 0);
@@ -404,7 +404,7 @@ mod tests {
     /// A peer that answers every second request is unreliable; a peer that answers nine of ten is
     /// reliable.
     #[test]
-    fn the_share_decides_in_the_long_run() {
+    fn standing_follows_the_share_of_answered_requests() {
         for (period, expected) in [(2, Standing::Bad), (10, Standing::Good)] {
             let mut record = Record::default();
             for request in 1..=100 {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_get_rarer_and_four_answers_end_a_bad_standing() {
+    fn probes_become_rarer_and_four_answers_end_a_bad_standing() {
         let mut record = Record::default();
         let mut times = Vec::new();
         for second in 0..400 {

@@ -414,8 +414,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Returns true if a peer is asked for items that it is the first to announce. A peer that has
-    /// not answered yet is asked for one frame of keys.
+    /// Returns true if this node asks a peer for items that the peer is the first to announce. A
+    /// peer that has not answered yet gets requests for one frame of keys.
     pub(super) fn is_first_choice(&self, peer: PeerId) -> bool {
         match self.standing(peer) {
             Standing::Good => true,
@@ -472,7 +472,7 @@ impl<A: Application> Cat<A> {
     }
 
     /// Handles an item that no peer can be asked for. If all of its peers have too many requests,
-    /// the first one with room is asked.
+    /// it waits for the first one with room. Otherwise the node gives up.
     fn wait_or_give_up(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get(id) else { return };
         let may_have_room = |peer: &PeerId| self.peers.get(*peer).is_some() && !self.requests.has(id, *peer);
@@ -535,7 +535,7 @@ impl<A: Application> Cat<A> {
     // ---- peers that do not deliver ----
 
     /// Records that a peer did not answer in time, or sent garbage. If that makes it unreliable,
-    /// other peers are asked for the items that wait for it.
+    /// requests the items that wait for it from other peers.
     pub(super) fn note_failure(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let (rules, before) = (self.config.requests.standing, self.standing(peer));
         let Some(state) = self.peers.get_mut(peer) else { return };

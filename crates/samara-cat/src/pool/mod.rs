@@ -118,7 +118,7 @@ impl<A: Application> Pool<A> {
     /// Adds a transaction that the application accepts, evicting others if there is no room.
     ///
     /// # Errors
-    /// If the pool rejects it; rejections are counted by cause. The application is asked after all
+    /// If the pool rejects it; rejections are counted by cause. The application check follows all
     /// other checks. Only in orders with eviction, the check for room comes last, since it depends
     /// on the priority.
     pub fn try_add(&mut self, now: Time, tx: Transaction) -> Result<Added, Refusal> {
@@ -153,7 +153,7 @@ impl<A: Application> Pool<A> {
         added
     }
 
-    /// Checks a transaction before the application is asked.
+    /// Checks a transaction before asking the application.
     fn screen(&self, tx: &Transaction) -> Result<(), Refusal> {
         let (key, len, max) = (tx.key(), tx.len(), self.config.max_tx_bytes);
         if len == 0 {
