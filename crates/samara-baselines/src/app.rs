@@ -172,7 +172,7 @@ samara_engine::names! {
 /// at zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Frames received.
+    /// Frames received from peers, including ignored ones.
     pub frames_received: u64,
     /// Messages received, including duplicates.
     pub messages_received: u64,
@@ -198,11 +198,11 @@ pub struct Metrics {
     pub ihave_ids_dropped: u64,
     /// GRAFTs sent, including those without room in their queue.
     pub grafts_sent: u64,
-    /// GRAFTs received.
+    /// GRAFTs received from neighbours.
     pub grafts_received: u64,
     /// PRUNEs sent, including those without room in their queue.
     pub prunes_sent: u64,
-    /// PRUNEs received.
+    /// PRUNEs received from neighbours.
     pub prunes_received: u64,
     /// Changes of the tree because an announcement had travelled fewer hops than the message.
     pub optimizations: u64,
