@@ -1,5 +1,5 @@
-//! The cost of a frame at a node with 10 links: a duplicate (what most frames of a flood are), a first copy that is
-//! forwarded, an announcement of a known message.
+//! The cost of a frame at a node with 10 links: a duplicate (most frames of a flood), a first copy
+//! that is forwarded, and an announcement of a known message.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl<B: Baseline> Node<B> {
     }
 }
 
-/// `make` makes a node whose links are all up, `frame` the frame of a message.
+/// `make` returns a node whose links are all up, `frame` the frame of a message.
 fn measure<B: Baseline>(
     criterion: &mut Criterion,
     name: &str,
@@ -93,7 +93,7 @@ fn measure<B: Baseline>(
             at = (at + 7919) % frames.len();
             let peer = PeerId(1 + at as u32 % (LINKS - 1));
             node.input(Input::Frame { peer, frame: frames[at].clone() });
-            // What a driver does with the answer (Plumtree's PRUNE) is part of the cost of a frame.
+            // The cost of a frame includes draining its answer (Plumtree's PRUNE).
             while node.outbox.pop_for(Time::ZERO, peer).is_some() {}
         });
     });
@@ -115,11 +115,10 @@ fn pubsub(criterion: &mut Criterion) {
     let joined = || Some(RpcFrame::Subscriptions([SubOpts { subscribe: true, topic: topic() }].into()));
     let config = Arc::new(PubSubConfig::default());
     let identity = || PeerIdentity::new(b"me");
-    let flood = || PubSub::floodsub(Arc::clone(&config), identity()).expect("the defaults are possible");
+    let flood = || PubSub::floodsub(Arc::clone(&config), identity()).expect("valid defaults");
     let node = || Node::new(flood(), config.common.outbox_config(), joined());
     measure(criterion, "floodsub", node, RpcFrame::Publish);
-    let random =
-        || PubSub::randomsub(Arc::clone(&config), identity(), 95).expect("the defaults are possible");
+    let random = || PubSub::randomsub(Arc::clone(&config), identity(), 95).expect("valid defaults");
     let node = || Node::new(random(), config.common.outbox_config(), joined());
     measure(criterion, "randomsub", node, RpcFrame::Publish);
 }
@@ -127,7 +126,7 @@ fn pubsub(criterion: &mut Criterion) {
 fn plumtree(criterion: &mut Criterion) {
     let config = Arc::new(PlumtreeConfig::default());
     let tree = || Plumtree::new(Arc::clone(&config), PeerIdentity::new(b"me"), topic());
-    let node = || Node::new(tree().expect("the defaults are possible"), config.common.outbox_config(), None);
+    let node = || Node::new(tree().expect("valid defaults"), config.common.outbox_config(), None);
     let frame = |message| PlumtreeFrame::Gossip { message, round: 3 };
     measure(criterion, "plumtree", node, frame);
 

@@ -1,4 +1,4 @@
-//! What an application can ask for, what it is told, and what a node counts: the same for all engines of this crate.
+//! Commands, events, errors and counters, the same for all engines of this crate.
 
 use std::sync::Arc;
 
@@ -12,91 +12,97 @@ use crate::message::{Message, MessageId};
 /// The context of an engine of this crate.
 pub type Cx<'a, F> = Context<'a, F, Event>;
 
-/// What an application can ask for by [`Input::Command`](samara_engine::Input::Command). Each has a method of
-/// [`Baseline`].
+/// A request from the application, sent with [`Input::Command`](samara_engine::Input::Command).
+/// Each has a method of [`Baseline`].
 #[derive(Clone, Debug)]
 pub enum Command {
     Subscribe(Topic),
     Unsubscribe(Topic),
-    /// Publish a payload; [`Event::Published`] or [`Event::Refused`] answers.
+    /// Publishes a payload. The engine answers with [`Event::Published`] or [`Event::Refused`].
     Publish {
         topic: Topic,
         data: Bytes,
     },
-    /// Publish a message that is made already; likewise.
+    /// Publishes a complete message, with the same answers.
     PublishMessage(Arc<Message>),
 }
 
+/// A report from an engine to its application.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A message on a joined topic, for the first time.
+    /// The first copy of a message on a joined topic.
     Message {
-        /// Its number at this node.
+        /// The message's number at this node.
         key: MessageKey,
         message: Arc<Message>,
-        /// Who sent the first copy; `None` for a message of one's own.
+        /// The sender of the first copy; `None` for an own message.
         from: Option<PeerId>,
-        /// How many links that copy had travelled, where the protocol counts them (Plumtree; 0 for one's own).
+        /// The number of links that the first copy travelled, 0 for an own message. `None` if the
+        /// protocol does not count hops; Plumtree does.
         hops: Option<u32>,
     },
     Published(Receipt),
+    /// The request was rejected and had no effect.
     Refused(RequestError),
-    /// A frame did not fit into its queue, or made room for another.
+    /// The outbox dropped a frame: it did not fit into its queue, or was replaced by another.
     Lost(Lost),
 }
 
-/// A message that was published.
+/// The result of publishing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     pub id: MessageId,
-    /// Its number at this node.
+    /// The message's number at this node.
     pub key: MessageKey,
-    /// How many copies are owed. 0 if nobody is known who wants it.
+    /// Number of copies owed, 0 if no known peer wants the message.
     pub copies: usize,
-    /// How many more did not fit into queues.
+    /// Number of further copies that did not fit into their queues.
     pub lost: usize,
 }
 
-/// Why a request was refused; nothing has happened then.
+/// The reason for rejecting a request. A rejected request has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RequestError {
-    /// A message with this id was published, or came from others, before.
-    #[error("message {0:?} is not new; publish each message once")]
+    /// A message with this id was already published or received.
+    #[error("duplicate message {0:?}: publish each message once")]
     Duplicate(MessageId),
-    /// The message makes too long a frame.
+    /// The frame of the message is too long.
     #[error(
-        "the message on topic {topic:?} makes a frame of {found} bytes; max_frame_bytes allows {allowed}: \
-         publish less at a time or raise it at all nodes"
+        "the frame of a message on topic {topic:?} has {found} bytes, max_frame_bytes allows {allowed}: \
+         publish a smaller payload, or raise the limit at all nodes"
     )]
     TooLong { topic: Topic, found: usize, allowed: usize },
     /// The name of the topic is too long.
     #[error(
-        "a topic with a name of {found} bytes; topic_bytes_max allows {allowed}: choose a shorter name or raise it"
+        "the name of a topic has {found} bytes, topic_bytes_max allows {allowed}: \
+         choose a shorter name, or raise the limit"
     )]
     TopicTooLong { found: usize, allowed: usize },
-    /// The engine serves one topic only, and this is another.
-    #[error("topic {found:?}; this node disseminates {expected:?} only: run one engine per topic")]
+    /// The request names another topic than the one that the engine serves.
+    #[error("topic {found:?}, but this node serves only {expected:?}: run one engine per topic")]
     OtherTopic { found: Topic, expected: Topic },
 }
 
-/// What the engines of this crate have in common for whoever owns one.
+/// The interface that all engines of this crate offer to their owner.
 pub trait Baseline: Engine<Command = Command, Event = Event> {
-    /// Joins a topic. `false` if it was joined already.
+    /// Joins a topic. Returns `false` if it was already joined.
     fn subscribe(&mut self, topic: &Topic, cx: &mut Cx<'_, Self::Frame>) -> Result<bool, RequestError>;
 
-    /// Leaves a topic. `false` if it was not joined.
+    /// Leaves a topic. Returns `false` if it was not joined.
     fn unsubscribe(&mut self, topic: &Topic, cx: &mut Cx<'_, Self::Frame>) -> Result<bool, RequestError>;
 
-    /// Makes a message with this node as its author and the next number, to be published.
+    /// Returns a new message with this node as its author and the next sequence number. Does not
+    /// publish it.
     fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message>;
 
-    /// Publishes a message that is made already.
+    /// Publishes a complete message.
     fn publish_message(
         &mut self,
         message: Arc<Message>,
         cx: &mut Cx<'_, Self::Frame>,
     ) -> Result<Receipt, RequestError>;
 
+    /// Composes and publishes a message.
     fn publish(
         &mut self,
         topic: &Topic,
@@ -107,6 +113,7 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
         self.publish_message(message, cx)
     }
 
+    /// Returns the counters of this node.
     fn metrics(&self) -> &Metrics;
 }
 
@@ -125,94 +132,98 @@ pub(crate) fn handle_command<B: Baseline>(engine: &mut B, command: Command, cx: 
 }
 
 samara_engine::names! {
-    /// Why something that came from a peer had no effect.
+    /// The reason for ignoring something that a peer sent.
     pub enum Ignored {
-        /// A frame from a peer without link.
+        /// A frame from a peer without a link.
         FrameUnknownPeer = "frame_unknown_peer",
-        /// A frame longer than allowed.
+        /// A frame longer than `max_frame_bytes`.
         FrameTooLong = "frame_too_long",
-        /// Subscriptions of an RPC with too many.
+        /// The subscriptions of an RPC with too many of them.
         SubscriptionsOverLimit = "subscriptions_over_limit",
-        /// A subscription of a peer that has too many.
+        /// A subscription of a peer that already has too many.
         SubscriptionPeerFull = "subscription_peer_full",
-        /// A subscription to a topic with too long a name.
+        /// A subscription to a topic whose name is too long.
         SubscriptionTopicTooLong = "subscription_topic_too_long",
-        /// A message on a topic that is not joined.
+        /// A message on a topic that this node has not joined.
         MessageNotSubscribed = "message_not_subscribed",
-        /// A message of one's own, from somebody else, that was not published here.
+        /// A message from a peer with this node as its author that this node did not publish.
         MessageFromSelf = "message_from_self",
-        /// A frame of another topic than the engine's.
+        /// A frame of a topic that the engine does not serve.
         OtherTopic = "other_topic",
-        /// Ids of an IHAVE beyond the number per frame.
+        /// Ids of an IHAVE beyond the maximum number per frame.
         IHaveIdsOverLimit = "ihave_ids_over_limit",
-        /// An id that the same peer has announced already.
+        /// An id that the same peer has already announced.
         IHaveRepeated = "ihave_repeated",
-        /// An id of a peer that has announced too many that never came.
+        /// An id from a peer with too many announcements of messages that have not arrived.
         IHavePeerFull = "ihave_peer_full",
-        /// An id while too many are missing.
+        /// An id that arrived while too many messages were missing.
         IHaveTableFull = "ihave_table_full",
-        /// A GRAFT for a message that is not cached.
+        /// A GRAFT for a message that is not in the cache.
         GraftUnknown = "graft_unknown",
-        /// A GRAFT for a message that the peer is owed already.
+        /// A GRAFT for a message that this node already owes to the peer.
         GraftOwed = "graft_owed",
-        /// A GRAFT beyond the number of messages that a peer may ask for in a second: it is grafted, but gets no message.
+        /// A GRAFT beyond the number of messages that a peer may request per second. The link
+        /// becomes eager, but the peer gets no message.
         GraftOverLimit = "graft_over_limit",
     }
 }
 
-/// Counters of one node, all since its start. An engine leaves those at zero that its protocol has no use for.
+/// Counters of one node since its start. Counters without a meaning in the engine's protocol stay
+/// at zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Frames that came.
+    /// Frames received from peers, including ignored ones.
     pub frames_received: u64,
-    /// Messages that came, duplicates included.
+    /// Messages received, including duplicates.
     pub messages_received: u64,
-    /// Of these, such that were known.
+    /// Received messages that were already known.
     pub duplicates_received: u64,
-    /// Messages of others that were accepted.
+    /// First copies of other nodes' messages that were accepted.
     pub messages_delivered: u64,
-    /// Messages that were published here.
+    /// Messages published at this node.
     pub messages_published: u64,
-    /// Copies of own messages that were to be owed.
+    /// Copies of own messages passed to the outbox, including those that it dropped.
     pub copies_published: u64,
-    /// Copies of others' messages that were to be owed.
+    /// Copies of other nodes' messages passed to the outbox, including those that it dropped.
     pub copies_forwarded: u64,
-    /// Copies in answer to GRAFT that were to be owed.
+    /// Copies in answer to GRAFT passed to the outbox, including those that it dropped.
     pub copies_answered: u64,
-    /// Copies that were taken back because the peer turned out to have the message.
+    /// Copies removed from queues because the peer turned out to have the message.
     pub copies_withdrawn: u64,
     /// Ids announced by IHAVE.
     pub ihave_ids_sent: u64,
-    /// Ids that peers announced.
+    /// Ids received in IHAVEs.
     pub ihave_ids_received: u64,
-    /// Ids that were not announced because too many waited for the next dispatch to the peer.
+    /// Ids not announced because too many were waiting for the next dispatch to the peer.
     pub ihave_ids_dropped: u64,
+    /// GRAFTs sent, including those without room in their queue.
     pub grafts_sent: u64,
-    /// GRAFTs that came.
+    /// GRAFTs received from neighbours.
     pub grafts_received: u64,
+    /// PRUNEs sent, including those without room in their queue.
     pub prunes_sent: u64,
-    /// PRUNEs that came.
+    /// PRUNEs received from neighbours.
     pub prunes_received: u64,
-    /// Times that the tree was changed because an announcement had come over fewer hops.
+    /// Changes of the tree because an announcement had travelled fewer hops than the message.
     pub optimizations: u64,
-    /// Messages that were announced and never came from anybody.
+    /// Announced messages that no peer delivered.
     pub missing_given_up: u64,
     lost: [u64; 4],
     ignored: [u64; Ignored::ALL.len()],
 }
 
 impl Metrics {
-    /// How often something was ignored for this cause (ids, messages or frames, whatever the cause is about).
+    /// Returns the number of ids, messages or frames that were ignored for this cause.
     pub fn ignored(&self, cause: Ignored) -> u64 {
         self.ignored[cause as usize]
     }
 
-    /// All causes with their counts.
+    /// Returns all causes with their counts.
     pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
         Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
     }
 
-    /// Frames that the outbox did not take, or dropped for newer ones.
+    /// Returns the number of frames that the outbox rejected, or dropped in favour of newer ones.
     pub fn lost(&self, cause: LossCause) -> u64 {
         self.lost[cause as usize]
     }

@@ -1,4 +1,4 @@
-//! Parameters of the engines.
+//! Configuration of the engines.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConf
 
 use crate::core::SeenCache;
 
-/// Room for frames, per peer. Control frames go first, then own and forwarded messages in turn.
+/// Capacity for frames, per peer. Control frames go first, then own and forwarded messages in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
     pub control: LaneCapacity,
@@ -16,7 +16,7 @@ pub struct Sending {
 }
 
 impl Default for Sending {
-    /// The default of `samara-gossipsub`, so that protocols can be compared.
+    /// The defaults of `samara-gossipsub`, so that protocols are comparable.
     fn default() -> Self {
         let messages = LaneCapacity::copies(5000);
         Self { control: LaneCapacity::copies(20_000), own: messages, forwarded: messages }
@@ -27,17 +27,18 @@ pub(crate) const CONTROL: Lane = Lane(0);
 pub(crate) const OWN: Lane = Lane(1);
 pub(crate) const FORWARDED: Lane = Lane(2);
 
-/// What all engines of this crate have in common.
+/// Parameters that all engines of this crate share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Common {
-    /// The longest frame that is sent or accepted, in bytes with its length prefix.
+    /// Maximum length of a frame sent or accepted, in bytes including its length prefix.
     pub max_frame_bytes: usize,
-    /// How long a message is known as seen.
+    /// Time for which a node remembers the id of a message it has seen.
     pub seen_ttl: Duration,
-    /// Most ids known as seen; beyond, the oldest are forgotten (and counted).
+    /// Maximum number of remembered ids. Beyond it, the oldest are forgotten.
     pub seen_capacity: usize,
-    /// Whether a copy that is owed to a peer is taken back when the peer sends or announces the message itself. No
-    /// implementation of these protocols does it, but then they choose the order of copies when they queue them.
+    /// Whether a node withdraws a copy owed to a peer when the peer itself sends or announces the
+    /// message. No implementation of these protocols does, but they choose the order of copies when
+    /// they queue them.
     pub withdraw: bool,
     pub sending: Sending,
     pub schedule_own: Schedule,
@@ -45,8 +46,9 @@ pub struct Common {
 }
 
 impl Default for Common {
-    /// Frames of at most 1 MiB (`DefaultMaxMessageSize` in go-libp2p-pubsub's `pubsub.go`) and the prefix of 3 bytes; seen
-    /// for 120 s (`TimeCacheDuration` in the same file); 2^20 ids, as in `samara-gossipsub`.
+    /// Frames of at most 1 MiB (`DefaultMaxMessageSize` in go-libp2p-pubsub's `pubsub.go`) plus a
+    /// prefix of 3 bytes. Ids are remembered for 120 s (`TimeCacheDuration` in the same file). At
+    /// most 2^20 ids, as in `samara-gossipsub`.
     fn default() -> Self {
         Self {
             max_frame_bytes: (1 << 20) + 3,
@@ -61,7 +63,7 @@ impl Default for Common {
 }
 
 impl Common {
-    /// The outbox that a node with this configuration needs.
+    /// Returns the configuration of the outbox that a node with this configuration needs.
     pub fn outbox_config(&self) -> OutboxConfig {
         let lane =
             |name, priority, capacity| LaneConfig { capacity, ..LaneConfig::unbounded(name, priority) };
@@ -91,20 +93,21 @@ impl Common {
     }
 }
 
-/// How a node of FloodSub or RandomSub behaves.
+/// Configuration of a FloodSub or RandomSub node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PubSubConfig {
     pub common: Common,
-    /// An RPC with more changes of subscriptions is not looked at.
+    /// Maximum number of subscription changes in an RPC. Longer RPCs are ignored.
     pub subscriptions_per_rpc_max: usize,
-    /// Most topics of one peer that are remembered.
+    /// Maximum number of topics remembered per peer.
     pub topics_per_peer_max: usize,
-    /// The longest name of a topic, in bytes.
+    /// Maximum length of a topic name, in bytes.
     pub topic_bytes_max: usize,
 }
 
 impl Default for PubSubConfig {
-    /// No implementation limits subscriptions by default; these are the limits of `samara-gossipsub`.
+    /// No implementation limits subscriptions by default. These are the limits of
+    /// `samara-gossipsub`.
     fn default() -> Self {
         Self {
             common: Common::default(),
@@ -129,45 +132,48 @@ impl PubSubConfig {
     }
 }
 
-/// How a [`Plumtree`](crate::Plumtree) node behaves.
+/// Configuration of a [`Plumtree`](crate::Plumtree) node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlumtreeConfig {
     pub common: Common,
-    /// From the first announcement of a message that has not come to the first GRAFT (`timeout1` of the paper). It should
-    /// cover the time by which the tree can be slower than a single announcement: with less, nodes ask for messages that
-    /// are on their way, and the tree never settles.
+    /// Time from the first announcement of a missing message to the first GRAFT (`timeout1` of the
+    /// paper). It should cover the time by which the tree can be slower than a single announcement.
+    /// With a shorter time, nodes request messages that are already on their way, and the tree
+    /// never settles.
     pub graft_timeout: Duration,
-    /// From one GRAFT for a message to the next (`timeout2` of the paper: "in the order of an average round trip time to a
-    /// neighbor").
+    /// Time from one GRAFT for a message to the next (`timeout2` of the paper: "in the order of an
+    /// average round trip time to a neighbor").
     pub graft_retry: Duration,
-    /// How long announcements are collected before they leave. 0 sends them at once.
+    /// Time for which announcements are collected before they are sent. 0 sends them at once.
     pub dispatch_interval: Duration,
-    /// By how many hops an announcement must be better than the copy that came for the tree to change; `None` never
-    /// changes it. A tree is optimised for one sender: with many of them each pulls it its own way, which at high rates
-    /// keeps it from ever settling. `None` is for those.
+    /// Number of hops by which an announcement must beat the received copy to change the tree;
+    /// `None` never changes it. A tree is optimised for one sender. Many senders each pull it their
+    /// own way, which at high rates keeps it from ever settling; use `None` for them.
     pub optimization_threshold: Option<u32>,
-    /// How long a message is kept for GRAFT.
+    /// Time for which a message is kept to answer GRAFTs.
     pub cache_ttl: Duration,
-    /// Most messages kept; beyond, the oldest go.
+    /// Maximum number of messages kept. Beyond it, the oldest are dropped.
     pub cache_messages_max: usize,
-    /// Most bytes of payload kept; likewise.
+    /// Maximum number of payload bytes kept. Beyond it, the oldest messages are dropped.
     pub cache_bytes_max: usize,
-    /// Most messages that are known to be missing at a time.
+    /// Maximum number of messages known to be missing at a time.
     pub missing_max: usize,
-    /// Most announcements of one peer among them that it was not asked for yet.
+    /// Maximum number of announcements from one peer for missing messages, without those already
+    /// grafted from it.
     pub missing_per_peer_max: usize,
-    /// Most ids in an IHAVE: sent, and looked at.
+    /// Maximum number of ids in an IHAVE, both sent and processed.
     pub ihave_ids_max: usize,
-    /// Most ids that wait for the next dispatch to one peer.
+    /// Maximum number of ids waiting for the next dispatch to one peer.
     pub ihave_queue_max: usize,
-    /// Most messages that a peer gets by GRAFT in a second.
+    /// Maximum number of messages that a peer gets by GRAFT per second.
     pub grafts_per_second_max: u32,
 }
 
 impl Default for PlumtreeConfig {
-    /// The paper names the timeouts without values. These are the defaults of iroh-gossip (`Config` in
-    /// `src/proto/plumtree.rs`): 80 ms, 40 ms, 5 ms, a threshold of 7 hops (from the paper's experiments), messages kept for
-    /// 30 s and ids for 90 s. The limits are our own: several times what a study of 200 messages per second needs.
+    /// The paper names the timeouts without values. These are the defaults of iroh-gossip (`Config`
+    /// in `src/proto/plumtree.rs`): 80 ms, 40 ms, 5 ms, a threshold of 7 hops (from the paper's
+    /// experiments), messages kept for 30 s and ids for 90 s. The limits are our own: several times
+    /// the needs of a study with 200 messages per second.
     fn default() -> Self {
         Self {
             common: Common { seen_ttl: Duration::from_secs(90), ..Common::default() },
@@ -190,7 +196,7 @@ impl Default for PlumtreeConfig {
 impl PlumtreeConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         self.common.validate()?;
-        // With 0 a GRAFT would be followed by all others at the same moment.
+        // With 0, all announcers of a message would be grafted at the same moment.
         check(!self.graft_retry.is_zero(), "graft_retry", self.graft_retry, "more than 0")?;
         let (ttl, seen_ttl) = (self.cache_ttl, self.common.seen_ttl);
         check(ttl <= seen_ttl, "cache_ttl", ttl, format!("at most common.seen_ttl = {seen_ttl:?}"))?;
@@ -204,7 +210,8 @@ impl PlumtreeConfig {
         ] {
             check(found >= 1, field, found, "at least 1")?;
         }
-        // An IHAVE must fit into a frame; 21 bytes an id (16, and a varint of up to 5), and room for a topic.
+        // An IHAVE must fit into a frame: 21 bytes per id (16, and a varint of up to 5), plus a
+        // topic.
         let needed = self.ihave_ids_max.saturating_mul(21).saturating_add(1100);
         let allowed = self.common.max_frame_bytes;
         let expected =

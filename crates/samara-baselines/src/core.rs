@@ -1,4 +1,4 @@
-//! What every engine of this crate does alike: numbering messages, knowing peers, owing copies, counting losses.
+//! The parts that all engines of this crate share: sequence numbers, peers, owed copies, losses.
 
 #[cfg(test)]
 mod tests;
@@ -41,12 +41,13 @@ impl Core {
 
     pub(crate) fn start<F: Frame>(&mut self, cx: &mut Cx<'_, F>) {
         self.seen.hasher = cx.rng().table_hasher();
-        // A node that starts again must not use numbers of its former life; half of the range is left to count in.
+        // A restarted node must not reuse sequence numbers of its former life. Half of the range
+        // remains for counting.
         self.next_seqno = cx.rng().next_u64() >> 1;
     }
 
-    /// Whether a frame from this peer is looked at.
-    pub(crate) fn lets_in<F: Frame>(&mut self, has_link: bool, frame: &F) -> bool {
+    /// Counts a frame and returns true if it should be processed.
+    pub(crate) fn admits<F: Frame>(&mut self, has_link: bool, frame: &F) -> bool {
         self.metrics.frames_received += 1;
         if !has_link {
             self.metrics.ignore(Ignored::FrameUnknownPeer, 1);
@@ -59,13 +60,14 @@ impl Core {
         true
     }
 
+    /// Returns a new own message with the next sequence number.
     pub(crate) fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message> {
         let seqno = self.next_seqno;
         self.next_seqno = self.next_seqno.wrapping_add(1);
         Arc::new(Message::new(self.identity.clone(), seqno, topic.clone(), data))
     }
 
-    /// Takes an own message as seen. `frame_len` is what its frame takes.
+    /// Marks an own message as seen. `frame_len` is the length of its frame.
     pub(crate) fn take_own<F: Frame>(
         &mut self,
         message: &Message,
@@ -83,7 +85,7 @@ impl Core {
         Ok(self.seen.insert(cx.now(), message.id()))
     }
 
-    /// Owes copies of an own message.
+    /// Owes copies of an own message to `peers`.
     pub(crate) fn owe_own<F: Frame>(
         &mut self,
         message: &Message,
@@ -98,7 +100,7 @@ impl Core {
         Receipt { id: message.id(), key, copies, lost: wanted - copies }
     }
 
-    /// Owes copies of a message of somebody else.
+    /// Owes copies of another node's message to `peers`.
     pub(crate) fn owe_forwarded<F: Frame>(
         &mut self,
         key: MessageKey,
@@ -131,7 +133,7 @@ impl Core {
         taken
     }
 
-    /// Owes one frame. Whether it was taken.
+    /// Owes one frame. Returns true if the outbox accepted it.
     pub(crate) fn owe<F: Frame>(
         &mut self,
         peer: PeerId,
@@ -153,13 +155,13 @@ impl Core {
         }
     }
 
-    /// Takes note of a copy of a known message.
+    /// Records a copy of a known message.
     pub(crate) fn duplicate<F: Frame>(&mut self, from: PeerId, key: MessageKey, cx: &mut Cx<'_, F>) {
         self.metrics.duplicates_received += 1;
         self.peer_has(from, key, cx);
     }
 
-    /// Takes note that a peer has a message: whatever it is owed of it is useless.
+    /// Records that a peer has a message, so that copies owed to it are useless.
     pub(crate) fn peer_has<F: Frame>(&mut self, peer: PeerId, key: MessageKey, cx: &mut Cx<'_, F>) {
         let now = cx.now();
         let outbox = cx.outbox();
@@ -170,7 +172,7 @@ impl Core {
     }
 }
 
-/// What is known of each peer with a link.
+/// State of each peer with a link.
 #[derive(Debug)]
 pub(crate) struct PeerTable<T> {
     slots: Vec<Option<Box<T>>>,
@@ -208,28 +210,31 @@ impl<T> PeerTable<T> {
         self.slots.get_mut(id.index())?.as_deref_mut()
     }
 
-    /// Peers with a link, sorted.
+    /// Returns the peers with a link, sorted.
     pub(crate) fn connected(&self) -> &[PeerId] {
         &self.connected
     }
 }
 
-/// The ids seen within the time to live, at most `capacity` of them; each has a number that is never given out again.
+/// The ids seen within the time to live, at most `capacity` of them. Each has a number that is
+/// never reused.
 ///
-/// The time to live counts from the first arrival (`Strategy_FirstSeen` of go-libp2p-pubsub's `timecache`, its default),
-/// so that ids are forgotten in the order in which they came and numbers are places in a queue: about 32 bytes an id, which
-/// matters with 10,000 nodes in a process.
+/// The time to live counts from the first arrival (`Strategy_FirstSeen` of go-libp2p-pubsub's
+/// `timecache`, its default). Ids are therefore forgotten in order of arrival, and a number is a
+/// place in a queue. This takes about 32 bytes per id, which matters with 10,000 nodes in a
+/// process.
 ///
-/// Frames carry ids, which peers can invent: the table needs a [`PeerKeyed`] hasher.
+/// Frames carry ids, which peers can invent, so the table needs a [`PeerKeyed`] hasher.
 #[derive(Debug)]
 pub(crate) struct SeenCache {
     ttl: Duration,
     capacity: usize,
     pub(crate) hasher: PeerKeyed,
-    /// Oldest first. The first one has the number `first`.
+    /// Oldest first. The first entry has the number `first`.
     queue: VecDeque<Entry>,
     first: u64,
-    /// The low 32 bits of the numbers, by id. At most `u32::MAX` ids are kept, so that these tell them apart.
+    /// The low 32 bits of the numbers, by id. They are unique because at most `u32::MAX` ids are
+    /// kept.
     table: HashTable<u32>,
 }
 
@@ -240,18 +245,22 @@ struct Entry {
 }
 
 impl SeenCache {
-    /// The most ids that a cache can hold.
+    /// Maximum number of ids in a cache.
     pub(crate) const CAPACITY_MAX: usize = u32::MAX as usize;
 
     /// # Panics
     /// If `capacity` is zero or more than [`CAPACITY_MAX`](Self::CAPACITY_MAX).
     pub(crate) fn new(ttl: Duration, capacity: usize) -> Self {
-        assert!((1..=Self::CAPACITY_MAX).contains(&capacity), "a seen cache holds 1 to {} ids", u32::MAX);
+        assert!(
+            (1..=Self::CAPACITY_MAX).contains(&capacity),
+            "the capacity of a seen cache must be 1 to {}",
+            u32::MAX
+        );
         let (hasher, queue, table) = Default::default();
         Self { ttl, capacity, hasher, queue, first: 0, table }
     }
 
-    /// The number of an id that was seen.
+    /// Returns the number of an id if it was seen.
     pub(crate) fn get(&mut self, now: Time, id: MessageId) -> Option<MessageKey> {
         self.expire(now);
         let (queue, first) = (&self.queue, self.first);
@@ -259,9 +268,9 @@ impl SeenCache {
         Some(MessageKey(first + place(first, *low) as u64))
     }
 
-    /// Takes an id as seen that [`get`](Self::get) has just not found, and gives it a number.
+    /// Marks an id as seen and assigns it a number. [`get`](Self::get) must not have found it.
     pub(crate) fn insert(&mut self, now: Time, id: MessageId) -> MessageKey {
-        debug_assert!(self.get(now, id).is_none(), "an id is inserted twice");
+        debug_assert!(self.get(now, id).is_none(), "duplicate id in the seen cache");
         if self.queue.len() >= self.capacity {
             self.forget_oldest();
         }
@@ -294,7 +303,7 @@ impl SeenCache {
     }
 }
 
-/// The place in the queue of a number of which the low bits are known.
+/// Returns the place in the queue of a number, given its low bits.
 fn place(first: u64, low: u32) -> usize {
     low.wrapping_sub(first as u32) as usize
 }

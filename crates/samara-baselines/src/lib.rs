@@ -1,7 +1,7 @@
-//! Baselines beside GossipSub for studies of dissemination, as state machines without input and output: FloodSub and
+//! Dissemination protocols to compare GossipSub with, as state machines without I/O: FloodSub and
 //! RandomSub ([`PubSub`]), and [`Plumtree`].
 //!
-//! All three keep the contract of [`samara_engine::Engine`], take the same [`Command`]s and tell the same [`Event`]s, and
+//! All three implement [`samara_engine::Engine`], share the [`Command`] and [`Event`] types, and
 //! have the methods of [`Baseline`], so that one wrapper serves them all.
 //!
 //! ```
@@ -17,7 +17,7 @@
 //! let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
 //! let mut cx = Context::new(Time::ZERO, &mut rng, &mut outbox, &mut effects);
 //!
-//! // A driver does this: the node starts, and a peer comes that has joined a topic.
+//! The driver starts the node and connects a peer that has joined a topic.
 //! node.handle(Input::Start, &mut cx);
 //! cx.outbox().link_up(PeerId(0));
 //! let identity = PeerIdentity::new(b"you");
@@ -28,7 +28,7 @@
 //! let frame = RpcFrame::Subscriptions([joined].into());
 //! node.handle(Input::Frame { peer: PeerId(0), frame }, &mut cx);
 //!
-//! // An application does this.
+//! The application publishes a message.
 //! let receipt = node.publish(&topic, Bytes::from_static(b"a block"), &mut cx)?;
 //! assert_eq!(receipt.copies, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

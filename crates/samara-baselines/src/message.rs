@@ -1,5 +1,5 @@
-//! Messages, and the frames that they travel in. The simulator moves frames as they are; their lengths are those of the
-//! protobuf that is documented at each type, with its length as a varint in front.
+//! Messages and the frames that carry them. The simulator moves frames without encoding them. Their
+//! lengths are those of the protobuf documented at each type, preceded by its length as a varint.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use samara_engine::protobuf::varint_len;
 use samara_engine::{Frame, PeerIdentity, Topic};
 use sha2::{Digest, Sha256};
 
-/// The id of a message: 16 bytes, kept as two integers so that comparing and hashing it costs next to nothing.
+/// The id of a message: 16 bytes, kept as two integers to make comparing and hashing cheap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(u64, u64);
 
 impl MessageId {
-    /// Bytes of an id on the wire.
+    /// Length of an id on the wire, in bytes.
     pub const LEN: usize = 16;
 
     pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
@@ -33,7 +33,7 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// A published message. Never changes once made: all copies of it within a process share one.
+/// A published message. It is immutable, and all copies within a process share it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     id: MessageId,
@@ -44,13 +44,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message with its id, which is computed here, once: the first 16 bytes of SHA-256 over the length of the author's
-    /// identity (8 bytes big endian), the identity, the number (the same), the length of the topic (the same), the topic,
-    /// and the payload.
+    /// Returns a message with its id, which is computed here, once: the first 16 bytes of SHA-256
+    /// over the length of the author's identity (8 bytes big endian), the identity, the sequence
+    /// number (the same), the length of the topic (the same), the topic, and the payload.
     ///
-    /// Plumtree's paper names messages by a hash of payload and author (SRDS 2007, `Broadcast`); the number
-    /// lets an author say the same thing twice. The payload is in it so that a forged message cannot take the place of the
-    /// true one.
+    /// Plumtree's paper identifies messages by a hash of payload and author (SRDS 2007,
+    /// `Broadcast`). The sequence number lets an author publish the same payload twice. The hash
+    /// covers the payload so that a forged message cannot replace the true one.
     pub fn new(author: PeerIdentity, seqno: u64, topic: Topic, data: Bytes) -> Self {
         let mut hash = Sha256::new();
         hash.update((author.as_bytes().len() as u64).to_be_bytes());
@@ -73,7 +73,7 @@ impl Message {
         &self.author
     }
 
-    /// The author's number for it.
+    /// Returns the sequence number that the author assigned.
     pub fn seqno(&self) -> u64 {
         self.seqno
     }
@@ -87,8 +87,9 @@ impl Message {
     }
 }
 
-/// What FloodSub and RandomSub nodes say to each other: the RPC of libp2p's pubsub (specs `pubsub/README.md`, "The RPC"),
-/// with a message or with changes of subscriptions. Unsigned only.
+/// A frame between FloodSub or RandomSub nodes: the RPC of libp2p's pubsub (specs
+/// `pubsub/README.md`, "The RPC"), with either a message or changes of subscriptions. Unsigned
+/// only.
 ///
 /// ```text
 /// message RPC     { repeated SubOpts subscriptions = 1; repeated Message publish = 2; }
@@ -101,6 +102,7 @@ pub enum RpcFrame {
     Subscriptions(Arc<[SubOpts]>),
 }
 
+/// A change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubOpts {
     pub subscribe: bool,
@@ -135,53 +137,54 @@ impl Frame for RpcFrame {
     }
 }
 
-/// What Plumtree nodes say to each other. The paper leaves the encoding open; this one is proto3:
+/// A frame between Plumtree nodes. The paper leaves the encoding open; this one is proto3:
 ///
 /// ```text
 /// message Frame  { string topic = 1; oneof kind { Gossip gossip = 2; IHave ihave = 3; Graft graft = 4; Prune prune = 5; } }
 /// message Gossip { bytes author = 1; fixed64 seqno = 2; bytes data = 3; optional uint32 round = 4; }
-/// message IHave  { bytes ids = 1; repeated uint32 rounds = 2; }   // 16 bytes an id, one after another; as many rounds
-/// message Graft  { bytes id = 1; optional uint32 round = 2; }     // without id: a change of the tree only
+/// message IHave  { bytes ids = 1; repeated uint32 rounds = 2; }   // 16 bytes per id; one round per id
+/// message Graft  { bytes id = 1; optional uint32 round = 2; }     // without id: only changes the tree
 /// message Prune  { }
 /// ```
 ///
-/// The topic is in every frame, as in other protocols of this kind (32 bytes in iroh-gossip), so that trees of several
-/// topics could share a link.
+/// The topic is in every frame, as in other protocols of this kind (32 bytes in iroh-gossip), so
+/// that trees of several topics can share a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlumtreeFrame {
-    /// A message in full (GOSSIP).
+    /// A complete message (GOSSIP).
     Gossip {
         message: Arc<Message>,
-        /// How many links it had travelled before this one.
+        /// Number of links that the message travelled before this one.
         round: u32,
     },
-    /// Messages that the sender has (IHAVE).
+    /// Announcements of messages that the sender has (IHAVE).
     IHave(Arc<IHave>),
-    /// The sender wants to get messages in full (GRAFT).
+    /// A request to send complete messages from now on (GRAFT).
     Graft(Arc<Graft>),
-    /// The sender wants to get announcements only (PRUNE).
+    /// A request to send only announcements from now on (PRUNE).
     Prune(Topic),
 }
 
+/// Announcements of messages on one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IHave {
     pub topic: Topic,
-    /// Each with the round that a copy of it would have.
+    /// The announced ids, each with the round that a copy would have.
     pub messages: Vec<(MessageId, u32)>,
 }
 
-/// A change of the tree.
+/// A request for complete messages, which adds a link to the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graft {
     pub topic: Topic,
-    /// The message that is missing, if any.
+    /// The missing message that the sender requests, if any.
     pub id: Option<MessageId>,
-    /// The round that it was announced with.
+    /// The round of its announcement.
     pub round: u32,
 }
 
 impl PlumtreeFrame {
-    /// The topic that it is about.
+    /// Returns the topic of the frame.
     pub fn topic(&self) -> &Topic {
         match self {
             Self::Gossip { message, .. } => message.topic(),
@@ -196,7 +199,7 @@ impl Frame for PlumtreeFrame {
     fn encoded_len(&self) -> usize {
         let kind = match self {
             Self::Gossip { message, round } => {
-                // Tag and value of a `fixed64`, which is left out if it is 0.
+                // Tag and value of a `fixed64`, which proto3 omits if it is 0.
                 let seqno = if message.seqno() == 0 { 0 } else { 9 };
                 nested(message.author().as_bytes().len())
                     + seqno
@@ -223,25 +226,25 @@ impl Frame for PlumtreeFrame {
     }
 }
 
-/// The length of a tag: all field numbers are below 16.
+/// The length of a tag. All field numbers are below 16.
 const TAG: usize = 1;
 
-/// The length of a field that holds `len` bytes.
+/// Returns the length of a field that holds `len` bytes.
 const fn nested(len: usize) -> usize {
     TAG + varint_len(len as u64) + len
 }
 
-/// The same of a field that is left out if it is empty.
+/// Returns the length of a field that is omitted if it is empty.
 const fn unless_empty(len: usize) -> usize {
     if len == 0 { 0 } else { nested(len) }
 }
 
-/// The length of a field with a varint.
+/// Returns the length of a varint field.
 const fn uint_len(value: u64) -> usize {
     TAG + varint_len(value)
 }
 
-/// The length of a frame with a body of `len` bytes.
+/// Returns the length of a frame with a body of `len` bytes.
 const fn with_prefix(len: usize) -> usize {
     varint_len(len as u64) + len
 }

@@ -1,4 +1,4 @@
-//! FloodSub and RandomSub: messages go to peers that have subscribed, to all of them or to some.
+//! FloodSub and RandomSub: messages go to all or to some of the subscribed peers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,33 +15,36 @@ use crate::config::{CONTROL, PubSubConfig};
 use crate::core::{Core, PeerTable};
 use crate::message::{Message, RpcFrame, SubOpts};
 
-/// Announcements that found no room are tried again.
+/// Fires when announcements that found no room are due for another attempt.
 const RETRY: TimerToken = TimerToken(0);
 
-/// The least number of peers that RandomSub sends a message to: `RandomSubD` in go-libp2p-pubsub's `randomsub.go`.
+/// Minimum number of peers that RandomSub sends a message to: `RandomSubD` in go-libp2p-pubsub's
+/// `randomsub.go`.
 const FANOUT_MIN: usize = 6;
 
 /// A FloodSub or RandomSub node as a state machine.
 ///
-/// - FloodSub: every new message goes to all peers that have joined its topic, but not to the one it came from and not to
-///   its author ([libp2p specs, `pubsub/README.md`], `floodsub.go` in go-libp2p-pubsub).
-/// - RandomSub: of these peers, every new message goes to those that speak FloodSub, and to `max(6, ceil(sqrt(network
-///   size)))` others, drawn anew for each message (`RandomSubRouter.Publish` in go-libp2p-pubsub's `randomsub.go`).
+/// - FloodSub: every new message goes to all peers that have joined its topic, except its sender
+///   and its author ([libp2p specs, `pubsub/README.md`], `floodsub.go` in go-libp2p-pubsub).
+/// - RandomSub: of these peers, every new message goes to those that speak FloodSub, and to `max(6,
+///   ceil(sqrt(network size)))` others, drawn anew for each message (`RandomSubRouter.Publish` in
+///   go-libp2p-pubsub's `randomsub.go`).
 ///
-/// Driven through [`Engine::handle`], or through [`Baseline`] where the application owns the engine. Its outbox must be
-/// made from [`Common::outbox_config`](crate::Common::outbox_config).
+/// Drive it through [`Engine::handle`], or through [`Baseline`] if the application owns the engine.
+/// Create its outbox from [`Common::outbox_config`](crate::Common::outbox_config).
 ///
 /// [libp2p specs, `pubsub/README.md`]: https://github.com/libp2p/specs/tree/master/pubsub
 #[derive(Debug)]
 pub struct PubSub {
     core: Core,
     config: Arc<PubSubConfig>,
-    /// How many peers RandomSub sends a message to; FloodSub has no limit.
+    /// Number of peers that RandomSub sends a message to; `None` for FloodSub, which has no limit.
     fanout: Option<usize>,
     topics: TopicTable,
     peers: PeerTable<Peer>,
     by_identity: HashMap<PeerIdentity, PeerId, PeerKeyed>,
-    /// All joined topics in one frame, for the links to come; `None` if what is joined has changed since.
+    /// All joined topics in one frame, for new links; `None` if subscriptions have changed since
+    /// the last link.
     greeting: Option<RpcFrame>,
     retrying: bool,
 }
@@ -50,16 +53,16 @@ pub struct PubSub {
 #[derive(Debug)]
 struct Peer {
     identity: PeerIdentity,
-    /// Speaks FloodSub, and so gets every message.
+    /// The peer speaks FloodSub, and so gets every message.
     floods: bool,
-    /// Topics that it has joined (and that are remembered), sorted.
+    /// The remembered topics that the peer has joined, sorted.
     topics: Vec<TopicIdx>,
-    /// Own topics whose announcement found no room.
+    /// Own topics whose announcement to the peer found no room.
     unannounced: Vec<Topic>,
 }
 
 impl PubSub {
-    /// A FloodSub node with this name. It does nothing before [`Input::Start`].
+    /// Returns a FloodSub node with this identity. It does nothing before [`Input::Start`].
     pub fn floodsub(
         config: impl Into<Arc<PubSubConfig>>,
         identity: PeerIdentity,
@@ -67,8 +70,9 @@ impl PubSub {
         Self::new(config.into(), identity, None)
     }
 
-    /// A RandomSub node with this name in a network of about so many nodes, which is a parameter of the protocol: nobody
-    /// counts them. It does nothing before [`Input::Start`].
+    /// Returns a RandomSub node with this identity. `network_size` is the approximate number of
+    /// nodes; the protocol takes it as a parameter and does not measure it. The node does nothing
+    /// before [`Input::Start`].
     pub fn randomsub(
         config: impl Into<Arc<PubSubConfig>>,
         identity: PeerIdentity,
@@ -97,17 +101,17 @@ impl PubSub {
         })
     }
 
-    /// How many peers a message goes to, if there are so many; `None` for all.
+    /// Returns the maximum number of peers that a message goes to; `None` for all.
     pub fn fanout(&self) -> Option<usize> {
         self.fanout
     }
 
-    /// The peers that have joined a topic, sorted.
+    /// Returns the peers that have joined a topic, sorted.
     pub fn topic_peers(&mut self, topic: &Topic) -> &[PeerId] {
         self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).subscribers)
     }
 
-    /// How much is remembered, in entries: topics, and ids that were seen.
+    /// Returns the number of remembered topics and of remembered message ids.
     pub fn sizes(&self) -> (usize, usize) {
         (self.topics.len(), self.core.seen.len())
     }
@@ -131,7 +135,7 @@ impl Engine for PubSub {
             Input::LinkUp { peer, info } => self.link_up(peer, &info, cx),
             Input::LinkDown { peer } => self.link_down(peer),
             Input::Frame { peer, frame } => {
-                if !self.core.lets_in(self.peers.contains(peer), &frame) {
+                if !self.core.admits(self.peers.contains(peer), &frame) {
                     return;
                 }
                 match frame {
@@ -207,7 +211,8 @@ impl PubSub {
     fn receive_message(&mut self, from: PeerId, message: Arc<Message>, cx: &mut Cx<'_, RpcFrame>) {
         let now = cx.now();
         self.core.metrics.messages_received += 1;
-        // First, since most copies are duplicates; the topic of a message that was seen was joined when it was.
+        // Checked first because most copies are duplicates. A message can only be marked as seen
+        // while its topic is joined.
         if let Some(key) = self.core.seen.get(now, message.id()) {
             self.core.duplicate(from, key, cx);
             return;
@@ -217,7 +222,7 @@ impl PubSub {
             self.core.metrics.ignore(Ignored::MessageNotSubscribed, 1);
             return;
         };
-        // As `shouldPush` in go-libp2p-pubsub's `pubsub.go`: somebody else claims to be this node.
+        // As in `shouldPush` of go-libp2p-pubsub's `pubsub.go`: another node claims to be this one.
         if *message.author() == self.core.identity {
             self.core.metrics.ignore(Ignored::MessageFromSelf, 1);
             return;
@@ -229,6 +234,7 @@ impl PubSub {
         cx.emit(Event::Message { key, message, from: Some(from), hops: None });
     }
 
+    /// Returns the peers that should get a message, in random order.
     fn recipients(
         &self,
         topic: TopicIdx,
@@ -243,7 +249,7 @@ impl PubSub {
         if let Some(fanout) = self.fanout {
             self.draw(&mut peers, fanout, cx.rng());
         }
-        // In random order, as iterating over a map gives it in go-libp2p-pubsub.
+        // go-libp2p-pubsub iterates over a map, which has a random order.
         cx.rng().shuffle(&mut peers);
         peers
     }
@@ -257,7 +263,7 @@ impl PubSub {
                 flooding += 1;
             }
         }
-        // The first steps of a shuffle (Fisher and Yates) draw without looking at the rest.
+        // The first steps of a Fisher-Yates shuffle draw without visiting the rest.
         let others = &mut peers[flooding..];
         let chosen = fanout.min(others.len());
         for at in 0..chosen {
@@ -268,11 +274,12 @@ impl PubSub {
     }
 }
 
-/// The longest wait before an announcement that found no room is tried again: 1 to 1,000 ms, drawn at random, in
-/// `announceRetry` of go-libp2p-pubsub's `pubsub.go`.
+/// Maximum delay before an announcement that found no room is retried, in milliseconds.
+/// `announceRetry` of go-libp2p-pubsub's `pubsub.go` draws 1 to 1,000 ms at random.
 const RETRY_AFTER_MAX_MS: u64 = 1000;
 
-/// What a peer speaks that gets every message (`FloodSubID` in go-libp2p-pubsub's `floodsub.go`).
+/// The protocol id of peers that get every message (`FloodSubID` in go-libp2p-pubsub's
+/// `floodsub.go`).
 const FLOODSUB: &str = "/floodsub/1.0.0";
 
 impl PubSub {
@@ -285,7 +292,7 @@ impl PubSub {
         }
     }
 
-    /// Tells a peer about joined and left topics; again later if there is no room.
+    /// Announces joined and left topics to a peer, and schedules a retry if there is no room.
     fn announce(&mut self, id: PeerId, frame: RpcFrame, cx: &mut Cx<'_, RpcFrame>) {
         if self.core.owe(id, CONTROL, frame.clone(), None, cx) {
             return;
@@ -314,7 +321,7 @@ impl PubSub {
             }
             let unannounced = std::mem::take(&mut peer.unannounced);
             let topics = &mut self.topics;
-            // What is true now, not what was to be said then.
+            // Announce the current state, which may differ from the one at the first attempt.
             let change = |topic: Topic| {
                 let subscribe = topics.find(&topic).is_some_and(|topic| topics.get(topic).joined);
                 SubOpts { subscribe, topic }
@@ -325,7 +332,7 @@ impl PubSub {
     }
 
     fn link_up(&mut self, id: PeerId, info: &PeerInfo, cx: &mut Cx<'_, RpcFrame>) {
-        // A driver that reports a link twice must not double what hangs on it.
+        // A driver that reports a link twice must not duplicate its state.
         self.link_down(id);
         self.by_identity.insert(info.identity.clone(), id);
         let peer = Peer {
@@ -354,7 +361,7 @@ impl PubSub {
         }
     }
 
-    /// Takes note of what a peer joins and leaves.
+    /// Records the topics that a peer joins and leaves.
     fn receive_subscriptions(&mut self, from: PeerId, changes: &[SubOpts]) {
         if changes.len() > self.config.subscriptions_per_rpc_max {
             self.core.metrics.ignore(Ignored::SubscriptionsOverLimit, changes.len() as u64);
@@ -401,7 +408,7 @@ impl PubSub {
     }
 }
 
-/// A topic as one node names it, so that peers' topics are numbers.
+/// A node's number for a topic, so that the topics of peers are stored as integers.
 type TopicIdx = u32;
 
 #[derive(Debug)]
@@ -411,20 +418,20 @@ struct TopicState {
     subscribers: PeerSet,
 }
 
-/// All topics that this node or a peer of it has joined; others are forgotten, so that no peer can make the table grow
-/// beyond what it may subscribe to at a time.
+/// All topics that this node or one of its peers has joined. Other topics are forgotten, so that no
+/// peer can grow the table beyond the number of its simultaneous subscriptions.
 #[derive(Debug, Default)]
 struct TopicTable {
     by_name: HashMap<Topic, TopicIdx, PeerKeyed>,
     states: Vec<TopicState>,
     free: Vec<TopicIdx>,
-    /// The topic that was found last: most traffic is on one, and its name is then not even hashed.
+    /// The topic found last. Most traffic is on one topic, whose name then need not be hashed.
     last: TopicIdx,
 }
 
 impl TopicTable {
     fn find(&mut self, name: &Topic) -> Option<TopicIdx> {
-        // A number that was taken back keeps its name until it is used again: it must not be found.
+        // A released number keeps its name until it is reused, but must not be found.
         if let Some(last) = self.states.get(self.last as usize)
             && last.is_used()
             && last.name.is(name)
@@ -455,7 +462,7 @@ impl TopicTable {
         topic
     }
 
-    /// Takes the number back if nobody has joined.
+    /// Releases the number if neither this node nor a peer has joined the topic.
     fn release(&mut self, topic: TopicIdx) {
         let state = &self.states[topic as usize];
         if !state.is_used() && self.by_name.remove(&state.name).is_some() {
@@ -471,7 +478,7 @@ impl TopicTable {
         &mut self.states[topic as usize]
     }
 
-    /// Joined topics, by number.
+    /// Returns the joined topics in order of their numbers.
     fn joined(&self) -> impl Iterator<Item = TopicIdx> + '_ {
         self.states.iter().zip(0..).filter(|(state, _)| state.joined).map(|(_, topic)| topic)
     }

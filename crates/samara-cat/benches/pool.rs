@@ -1,4 +1,4 @@
-//! The cost of the pool: what a node pays for each transaction that arrives, for a duplicate, for a block.
+//! The cost of the pool per arriving transaction, per duplicate, and per block.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use samara_cat::pool::{Admission, CheckKind, Order, Pool, PoolConfig, Signer, Verdict};
@@ -13,7 +13,7 @@ fn transactions() -> Vec<Transaction> {
     (0..TXS).map(|number| Transaction::new(number.to_le_bytes().repeat(8))).collect()
 }
 
-/// Priorities without order, from the key, and 500 senders.
+/// An application with 500 senders and random priorities, both derived from the key.
 fn application() -> Check {
     let senders: Vec<Signer> = (0..500u16).map(|number| Signer::new(&number.to_le_bytes())).collect();
     Box::new(move |tx, _| {

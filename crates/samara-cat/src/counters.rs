@@ -1,6 +1,7 @@
-//! Counters that have names.
+//! Named counters.
 
-/// Declares counters with the names that they are exported under; their documentation says what they mean there, too.
+/// Declares counters with their exported names. The documentation of each is also its exported
+/// meaning.
 macro_rules! counters {
     (
         $(#[$about:meta])* $type:ident {
@@ -17,12 +18,12 @@ macro_rules! counters {
         }
 
         impl $type {
-            /// Name, meaning and value of every counter without labels.
+            /// Returns name, meaning and value of every counter without labels.
             pub fn counters(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$(($name, concat!($($doc),*).trim_ascii(), self.$counter),)*].into_iter()
             }
 
-            /// The same counters, to set them.
+            /// Returns the same counters for writing.
             pub fn counters_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut u64)> {
                 [$(($name, &mut self.$counter),)*].into_iter()
             }

@@ -1,8 +1,10 @@
-//! The content addressable transaction pool (CAT) of ADR 009 of celestia-core, and the pools that it replaced.
+//! The content addressable transaction pool (CAT) of ADR 009 of celestia-core, and the pools that
+//! it replaced.
 //!
-//! A [`Transaction`] is named by its [`TxKey`], so that nodes can tell each other which transactions they have without
-//! sending them. The [`pool`] keeps what the application has accepted until a block takes it; [`Cat`] is the protocol around
-//! it, free of input and output; [`Config`] makes it any of the generations that were measured, or ours.
+//! A [`Transaction`] is named by its [`TxKey`], so that nodes can announce transactions without
+//! sending them. The [`pool`] keeps the transactions that the application has accepted until a
+//! block takes them. [`Cat`] is the protocol around it, free of I/O. [`Config`] makes it any of the
+//! measured generations, or ours.
 
 pub mod config;
 mod counters;

@@ -1,4 +1,4 @@
-//! Transactions and the keys that name them.
+//! Transactions, and the keys that name them.
 
 use std::array::TryFromSliceError;
 use std::fmt;
@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 
 /// The name of a transaction: SHA-256 of its bytes (ADR 009; `types.TxKey` of celestia-core).
 ///
-/// Peers may announce any 32 bytes: a hash table of keys needs a [`PeerKeyed`](samara_engine::PeerKeyed) hasher.
+/// Peers may announce any 32 bytes, so a hash table of keys needs a
+/// [`PeerKeyed`](samara_engine::PeerKeyed) hasher.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TxKey([u8; Self::LEN]);
 
@@ -21,6 +22,7 @@ impl TxKey {
         Self(bytes)
     }
 
+    /// Computes the key of an encoded transaction.
     pub fn of(raw: &[u8]) -> Self {
         Self(Sha256::digest(raw).into())
     }
@@ -39,7 +41,7 @@ impl TryFrom<&[u8]> for TxKey {
 }
 
 impl Hash for TxKey {
-    /// Without the length that arrays write first: all keys are equally long.
+    /// Omits the length that arrays write first, since all keys are equally long.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(&self.0);
     }
@@ -57,9 +59,9 @@ impl fmt::Display for TxKey {
     }
 }
 
-/// A transaction: bytes that mean something to the application, and their key. Cheap to clone.
+/// A transaction: bytes that only the application interprets, and their key. Cheap to clone.
 ///
-/// The key is computed once: the nodes of a simulation that pass a transaction on share it.
+/// The key is computed once and shared by all nodes of a simulation that forward the transaction.
 #[derive(Clone)]
 pub struct Transaction(Arc<Inner>);
 
@@ -69,14 +71,16 @@ struct Inner {
 }
 
 impl Transaction {
+    /// Returns a transaction whose key is the hash of its bytes.
     pub fn new(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self::with_key(TxKey::of(&bytes), bytes)
     }
 
-    /// A transaction with another key than that of its bytes, for applications whose transactions have several forms:
-    /// a blob transaction of Celestia has the key of the transaction inside, as has the form in which it enters a block
-    /// (`Tx.Key` of celestia-core). The caller must have derived the key from the bytes: a peer's word is not enough.
+    /// Returns a transaction with another key than the hash of its bytes, for applications whose
+    /// transactions have several forms: a blob transaction of Celestia has the key of the
+    /// transaction inside, as has the form in which it enters a block (`Tx.Key` of celestia-core).
+    /// The caller must derive the key from the bytes, and not trust a peer.
     pub fn with_key(key: TxKey, bytes: impl Into<Bytes>) -> Self {
         Self(Arc::new(Inner { key, bytes: bytes.into() }))
     }
@@ -89,12 +93,12 @@ impl Transaction {
         &self.0.bytes
     }
 
-    /// The length of its content in bytes.
+    /// Returns the length of the content in bytes.
     pub fn len(&self) -> usize {
         self.0.bytes.len()
     }
 
-    /// Whether there is no content. Such a transaction is never valid.
+    /// Returns true if there is no content. Such a transaction is never valid.
     pub fn is_empty(&self) -> bool {
         self.0.bytes.is_empty()
     }

@@ -11,7 +11,7 @@ fn id(number: u64) -> MessageId {
 }
 
 #[test]
-fn ids_keep_their_numbers_until_their_time_is_over() {
+fn ids_keep_their_numbers_until_they_expire() {
     let mut seen = cache(10, 1000);
     for number in 0..100 {
         assert_eq!(seen.get(Time::from_secs(number), id(number)), None);
@@ -35,12 +35,12 @@ fn a_full_cache_forgets_the_oldest() {
     assert_eq!((seen.len(), seen.table.len()), (8, 8));
     assert_eq!(seen.get(Time::ZERO, id(11)), None);
     assert_eq!(seen.get(Time::ZERO, id(12)), Some(MessageKey(12)));
-    // A number is never given out again, not even to the same id.
+    // A number is never reused, not even for the same id.
     assert_eq!(seen.insert(Time::ZERO, id(0)), MessageKey(20));
 }
 
 #[test]
-fn numbers_go_on_beyond_32_bits() {
+fn numbers_continue_beyond_32_bits() {
     let mut seen = cache(1, 100);
     seen.first = u64::from(u32::MAX) - 50;
     for number in 0..100 {

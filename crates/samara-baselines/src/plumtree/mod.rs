@@ -1,4 +1,4 @@
-//! Plumtree: messages travel in full along a tree, and are announced on all other links.
+//! Plumtree: messages travel along a tree, and are announced on all other links.
 
 mod tables;
 
@@ -16,24 +16,27 @@ use crate::message::{Graft, IHave, Message, MessageId, PlumtreeFrame};
 
 use tables::{Announcers, Cache, Missing};
 
-/// The time of a message that has not come may be over.
+/// Fires when a missing message may be due for a GRAFT.
 const GRAFT: TimerToken = TimerToken(0);
-/// Collected announcements leave.
+/// Fires when collected announcements are due.
 const DISPATCH: TimerToken = TimerToken(1);
 
-/// A Plumtree node as a state machine (Leitão, Pereira, Rodrigues: "Epidemic Broadcast Trees", SRDS 2007).
+/// A Plumtree node as a state machine (Leitão, Pereira, Rodrigues: "Epidemic Broadcast Trees",
+/// SRDS 2007).
 ///
-/// It serves one topic over a **static neighbour set**: its neighbours are the links that the driver gives it, and all of
-/// them take part. There is no membership protocol (the paper runs over HyParView), nothing is dialled and nothing is
-/// closed. All neighbours are eager when their links come up.
+/// It serves one topic over a **static neighbour set**: all links that the driver provides take
+/// part. There is no membership protocol (the paper runs over HyParView), and the engine neither
+/// dials nor closes links. All neighbours are eager when their links come up.
 ///
-/// As in the paper and in iroh-gossip all senders share one tree. It forms and heals while messages come one after another,
-/// or from one sender. Messages of several senders that are on their way at once prune different links of the same cycle, so
-/// that a tree that has not settled yet stays unsettled under such a load: nothing is lost, but copies are redundant.
+/// As in the paper and in iroh-gossip, all senders share one tree. It forms and heals while
+/// messages come one after another, or from one sender. Concurrent messages of several senders
+/// prune different links of the same cycle, so a tree that has not settled yet stays unsettled
+/// under such a load: nothing is lost, but copies are redundant.
 ///
-/// Driven through [`Engine::handle`], or through [`Baseline`] where the application owns the engine. Its outbox must be made
-/// from [`Common::outbox_config`](crate::Common::outbox_config). A node passes messages on from the start; joining the topic only decides whether
-/// the application is told of them.
+/// Drive it through [`Engine::handle`], or through [`Baseline`] if the application owns the engine.
+/// Create its outbox from [`Common::outbox_config`](crate::Common::outbox_config). A node forwards
+/// messages from the start; joining the topic only determines whether it reports them to the
+/// application.
 #[derive(Debug)]
 pub struct Plumtree {
     core: Core,
@@ -41,27 +44,27 @@ pub struct Plumtree {
     topic: Topic,
     joined: bool,
     peers: PeerTable<Neighbour>,
-    /// Neighbours that get messages in full.
+    /// Neighbours that get complete messages.
     eager: PeerSet,
-    /// The other ones, which get announcements.
+    /// The other neighbours, which get announcements.
     lazy: PeerSet,
     cache: Cache,
     missing: Missing,
-    /// The earliest timer for missing messages that is set.
+    /// The earliest pending timer for missing messages.
     graft_timer: Option<Time>,
     dispatching: bool,
 }
 
 #[derive(Debug, Default)]
 struct Neighbour {
-    /// Announcements for the next dispatch.
+    /// Announcements waiting for the next dispatch.
     announcements: Vec<(MessageId, u32)>,
-    /// The second for which messages by GRAFT are counted, and how many there were.
+    /// The current second, and the number of messages sent in it by GRAFT.
     grafts: (u64, u32),
 }
 
 impl Plumtree {
-    /// A node with this name on this topic. It does nothing before [`Input::Start`].
+    /// Returns a node with this identity on this topic. It does nothing before [`Input::Start`].
     pub fn new(
         config: impl Into<Arc<PlumtreeConfig>>,
         identity: PeerIdentity,
@@ -84,16 +87,17 @@ impl Plumtree {
         })
     }
 
-    /// Neighbours that get messages in full, sorted.
+    /// Returns the neighbours that get complete messages, sorted.
     pub fn eager_peers(&self) -> &[PeerId] {
         &self.eager
     }
 
-    /// Neighbours that get announcements, sorted.
+    /// Returns the neighbours that get announcements, sorted.
     pub fn lazy_peers(&self) -> &[PeerId] {
         &self.lazy
     }
 
+    /// Returns the sizes of the node's tables.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             seen: self.core.seen.len(),
@@ -109,7 +113,7 @@ impl Plumtree {
     }
 
     fn link_up(&mut self, peer: PeerId) {
-        // A driver that reports a link twice must not double what hangs on it.
+        // A driver that reports a link twice must not duplicate its state.
         self.link_down(peer);
         self.peers.insert(peer, Neighbour::default());
         self.eager.insert(peer);
@@ -124,7 +128,7 @@ impl Plumtree {
     }
 
     fn receive(&mut self, from: PeerId, frame: PlumtreeFrame, cx: &mut Cx<'_, PlumtreeFrame>) {
-        if !self.core.lets_in(self.peers.contains(from), &frame) {
+        if !self.core.admits(self.peers.contains(from), &frame) {
             return;
         }
         if !frame.topic().is(&self.topic) {
@@ -184,7 +188,7 @@ impl Baseline for Plumtree {
         self.core.compose(topic, data)
     }
 
-    /// `Broadcast`.
+    /// `Broadcast` of the paper.
     fn publish_message(
         &mut self,
         message: Arc<Message>,
@@ -193,7 +197,7 @@ impl Baseline for Plumtree {
         self.check_topic(message.topic())?;
         let frame = PlumtreeFrame::Gossip { message: Arc::clone(&message), round: 0 };
         let key = self.core.take_own(&message, frame.encoded_len(), cx)?;
-        // Neighbours may have announced it, if it was made elsewhere.
+        // Neighbours may have announced it if another node composed it.
         self.missing.remove(message.id());
         self.cache.put(cx.now(), key, Arc::clone(&message), 0);
         let receipt = self.core.owe_own(&message, key, frame, self.eager_peers().to_vec(), cx);
@@ -209,19 +213,20 @@ impl Baseline for Plumtree {
     }
 }
 
-/// How much a node remembers, in entries. See [`Plumtree::sizes`].
+/// Sizes of a node's tables, in entries. See [`Plumtree::sizes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     pub seen: usize,
     pub cached: usize,
-    /// Messages that were announced and have not come.
+    /// Messages that were announced and have not arrived.
     pub missing: usize,
-    /// Deadlines for them, also such that do not hold any more.
+    /// Deadlines of missing messages, including obsolete ones.
     pub deadlines: usize,
 }
 
 impl Plumtree {
-    /// `Receive(GOSSIP)`. `round` counts the links before the one that it came over.
+    /// `Receive(GOSSIP)` of the paper. `round` counts the links before the one that the message
+    /// arrived on.
     fn receive_gossip(
         &mut self,
         from: PeerId,
@@ -259,7 +264,8 @@ impl Plumtree {
         }
     }
 
-    /// Replaces the link that a message came over by one on which it was announced with far fewer hops (`Optimize`).
+    /// Replaces the link that delivered a message by one that announced it with far fewer hops
+    /// (`Optimize`).
     fn optimize(
         &mut self,
         from: PeerId,
@@ -288,7 +294,7 @@ impl Plumtree {
         }
     }
 
-    /// Sends a message that a neighbour has asked for.
+    /// Sends a message that a neighbour has requested.
     fn answer(&mut self, to: PeerId, id: MessageId, cx: &mut Cx<'_, PlumtreeFrame>) -> Result<(), Ignored> {
         let now = cx.now();
         let key = self.core.seen.get(now, id).ok_or(Ignored::GraftUnknown)?;
@@ -297,7 +303,8 @@ impl Plumtree {
         if cx.outbox().owes(to, key) {
             return Err(Ignored::GraftOwed);
         }
-        // A GRAFT is a fraction of what it asks for: nobody may have this node send without end.
+        // A GRAFT is far smaller than the message it requests, so the answers to a peer need a
+        // limit.
         let second = now.as_nanos() / 1_000_000_000;
         let Some(peer) = self.peers.get_mut(to) else { return Err(Ignored::FrameUnknownPeer) };
         if peer.grafts.0 != second {
@@ -313,7 +320,8 @@ impl Plumtree {
         Ok(())
     }
 
-    /// Asks for messages in full from now on, and for one that is missing. Whether there was room to say so.
+    /// Requests complete messages from now on, and the missing message `id`, if any. Returns true
+    /// if the outbox accepted the request.
     fn graft(
         &mut self,
         peer: PeerId,
@@ -327,8 +335,8 @@ impl Plumtree {
         self.core.owe(peer, CONTROL, frame, None, cx)
     }
 
-    /// Asks for announcements only, from now on. Said for every duplicate, as in the paper: the peer may have made this node
-    /// eager again since it was last told, or there was no room to tell it.
+    /// Requests only announcements from now on. Sent for every duplicate, as in the paper: the peer
+    /// may have made this node eager again since the last PRUNE, or that PRUNE found no room.
     fn prune(&mut self, peer: PeerId, cx: &mut Cx<'_, PlumtreeFrame>) {
         self.make_lazy(peer);
         self.core.metrics.prunes_sent += 1;
@@ -348,7 +356,8 @@ impl Plumtree {
         }
     }
 
-    /// Announces a message to all lazy neighbours at the next dispatch (`LazyPush`).
+    /// Queues an announcement of a message to all lazy neighbours for the next dispatch
+    /// (`LazyPush`).
     fn lazy_push(&mut self, id: MessageId, round: u32, from: Option<PeerId>, cx: &mut Cx<'_, PlumtreeFrame>) {
         let mut waiting = false;
         for peer in self.lazy.iter() {
@@ -367,7 +376,7 @@ impl Plumtree {
         }
     }
 
-    /// Sends the collected announcements (`dispatch`).
+    /// Sends the collected announcements (`dispatch` of the paper).
     fn dispatch(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
         self.dispatching = false;
         for at in 0..self.peers.connected().len() {
@@ -387,10 +396,10 @@ impl Plumtree {
 
     fn receive_ihave(&mut self, from: PeerId, messages: &[(MessageId, u32)], cx: &mut Cx<'_, PlumtreeFrame>) {
         let now = cx.now();
-        let looked_at = messages.len().min(self.config.ihave_ids_max);
+        let considered = messages.len().min(self.config.ihave_ids_max);
         self.core.metrics.ihave_ids_received += messages.len() as u64;
-        self.core.metrics.ignore(Ignored::IHaveIdsOverLimit, (messages.len() - looked_at) as u64);
-        for (id, round) in &messages[..looked_at] {
+        self.core.metrics.ignore(Ignored::IHaveIdsOverLimit, (messages.len() - considered) as u64);
+        for (id, round) in &messages[..considered] {
             if let Some(key) = self.core.seen.get(now, *id) {
                 self.core.peer_has(from, key, cx);
             } else if let Err(cause) = self.missing.announce(now, *id, from, *round) {
@@ -400,14 +409,13 @@ impl Plumtree {
         self.set_graft_timer(cx);
     }
 
-    /// Asks for the messages whose time is over, each from the neighbour that announced it first and was not asked yet
-    /// (`Timer`).
+    /// Requests each overdue message from its first announcer that was not yet asked (`Timer`).
     fn graft_missing(&mut self, cx: &mut Cx<'_, PlumtreeFrame>) {
         let now = cx.now();
         self.graft_timer = self.graft_timer.filter(|at| *at > now);
         while let Some(id) = self.missing.next_due(now) {
             let Some((peer, round)) = self.missing.take_announcer(id) else {
-                // Nobody is left to ask. Whoever announces it from now on is asked after the first timeout again.
+                // No announcer is left. A new announcement starts again with the first timeout.
                 self.missing.remove(id);
                 self.core.metrics.missing_given_up += 1;
                 continue;

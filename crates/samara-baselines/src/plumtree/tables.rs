@@ -1,4 +1,4 @@
-//! Messages that neighbours have announced and that have not come, and messages that neighbours can ask for.
+//! Missing messages that neighbours have announced, and kept messages that neighbours can request.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +15,13 @@ use crate::app::Ignored;
 use crate::config::PlumtreeConfig;
 use crate::message::{Message, MessageId};
 
-/// Who announced a message, the first one first, and with which round.
+/// The peers that announced a message, in order, each with its round.
 pub(super) type Announcers = SmallVec<[(PeerId, u32); 4]>;
 
-/// The messages that are missing (`missing` and the timers of the paper).
+/// The missing messages (`missing` and the timers of the paper).
 ///
-/// Instead of a timer for each message there are two queues of deadlines, one for each of the two timeouts, which are
-/// sorted because each timeout always has the same length.
+/// Instead of a timer for each message there are two queues of deadlines, one for each timeout.
+/// Each queue is sorted because its timeout has a constant length.
 #[derive(Debug)]
 pub(super) struct Missing {
     first_wait: Duration,
@@ -29,7 +29,7 @@ pub(super) struct Missing {
     ids_max: usize,
     per_peer_max: u32,
     pub(super) entries: HashMap<MessageId, Entry, PeerKeyed>,
-    /// Announcements in the table, by peer.
+    /// Number of announcements in the table, by peer.
     counts: Vec<u32>,
     first: VecDeque<Deadline>,
     retry: VecDeque<Deadline>,
@@ -39,7 +39,7 @@ pub(super) struct Missing {
 #[derive(Debug)]
 pub(super) struct Entry {
     announcers: Announcers,
-    /// Of the one deadline that holds.
+    /// The serial of the one valid deadline.
     serial: u32,
 }
 
@@ -65,7 +65,7 @@ impl Missing {
         }
     }
 
-    /// Takes note of an announcement of a message that has not come.
+    /// Records an announcement of a message that has not arrived.
     pub(super) fn announce(
         &mut self,
         now: Time,
@@ -97,7 +97,8 @@ impl Missing {
         Ok(())
     }
 
-    /// The message has come, or is given up. Returns who had announced it and was not asked.
+    /// Removes a message that has arrived or is given up. Returns the announcers that were not
+    /// asked.
     pub(super) fn remove(&mut self, id: MessageId) -> Announcers {
         let Some(entry) = self.entries.remove(&id) else { return Announcers::new() };
         for (peer, _) in &entry.announcers {
@@ -106,21 +107,22 @@ impl Missing {
         entry.announcers
     }
 
-    /// Forgets what a peer has announced.
+    /// Forgets the announcements of a peer.
     pub(super) fn forget_peer(&mut self, peer: PeerId) {
         let Some(count) = self.counts.get_mut(peer.index()).filter(|count| **count > 0) else { return };
         *count = 0;
-        // In no particular order, which shows nowhere. Entries that nobody is left to ask for go when their time comes.
+        // The order of iteration has no visible effect. Entries without announcers expire at their
+        // deadline.
         self.entries.values_mut().for_each(|entry| entry.announcers.retain(|(known, _)| *known != peer));
     }
 
-    /// When to call [`next_due`](Self::next_due).
+    /// Returns the next time at which to call [`next_due`](Self::next_due).
     pub(super) fn wake_at(&self) -> Option<Time> {
         let fronts = [self.first.front(), self.retry.front()];
         fronts.into_iter().flatten().map(|deadline| deadline.at).min()
     }
 
-    /// The next message whose time is over.
+    /// Returns the next overdue message.
     pub(super) fn next_due(&mut self, now: Time) -> Option<MessageId> {
         loop {
             let due =
@@ -138,7 +140,7 @@ impl Missing {
         }
     }
 
-    /// The peer to ask for a message now; it is asked once.
+    /// Returns the peer to ask for a message now, and removes it so that it is asked once.
     pub(super) fn take_announcer(&mut self, id: MessageId) -> Option<(PeerId, u32)> {
         let entry = self.entries.get_mut(&id).filter(|entry| !entry.announcers.is_empty())?;
         let (peer, round) = entry.announcers.remove(0);
@@ -146,7 +148,7 @@ impl Missing {
         Some((peer, round))
     }
 
-    /// Puts a peer back that could not be asked, behind the others.
+    /// Puts back a peer that could not be asked, behind the others.
     pub(super) fn put_back(&mut self, id: MessageId, peer: PeerId, round: u32) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.announcers.push((peer, round));
@@ -154,7 +156,7 @@ impl Missing {
         }
     }
 
-    /// Sets the deadline for the next peer to be asked.
+    /// Sets the deadline for asking the next peer.
     pub(super) fn wait_for_retry(&mut self, now: Time, id: MessageId) {
         let serial = self.take_serial();
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -167,7 +169,7 @@ impl Missing {
         self.entries.len()
     }
 
-    /// Deadlines in the queues, those that do not hold any more included.
+    /// Returns the number of queued deadlines, including obsolete ones.
     pub(super) fn deadlines(&self) -> usize {
         self.first.len() + self.retry.len()
     }
@@ -181,8 +183,8 @@ impl Missing {
         self.entries.get(&deadline.id).is_some_and(|entry| entry.serial == deadline.serial)
     }
 
-    /// Throws deadlines away that do not hold any more, once there are many: announcements whose messages come at once
-    /// would fill the queues otherwise.
+    /// Removes obsolete deadlines once there are many. Otherwise announcements of messages that
+    /// arrive soon would fill the queues.
     fn tidy(&mut self) {
         if self.deadlines() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
@@ -195,15 +197,15 @@ impl Missing {
     }
 }
 
-/// The messages of the last while, by number. Since a node numbers messages in the order in which they come, this is a
-/// queue without an index.
+/// Recent messages, by number. A node numbers messages in order of arrival, so this is a queue
+/// without an index.
 #[derive(Debug)]
 pub(super) struct Cache {
     ttl: Duration,
     messages_max: usize,
     bytes_max: usize,
     bytes: usize,
-    /// The number of the oldest.
+    /// The number of the oldest message.
     first: u64,
     queue: VecDeque<Kept>,
 }
@@ -220,13 +222,13 @@ impl Cache {
         Self { ttl, messages_max, bytes_max, bytes: 0, first: 0, queue: VecDeque::new() }
     }
 
-    /// Keeps a message, with the round that copies of it have. Numbers must come one after another.
+    /// Stores a message with the round of its copies. Numbers must be consecutive.
     pub(super) fn put(&mut self, now: Time, key: MessageKey, message: Arc<Message>, round: u32) {
         self.expire(now);
         if self.queue.is_empty() {
             self.first = key.0;
         }
-        debug_assert_eq!(key.0, self.first + self.queue.len() as u64, "a number was left out");
+        debug_assert_eq!(key.0, self.first + self.queue.len() as u64, "message numbers must be consecutive");
         self.bytes += message.data().len();
         self.queue.push_back(Kept { until: now + self.ttl, message, round });
         while self.queue.len() > self.messages_max || self.bytes > self.bytes_max {
@@ -234,7 +236,7 @@ impl Cache {
         }
     }
 
-    /// A message and its round, if it is still kept.
+    /// Returns a message and its round if it is still stored.
     pub(super) fn get(&mut self, now: Time, key: MessageKey) -> Option<(&Arc<Message>, u32)> {
         self.expire(now);
         let place = key.0.checked_sub(self.first)?;

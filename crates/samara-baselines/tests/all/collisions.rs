@@ -1,4 +1,4 @@
-//! Ids that a neighbour chooses so that they would share a hash do no more harm than others.
+//! Ids that a neighbour chooses to share a hash cost no more than others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use nix::time::{ClockId, clock_gettime};
 use samara_baselines::{IHave, MessageId, PlumtreeConfig, PlumtreeFrame};
 use samara_engine::PeerId;
 
-/// Below the number of announcements that one neighbour may have in the table, so that each one is looked up.
+/// Below the limit of announcements per neighbour, so that each id is looked up.
 const IDS: u64 = 4_000;
 
-/// A constant that a hash with a seed, but without a key, mixes its input with. Input that equals it multiplies the
-/// seed by zero: all such ids share one hash, whatever the seed is.
+/// A constant that a hash with a seed, but without a key, mixes its input with. Input that equals
+/// it multiplies the seed by zero, so all such ids share one hash for every seed.
 const FACTOR: u64 = 0xc0ac_29b7_c97c_50dd;
 
 fn chosen(number: u64) -> MessageId {
@@ -23,9 +23,9 @@ fn scattered(number: u64) -> MessageId {
     message(number).id()
 }
 
-/// The processor time of this thread: other programs would show in the time that passes.
+/// Returns the processor time of this thread, which other programs do not affect.
 fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock of every Unix").into()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("the clock exists on every Unix").into()
 }
 
 fn announced_ten_times(ids: &[MessageId]) -> Duration {
@@ -43,7 +43,7 @@ fn announced_ten_times(ids: &[MessageId]) -> Duration {
 fn chosen_ids_cost_no_more_than_scattered_ones() {
     let others: Vec<MessageId> = (0..IDS).map(scattered).collect();
     let chosen: Vec<MessageId> = (0..IDS).map(chosen).collect();
-    // The least of five measurements in turns: what else the machine does can only add to one.
+    // The minimum of five alternating measurements, since other load only adds time.
     let rounds = (0..5).map(|_| [announced_ten_times(&chosen), announced_ten_times(&others)]);
     let [chosen, others] = rounds.reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1])]).expect("five rounds");
     let ratio = chosen.as_secs_f64() / others.as_secs_f64();

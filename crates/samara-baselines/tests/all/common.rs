@@ -1,4 +1,4 @@
-//! One node driven by hand: the test plays all its peers, and looks at what it owes them.
+//! A single node. The test plays all its peers, and inspects the frames owed to them.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) fn identity(number: u32) -> PeerIdentity {
     PeerIdentity::new(format!("peer-{number}").as_bytes())
 }
 
-/// A message of somebody who is no neighbour.
+/// Returns a message whose author is no neighbour.
 pub(crate) fn message(number: u64) -> Arc<Message> {
     message_of(&PeerIdentity::new(b"author"), number)
 }
@@ -30,7 +30,7 @@ pub(crate) fn message_of(author: &PeerIdentity, number: u64) -> Arc<Message> {
     Arc::new(Message::new(author.clone(), number, topic(), Bytes::from(vec![7; 100])))
 }
 
-/// An invented id.
+/// Returns an invented id.
 pub(crate) fn id(number: u64) -> MessageId {
     MessageId::from_bytes((u128::from(number) + (1 << 100)).to_be_bytes())
 }
@@ -39,7 +39,7 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A node, and the number of peers that it has had.
+/// A node, and the number of its peers so far.
 pub(crate) struct Node<B: Baseline> {
     single: Single<B>,
     peers: u32,
@@ -69,7 +69,7 @@ pub(crate) fn randomsub(config: PubSubConfig, network_size: usize) -> Node<PubSu
     Node::new(PubSub::randomsub(config, PeerIdentity::new(b"me"), network_size).unwrap(), outbox)
 }
 
-/// With `neighbours` links, on its topic.
+/// Returns a node on its topic with `neighbours` links.
 pub(crate) fn plumtree(config: PlumtreeConfig, neighbours: u32) -> Node<Plumtree> {
     let outbox = config.common.outbox_config();
     let engine = Plumtree::new(config, PeerIdentity::new(b"me"), topic()).unwrap();
@@ -101,13 +101,13 @@ impl<B: Baseline> Node<B> {
         self.engine.metrics().ignored(cause)
     }
 
-    /// Everything that is owed, taken out, by peer.
+    /// Takes all owed frames, by peer.
     pub(crate) fn sent(&mut self) -> Vec<(PeerId, B::Frame)> {
         let peers = (0..self.peers).map(PeerId);
         peers.flat_map(|peer| self.single.take(peer).into_iter().map(move |frame| (peer, frame))).collect()
     }
 
-    /// The numbers and senders of messages that the application was told of since the last call.
+    /// Returns the sequence numbers and senders of the messages delivered since the last call.
     pub(crate) fn delivered(&mut self) -> Vec<(u64, Option<PeerId>)> {
         let events = std::mem::take(&mut self.events);
         let messages = events.into_iter().filter_map(|event| match event {
@@ -128,7 +128,7 @@ pub(crate) fn joined() -> RpcFrame {
     subscriptions(&[(true, "blocks")])
 }
 
-/// To whom messages were sent, sorted, with their numbers.
+/// Returns the receivers of messages with the sequence numbers, sorted.
 pub(crate) fn receivers(sent: &[(PeerId, RpcFrame)]) -> Vec<(PeerId, u64)> {
     let of = |(peer, frame): &(PeerId, RpcFrame)| match frame {
         RpcFrame::Publish(message) => Some((*peer, message.seqno())),

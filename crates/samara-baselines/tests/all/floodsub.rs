@@ -1,4 +1,4 @@
-//! FloodSub, one node by hand.
+//! FloodSub: one node without a network.
 
 use crate::common::*;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use samara_baselines::{
 use samara_engine::outbox::LossCause;
 use samara_engine::{Input, PeerId};
 
-/// On the topic, with so many peers on it, and nothing owed.
+/// Returns a node on the topic with `peers` subscribed peers, and nothing owed.
 fn on_topic(config: PubSubConfig, peers: u32) -> Node<PubSub> {
     let mut node = floodsub(config);
     node.command(Command::Subscribe(topic()));
@@ -28,14 +28,14 @@ fn a_new_message_goes_to_all_subscribers_but_its_sender_and_its_author() {
     node.frame(PeerId(1), RpcFrame::Publish(message_of(&identity(3), 9)));
     assert_eq!(receivers(&node.sent()), [(PeerId(0), 9), (PeerId(2), 9), (PeerId(4), 9)]);
     assert_eq!(node.delivered(), [(9, Some(PeerId(1)))]);
-    // Once only, whoever sends it again.
+    // Another copy has no effect, whoever sends it.
     node.frame(PeerId(2), RpcFrame::Publish(message_of(&identity(3), 9)));
     assert!(node.sent().is_empty() && node.delivered().is_empty());
     assert_eq!(node.engine.metrics().duplicates_received, 1);
 }
 
 #[test]
-fn own_messages_go_to_everybody_also_without_joining() {
+fn own_messages_go_to_all_subscribers_even_without_joining() {
     let mut node = on_topic(PubSubConfig::default(), 3);
     let data = Bytes::from_static(b"data");
     node.command(Command::Publish { topic: topic(), data: data.clone() });
@@ -51,7 +51,7 @@ fn own_messages_go_to_everybody_also_without_joining() {
 }
 
 #[test]
-fn topics_are_announced_to_peers_there_and_to_come() {
+fn topics_are_announced_to_current_and_future_peers() {
     let mut node = floodsub(PubSubConfig::default());
     let first = node.connect("");
     assert!(node.sent().is_empty());
@@ -64,14 +64,14 @@ fn topics_are_announced_to_peers_there_and_to_come() {
     node.command(Command::Unsubscribe(topic()));
     let left = subscriptions(&[(false, "blocks")]);
     assert_eq!(node.sent(), [(first, left.clone()), (second, left)]);
-    // Twice changes nothing.
+    // Repeated commands change nothing.
     node.command(Command::Unsubscribe(topic()));
     node.command(Command::Subscribe(Topic::new("other")));
     assert!(node.sent().is_empty());
 }
 
 #[test]
-fn announcements_without_room_are_tried_again_as_what_is_true_then() {
+fn announcements_without_room_are_retried_with_the_current_state() {
     let queue = LaneCapacity::copies(1);
     let sending = Sending { control: queue, ..Sending::default() };
     let config = PubSubConfig { common: Common { sending, ..Common::default() }, ..PubSubConfig::default() };
@@ -92,13 +92,13 @@ fn announcements_without_room_are_tried_again_as_what_is_true_then() {
 }
 
 #[test]
-fn peers_that_leave_or_vanish_get_nothing() {
+fn unsubscribed_and_disconnected_peers_get_nothing() {
     let mut node = on_topic(PubSubConfig::default(), 3);
     node.frame(PeerId(0), subscriptions(&[(false, "blocks")]));
     node.disconnect(PeerId(1));
     node.frame(PeerId(2), RpcFrame::Publish(message(1)));
     assert!(node.sent().is_empty());
-    // Back, but not on the topic until it says so.
+    // The peer is back, but not on the topic until it subscribes.
     node.reconnect(PeerId(1), "");
     node.sent();
     node.frame(PeerId(2), RpcFrame::Publish(message(2)));
@@ -109,7 +109,7 @@ fn peers_that_leave_or_vanish_get_nothing() {
 }
 
 #[test]
-fn what_is_not_wanted_is_ignored_and_counted() {
+fn unwanted_frames_are_ignored_and_counted() {
     let common = Common { max_frame_bytes: 200, ..Common::default() };
     let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 2);
     let me = samara_engine::PeerIdentity::new(b"me");
@@ -141,7 +141,7 @@ fn ids_are_forgotten_after_two_minutes() {
 }
 
 #[test]
-fn a_copy_that_became_useless_is_taken_back_if_wanted() {
+fn useless_copies_are_withdrawn_if_configured() {
     for withdraw in [true, false] {
         let common = Common { withdraw, ..Common::default() };
         let mut node = on_topic(PubSubConfig { common, ..PubSubConfig::default() }, 3);
@@ -191,7 +191,7 @@ fn floods_of_subscriptions_are_bounded() {
     node.frame(PeerId(0), subscriptions(&[(true, "a name of 21 bytes...")]));
     assert_eq!(node.ignored(Ignored::SubscriptionTopicTooLong), 1);
     assert_eq!(node.engine.sizes().0, 50);
-    // Ever new topics: only what is joined at a time is remembered.
+    // Ever new topics: the node remembers only current subscriptions.
     for round in 0..100 {
         let left: Vec<String> = (0..50).map(|number| format!("{} {number}", round)).collect();
         let joins: Vec<(bool, &str)> = left.iter().map(|name| (true, &name[..])).collect();
@@ -201,7 +201,7 @@ fn floods_of_subscriptions_are_bounded() {
         node.frame(PeerId(0), subscriptions(&leaves));
         assert!(node.engine.sizes().0 <= 50);
     }
-    // With the peer goes all that it brought.
+    // The peer's topics vanish with the peer.
     node.disconnect(PeerId(0));
     assert_eq!(node.engine.sizes().0, 1);
 }
@@ -219,7 +219,7 @@ fn a_link_that_is_reported_twice_counts_once() {
 }
 
 #[test]
-fn impossible_parameters_are_named() {
+fn errors_name_invalid_parameters() {
     let zero = PubSubConfig { topics_per_peer_max: 0, ..PubSubConfig::default() };
     let error = PubSub::floodsub(zero, identity(0)).unwrap_err();
     assert_eq!(error.to_string(), "topics_per_peer_max: found 0, expected at least 1");

@@ -1,4 +1,5 @@
-//! The engines one by one, with peers that the test plays; networks in the simulator; and the wire format.
+//! Tests of each engine with peers that the test plays, of networks in the simulator, and of the
+//! wire format.
 
 mod collisions;
 mod common;

@@ -1,4 +1,4 @@
-//! Plumtree, one node by hand.
+//! Plumtree: one node without a network.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn prune() -> PlumtreeFrame {
     PlumtreeFrame::Prune(topic())
 }
 
-/// With these neighbours lazy, and nothing owed.
+/// Returns a node with the given lazy neighbours, and nothing owed.
 fn with_lazy(config: PlumtreeConfig, neighbours: u32, lazy: &[PeerId]) -> Node<Plumtree> {
     let mut node = plumtree(config, neighbours);
     lazy.iter().for_each(|peer| node.frame(*peer, prune()));
@@ -33,7 +33,7 @@ fn with_lazy(config: PlumtreeConfig, neighbours: u32, lazy: &[PeerId]) -> Node<P
 }
 
 #[test]
-fn at_first_everybody_is_eager_and_gets_messages_one_hop_further() {
+fn new_neighbours_are_eager_and_receive_messages_with_one_more_hop() {
     let mut node = plumtree(PlumtreeConfig::default(), 4);
     assert_eq!(node.engine.eager_peers(), &P[..4]);
     node.frame(P[2], gossip(1, 3));
@@ -41,13 +41,13 @@ fn at_first_everybody_is_eager_and_gets_messages_one_hop_further() {
     assert!(matches!(node.events[..], [Event::Message { from: Some(PeerId(2)), hops: Some(4), .. }]));
     node.command(Command::PublishMessage(message(2)));
     assert_eq!(node.sent(), [P[0], P[1], P[2], P[3]].map(|peer| (peer, gossip(2, 0))));
-    // Nobody is lazy: nothing is announced.
+    // Nobody is lazy, so nothing is announced.
     node.advance(ms(1000));
     assert!(node.sent().is_empty() && node.timers() == 0);
 }
 
 #[test]
-fn whoever_sends_a_duplicate_is_pruned_each_time() {
+fn each_duplicate_prunes_its_sender() {
     let mut node = plumtree(PlumtreeConfig::default(), 3);
     node.frame(P[0], gossip(1, 0));
     node.sent();
@@ -75,7 +75,8 @@ fn lazy_neighbours_get_announcements_together_after_the_interval() {
     assert!(node.sent().is_empty());
     node.advance(ms(1));
     let [one, two, three] = [1, 2, 3].map(|number| message(number).id());
-    // The sender of the second one is not told of it (and is eager since, so that it got the third in full).
+    // The sender of the second message gets no announcement of it. It is eager since, and got the
+    // third in full.
     let expected = [(P[1], ihave(&[(one, 1), (two, 8), (three, 0)])), (P[3], ihave(&[(one, 1)]))];
     assert_eq!(node.sent(), expected);
     assert!(messages.contains(&(P[3], gossip(3, 0))));
@@ -83,7 +84,7 @@ fn lazy_neighbours_get_announcements_together_after_the_interval() {
 }
 
 #[test]
-fn a_missing_message_is_asked_for_after_80_ms_and_then_every_40() {
+fn missing_messages_are_grafted_after_80_ms_and_then_every_40_ms() {
     let mut node = with_lazy(PlumtreeConfig::default(), 4, &[P[1], P[2], P[3]]);
     let wanted = message(1).id();
     node.frame(P[2], ihave(&[(wanted, 4)]));
@@ -99,7 +100,7 @@ fn a_missing_message_is_asked_for_after_80_ms_and_then_every_40() {
     assert!(node.sent().is_empty());
     node.advance(ms(1));
     assert_eq!(node.sent(), [(P[1], graft(Some(wanted), 3))]);
-    // It comes: nobody else is asked.
+    // The message arrives, so no other neighbour is asked.
     node.frame(P[1], gossip(1, 3));
     node.advance(ms(1000));
     let grafts = node.sent().into_iter().filter(|(_, frame)| matches!(frame, PlumtreeFrame::Graft(_)));
@@ -110,7 +111,7 @@ fn a_missing_message_is_asked_for_after_80_ms_and_then_every_40() {
 }
 
 #[test]
-fn what_nobody_has_is_given_up_and_can_be_announced_anew() {
+fn unavailable_messages_are_given_up_and_can_be_announced_again() {
     let mut node = with_lazy(PlumtreeConfig::default(), 2, &[P[1]]);
     node.frame(P[1], ihave(&[(id(1), 0)]));
     node.frame(P[1], ihave(&[(id(1), 0)]));
@@ -149,7 +150,7 @@ fn timeouts_are_parameters() {
 }
 
 #[test]
-fn a_graft_gets_the_message_and_everything_from_then_on() {
+fn graft_is_answered_with_the_message_and_all_later_ones() {
     let mut node = with_lazy(PlumtreeConfig::default(), 3, &[P[1]]);
     node.frame(P[0], gossip(1, 6));
     node.advance(ms(10));
@@ -163,10 +164,10 @@ fn a_graft_gets_the_message_and_everything_from_then_on() {
 }
 
 #[test]
-fn a_graft_for_what_is_owed_unknown_or_forgotten_changes_the_tree_only() {
+fn graft_for_an_owed_unknown_or_expired_message_only_changes_the_tree() {
     let mut node = with_lazy(PlumtreeConfig::default(), 3, &[P[2]]);
     node.frame(P[0], gossip(1, 0));
-    // The copy for it waits in the queue: it is not doubled.
+    // The copy still waits in the queue, and is not duplicated.
     node.frame(P[1], graft(Some(message(1).id()), 0));
     assert_eq!(node.ignored(Ignored::GraftOwed), 1);
     assert_eq!(node.sent(), [(P[1], gossip(1, 1))]);
@@ -182,7 +183,7 @@ fn a_graft_for_what_is_owed_unknown_or_forgotten_changes_the_tree_only() {
 }
 
 #[test]
-fn a_link_that_announces_seven_hops_less_replaces_the_one_in_the_tree() {
+fn a_link_seven_hops_shorter_replaces_the_tree_link() {
     // (round announced, round of the copy, threshold, whether the tree changes)
     let cases = [
         (2, 9, Some(7), true),
@@ -216,7 +217,7 @@ fn a_link_that_announces_seven_hops_less_replaces_the_one_in_the_tree() {
 }
 
 #[test]
-fn neighbours_that_go_are_not_asked_and_come_back_eager() {
+fn departed_neighbours_are_not_asked_and_return_eager() {
     let mut node = with_lazy(PlumtreeConfig::default(), 3, &[P[1], P[2]]);
     node.frame(P[1], ihave(&[(id(1), 0), (id(2), 0)]));
     node.frame(P[2], ihave(&[(id(1), 0)]));
@@ -235,7 +236,7 @@ fn neighbours_that_go_are_not_asked_and_come_back_eager() {
 }
 
 #[test]
-fn announcements_of_a_message_that_is_owed_take_the_copy_back() {
+fn announcement_of_an_owed_message_withdraws_the_copy() {
     let mut node = plumtree(PlumtreeConfig::default(), 3);
     node.frame(P[0], gossip(1, 0));
     node.frame(P[1], ihave(&[(message(1).id(), 3)]));
@@ -245,7 +246,7 @@ fn announcements_of_a_message_that_is_owed_take_the_copy_back() {
 }
 
 #[test]
-fn other_topics_are_nothing_to_it() {
+fn other_topics_are_rejected() {
     let mut node = plumtree(PlumtreeConfig::default(), 2);
     let other = Topic::new("other");
     let message = Arc::new(Message::new(identity(7), 1, other.clone(), vec![1].into()));
@@ -261,7 +262,7 @@ fn other_topics_are_nothing_to_it() {
 }
 
 #[test]
-fn without_joining_a_node_passes_on_and_says_nothing() {
+fn without_joining_a_node_forwards_without_events() {
     let mut node = plumtree(PlumtreeConfig::default(), 2);
     node.command(Command::Unsubscribe(topic()));
     node.frame(P[0], gossip(1, 0));
@@ -270,7 +271,7 @@ fn without_joining_a_node_passes_on_and_says_nothing() {
 }
 
 #[test]
-fn a_graft_that_found_no_room_is_sent_again() {
+fn graft_without_room_is_retried() {
     let sending = Sending { control: LaneCapacity::copies(1), ..Sending::default() };
     let common = Common { sending, ..PlumtreeConfig::default().common };
     let mut node = with_lazy(PlumtreeConfig { common, ..PlumtreeConfig::default() }, 2, &[P[1]]);
@@ -300,7 +301,7 @@ fn a_flood_of_announcements_is_bounded_and_leaves_room_for_others() {
             next += 250;
             node.frame(P[1], ihave(&ids));
         }
-        // 300 that it was not asked for yet, and as many that it was.
+        // 300 announcements not yet grafted, and as many grafted ones.
         assert!(node.engine.sizes().missing <= 600);
         assert!(node.engine.sizes().deadlines <= 2 * 600 + 64);
         node.advance(ms(10));
@@ -308,11 +309,11 @@ fn a_flood_of_announcements_is_bounded_and_leaves_room_for_others() {
     }
     assert_eq!(node.ignored(Ignored::IHaveIdsOverLimit), 100 * 10 * 50);
     assert!(node.ignored(Ignored::IHavePeerFull) > 100_000);
-    // What an honest neighbour announces is still asked for.
+    // The node still requests messages that an honest neighbour announces.
     node.frame(P[2], ihave(&[(message(1).id(), 0)]));
     node.advance(ms(80));
     assert!(node.sent().contains(&(P[2], graft(Some(message(1).id()), 0))));
-    // Several together fill the table, but not more.
+    // Several flooding neighbours fill the table, but do not exceed it.
     for (peer, first) in [(P[0], 1 << 40), (P[1], 1 << 41), (P[3], 1 << 42), (P[4], 1 << 43)] {
         for part in 0..2 {
             let first = first + part * 200;
@@ -327,10 +328,10 @@ fn a_flood_of_announcements_is_bounded_and_leaves_room_for_others() {
 }
 
 #[test]
-fn timers_do_not_pile_up() {
+fn timers_do_not_accumulate() {
     let mut node = with_lazy(PlumtreeConfig::default(), 2, &[P[1]]);
     for number in 0..1000 {
-        // One that never comes, and one that does.
+        // One message that never arrives, and one that does.
         node.frame(P[1], ihave(&[(id(number), 0), (message(number).id(), 0)]));
         node.frame(P[0], gossip(number, 0));
         node.advance(ms(1));
@@ -352,13 +353,13 @@ fn a_flood_of_grafts_gets_a_bounded_number_of_copies() {
         copies += node.sent().len();
         node.advance(ms(1));
     }
-    // 3 s, and a second that had begun.
+    // 3 s, plus a second that had already begun.
     assert!((150..=200).contains(&copies), "{copies}");
     assert!(node.ignored(Ignored::GraftOverLimit) >= 2800);
 }
 
 #[test]
-fn duplicates_and_prunes_that_are_never_read_fill_no_queue() {
+fn queue_to_a_peer_that_never_reads_is_bounded() {
     let sending = Sending { control: LaneCapacity::copies(100), ..Sending::default() };
     let common = Common { sending, ..PlumtreeConfig::default().common };
     let mut node = plumtree(PlumtreeConfig { common, ..PlumtreeConfig::default() }, 2);
@@ -398,7 +399,7 @@ fn the_cache_is_bounded_in_messages_and_bytes() {
 }
 
 #[test]
-fn impossible_parameters_are_named() {
+fn errors_name_invalid_parameters() {
     let make = |config: PlumtreeConfig| Plumtree::new(config, identity(0), topic()).unwrap_err();
     let base = PlumtreeConfig::default;
     assert_eq!(make(PlumtreeConfig { graft_retry: ms(0), ..base() }).field, "graft_retry");

@@ -1,14 +1,15 @@
-//! RandomSub, one node by hand.
+//! RandomSub: one node without a network.
 
 use crate::common::*;
 use samara_baselines::{Command, PubSub, PubSubConfig, RpcFrame};
 use samara_engine::PeerId;
 
+/// Returns a node on the topic with `peers` subscribed peers, `flooding` of which speak FloodSub.
 fn on_topic(network_size: usize, peers: u32, flooding: u32) -> Node<PubSub> {
     let mut node = randomsub(PubSubConfig::default(), network_size);
     node.command(Command::Subscribe(topic()));
     for number in 0..peers {
-        // Every third of the first ones, so that they are not in a block.
+        // Every third of the first peers, so that FloodSub peers are not contiguous.
         let floods = number % 3 == 0 && number / 3 < flooding;
         let peer = node.connect(if floods { "/floodsub/1.0.0" } else { "/randomsub/1.0.0" });
         node.frame(peer, joined());
@@ -43,7 +44,7 @@ fn the_fanout_is_the_root_of_the_size_rounded_up_and_at_least_six() {
 }
 
 #[test]
-fn a_message_goes_to_exactly_that_many_peers() {
+fn messages_go_to_exactly_fanout_peers() {
     // (size, peers, expected receivers of a message that peer 0 sends and of an own one)
     for (size, peers, forwarded, own) in [
         (95, 20, 10, 10),
@@ -81,7 +82,7 @@ fn every_peer_is_drawn_equally_often() {
 }
 
 #[test]
-fn peers_that_flood_get_everything_besides() {
+fn floodsub_peers_get_every_message_in_addition() {
     let mut node = on_topic(95, 40, 5);
     for number in 0..50 {
         node.frame(PeerId(1), RpcFrame::Publish(message(number)));

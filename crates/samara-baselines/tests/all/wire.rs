@@ -1,4 +1,5 @@
-//! The lengths of both formats: held against the codec of `samara-gossipsub` and against a generated one.
+//! The frame lengths of both formats, compared with the codec of `samara-gossipsub` and with a
+//! generated one.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ fn theirs(message: &Message) -> Arc<rpc::Message> {
 
 proptest! {
     #[test]
-    fn messages_have_the_length_that_gossipsub_gives_them(message in message()) {
+    fn message_lengths_match_gossipsub(message in message()) {
         let theirs = rpc::Rpc { publish: [theirs(&message)].into_iter().collect(), ..rpc::Rpc::default() };
         let frame = RpcFrame::Publish(Arc::clone(&message));
         prop_assert_eq!(frame.encoded_len(), rpc::RpcFrame::new(theirs).encoded_len());
@@ -44,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn subscriptions_have_the_length_that_gossipsub_gives_them(changes in changes()) {
+    fn subscription_lengths_match_gossipsub(changes in changes()) {
         let change = |(subscribe, name): &(bool, String)| rpc::SubOpts {
             subscribe: *subscribe,
             topic: rpc::Topic::new(name),
@@ -155,13 +156,13 @@ fn oracle(frame: &PlumtreeFrame) -> OracleFrame {
 
 proptest! {
     #[test]
-    fn plumtree_frames_have_the_length_of_the_protobuf_that_is_documented(frame in frame()) {
+    fn plumtree_lengths_match_the_documented_protobuf(frame in frame()) {
         prop_assert_eq!(frame.encoded_len(), oracle(&frame).encode_length_delimited_to_vec().len());
     }
 }
 
 #[test]
-fn ids_depend_on_everything_but_the_copy() {
+fn ids_depend_on_every_field_of_a_message() {
     let make = |author: &[u8], seqno, topic: &str, data: &'static [u8]| {
         Message::new(PeerIdentity::new(author), seqno, Topic::new(topic), Bytes::from_static(data)).id()
     };

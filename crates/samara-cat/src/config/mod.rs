@@ -1,4 +1,5 @@
-//! Everything about a node that can be chosen. One engine serves all generations: they differ in nothing but this.
+//! The configuration of a node. One engine serves all generations, which differ only in their
+//! configuration.
 
 #[cfg(feature = "config")]
 mod parameters;
@@ -18,92 +19,100 @@ use crate::wire::KeyList;
 pub use parameters::{Parameters, key_of};
 pub use preset::Preset;
 
-/// How a node behaves. Start from a [`Preset`]; [`Config::default`] is [`Preset::Cat`].
+/// Configuration of a node. Start from a [`Preset`]; [`Config::default`] is [`Preset::Cat`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// What it can speak, the best first. What is spoken on a link is agreed on when it comes up
-    /// ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)); where nothing was agreed on, it is the first of these.
+    /// The protocols that the node speaks, in order of preference. Two nodes agree on one when
+    /// their link comes up ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)). Without an
+    /// agreement, it is the first of these.
     pub protocols: Vec<Protocol>,
     pub pool: PoolConfig,
 
     // ---- bodies ----
-    /// Who gets the transactions that were submitted here, unasked.
+    /// The peers that get unrequested copies of transactions submitted to this node.
     pub push: Recipients,
-    /// Who gets transactions that came from others, unasked. [`Recipients::Some`] makes neighbourhoods.
+    /// The peers that get unrequested copies of other nodes' transactions. [`Recipients::Some`]
+    /// forms neighbourhoods.
     pub forward: Recipients,
-    /// Whether transactions of others are forwarded to peers that know neither announcements nor requests.
+    /// Whether other nodes' transactions are forwarded to peers that know neither announcements nor
+    /// requests.
     pub bridge: bool,
-    /// Whether a body that has not left yet is taken back once the peer turns out to have it (a pool that looks up who has a
-    /// transaction at the moment of sending does just that).
+    /// Whether a queued body is withdrawn once the peer turns out to have it. A pool that looks up
+    /// who has a transaction at the moment of sending does exactly that.
     pub withdraw: bool,
-    /// Whether a body that was not asked for is taken. If not, its sender counts as having it, and nothing else happens.
+    /// Whether the node accepts unrequested bodies. If not, it only records that the sender has the
+    /// transaction.
     pub take_unrequested: bool,
 
     // ---- announcements ----
-    /// Who is told of new transactions.
+    /// The peers that get announcements of new transactions.
     pub announce: Announce,
     pub sticky: Sticky,
-    /// Whether transactions that were submitted here are announced to those that they are not pushed to.
+    /// Whether transactions submitted to this node are announced to peers that do not get them
+    /// unrequested.
     pub announce_own: bool,
-    /// Whether a duplicate is announced again, to those that are still not known to have it.
+    /// Whether a duplicate is announced again, to peers not yet known to have it.
     pub announce_duplicates: bool,
-    /// Whether a peer that was told counts as having it.
+    /// Whether a peer counts as having a transaction once this node has announced it to the peer.
     pub announced_is_seen: bool,
-    /// Whether announcements say who pushed the transaction.
+    /// Whether announcements name the peer that pushed the transaction.
     pub hint: Hint,
-    /// What is done so that nodes do not announce all at once.
+    /// The measure against simultaneous announcements by all nodes.
     pub jitter: Jitter,
-    /// How long announcements are collected for one frame; zero sends each at once, in a frame of its own.
+    /// Time for which announcements are collected for one frame; zero sends each at once, in a
+    /// frame of its own.
     pub coalesce: Duration,
-    /// Which transactions are so small that peers that understand [`Protocol::Extended`] are sent them instead of an announcement. Only
-    /// where announcements share frames ([`coalesce`](Self::coalesce)).
+    /// The transactions that are small enough to be sent instead of announced, to peers that speak
+    /// [`Protocol::Extended`]. Only if announcements share frames ([`coalesce`](Self::coalesce)).
     pub inline: Inline,
 
     // ---- requests ----
     pub requests: Requests,
-    /// Whether a request for what is not here is answered, where the peer understands it.
+    /// Whether a request for a missing transaction is answered, if the peer understands the answer.
     pub not_found: bool,
 
     // ---- links ----
-    /// Whether a new peer is told of the whole pool (a flooding pool sends all of it).
+    /// Whether the whole pool is announced to a new peer. A flooding pool sends all of it.
     pub sync: bool,
-    /// Whether it is forgotten at once what a peer had when it goes. If not, it is forgotten when the peer comes back, as if it
-    /// were another one.
+    /// Whether the node forgets a peer's keys when the peer disconnects. If not, it forgets them
+    /// when the peer returns, as if it were a new peer.
     pub forget_on_disconnect: bool,
-    /// Peers that are more blocks behind are neither pushed to nor told (`peerHeightDiff`). Heights come by
-    /// [`Command::PeerHeight`](crate::Command::PeerHeight); a peer whose height is unknown counts as up to date.
+    /// Maximum number of blocks by which a peer may lag behind and still get bodies and
+    /// announcements (`peerHeightDiff`). Heights are set by
+    /// [`Command::PeerHeight`](crate::Command::PeerHeight); a peer of unknown height counts as up
+    /// to date.
     pub height_lag_max: Option<u64>,
-    /// Peers that the operator wants to be connected to always (`persistent_peers`).
+    /// Peers that the operator wants to stay connected to (`persistent_peers`).
     pub persistent: Vec<PeerIdentity>,
 
     // ---- per-sender order, and the work that the ADR leaves open ----
     /// Requests in the order of the senders' sequence numbers.
     pub sequences: Option<Sequences>,
     pub bundles: Option<Bundles>,
-    /// Proposed blocks by their keys.
+    /// Proposed blocks, sent as lists of keys.
     pub compact_blocks: Option<CompactBlocks>,
 
     // ---- limits ----
-    /// What peers can make this node remember or do.
+    /// Limits on the state and the work that peers can cause.
     pub limits: Limits,
-    /// Whether a peer that breaks the rules is disconnected. It is an event in any case.
+    /// Whether a peer that breaks the rules is disconnected. The violation is an event in any case.
     pub disconnect_misbehaving: bool,
 
     // ---- sending ----
-    /// Queues, and the channels that a multiplexed connection makes of them.
+    /// Queues, and their assignment to the channels of a multiplexed connection.
     pub sending: Sending,
 
-    // ---- what is told ----
-    /// Whether every duplicate is an [`Event::Duplicate`](crate::Event::Duplicate).
+    // ---- reported events ----
+    /// Whether every duplicate is reported as an [`Event::Duplicate`](crate::Event::Duplicate).
     pub report_duplicates: bool,
     pub report_requests: bool,
 }
 
-/// Who gets a transaction unasked. Peers that are known to have it never do.
+/// The peers that get a transaction unrequested. Peers known to have it never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipients {
     Nobody,
-    /// So many peers: the same ones every time, such that both ends of a link agree on it.
+    /// This many peers, always the same ones. Both ends of a link agree on the choice.
     Some(usize),
     All,
 }
@@ -116,55 +125,60 @@ samara_engine::names! {
         serde(rename_all = "kebab-case")
     )]
     pub enum Announce {
-        /// No announcement leaves; bodies may still be pushed.
+        /// No announcements are sent; bodies may still be pushed.
         Nobody = "nobody",
-        /// All peers, those that are known to have it too.
+        /// All peers, including those known to have the transaction.
         All = "all",
-        /// All that are not known to have it.
+        /// All peers not known to have the transaction.
         Unseen = "unseen",
-        /// Some of these, the same ones for each signer (`selectStickyPeers` of celestia-core).
+        /// Some of these peers, the same ones for each signer (`selectStickyPeers` of
+        /// celestia-core).
         Sticky = "sticky",
     }
 }
 
-/// How many peers [`Announce::Sticky`] chooses for a signer.
+/// Number of peers that [`Announce::Sticky`] chooses for a signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sticky {
-    /// Peers (`maxSeenTxBroadcast`).
+    /// Regular peers (`maxSeenTxBroadcast`).
     pub peers: usize,
-    /// Persistent peers besides (`MaxPersistentStickyPeers`).
+    /// Additional persistent peers (`MaxPersistentStickyPeers`).
     pub persistent: usize,
 }
 
-/// Whether announcements say from whom the sender has a transaction that it had not asked for. A peer that is connected to
-/// that one too can expect to be pushed the transaction, and waits before it asks.
+/// Whether announcements name the peer that pushed the transaction unrequested. A receiver that is
+/// also connected to that peer can expect the same push, and waits before it requests the
+/// transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     None,
-    /// By `From`, an id of 40 hexadecimal digits (the experiment CAT2 of the ADR). Every announcement waits by itself, and
-    /// asks its own sender when the time is over.
+    /// `From`, an id of 40 hexadecimal digits (the experiment CAT2 of the ADR). Every announcement
+    /// has its own wait, after which the node asks the sender of that announcement.
     From {
-        /// How long to wait (`MaxGossipDelay`).
+        /// The duration of the wait (`MaxGossipDelay`).
         wait: Duration,
     },
-    /// By eight bytes, to peers that understand them. One wait for all announcements of a transaction.
+    /// Eight bytes, to peers that understand them. All announcements of a transaction share one
+    /// wait.
     Short {
-        /// The longest wait, and the wait for a peer whose response time is not known. Otherwise it is that time.
+        /// The longest wait, and the wait for a peer of unknown response time. Otherwise the wait
+        /// is the response time.
         wait_max: Duration,
     },
 }
 
-/// Which transactions are sent in the place of their announcements.
+/// The transactions that are sent instead of announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inline {
     Never,
-    /// Those of at most so many bytes.
+    /// Transactions of at most this many bytes.
     UpTo(usize),
-    /// Those for which it takes fewer bytes, by the number of peers: `docs/protocols/cat.md` has the formula.
+    /// Transactions for which it takes fewer bytes, given the number of peers.
+    /// `docs/protocols/cat.md` has the formula.
     WhereItWins,
 }
 
-/// What is done so that nodes do not announce all at once.
+/// The measure against simultaneous announcements by all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
     None,
@@ -172,12 +186,12 @@ pub enum Jitter {
     Timer {
         max: Duration,
     },
-    /// The receiver sleeps before it announces a transaction, and takes nothing else from its sender meanwhile:
-    /// `time.Sleep(rand.Intn(10)*10 ms)` in `Receive` of celestia-core.
+    /// The receiver sleeps before it announces a transaction, and meanwhile processes nothing from
+    /// its sender: `time.Sleep(rand.Intn(10)*10 ms)` in `Receive` of celestia-core.
     Sleep {
-        /// The time sleeps are multiples of.
+        /// The unit of sleep times.
         step: Duration,
-        /// How many different times there are: 0 to one less than so many steps.
+        /// Number of different sleep times: 0 to `steps - 1` units.
         steps: u64,
     },
 }
@@ -185,113 +199,125 @@ pub enum Jitter {
 /// Requests in the order of sequence numbers (celestia-core since 2025).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequences {
-    /// How far ahead of the expected sequence transactions are asked for and kept (`maxReceivedBufferSize`).
+    /// Maximum distance from the expected sequence number at which transactions are requested and
+    /// kept (`maxReceivedBufferSize`).
     pub ahead_max: u64,
-    /// Most bodies of one peer that wait for earlier ones (`maxRequestsPerPeer` in `received_buffer.go`).
+    /// Maximum number of bodies from one peer that wait for earlier ones (`maxRequestsPerPeer` in
+    /// `received_buffer.go`).
     pub buffered_per_peer_max: usize,
-    /// Most announcements of one signer that wait (`seenPerSignerLimit`).
+    /// Maximum number of waiting announcements of one signer (`seenPerSignerLimit`).
     pub pending_per_signer_max: usize,
 }
 
-/// Own transactions that go by one key together (ADR 009, "Ongoing work").
+/// Own transactions announced together under one key (ADR 009, "Ongoing work").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundles {
-    /// How long own transactions are collected (the ADR suggests some 100 ms).
+    /// Time for which own transactions are collected. The ADR suggests some 100 ms.
     pub window: Duration,
     pub txs_max: usize,
     pub bytes_max: usize,
 }
 
-/// Proposed blocks by their keys (ADR 009, "Neutral").
+/// Proposed blocks, sent as lists of keys (ADR 009, "Neutral").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactBlocks {
-    /// Most blocks that are kept: the last ones.
+    /// Maximum number of blocks kept: the most recent ones.
     pub kept: usize,
-    /// How long a node waits for the transactions that it misses before it gives a block up.
+    /// Time for which a node waits for missing transactions before it gives up on a block.
     pub patience: Duration,
 }
 
-/// What peers can make this node remember or do. What exceeds a limit is ignored and counted.
+/// Limits on the state and the work that peers can cause. Input beyond a limit is ignored and
+/// counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Keys of which it is remembered that a peer has them, for each peer (`seenPerPeerLimit`).
+    /// Maximum number of keys per peer recorded as present at the peer (`seenPerPeerLimit`).
     pub keys_per_peer: usize,
-    /// Keys that a peer announced and that are not here, for each peer.
+    /// Maximum number of keys per peer that the peer announced and this node lacks.
     pub unknown_per_peer: usize,
-    /// Keys about which the pool keeps any state, in all, before announcements of others are ignored. What comes in full is limited by the pool.
+    /// Total number of keys with any state in the protocol beyond which announcements from peers
+    /// are ignored. Complete transactions are limited by the pool.
     pub keys: usize,
-    /// How long it is remembered who has a transaction that is not here.
+    /// Time for which the node remembers who has a transaction that it lacks.
     pub seen_ttl: Duration,
     pub txs_per_frame: usize,
-    /// Bytes of frames that wait while whoever receives sleeps, for each peer, as long as they are on the wire.
+    /// Maximum size in bytes, for each peer, of the frames that wait while its receive loop sleeps.
+    /// Counts bytes on the wire.
     pub waiting_bytes: usize,
-    /// How often a peer gets a transaction that it has, because it asks for it: so often in a row; each answer to a first request
-    /// earns one more.
+    /// Number of times in a row that a peer gets a transaction it already has when it asks again.
+    /// Each answer to a first request earns one more.
     pub repeated_answers: u32,
-    /// Transactions of one peer that the application rejects before that is misbehaviour; 0 for never.
+    /// Number of a peer's transactions that the application may reject before it counts as
+    /// misbehaviour; 0 for no limit.
     pub invalid_bodies: u32,
 }
 
-/// How transactions are asked for. There is never more than one live request for a transaction.
+/// How transactions are requested. There is never more than one live request for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requests {
-    /// When a request has been waited for long enough, so that another peer is asked.
+    /// The time to wait for an answer before asking another peer.
     pub timeout: Timeout,
-    /// How long after that an answer still counts as one (`defaultGlobalRequestTimeout`).
+    /// The time after that within which an answer still counts as one
+    /// (`defaultGlobalRequestTimeout`).
     pub stale: Duration,
-    /// Whether it is looked up at a timeout if the transaction has come from elsewhere. No generation of celestia-core does:
-    /// where answers take longer than the timeout, the same transaction comes again and again until a block has it.
+    /// Whether the node checks at a timeout if the transaction has arrived from elsewhere. No
+    /// generation of celestia-core does: if answers take longer than the timeout, the same
+    /// transaction arrives again and again until a block includes it.
     pub check_presence: bool,
-    /// Whether an answer that comes after its timeout ends the request to the next peer too, although that goes on waiting for its
-    /// own timeout (`MarkReceived` until 2026).
+    /// Whether an answer after its timeout also ends the request to the next peer, although that
+    /// request keeps waiting for its own timeout (`MarkReceived` until 2026).
     pub late_answer_ends: bool,
-    /// Whether a peer that let a request time out is no longer taken for one that has the transaction (since 2026).
+    /// Whether a peer that let a request time out no longer counts as having the transaction (since
+    /// 2026).
     pub forget_unresponsive: bool,
     pub choice: Choice,
-    /// Most requests to one peer at a time, those that timed out and are still remembered included (`maxRequestsPerPeer`). Others
-    /// wait.
+    /// Maximum number of simultaneous requests to one peer, including those that timed out and are
+    /// still remembered (`maxRequestsPerPeer`). Further requests wait.
     pub per_peer_max: usize,
-    /// What becomes of peers that do not deliver what they announce. `None`: whoever announces first is asked first, always.
+    /// Demotion of peers that do not deliver the transactions they announce. `None`: the first
+    /// announcer is always asked first.
     pub standing: Option<Standing>,
 }
 
-/// Peers that do not deliver what they announce lose their place.
+/// Demotion of peers that do not deliver the transactions they announce.
 ///
-/// A peer that lets more requests time out than it answers, or sends garbage, is not asked for what it announces first; the
-/// announcement of another peer is waited for. A peer that has not answered anything yet is asked for one frame of keys at a time. What
-/// nobody else announces is asked for all the same.
+/// If a peer lets more requests time out than it answers, or sends garbage, the node waits for
+/// another peer to announce a transaction before it asks the first one. A peer that has not
+/// answered anything yet gets requests for one frame of keys at a time. Transactions that no other
+/// peer announces are requested all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// How long the announcement of a better peer is waited for.
+    /// Time for which the node waits for a better peer to announce the transaction.
     pub patience: Duration,
-    /// After what time a peer that does not deliver is tried again, with a request for what is here already, so that nothing waits for
-    /// it. The time doubles with each attempt in vain, up to 64 times as long.
+    /// Time after which a peer that does not deliver is tried again. The probe requests a
+    /// transaction that the node already has, so nothing waits for it. The time doubles with each
+    /// failed attempt, up to a factor of 64.
     pub probe: Duration,
 }
 
-/// When a request has been waited for long enough.
+/// The time to wait for an answer before asking another peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
 #[cfg_attr(feature = "config", serde(try_from = "String", into = "String"), schemars(with = "String"))]
 pub enum Timeout {
-    /// After the same time always (`MaxGossipDelay`).
+    /// A constant time (`MaxGossipDelay`).
     Fixed(Duration),
-    /// After the response time that the peer has shown: as the retransmission timeout of RFC 6298 is computed, from the time
-    /// between request and answer, which has all delays of both sides in it. While a peer answers earlier requests, later ones
-    /// are not overdue.
+    /// The observed response time of the peer, computed as the retransmission timeout of RFC 6298
+    /// is. A response time runs from request to answer, and so includes all delays of both sides.
+    /// While a peer answers earlier requests, later ones are not overdue.
     Adaptive {
-        /// While nothing has been measured.
+        /// The timeout before the first measurement.
         initial: Duration,
-        /// The least that is added to the smoothed response time; more if responses vary.
+        /// Minimum added to the smoothed response time; more if responses vary.
         slack: Duration,
-        /// At most, for a single request, whatever the peer answers meanwhile.
+        /// Maximum for a single request, whatever the peer answers meanwhile.
         max: Duration,
     },
 }
 
 impl Timeout {
-    /// That of [`Preset::Cat`]: the first value is that of RFC 6298, (2.1); the slack is that of Linux (`TCP_RTO_MIN`) instead of a
-    /// lower bound of 1 s.
+    /// The timeout of [`Preset::Cat`]. The initial value is that of RFC 6298, (2.1). The slack is
+    /// that of Linux (`TCP_RTO_MIN`), instead of a lower bound of 1 s.
     pub const ADAPTIVE: Self = Self::Adaptive {
         initial: Duration::from_secs(1),
         slack: Duration::from_millis(200),
@@ -300,28 +326,30 @@ impl Timeout {
 }
 
 samara_engine::names! {
-    /// The peer that is asked next, of those that have a transaction.
+    /// The peer to ask next, among those that have a transaction.
     #[cfg_attr(
         feature = "config",
         derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
         serde(rename_all = "kebab-case")
     )]
     pub enum Choice {
-        /// Any (the order of a Go map).
+        /// A random peer (the order of a Go map).
         Random = "random",
-        /// The one that will probably answer first, by its response time and what it owes already.
+        /// The peer expected to answer first, by its response time and its outstanding requests.
         Best = "best",
     }
 }
 
-/// Queues, and the channels that a multiplexed connection makes of them.
+/// Queues, and their assignment to the channels of a multiplexed connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sending {
     pub dispatch: Dispatch,
-    /// The lanes of the outbox. They refuse what has no room ([`Overflow::Block`](samara_engine::outbox::Overflow::Block)): every generation looks at that.
+    /// The lanes of the outbox. They reject frames without room
+    /// ([`Overflow::Block`](samara_engine::outbox::Overflow::Block)), and every generation checks
+    /// for that.
     pub lanes: Vec<LaneConfig>,
     pub map: LaneMap,
-    /// The channels of a `MConnection`; each lane belongs to one.
+    /// The channels of an `MConnection`. Each lane belongs to one channel.
     pub channels: Vec<Channel>,
 }
 
@@ -331,17 +359,17 @@ pub struct LaneMap {
     pub bodies: Lane,
     pub blocks: Lane,
     pub requests: Lane,
-    /// Announcements, and that something was not found.
+    /// Announcements and not-found answers.
     pub announcements: Lane,
 }
 
-/// A channel of a `MConnection` (`p2p.ChannelDescriptor`).
+/// A channel of an `MConnection` (`p2p.ChannelDescriptor`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
     pub id: u8,
-    /// Its share of the connection: channels share it in proportion to their priorities.
+    /// Its weight: channels share the connection in proportion to their priorities.
     pub priority: u32,
-    /// Messages that it queues.
+    /// Capacity of its send queue, in messages.
     pub send_queue: usize,
     pub lanes: Vec<Lane>,
 }
@@ -349,17 +377,19 @@ pub struct Channel {
 samara_engine::names! {
     /// A wire format and its rules, as two nodes agree on them.
     ///
-    /// CometBFT has no such names: its nodes tell each other which channels they have. These stand for what the channels amount to.
+    /// CometBFT has no such names: its nodes exchange lists of their channels. Each name stands for
+    /// a set of channels.
     #[derive(Default)]
     pub enum Protocol {
-        /// Transactions only (channel 0x30). What the flooding pools understand.
+        /// Transactions only (channel 0x30), as the flooding pools understand.
         #[default]
         Flood = "txs/1",
-        /// Announcements and requests besides, as merged in 2023 (channel 0x31).
+        /// Also announcements and requests, as merged in 2023 (channel 0x31).
         Cat = "cat/1",
-        /// Our extensions besides.
+        /// Also our extensions.
         Extended = "cat/2",
-        /// As in 2026: announcements must have a signer and a sequence number, bodies that were not asked for are dropped.
+        /// As in 2026: announcements must have a signer and a sequence number, and unrequested
+        /// bodies are dropped.
         Sequenced = "cat/3",
     }
 }
@@ -369,7 +399,7 @@ impl Protocol {
         !matches!(self, Self::Flood)
     }
 
-    /// Whether peers take bodies that they did not ask for.
+    /// Returns true if peers accept bodies that they did not request.
     pub(crate) const fn takes_pushes(self) -> bool {
         !matches!(self, Self::Sequenced)
     }
@@ -380,7 +410,8 @@ impl Protocol {
 }
 
 impl Config {
-    /// What is spoken on a link with this agreed protocol; `None` if this configuration does not have it.
+    /// Returns the protocol of a link, given the agreed name. `None` if this configuration does not
+    /// include it.
     pub fn protocol(&self, agreed: &str) -> Option<Protocol> {
         if agreed.is_empty() {
             return self.protocols.first().copied();
@@ -388,11 +419,13 @@ impl Config {
         Protocol::from_name(agreed).filter(|protocol| self.protocols.contains(protocol))
     }
 
-    /// The best protocol that two nodes have in common: the first of this one's that the other has, too.
+    /// Returns the preferred common protocol of two nodes: the first of this node's that the other
+    /// also has.
     pub fn agree(&self, other: &Self) -> Option<Protocol> {
         self.protocols.iter().copied().find(|protocol| other.protocols.contains(protocol))
     }
 
+    /// Returns the configuration of the outbox that a node with this configuration needs.
     pub fn outbox(&self) -> OutboxConfig {
         OutboxConfig { dispatch: self.sending.dispatch, lanes: self.sending.lanes.clone() }
     }
@@ -425,7 +458,7 @@ impl Config {
                 self.coalesce.is_zero(),
                 "coalesce",
                 self.coalesce,
-                "zero: `From` has no frame of several keys",
+                "zero, since a frame with `From` holds one key",
             )?;
         }
         if let Some(bundles) = &self.bundles {
@@ -446,12 +479,12 @@ impl Config {
         let map = sending.map;
         let exists = |lane: &Lane| usize::from(lane.0) < sending.lanes.len();
         let used = [map.bodies, map.blocks, map.requests, map.announcements];
-        check(used.iter().all(exists), "sending.map", map, "lanes that exist")?;
+        check(used.iter().all(exists), "sending.map", map, "existing lanes")?;
         let in_channels: Vec<Lane> =
             sending.channels.iter().flat_map(|channel| channel.lanes.iter().copied()).collect();
         let once = (0..sending.lanes.len())
             .all(|lane| in_channels.iter().filter(|found| usize::from(found.0) == lane).count() == 1);
         let complete = in_channels.iter().all(exists) && once;
-        check(complete, "sending.channels", &sending.channels, "each lane in one channel")
+        check(complete, "sending.channels", &sending.channels, "each lane in exactly one channel")
     }
 }

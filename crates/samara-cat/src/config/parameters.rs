@@ -1,4 +1,4 @@
-//! The parameters of the pools as a configuration file states them: a preset and what differs from it.
+//! The parameters of the pools in a configuration file: a preset and the deviations from it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,8 @@ use super::{
 };
 use crate::pool::Order;
 
-/// Declares the keys of a file: each has a type and, where it sets one field of [`Config`] by itself, that field.
+/// Declares the keys of a file, each with its type. A key that sets one field of [`Config`] also
+/// names that field.
 macro_rules! parameters {
     ($(#[$about:meta])* $type:ident {
         $($(#[$doc:meta])* $key:ident: $kind:ty $(=> $($field:ident).+ $(via $convert:path)?)?;)*
@@ -23,7 +24,7 @@ macro_rules! parameters {
         #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct $type {
-            /// The values that are not given below.
+            /// The preset for all values not set here.
             pub preset: Preset,
             $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$kind>,)*
         }
@@ -41,8 +42,8 @@ macro_rules! parameters {
             }
         }
 
-        /// The key of [`Parameters`] that sets a field of [`Config`], by the name that
-        /// [`ConfigError`](super::ConfigError) gives it.
+        /// Returns the key of [`Parameters`] that sets a field of [`Config`], given the name in
+        /// [`ConfigError`](super::ConfigError).
         pub fn key_of(field: &str) -> Option<&'static str> {
             $($(
                 if [$(stringify!($field)),+].join(".") == field {
@@ -59,80 +60,85 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// The parameters of the transaction pools: a preset and what differs from it.
+    /// Parameters of the transaction pools: a preset and the deviations from it.
     Parameters {
-        /// Who gets the transactions that were submitted here, unasked: "all", "nobody", or so many peers.
+        /// The peers that get unrequested copies of transactions submitted to this node: "all",
+        /// "nobody", or a number of peers.
         push: Recipients => push;
-        /// Who gets the transactions of others, unasked. A number makes neighbourhoods.
+        /// The peers that get unrequested copies of other nodes' transactions. A number forms
+        /// neighbourhoods.
         forward: Recipients => forward;
-        /// Whether bodies that have not left are taken back once the peer turns out to have them.
+        /// Whether queued bodies are withdrawn once the peer turns out to have them.
         withdraw: bool => withdraw;
-        /// Whether bodies that were not asked for are taken.
+        /// Whether nodes accept bodies that they did not request.
         take_unrequested: bool => take_unrequested;
-        /// Who is told of new transactions.
+        /// The peers that get announcements of new transactions.
         announce: Announce => announce;
-        /// Announcing to sticky peers: to how many.
+        /// Number of peers that get announcements, if these are sticky peers.
         sticky_peers: usize => sticky.peers;
-        /// How long announcements are collected for one frame; 0 sends each at once.
+        /// Time for which announcements are collected for one frame; 0 sends each at once.
         coalesce: Span => coalesce via Span::duration;
-        /// The longest transactions that are sent in the place of their announcements to peers that understand that; 0 for none.
-        /// If not given, our pool does so where it takes fewer bytes.
+        /// Maximum size of transactions that are sent instead of announced, to peers that
+        /// understand it; 0 for none. By default, our pool does so if it takes fewer bytes.
         inline: Size;
-        /// How long an announcement waits at most, at random; 0 for not at all. Nothing else waits.
+        /// Maximum random delay of an announcement; 0 for none. Nothing else is delayed.
         jitter: Span;
-        /// The longest wait for a push that an announcement tells of: announcements name the peer that pushed the transaction, and
-        /// peers that are pushed it too do not ask. 0 for no such hint.
+        /// Maximum wait for a push that an announcement predicts: announcements name the peer that
+        /// pushed the transaction, and peers that expect the same push do not request it. 0 for no
+        /// such hint.
         hint: Span;
-        /// How long an answer is waited for before another peer is asked: a time, or "adaptive".
+        /// Time to wait for an answer before asking another peer: a time, or "adaptive".
         timeout: Timeout => requests.timeout;
-        /// Whether it is looked up at a timeout if the transaction has come from elsewhere.
+        /// Whether nodes check at a timeout if the transaction has arrived from elsewhere.
         check_presence: bool => requests.check_presence;
-        /// Whom to ask next.
+        /// The peer to ask next.
         choice: Choice => requests.choice;
-        /// Most requests to one peer at a time.
+        /// Maximum number of simultaneous requests to one peer.
         requests_per_peer: usize => requests.per_peer_max;
-        /// Whether requests for what is not here are answered.
+        /// Whether requests for missing transactions are answered.
         not_found: bool => not_found;
-        /// Whether a new peer is told of the whole pool.
+        /// Whether the whole pool is announced to a new peer.
         sync: bool => sync;
-        /// How long own transactions are collected into a bundle under one key; 0 for no bundles.
+        /// Time for which own transactions are collected into a bundle under one key; 0 for no
+        /// bundles.
         bundle_window: Span;
-        /// Most transactions of a bundle (64).
+        /// Maximum number of transactions in a bundle (default 64).
         bundle_txs: usize;
-        /// Whether proposed blocks spread by the keys of their transactions, which needs `pool.consensus`.
+        /// Whether proposed blocks are sent as lists of keys, which needs `pool.consensus`.
         compact_blocks: bool;
-        /// Most transactions in a pool.
+        /// Maximum number of transactions in a pool.
         capacity_txs: usize => pool.capacity_txs;
-        /// Most bytes in a pool.
+        /// Maximum total size of the transactions in a pool.
         capacity: Size => pool.capacity_bytes via Size::bytes;
-        /// After how many more blocks a transaction expires; 0 for never.
+        /// Number of blocks after which a transaction expires; 0 for never.
         ttl_blocks: u64 => pool.ttl_blocks;
-        /// After what time a transaction expires; 0 for never.
+        /// Time after which a transaction expires; 0 for never.
         ttl: Span => pool.ttl via Span::duration;
-        /// Most keys in the cache of rejected and committed transactions.
+        /// Maximum number of keys in the cache of rejected and committed transactions.
         cache: usize => pool.cache_size;
-        /// Which transactions come first, and which have to leave.
+        /// The order in which transactions are reaped and evicted.
         order: Order => pool.order;
-        /// Keys of which it is remembered that a peer has them, for each peer.
+        /// Maximum number of keys per peer recorded as present at the peer.
         keys_per_peer: usize => limits.keys_per_peer;
-        /// Keys that a peer announced and that are not here, for each peer.
+        /// Maximum number of keys per peer that the peer announced and the node lacks.
         unknown_per_peer: usize => limits.unknown_per_peer;
-        /// Keys about which the pool keeps any state.
+        /// Maximum number of keys with any state in the protocol.
         keys: usize => limits.keys;
         /// Whether peers that break the rules are disconnected.
         disconnect_misbehaving: bool => disconnect_misbehaving;
     }
 }
 
-/// Most transactions of a bundle unless told otherwise: a list of keys holds as many.
+/// Default maximum number of transactions in a bundle: the capacity of a list of keys.
 const BUNDLE_TXS: usize = 64;
-/// Most bytes of a bundle: a send queue of one message should not be blocked for long.
+/// Maximum size of a bundle in bytes. A send queue of one message should not be blocked for long.
 const BUNDLE_BYTES: usize = 256 * 1024;
-/// Compact blocks that are kept.
+/// Number of compact blocks kept.
 const BLOCKS_KEPT: usize = 4;
 
 impl Parameters {
-    /// The engine's configuration. `consensus` is how long blocks spread before they are committed.
+    /// Returns the engine's configuration. `consensus` is the time between proposal and commit of a
+    /// block.
     pub fn build(&self, consensus: Duration) -> Config {
         let mut config = self.preset.config();
         self.set(&mut config);
@@ -178,7 +184,7 @@ impl TryFrom<String> for Timeout {
 }
 
 impl From<Timeout> for String {
-    /// Files have no names for the parts of an adaptive timeout.
+    /// A file cannot state the parts of an adaptive timeout.
     fn from(timeout: Timeout) -> Self {
         match timeout {
             Timeout::Fixed(time) => {
@@ -240,7 +246,7 @@ impl JsonSchema for Recipients {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "The peers that get a transaction unasked, or how many of them.",
+            "description": "The peers that get a transaction unrequested, or their number.",
             "anyOf": [{ "enum": ["all", "nobody"] }, { "type": "integer", "minimum": 0 }]
         })
     }

@@ -1,4 +1,4 @@
-//! The generations that were measured, and ours.
+//! The measured generations, and ours.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 use crate::pool::{Order, PoolConfig};
 
 samara_engine::names! {
-    /// A configuration with a name. `docs/protocols/cat.md` has the source of each value.
+    /// A named configuration. `docs/protocols/cat.md` has the source of each value.
     #[derive(Default)]
     #[cfg_attr(
         feature = "config",
@@ -19,11 +19,13 @@ samara_engine::names! {
         serde(rename_all = "kebab-case")
     )]
     pub enum Preset {
-        /// The flooding pool of CometBFT, v0: to everybody but the sender, as it came.
+        /// The flooding pool of CometBFT, v0: every transaction to all peers but its sender, in
+        /// order of arrival.
         FloodFifo = "flood-fifo",
         /// The flooding pool with priorities, v1.
         FloodPriority = "flood-priority",
-        /// Flooding with announcements, so that nobody is sent what it has announced: the prototype that the ADR rejects.
+        /// Flooding with announcements, so that no peer gets a transaction that it has announced:
+        /// the prototype that the ADR rejects.
         SeenOnly = "seen-only",
         /// CAT as benchmarked in January 2023 (`v1.5.0-tm-v0.34.20-cat-simple-1`).
         #[cfg_attr(feature = "config", serde(rename = "cat-2023"))]
@@ -36,7 +38,7 @@ samara_engine::names! {
         /// CAT of August 2026 (`dda8d507`): pull only, sticky peers, sequences, limits.
         #[cfg_attr(feature = "config", serde(rename = "cat-2026"))]
         Cat2026 = "cat-2026",
-        /// As it should be: our default.
+        /// Our pool, the default.
         #[default]
         Cat = "cat",
     }
@@ -45,6 +47,7 @@ samara_engine::names! {
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Preset {
+    /// Returns the configuration of this preset.
     pub fn config(self) -> Config {
         match self {
             Self::FloodFifo => flood(Order::Fifo),
@@ -61,8 +64,9 @@ impl Preset {
     }
 }
 
-/// `mempool/v0` and `mempool/v1`: a goroutine for each peer walks the list of transactions as they came and skips those that
-/// the peer sent. A full send queue is tried again after 100 ms, which is what the engine does with refused bodies.
+/// `mempool/v0` and `mempool/v1`: a goroutine for each peer walks the list of transactions in order
+/// of arrival and skips those that the peer sent. A full send queue is retried after 100 ms, as the
+/// engine does with rejected bodies.
 fn flood(order: Order) -> Config {
     Config {
         protocols: vec![Protocol::Flood],
@@ -77,8 +81,9 @@ fn flood(order: Order) -> Config {
     }
 }
 
-/// "All nodes would gossip SeenTx upon receiving a valid tx. Nodes would not relay received transactions to peers that had sent them
-/// a SeenTx" (ADR 009, alternatives), with a higher priority for the announcements.
+/// "All nodes would gossip SeenTx upon receiving a valid tx. Nodes would not relay received
+/// transactions to peers that had sent them a SeenTx" (ADR 009, alternatives), with a higher
+/// priority for the announcements.
 fn seen_only() -> Config {
     let mut sending = Sending::until_2025(0);
     for (channel, priority) in sending.channels.iter_mut().zip([5, 6]) {
@@ -136,7 +141,8 @@ fn cat_2023() -> Config {
             keys: 1_000_000,
             seen_ttl: HOUR,
             txs_per_frame: usize::MAX,
-            // The real ones leave frames in the buffers of TCP, which holds up their peers; here nobody is held up.
+            // The real nodes leave frames in the buffers of TCP, which blocks their peers. Here no
+            // peer is blocked.
             waiting_bytes: 64 << 20,
             repeated_answers: u32::MAX,
             invalid_bodies: 0,
@@ -209,9 +215,10 @@ fn cat() -> Config {
         announce_own: true,
         announce_duplicates: false,
         hint: Hint::Short { wait_max: Duration::from_millis(500) },
-        // The first announcement after a pause leaves at once. What a frame of its own costs is sealing, padding and headers: in the
-        // scenario `cat` a node receives 15.5, 12.3, 10.3 and 8.5 kB for each transaction with windows of 10, 25, 50 and 100 ms, and
-        // has it after 13, 15, 21 and 27 ms (medians).
+        // The first announcement after a pause is sent at once. A frame of its own costs sealing,
+        // padding and headers: in the scenario `cat`, a node receives 15.5, 12.3, 10.3 and 8.5 kB
+        // for each transaction with windows of 10, 25, 50 and 100 ms, and has it after 13, 15, 21
+        // and 27 ms (medians).
         coalesce: Duration::from_millis(100),
         inline: Inline::WhereItWins,
         requests: Requests {
@@ -222,7 +229,8 @@ fn cat() -> Config {
             forget_unresponsive: true,
             choice: Choice::Best,
             per_peer_max: 256,
-            // In the time of some windows for announcements and round trips whoever else has it has said so.
+            // Long enough for some announcement windows and round trips, so that other holders have
+            // announced it.
             standing: Some(Standing { patience: Duration::from_millis(500), probe: Duration::from_secs(1) }),
         },
         not_found: true,
@@ -251,7 +259,7 @@ fn lane(name: &'static str, priority: u8, copies: usize, bytes: u64) -> LaneConf
         name,
         priority,
         capacity: samara_engine::outbox::LaneCapacity { copies, bytes, overflow: Overflow::Block },
-        // All schedules here are sequential: nothing is ever held back.
+        // All schedules here are sequential, so nothing is held back.
         patience: Duration::ZERO,
     }
 }
@@ -261,14 +269,16 @@ fn channel(id: u8, priority: u32, send_queue: usize, lanes: &[u8]) -> Channel {
 }
 
 impl Sending {
-    /// The flooding pools: one channel, 0x30, with priority 5 (`mempool/v0/reactor.go`) and the default send queue of 1.
+    /// The flooding pools: one channel, 0x30, with priority 5 (`mempool/v0/reactor.go`) and the
+    /// default send queue of 1.
     pub(super) fn flood() -> Self {
         Self { channels: vec![channel(0x30, 5, 1, &[0]), channel(0x31, 5, 1, &[1])], ..Self::until_2025(1) }
     }
 
-    /// CAT until 2025: bodies on 0x30 with priority 6, announcements and requests on 0x31 with priority 5, send queues of 1
-    /// (`GetChannels` in `mempool/cat/reactor.go` at v1.16). `Send` waits for up to 10 s while a queue is full: the lanes are what
-    /// waits. `state` is the priority of the second lane where there is no `MConnection`.
+    /// CAT until 2025: bodies on 0x30 with priority 6, announcements and requests on 0x31 with
+    /// priority 5, send queues of 1 (`GetChannels` in `mempool/cat/reactor.go` at v1.16). `Send`
+    /// waits for up to 10 s while a queue is full; the lanes hold the waiting frames. `state` is
+    /// the priority of the second lane without an `MConnection`.
     pub(super) fn until_2025(state: u8) -> Self {
         Self {
             dispatch: Dispatch::PerLink,
@@ -281,8 +291,9 @@ impl Sending {
         }
     }
 
-    /// CAT in 2026: bodies and announcements together on 0x31, requests on 0x32, both with priority 3 and a queue of 1,000. A
-    /// request that finds the queue full goes to another peer (`TrySend`). The legacy channel 0x30 is only listened to.
+    /// CAT in 2026: bodies and announcements together on 0x31, requests on 0x32, both with priority
+    /// 3 and a queue of 1,000. A request that finds the queue full goes to another peer
+    /// (`TrySend`). The legacy channel 0x30 is receive-only.
     pub(super) fn of_2026() -> Self {
         Self {
             dispatch: Dispatch::PerLink,
@@ -296,8 +307,9 @@ impl Sending {
         }
     }
 
-    /// Ours: a lane for each kind; bodies always before state messages, so that nothing is announced faster than it can be served.
-    /// The same two channels as in 2023, so that old nodes can be peers.
+    /// Ours: a lane for each kind of frame. Bodies always precede state messages, so that nothing
+    /// is announced faster than it can be served. The two channels are those of 2023, so that old
+    /// nodes can be peers.
     pub(super) fn ours() -> Self {
         Self {
             dispatch: Dispatch::PerLink,

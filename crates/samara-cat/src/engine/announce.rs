@@ -1,17 +1,19 @@
-//! Telling peers what is here.
+//! Announcements to peers.
 //!
-//! # Transactions in the place of their announcements
+//! # Inline transactions
 //!
-//! An announcement costs 32 bytes for each peer that is told, and then somebody asks and is answered once. A body in its place costs its
-//! own length for each peer, and is never asked for. With `e` announcements sent for each node and transaction, an announced transaction of
-//! `B` bytes costs `32 e + 36 + (B + 4)`, one that goes inline `(B + 2) e`, where 36 and 4 are the bytes of a request and of the frame
-//! around the answer, and 2 those around each body in a shared frame. Inline wins below
+//! An announcement costs 32 bytes for each peer that gets it, plus one request and one answer. An
+//! inline body costs its own length for each peer, and is never requested. With `e` announcements
+//! sent for each node and transaction, an announced transaction of `B` bytes costs `32 e + 36 + (B
+//! + 4)`, and an inline one `(B + 2) e`. Here 36 and 4 are the bytes of a request and of the frame
+//! around the answer, and 2 are those around each body in a shared frame. Inline wins below
 //!
 //! ```text
 //! B* = (30 e + 40) / (e - 1)
 //! ```
 //!
-//! which is 100 bytes for a node with 3 peers, 36 with 18, and never less than 30: a body that is shorter than its key is not announced by it.
+//! which is 100 bytes for a node with 3 peers, 36 with 18, and never less than 30: a body shorter
+//! than its key is never announced by key.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -30,10 +32,11 @@ use crate::pool::{Application, Signer};
 use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenDetails, SeenKeys, SeenTx};
 use crate::{Transaction, TxKey};
 
-/// After what time a peer whose queue was full is told of everything that it may have missed.
+/// Delay before a peer whose queue was full gets announcements of everything that it may have
+/// missed.
 const RESYNC: Duration = Duration::from_secs(1);
 
-/// What is to be announced when the window is over.
+/// Items to be announced at the end of the window.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
     items: Vec<(ItemId, Option<PeerId>)>,
@@ -44,11 +47,12 @@ pub(super) struct Fresh {
 
 pub(super) type Member = (ItemId, TxKey);
 
-/// Announcements that share a frame: the same kind, pushed by the same peer.
+/// Announcements that share a frame: of the same kind, and pushed by the same peer.
 type Group = (Kind, Option<PushedBy>, Vec<Member>);
 
 impl<A: Application> Cat<A> {
-    /// Announces an item, when the configuration says so. `pushed_by` is the peer that sent it unasked.
+    /// Announces an item, if the configuration says so. `pushed_by` is the peer that sent it
+    /// unrequested.
     pub(super) fn announce(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
         if self.config.announce == Announce::Nobody {
             return;
@@ -59,16 +63,17 @@ impl<A: Application> Cat<A> {
             let at = now.plus_nanos(cx.rng().below(nanos));
             self.agenda.push(at, Task::AnnounceItem { item: id });
         } else if self.config.coalesce.is_zero() {
-            self.tell_all(id, pushed_by, cx);
+            self.announce_to_all(id, pushed_by, cx);
         } else {
             self.add_fresh(id, pushed_by, now);
         }
     }
 
-    /// Announces what cannot wait for the end of a window: a block, which the next one has to be built on.
+    /// Announces an item that cannot wait for the end of a window: a block, on which the next one
+    /// builds.
     pub(super) fn announce_at_once(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         if self.config.announce != Announce::Nobody {
-            self.tell_all(id, None, cx);
+            self.announce_to_all(id, None, cx);
         }
     }
 
@@ -80,10 +85,10 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// The jitter of one announcement is over.
+    /// Announces an item at the end of its jitter.
     pub(super) fn announce_now(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         if self.config.coalesce.is_zero() {
-            self.tell_all(id, None, cx);
+            self.announce_to_all(id, None, cx);
         } else {
             self.add_fresh(id, None, cx.now());
         }
@@ -91,51 +96,52 @@ impl<A: Application> Cat<A> {
 
     // ---- one by one ----
 
-    /// Tells all peers that the configuration names of one item, at once.
-    fn tell_all(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
+    /// Announces one item at once, to all peers that the configuration selects.
+    fn announce_to_all(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
         if self.config.announce == Announce::Sticky {
             if let Some(frames) = self.frames_for(id, pushed_by) {
-                self.tell_sticky(id, &frames, cx);
+                self.announce_to_sticky(id, &frames, cx);
             }
             return;
         }
-        // Often nobody is left to be told.
+        // Created on demand, since often no peer needs the announcement.
         let mut frames = None;
         for place in 0..self.peers.len() {
             let peer = self.peers.all()[place];
-            if !self.is_to_be_told(id, peer) {
+            if !self.needs_announcement(id, peer) {
                 continue;
             }
             if frames.is_none() {
                 frames = self.frames_for(id, pushed_by);
             }
             let Some(frames) = &frames else { return };
-            self.tell(id, peer, frames, cx);
+            self.send_announcement(id, peer, frames, cx);
         }
     }
 
-    fn is_to_be_told(&self, id: ItemId, peer: PeerId) -> bool {
+    fn needs_announcement(&self, id: ItemId, peer: PeerId) -> bool {
         let Some(item) = self.items.get(id) else { return false };
         self.config.announce == Announce::All || !item.seen.contains(peer)
     }
 
-    /// The top peers for the signer, and some persistent ones beyond these (`broadcastSeenTxWithHeight`).
-    fn tell_sticky(&mut self, id: ItemId, frames: &Frames, cx: &mut Cx<'_>) {
+    /// Announces an item to the top peers for its signer, and to some more persistent ones
+    /// (`broadcastSeenTxWithHeight`).
+    fn announce_to_sticky(&mut self, id: ItemId, frames: &Frames, cx: &mut Cx<'_>) {
         let most = self.config.sticky;
         let order = self.sticky.order(frames.details.signer.as_ref(), &self.peers);
         let (mut sent, mut persistent_sent) = (0, 0);
         for peer in order.iter().copied() {
             let is_persistent = self.peers.get(peer).is_some_and(|peer| peer.persistent);
             let may = sent < most.peers || (is_persistent && persistent_sent < most.persistent);
-            if may && self.is_to_be_told(id, peer) && self.tell(id, peer, frames, cx) {
+            if may && self.needs_announcement(id, peer) && self.send_announcement(id, peer, frames, cx) {
                 sent += 1;
                 persistent_sent += usize::from(is_persistent);
             }
         }
     }
 
-    /// Tells one peer of one item. Whether it was told.
-    fn tell(&mut self, id: ItemId, peer: PeerId, frames: &Frames, cx: &mut Cx<'_>) -> bool {
+    /// Sends one peer the announcement of one item. Returns true if there was room.
+    fn send_announcement(&mut self, id: ItemId, peer: PeerId, frames: &Frames, cx: &mut Cx<'_>) -> bool {
         let Some(protocol) = self.speaks(peer) else { return false };
         let Some(frame) = frames.of(protocol) else { return false };
         if !self.owe(peer, self.config.sending.map.announcements, frame, None, cx) {
@@ -149,12 +155,12 @@ impl<A: Application> Cat<A> {
         true
     }
 
-    /// Tells one peer of one item, unless it has it.
-    pub(super) fn tell_one(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
-        if self.is_to_be_told(id, peer)
+    /// Announces one item to one peer, unless the peer has it.
+    pub(super) fn announce_to_one(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+        if self.needs_announcement(id, peer)
             && let Some(frames) = self.frames_for(id, None)
         {
-            self.tell(id, peer, &frames, cx);
+            self.send_announcement(id, peer, &frames, cx);
         }
     }
 
@@ -173,26 +179,27 @@ impl<A: Application> Cat<A> {
         Some(Frames { key: item.key, kind: item.kind(), short, details, made: Default::default() })
     }
 
-    /// The name of the peer that pushed a transaction, where announcements say that by eight bytes.
+    /// Returns the short address of the peer that pushed a transaction, if announcements contain
+    /// it.
     fn short_hint(&self, pushed_by: Option<PeerId>) -> Option<PushedBy> {
         let pusher = pushed_by.and_then(|peer| self.peers.get(peer));
         pusher.filter(|_| matches!(self.config.hint, Hint::Short { .. })).map(|peer| peer.address.short())
     }
 
-    // ---- several at a time ----
+    // ---- several items at a time ----
 
-    /// The window is over: every peer is told in one frame of everything that it is not known to have.
+    /// Sends each peer, in one frame, the collected announcements that it needs.
     pub(super) fn announce_fresh(&mut self, cx: &mut Cx<'_>) {
         self.fresh.is_due = false;
         self.fresh.last = Some(cx.now());
         let items = std::mem::take(&mut self.fresh.items);
         if self.config.announce == Announce::Sticky {
-            items.iter().for_each(|(id, pushed_by)| self.tell_all(*id, *pushed_by, cx));
+            items.iter().for_each(|(id, pushed_by)| self.announce_to_all(*id, *pushed_by, cx));
             return;
         }
         for (kind, pushed_by, members) in self.groups(&items) {
             for chunk in members.chunks(KeyList::MAX) {
-                self.tell_keys(kind, pushed_by, chunk, cx);
+                self.announce_keys(kind, pushed_by, chunk, cx);
             }
         }
     }
@@ -211,8 +218,8 @@ impl<A: Application> Cat<A> {
         groups
     }
 
-    /// Tells all peers of at most [`KeyList::MAX`] items; all frames share one list.
-    fn tell_keys(&mut self, kind: Kind, pushed_by: Option<PushedBy>, chunk: &[Member], cx: &mut Cx<'_>) {
+    /// Announces at most [`KeyList::MAX`] items to all peers. All frames share one list.
+    fn announce_keys(&mut self, kind: Kind, pushed_by: Option<PushedBy>, chunk: &[Member], cx: &mut Cx<'_>) {
         let keys: KeyList = chunk.iter().map(|(_, key)| *key).collect();
         let inline = self.inline_mask(kind, chunk);
         for place in 0..self.peers.len() {
@@ -220,11 +227,11 @@ impl<A: Application> Cat<A> {
             let Some(protocol) = self.speaks(peer) else { continue };
             let mut mask = 0u64;
             for (bit, (id, _)) in chunk.iter().enumerate() {
-                mask |= u64::from(self.is_to_be_told(*id, peer)) << bit;
+                mask |= u64::from(self.needs_announcement(*id, peer)) << bit;
             }
             if protocol.is_extended() {
                 let bodies = mask & inline;
-                if bodies != 0 && self.tell_bodies(peer, chunk, bodies, cx) {
+                if bodies != 0 && self.send_inline(peer, chunk, bodies, cx) {
                     mask &= !bodies;
                 }
             }
@@ -232,20 +239,20 @@ impl<A: Application> Cat<A> {
                 continue;
             }
             if protocol.is_extended() {
-                self.tell_list(peer, SeenKeys { keys: keys.only(mask), kind, pushed_by }, chunk, mask, cx);
+                self.send_keys(peer, SeenKeys { keys: keys.only(mask), kind, pushed_by }, chunk, mask, cx);
             } else {
                 for (bit, (id, _)) in chunk.iter().enumerate() {
                     if mask >> bit & 1 == 1
                         && let Some(frames) = self.frames_for(*id, None)
                     {
-                        self.tell(*id, peer, &frames, cx);
+                        self.send_announcement(*id, peer, &frames, cx);
                     }
                 }
             }
         }
     }
 
-    fn tell_list(&mut self, peer: PeerId, seen: SeenKeys, chunk: &[Member], mask: u64, cx: &mut Cx<'_>) {
+    fn send_keys(&mut self, peer: PeerId, seen: SeenKeys, chunk: &[Member], mask: u64, cx: &mut Cx<'_>) {
         let count = seen.keys.len();
         if !self.owe(peer, self.config.sending.map.announcements, seen.into(), None, cx) {
             self.resync_later(peer, cx);
@@ -261,9 +268,9 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    // ---- everything ----
+    // ---- the whole pool ----
 
-    /// A peer has missed something.
+    /// Schedules a resync with a peer that has missed an announcement.
     pub(super) fn resync_later(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(state) = self.peers.get_mut(peer) else { return };
         if self.config.sync && !std::mem::replace(&mut state.resyncing, true) {
@@ -271,8 +278,9 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Tells a peer of all of the pool that it is not known to have; one that knows no announcements is sent it, if the configuration
-    /// sends such peers anything of others.
+    /// Announces to a peer everything in the pool that it is not known to have. A peer that knows
+    /// no announcements gets the transactions, if the configuration sends such peers any of other
+    /// nodes.
     pub(super) fn resync(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.resyncing = false;
@@ -291,7 +299,7 @@ impl<A: Application> Cat<A> {
             Some((self.items.find(&key)?, key))
         };
         let mut missed: Vec<Member> = self.pool.iter().filter_map(find).collect();
-        missed.retain(|(id, _)| self.is_to_be_told(*id, peer));
+        missed.retain(|(id, _)| self.needs_announcement(*id, peer));
         for chunk in missed.chunks(KeyList::MAX) {
             if self.peers.get(peer).is_none_or(|state| state.resyncing) {
                 return;
@@ -299,11 +307,11 @@ impl<A: Application> Cat<A> {
             if protocol.is_extended() {
                 let keys: KeyList = chunk.iter().map(|(_, key)| *key).collect();
                 let seen = SeenKeys { keys, kind: Kind::Transaction, pushed_by: None };
-                self.tell_list(peer, seen, chunk, u64::MAX, cx);
+                self.send_keys(peer, seen, chunk, u64::MAX, cx);
             } else {
                 for (id, _) in chunk {
                     if let Some(frames) = self.frames_for(*id, None) {
-                        self.tell(*id, peer, &frames, cx);
+                        self.send_announcement(*id, peer, &frames, cx);
                     }
                 }
             }
@@ -311,7 +319,8 @@ impl<A: Application> Cat<A> {
     }
 }
 
-/// An announcement in all the forms that peers may want; each is made once and shared by the peers that want it.
+/// An announcement in all the forms that peers may need. Each form is created once and shared by
+/// its peers.
 struct Frames {
     key: TxKey,
     kind: Kind,
@@ -340,13 +349,14 @@ impl Frames {
                 Some(SeenKeys { keys, kind: self.kind, pushed_by: self.short }.into())
             }
             _ if self.kind != Kind::Transaction => None,
-            // The merged wire has neither signer nor sequence, but what was benchmarked may have `From`.
+            // The merged wire format has neither signer nor sequence, but the benchmarked one may
+            // have `From`.
             Protocol::Cat => {
                 let from = self.details.from.clone();
                 let details = from.map(|from| SeenDetails { from: Some(from), ..SeenDetails::default() });
                 Some(SeenTx { key, details }.into())
             }
-            // Without signer it would be misbehaviour.
+            // An announcement without signer would be misbehaviour.
             Protocol::Sequenced => {
                 let details = Some(self.details.clone()).filter(|details| details.signer.is_some())?;
                 Some(SeenTx { key, details: Some(details) }.into())
@@ -355,22 +365,24 @@ impl Frames {
     }
 }
 
-// ---- bodies in the place of announcements ----
+// ---- inline bodies ----
 
-/// Bytes of a body beyond which it is never sent in the place of its announcement, however few peers there are: it would be a push.
+/// Maximum length of an inline body in bytes, however few peers there are. A longer one would be a
+/// push.
 const INLINE_MAX: u64 = 1_024;
 
-/// The length of bodies below which sending them to all peers costs less than announcing them: see above. Of the peers of a node two
-/// in three are told of a transaction (the others have told it before, or have it from the same neighbour).
+/// Returns the length of bodies below which sending them to all peers costs less than announcing
+/// them; see above. A node announces a transaction to two of three peers, since the others have
+/// announced it before, or have it from the same neighbour.
 pub(super) fn crossover(peers: usize) -> usize {
-    let told = 2 * peers as u64;
-    // With e = told / 3, all multiplied by three.
-    let limit = (30 * told + 120).checked_div(told.saturating_sub(3)).unwrap_or(INLINE_MAX);
+    let announced = 2 * peers as u64;
+    // With e = announced / 3, all multiplied by three.
+    let limit = (30 * announced + 120).checked_div(announced.saturating_sub(3)).unwrap_or(INLINE_MAX);
     limit.min(INLINE_MAX) as usize
 }
 
 impl<A: Application> Cat<A> {
-    /// The length of the longest body that is sent in the place of its announcement; 0 for none.
+    /// Returns the maximum length of an inline body; 0 for none.
     pub(super) fn inline_max(&self) -> usize {
         match self.config.inline {
             Inline::Never => 0,
@@ -379,7 +391,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Which of these transactions go inline, by a bit for each.
+    /// Returns the mask of the transactions to send inline.
     pub(super) fn inline_mask(&self, kind: Kind, members: &[Member]) -> u64 {
         let most = self.inline_max();
         if most == 0 || kind != Kind::Transaction {
@@ -389,8 +401,8 @@ impl<A: Application> Cat<A> {
         members.iter().enumerate().fold(0, |mask, (bit, (_, key))| mask | u64::from(is_short(key)) << bit)
     }
 
-    /// Sends a peer the bodies of these transactions in one frame. Whether there was room.
-    pub(super) fn tell_bodies(
+    /// Sends a peer the bodies of these transactions in one frame. Returns true if there was room.
+    pub(super) fn send_inline(
         &mut self,
         peer: PeerId,
         members: &[Member],
@@ -420,7 +432,7 @@ impl<A: Application> Cat<A> {
 /// `stickyHashNamespace` in `mempool/cat/sticky_peers.go`.
 const NAMESPACE: &[u8] = b"cat/sticky/v1";
 
-/// Orders of so many signers are remembered; beyond, all are forgotten.
+/// Maximum number of signers whose orders are remembered. Beyond it, all orders are forgotten.
 const SIGNERS_MAX: usize = 4_096;
 
 /// The order of peers for each signer, by rendezvous hashing (`selectStickyPeers`).
@@ -438,7 +450,7 @@ impl Sticky {
         Self { salt: address.hex(), version: 0, names: Vec::new(), orders }
     }
 
-    /// All peers, the stickiest first.
+    /// Returns all peers, the stickiest first.
     pub(super) fn order(&mut self, signer: Option<&Signer>, peers: &Peers) -> Arc<[PeerId]> {
         if self.version != peers.version {
             self.version = peers.version;
@@ -461,7 +473,7 @@ impl Sticky {
         order
     }
 
-    /// What the scores of all peers have in common.
+    /// Returns the part of the score that all peers share.
     fn salted(&self, signer: Option<&Signer>) -> Sha256 {
         Sha256::new()
             .chain_update(NAMESPACE)
@@ -471,7 +483,7 @@ impl Sticky {
     }
 }
 
-/// `stickyScore64`.
+/// `stickyScore64` of celestia-core.
 fn score(salted: &Sha256, peer: &str) -> u64 {
     let digest = salted.clone().chain_update(peer).finalize();
     digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
@@ -481,7 +493,7 @@ fn score(salted: &Sha256, peer: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// The formula in whole numbers, and what it says.
+    /// The formula in integers, compared with the exact one.
     #[test]
     fn the_crossover_falls_with_the_number_of_peers() {
         assert_eq!([0, 1, 2, 3, 5, 10, 18, 50].map(crossover), [1_024, 1_024, 240, 100, 60, 42, 36, 32]);

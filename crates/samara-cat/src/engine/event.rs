@@ -1,4 +1,4 @@
-//! What a node can be asked for, and what it tells.
+//! The commands and events of a node.
 
 use std::sync::Arc;
 
@@ -7,71 +7,76 @@ use samara_engine::PeerId;
 use crate::pool::{Cause, Verdict};
 use crate::{Transaction, TxKey};
 
-/// What a node can be asked for by [`Input::Command`](samara_engine::Input::Command). Those that have an answer are
-/// methods of [`Cat`](crate::Cat), too.
+/// A request from the application, sent with [`Input::Command`](samara_engine::Input::Command).
+/// Commands with an answer are also methods of [`Cat`](crate::Cat).
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// A client submits a transaction (`CheckTx` by RPC). [`Event::Added`] or [`Event::Refused`] answers.
+    /// Submits a transaction of a client (`CheckTx` by RPC). The node answers with [`Event::Added`]
+    /// or [`Event::Refused`].
     Submit(Transaction),
-    /// A block with these transactions was committed.
+    /// Reports a committed block with these transactions.
     Commit { height: u64, keys: Arc<[TxKey]> },
-    /// This node proposes a block: [`Event::Proposed`] answers, and its peers get the keys where compact blocks are on.
+    /// Proposes a block. The node answers with [`Event::Proposed`], and sends the keys to its peers
+    /// if compact blocks are enabled.
     Propose { height: u64, max_bytes: u64, max_gas: u64 },
-    /// The verdict on a transaction for which the application answered [`Verdict::Later`].
+    /// Delivers the verdict on a transaction for which the application answered [`Verdict::Later`].
     Decided { key: TxKey, verdict: Verdict },
-    /// A peer has reached a height. One that has caught up is told of what it was not told before.
+    /// Reports the height of a peer. A peer that has caught up gets the announcements that it
+    /// missed.
     PeerHeight { peer: PeerId, height: u64 },
 }
 
-/// What a node tells. Small and without memory of its own: a simulation makes tens of millions. Where `from` is `None`, the transaction
-/// was submitted here.
+/// A report from a node. Small and without heap memory, since a simulation creates tens of
+/// millions. A transaction whose `from` is `None` was submitted to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A transaction is in the pool.
+    /// A transaction entered the pool.
     Added { key: TxKey, from: Option<PeerId> },
-    /// Another copy of a transaction that is in the pool, is being checked, or was committed
-    /// (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
+    /// Another copy arrived of a transaction that is in the pool, is being checked, or was
+    /// committed. Only if [`Config::report_duplicates`](crate::Config::report_duplicates) is set.
     Duplicate { key: TxKey, from: Option<PeerId> },
-    /// A transaction was not taken.
+    /// A transaction was rejected.
     Refused { key: TxKey, from: Option<PeerId>, cause: Cause },
-    /// A transaction left the pool for others.
+    /// A transaction left the pool to make room for others.
     Evicted(TxKey),
-    /// A transaction grew too old.
+    /// A transaction exceeded its maximum age.
     Expired(TxKey),
     /// A block made a transaction invalid.
     Invalidated(TxKey),
-    /// A peer is asked for a transaction (a bundle, a block), for the first time
-    /// (only if [`Config::report_requests`](crate::Config::report_requests), as the next one).
+    /// The node asked a peer for a transaction, bundle or block for the first time. This event and
+    /// the next one only if [`Config::report_requests`](crate::Config::report_requests) is set.
     Requested { key: TxKey, from: PeerId },
-    /// A peer is asked for it again.
+    /// The node asked another time.
     Rerequested { key: TxKey, from: PeerId },
-    /// Nobody is left to ask. It can be announced again, and late answers still count.
+    /// No peer is left to ask. The key can be announced again, and late answers still count.
     GivenUp(TxKey),
-    /// This node proposed a block; peers know the compact block by its key.
+    /// This node proposed a block. Peers know the compact block by its key.
     Proposed { key: TxKey, height: u64, txs: u32 },
-    /// A compact block came: so many of its transactions were here, and so many have to be asked for.
+    /// A compact block arrived. `hits` of its transactions were in the pool, `misses` must be
+    /// requested.
     Block { key: TxKey, height: u64, hits: u32, misses: u32 },
-    /// All transactions of a compact block are here.
+    /// All transactions of a compact block are in the pool.
     BlockComplete { key: TxKey, height: u64 },
-    /// The transactions that a compact block lacks did not come in time.
+    /// The missing transactions of a compact block did not arrive in time.
     BlockGivenUp { key: TxKey, height: u64, missing: u32 },
     /// A peer broke a rule.
     Misbehaved { peer: PeerId, why: Misbehaviour },
-    /// There are transactions, for the first time since the last block (`TxsAvailable`).
+    /// The pool has transactions, for the first time since the last block (`TxsAvailable`).
     Available,
 }
 
 samara_engine::names! {
-    /// How a peer broke the rules.
+    /// The rule that a peer broke.
     pub enum Misbehaviour {
         /// More transactions in a frame than allowed (`errTooManyTxs`).
         TooManyTxs = "too_many_txs",
-        /// A transaction without content, or a frame without transaction, where that is not allowed (`errEmptyTx`).
+        /// An empty transaction, or a frame without transactions, if that is not allowed
+        /// (`errEmptyTx`).
         EmptyTx = "empty_tx",
-        /// An announcement without signer where there must be one (`errMissingSigner`).
+        /// An announcement without the required signer (`errMissingSigner`).
         MissingSigner = "missing_signer",
         NotNegotiated = "not_negotiated",
-        /// Too many transactions that the application rejects.
+        /// Too many transactions that the application rejected.
         InvalidTransactions = "invalid_transactions",
     }
 }

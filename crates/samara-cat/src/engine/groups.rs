@@ -1,12 +1,15 @@
-//! Several transactions under one key: bundles of own transactions, and proposed blocks (ADR 009, "Ongoing work").
+//! Several transactions under one key: bundles of own transactions, and proposed blocks (ADR 009,
+//! "Ongoing work").
 //!
-//! "It may wait for a fixed period (~100ms) and bundle them all together. The set of transactions can now be represented as a
-//! single key": the key of a bundle is announced and asked for like that of a transaction. A node that gets a bundle announces
-//! it as a whole to peers that understand it, and its transactions to the others.
+//! "It may wait for a fixed period (~100ms) and bundle them all together. The set of transactions
+//! can now be represented as a single key": the key of a bundle is announced and requested like
+//! that of a transaction. A node that receives a bundle announces it as a whole to peers that
+//! understand bundles, and its transactions to the others.
 //!
-//! CAT "allows for compact blocks to be implemented as it depends on the push pull functionality": the proposer sends the keys
-//! of a block to its peers; each node asks for what it misses and, once it has all, announces the block to its own peers, which
-//! ask for it. A node that announces a block therefore has all of its transactions.
+//! CAT "allows for compact blocks to be implemented as it depends on the push pull functionality":
+//! the proposer sends the keys of a block to its peers. Each node requests the missing transactions
+//! and, once it has all, announces the block to its own peers, which request it. A node that
+//! announces a block therefore has all of its transactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +26,7 @@ use crate::config::{Protocol, Recipients};
 use crate::pool::Application;
 use crate::wire::{Bundle, CatFrame, CompactBlock, Kind, Member};
 
-/// The bundles that are known, and the one that is being filled.
+/// The known bundles, and the one being filled.
 #[derive(Debug, Default)]
 pub(super) struct BundleState {
     open: Vec<ItemId>,
@@ -41,7 +44,7 @@ impl BundleState {
 }
 
 impl<A: Application> Cat<A> {
-    /// Puts an own transaction into the open bundle.
+    /// Adds an own transaction to the open bundle.
     pub(super) fn collect(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         let Some(rules) = self.config.bundles else { return };
         let Some(item) = self.items.get(id) else { return };
@@ -58,7 +61,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// The window is over.
+    /// Closes the open bundle at the end of its window.
     pub(super) fn close_bundle(&mut self, cx: &mut Cx<'_>) {
         self.bundles.is_due = false;
         self.close_open(cx);
@@ -88,7 +91,8 @@ impl<A: Application> Cat<A> {
         self.announce_bundle(id, &ids, None, cx);
     }
 
-    /// Pushes a bundle as a whole to those that understand it, and its transactions to the others.
+    /// Pushes a bundle as a whole to the peers that understand bundles, and its transactions to the
+    /// others.
     fn push_bundle(&mut self, id: ItemId, ids: &[ItemId], cx: &mut Cx<'_>) {
         let Some(bundle) = self.bundle_of(id).map(Arc::new) else { return };
         let bodies = self.config.sending.map.bodies;
@@ -107,18 +111,19 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Announces a bundle as a whole; and its transactions one by one to those that do not understand bundles.
+    /// Announces a bundle as a whole, and its transactions one by one to peers that do not
+    /// understand bundles.
     fn announce_bundle(&mut self, id: ItemId, ids: &[ItemId], pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
         self.announce(id, pushed_by, cx);
         for place in 0..self.peers.len() {
             let peer = self.peers.all()[place];
             if let Some(Protocol::Cat | Protocol::Sequenced) = self.speaks(peer) {
-                ids.iter().for_each(|id| self.tell_one(*id, peer, cx));
+                ids.iter().for_each(|id| self.announce_to_one(*id, peer, cx));
             }
         }
     }
 
-    /// A bundle, with all of its transactions that are still here.
+    /// Returns a bundle with all of its transactions that are still in the pool.
     pub(super) fn bundle_of(&self, id: ItemId) -> Option<Bundle> {
         let keys = self.bundles.members.get(&id)?;
         let member =
@@ -135,7 +140,7 @@ impl<A: Application> Cat<A> {
             return;
         }
         self.note_seen(id, peer);
-        self.take_back(id, peer, cx);
+        self.withdraw_copy(id, peer, cx);
         let is_known = self.items.get(id).is_some_and(|item| item.have);
         let origin = Origin { from: Some(peer), pushed: !requested, in_bundle: true };
         let mut ids = Vec::with_capacity(bundle.members().len());
@@ -156,7 +161,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A transaction in a bundle; `None` if there is nothing to announce.
+    /// Adds a transaction of a bundle. Returns `None` if there is nothing to announce.
     fn take_member(
         &mut self,
         member: &Member,
@@ -169,7 +174,7 @@ impl<A: Application> Cat<A> {
         let id = self.item_of(&tx.key(), Kind::Transaction, cx.now());
         self.mark_received(id, peer, cx.now());
         self.note_seen(id, peer);
-        self.take_back(id, peer, cx);
+        self.withdraw_copy(id, peer, cx);
         self.add(id, tx, origin, cx);
         Some(id)
     }
@@ -177,15 +182,17 @@ impl<A: Application> Cat<A> {
 
 // ---- compact blocks ----
 
+/// The recent compact blocks.
 #[derive(Debug)]
 pub(super) struct Blocks {
     known: VecDeque<Known>,
     hasher: PeerKeyed,
 }
 
-/// Keys, in no order: never iterated over.
+/// A set of keys, never iterated over.
 type Keys = HashSet<TxKey, PeerKeyed>;
 
+/// A compact block and its missing transactions.
 #[derive(Debug)]
 struct Known {
     id: ItemId,
@@ -266,7 +273,7 @@ impl<A: Application> Cat<A> {
             return;
         }
         if let Some(item) = self.items.get_mut(id) {
-            // It is here, but not told to anybody before it is complete.
+            // This node has the block, but does not announce it before it is complete.
             item.checking = true;
         }
         self.stop_waiting(id, now);
@@ -286,7 +293,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// The keys of a block that are not here, and the items to ask for.
+    /// Returns the keys of a block that are not in the pool, and the items to request.
     fn missing_of(&mut self, block: &CompactBlock, peer: PeerId, cx: &mut Cx<'_>) -> (Keys, Vec<ItemId>) {
         let (mut missing, mut wanted) = (self.blocks.no_keys(), Vec::new());
         for key in block.keys() {
@@ -303,8 +310,8 @@ impl<A: Application> Cat<A> {
         (missing, wanted)
     }
 
-    /// A transaction is here.
-    pub(super) fn block_has(&mut self, key: &TxKey, cx: &mut Cx<'_>) {
+    /// Updates the incomplete blocks with a transaction that entered the pool.
+    pub(super) fn update_blocks(&mut self, key: &TxKey, cx: &mut Cx<'_>) {
         if self.blocks.known.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What is known of keys: transactions, bundles and blocks that are here, or that peers have.
+//! The state of keys: transactions, bundles and blocks that this node or its peers have.
 
 use std::hash::BuildHasher;
 
@@ -8,7 +8,7 @@ use samara_engine::{MessageKey, PeerId, PeerKeyed, Time};
 use crate::TxKey;
 use crate::wire::Kind;
 
-/// A key that is known. It names one for as long as that is remembered, and nothing afterwards.
+/// A handle of a known key. It is valid for as long as the key is remembered, and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ItemId {
     pub(super) slot: u32,
@@ -16,33 +16,35 @@ pub(super) struct ItemId {
 }
 
 impl ItemId {
-    /// What the outbox calls it.
+    /// Returns the key of the item in the outbox.
     pub(super) fn message(self) -> MessageKey {
         MessageKey(u64::from(self.generation) << 32 | u64::from(self.slot))
     }
 }
 
-/// What is known of a key: one cache line, and not parts of two, because large pools are slow by what they have to fetch.
+/// The state of a key. It fills exactly one cache line, because the speed of large pools is limited
+/// by cache misses.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Item {
     pub(super) key: TxKey,
-    /// The peers that have it, or say so.
+    /// The peers that have it, or claim to.
     pub(super) seen: PeerSet,
     generation: u32,
     /// The peer of the live request; [`NOBODY`] if there is none.
     live: u32,
     since_s: u32,
-    /// [`None`] if the place is free; then only the generation counts, which is the next one's.
+    /// [`None`] if the slot is free. Then only the generation counts, which is that of the next
+    /// item.
     kind: Option<Kind>,
-    /// It is in the pool (or here, if it is no transaction).
+    /// Whether it is in the pool, or for bundles and blocks, whether this node has it.
     pub(super) have: bool,
-    /// The application is to decide on it.
+    /// Whether the application's verdict is pending.
     pub(super) checking: bool,
     pub(super) wait: Wait,
 }
 
-/// What keeps a key from being asked for.
+/// The reason for not requesting a key yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Wait {
     #[default]
@@ -51,7 +53,7 @@ pub(super) enum Wait {
     Push,
     /// Earlier transactions of its signer are missing.
     Signer,
-    /// Only peers that are not relied on have announced it. Others are asked at once.
+    /// Only unreliable peers have announced it. The node asks other announcers at once.
     Better,
 }
 
@@ -77,7 +79,7 @@ impl Item {
         self.kind.unwrap_or_default()
     }
 
-    /// The peer of the live request.
+    /// Returns the peer of the live request.
     pub(super) fn live(&self) -> Option<PeerId> {
         (self.live != NOBODY).then_some(PeerId(self.live))
     }
@@ -86,12 +88,12 @@ impl Item {
         self.live = peer.map_or(NOBODY, |peer| peer.0);
     }
 
-    /// Whether there is nothing to ask for.
+    /// Returns true if there is nothing to request.
     pub(super) fn is_here(&self) -> bool {
         self.have || self.checking
     }
 
-    /// When it was first heard of, in whole seconds.
+    /// Returns the time of its first mention, in whole seconds.
     pub(super) fn since(&self) -> Time {
         Time::from_secs(u64::from(self.since_s))
     }
@@ -115,7 +117,7 @@ impl Items {
     }
 
     pub(super) fn find(&self, key: &TxKey) -> Option<ItemId> {
-        // Also asked by getters before the start, when there is no key to hash with.
+        // Getters may call this before the start, when there is no key to hash with.
         if self.table.is_empty() {
             return None;
         }
@@ -124,7 +126,7 @@ impl Items {
         Some(ItemId { slot, generation: self.slots[slot as usize].generation })
     }
 
-    /// Takes a key that [`find`](Self::find) did not find.
+    /// Inserts a key that [`find`](Self::find) did not find.
     pub(super) fn insert(&mut self, key: TxKey, kind: Kind, now: Time) -> ItemId {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         let generation = self.slots.get(slot as usize).map_or(0, |free| free.generation);
@@ -155,7 +157,7 @@ impl Items {
         Some(std::mem::replace(&mut self.slots[id.slot as usize], freed))
     }
 
-    /// All of them, in no meaningful but always the same order.
+    /// Returns all items in an arbitrary but deterministic order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ItemId, &Item)> {
         self.slots.iter().enumerate().filter(|(_, item)| item.kind.is_some()).map(|(slot, item)| {
             let id = ItemId { slot: slot as u32, generation: item.generation };
@@ -164,12 +166,14 @@ impl Items {
     }
 }
 
-/// A set of peers: 16 bytes as long as all of them have numbers below 64, which holds for the peers of nearly every node.
+/// A set of peers. It takes 16 bytes as long as all peers have numbers below 64, as at nearly every
+/// node.
 #[derive(Debug, Default)]
 pub(super) struct PeerSet {
     low: u64,
-    /// Bit `b` of word `w` stands for peer `64 * (w + 1) + b`. Boxed twice: a thin pointer, which is nearly always absent.
-    #[allow(clippy::box_collection, reason = "the set must stay small where there is no vector")]
+    /// Bit `b` of word `w` stands for peer `64 * (w + 1) + b`. The double box makes it a thin
+    /// pointer, which is nearly always absent.
+    #[allow(clippy::box_collection, reason = "the set must stay small without a vector")]
     high: Option<Box<Vec<u64>>>,
 }
 
@@ -182,7 +186,7 @@ impl PeerSet {
         }
     }
 
-    /// `false` if it was there.
+    /// Adds a peer. Returns `false` if it was already in the set.
     pub(super) fn insert(&mut self, peer: PeerId) -> bool {
         let (word, bit) = (peer.index() / 64, 1u64 << (peer.0 % 64));
         let place = match word {
@@ -200,7 +204,7 @@ impl PeerSet {
         is_new
     }
 
-    /// `false` if it was not there.
+    /// Removes a peer. Returns `false` if it was not in the set.
     pub(super) fn remove(&mut self, peer: PeerId) -> bool {
         let (word, bit) = (peer.index() / 64, 1u64 << (peer.0 % 64));
         let place = match word {
@@ -212,7 +216,7 @@ impl PeerSet {
         true
     }
 
-    /// The peers, sorted.
+    /// Returns the peers, sorted.
     pub(super) fn iter(&self) -> impl Iterator<Item = PeerId> {
         let high = self.high.as_ref().map_or(&[][..], |high| high);
         let words = std::iter::once(&self.low).chain(high).enumerate();
@@ -220,7 +224,7 @@ impl PeerSet {
     }
 }
 
-/// The numbers of the bits that are set.
+/// Returns the positions of the bits that are set.
 fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = word.trailing_zeros();
@@ -239,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn does_what_a_set_does(operations in prop::collection::vec((any::<bool>(), 0u32..200), 0..200)) {
+        fn behaves_like_a_set(operations in prop::collection::vec((any::<bool>(), 0u32..200), 0..200)) {
             let (mut set, mut model) = (PeerSet::default(), BTreeSet::new());
             for (add, peer) in operations {
                 let peer = PeerId(peer);

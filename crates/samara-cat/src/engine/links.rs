@@ -1,4 +1,4 @@
-//! Peers come and go, and what is remembered of whom.
+//! Connected and departed peers, and the keys that each has.
 
 use samara_engine::{PeerId, PeerInfo, Time};
 
@@ -50,7 +50,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// What this peer would have been asked for when there was room: somebody else may have room now.
+    /// Requests the keys that waited for this peer from other peers, which may have room now.
     fn move_waiting(&mut self, waiting: impl IntoIterator<Item = ItemId>, cx: &mut Cx<'_>) {
         for id in waiting {
             if self.items.get(id).is_some_and(|item| !item.is_here() && item.live().is_none()) {
@@ -59,7 +59,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// What is known of a key, and if nothing was, from now on.
+    /// Returns the state of a key, creating it if necessary.
     pub(super) fn item_of(&mut self, key: &TxKey, kind: Kind, now: Time) -> ItemId {
         if let Some(id) = self.items.find(key) {
             return id;
@@ -71,7 +71,7 @@ impl<A: Application> Cat<A> {
         self.items.insert(*key, kind, now)
     }
 
-    /// A peer has an item. `false` if that is not remembered, because too much is.
+    /// Records that a peer has an item. Returns `false` if a limit prevents it.
     pub(super) fn note_seen(&mut self, id: ItemId, peer: PeerId) -> bool {
         let (Some(item), Some(state)) = (self.items.get_mut(id), self.peers.get_mut(peer)) else {
             return false;
@@ -90,7 +90,7 @@ impl<A: Application> Cat<A> {
         true
     }
 
-    /// A peer does not have an item after all.
+    /// Records that a peer does not have an item after all.
     pub(super) fn forget_seen(&mut self, id: ItemId, peer: PeerId) {
         if let Some(item) = self.items.get_mut(id)
             && item.seen.remove(peer)
@@ -101,7 +101,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// The item is here, or not any more.
+    /// Records whether this node has the item.
     pub(super) fn set_have(&mut self, id: ItemId, have: bool) {
         let Some(item) = self.items.get_mut(id).filter(|item| item.have != have) else { return };
         item.have = have;
@@ -130,7 +130,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Forgets who has what is not here, once that is old.
+    /// Forgets old records of who has items that this node lacks.
     pub(super) fn prune(&mut self, cx: &mut Cx<'_>) {
         self.prunes = false;
         let now = cx.now();
@@ -151,13 +151,14 @@ impl<A: Application> Cat<A> {
         old.into_iter().for_each(|id| self.forget_item(id));
         if let Some(oldest) = oldest {
             self.prunes = true;
-            // Not all the time: an item that is old but still asked for stays old.
+            // A minimum interval is needed because an item that is old but still requested stays
+            // old.
             let soonest = now + ttl / 4;
             self.agenda.push((oldest + ttl).max(soonest), Task::Prune);
         }
     }
 
-    /// Whether a peer is up to date enough to be told or sent anything.
+    /// Returns true if a peer is up to date enough to get announcements and bodies.
     pub(super) fn keeps_up(&self, peer: &Peer) -> bool {
         match (self.config.height_lag_max, peer.height) {
             (Some(lag), Some(height)) => height.saturating_add(lag) >= self.pool.height(),
@@ -165,7 +166,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// What is spoken with a peer, if it can be told or sent anything.
+    /// Returns the protocol of a peer, if it may get announcements and bodies.
     pub(super) fn speaks(&self, peer: PeerId) -> Option<Protocol> {
         self.peers.get(peer).filter(|peer| self.keeps_up(peer)).map(|peer| peer.protocol)
     }

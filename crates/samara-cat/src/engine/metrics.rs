@@ -1,4 +1,4 @@
-//! What a node counts, under the names of the ADR and of celestia-core where they have one.
+//! The counters of a node, under the names of the ADR and of celestia-core if these have one.
 
 use samara_engine::outbox::Tally;
 
@@ -6,49 +6,53 @@ use crate::counters::counters;
 use crate::wire::CatFrame;
 
 samara_engine::names! {
-    /// Why something that came from a peer had no effect.
+    /// The reason for ignoring something that a peer sent.
     pub enum Ignored {
         UnknownPeer = "unknown_peer",
         NotNegotiated = "not_negotiated",
-        /// A frame that found the queue full of a receiver that sleeps.
+        /// A frame that found the queue of a sleeping receive loop full.
         WaitingQueueFull = "waiting_queue_full",
         /// A frame without transactions.
         EmptyTxs = "empty_txs",
-        /// The transactions of a frame beyond the number that is allowed.
+        /// The transactions of a frame beyond the allowed number.
         TxsOverLimit = "txs_over_limit",
-        /// A body that was not asked for, where such ones are dropped.
+        /// An unrequested body, if the node drops those.
         Unrequested = "unrequested",
-        /// A body that came ahead of others of its signer by too much, or found no room to wait for them.
+        /// A body that is too far ahead of others of its signer, or found no room to wait for them.
         TooFarAhead = "too_far_ahead",
         /// A body whose sequence number has been used meanwhile.
         StaleSequence = "stale_sequence",
-        /// An announcement of what was rejected or committed.
+        /// An announcement of a rejected or committed transaction.
         SeenSettled = "seen_settled",
-        /// An announcement of a transaction that was evicted, while there is no more room than then.
+        /// An announcement of an evicted transaction, while there is no more room than at the
+        /// eviction.
         SeenEvicted = "seen_evicted",
-        /// An announcement by a peer of which too many are remembered.
+        /// An announcement from a peer with too many remembered announcements.
         SeenPeerFull = "seen_peer_full",
-        /// An announcement while too many keys are remembered.
+        /// An announcement that arrived while too many keys were remembered.
         SeenTableFull = "seen_table_full",
-        /// An announcement with a sequence number that has been used.
+        /// An announcement with a used sequence number.
         SeenStaleSequence = "seen_stale_sequence",
-        /// An announcement by a signer that the application does not know.
+        /// An announcement by a signer unknown to the application.
         SeenUnknownSigner = "seen_unknown_signer",
-        /// An announcement of a future transaction of a signer that has too many.
+        /// An announcement of a future transaction of a signer with too many of them.
         SeenSignerFull = "seen_signer_full",
-        /// A request for what the peer is being sent.
+        /// A request for a transaction that is already being sent to the peer.
         WantOwed = "want_owed",
-        /// A request for what the peer has, beyond the number of those that are answered all the same.
+        /// A request for a transaction that the peer has, beyond the number of such requests that
+        /// are answered.
         WantRepeated = "want_repeated",
-        /// A denial of what the peer was not asked for.
+        /// A denial of a key that the peer was not asked for.
         NotFoundUnasked = "not_found_unasked",
-        /// A key that would be asked for once its peer has answered others, of which it has too many already.
+        /// A key that would wait for its peer to answer other requests, of which too many are
+        /// waiting.
         RequestQueueFull = "request_queue_full",
         BundleUnasked = "bundle_unasked",
         BlockKnown = "block_known",
     }
 }
 
+/// The kind of a frame, for counters.
 samara_engine::names! {
     pub enum FrameKind {
         Txs = "txs",
@@ -78,11 +82,11 @@ impl FrameKind {
 }
 
 counters! {
-    /// Counters of one node, all since its start. What concerns the pool alone is in
+    /// Counters of one node since its start. Counters of the pool are in
     /// [`PoolMetrics`](crate::pool::PoolMetrics).
     Metrics {
-        /// Bodies of transactions received from peers, duplicates included; divided by the number of transactions,
-        /// this is the duplication of the ADR
+        /// Bodies of transactions received from peers, including duplicates. Divided by the number
+        /// of transactions, this is the duplication of the ADR
         bodies_received = "bodies_received",
         /// Bodies of transactions that were not requested from the peer that sent them
         unrequested_bodies = "unrequested_bodies",
@@ -90,7 +94,7 @@ counters! {
         already_seen_txs = "already_seen_txs",
         /// Bodies of transactions that were being checked, rejected or committed when they arrived
         settled_duplicates = "settled_duplicates",
-        /// All requests for transactions, first and repeated
+        /// Requests for transactions, first and repeated ones
         requested_txs = "requested_txs",
         /// Requests after the first one
         rerequested_txs = "rerequested_txs",
@@ -98,13 +102,13 @@ counters! {
         early_timeouts = "early_timeouts",
         /// Requests that timed out
         timeouts = "request_timeouts",
-        /// Transactions that waited for the announcement of a reliable peer
+        /// Transactions whose request waited for an announcement from a reliable peer
         held_back = "held_back_txs",
         /// Requests that only test whether a peer answers again
         probes = "probes",
-        /// Number of times that no peer was left from which to request a transaction
+        /// Number of times that no peer was left to request a transaction from
         lost_txs = "lost_txs",
-        /// Requests of peers for transactions that this node does not have
+        /// Requests from peers for transactions that this node does not have
         failed_responses = "failed_responses",
         /// Requested keys that peers reported as missing
         not_found = "not_found",
@@ -114,18 +118,18 @@ counters! {
         heard_keys = "heard_keys",
         /// Transactions sent instead of their announcements, counted for each peer
         inline_txs = "inline_txs",
-        /// Bodies withdrawn before they left
+        /// Bodies withdrawn from a queue before they were sent
         withdrawn = "withdrawn_bodies",
         /// Transactions requested because a compact block contains them
         block_misses = "block_misses",
-        /// Transactions of compact blocks that the pool already had
+        /// Transactions of compact blocks that were already in the pool
         block_hits = "block_hits",
         /// Bundles that this node created
         bundles = "bundles",
     } and {
-        /// Bodies that found a queue full.
+        /// Bodies that found their queue full.
         pub refused_bodies: u64,
-        /// Other frames that found a queue full.
+        /// Other frames that found their queue full.
         pub refused_frames: u64,
         sent: [Tally; FrameKind::ALL.len()],
         received: [Tally; FrameKind::ALL.len()],
@@ -134,12 +138,13 @@ counters! {
 }
 
 impl Metrics {
-    /// Frames that the outbox took, and their bytes. What was withdrawn is not subtracted.
+    /// Returns the number and bytes of frames that the outbox accepted. Includes frames withdrawn
+    /// later.
     pub fn sent(&self, kind: FrameKind) -> Tally {
         self.sent[kind as usize]
     }
 
-    /// Frames that came, and their bytes.
+    /// Returns the number and bytes of frames received.
     pub fn received(&self, kind: FrameKind) -> Tally {
         self.received[kind as usize]
     }
@@ -148,7 +153,7 @@ impl Metrics {
         &mut self.received[kind as usize]
     }
 
-    /// How often something was ignored for each cause (keys, transactions or frames, whatever the cause is about).
+    /// Returns the number of keys, transactions or frames that were ignored for this cause.
     pub fn ignored(&self, cause: Ignored) -> u64 {
         self.ignored[cause as usize]
     }
@@ -157,6 +162,7 @@ impl Metrics {
         &mut self.ignored[cause as usize]
     }
 
+    /// Adds the counters of another node.
     pub fn add(&mut self, other: &Self) {
         for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
             *sum += more;

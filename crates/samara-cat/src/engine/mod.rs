@@ -1,18 +1,18 @@
-//! The protocol: what a node does with transactions, announcements and requests.
+//! The protocol: the handling of transactions, announcements and requests.
 //!
-//! One state machine for all generations, steered by [`Config`]. What happens where:
+//! One state machine serves all generations, controlled by [`Config`]. The files:
 //!
-//! | file | |
+//! | file | content |
 //! |---|---|
 //! | `mod` | the node, its agenda, and the commands of its owner |
-//! | `links` | peers come and go; what is remembered of keys |
-//! | `receive` | frames: bodies, announcements, denials |
-//! | `announce` | telling peers what is here |
-//! | `requests` | asking, and for how long that is waited for |
-//! | `serve` | bodies that go out, unasked and as answers |
+//! | `links` | connected and departed peers; the keys that each has |
+//! | `receive` | incoming frames: bodies, announcements, denials |
+//! | `announce` | announcements to peers |
+//! | `requests` | requests and their timeouts |
+//! | `serve` | outgoing bodies, unrequested and as answers |
 //! | `sequences` | requests in the order of the senders' sequence numbers |
 //! | `groups` | several transactions under one key: bundles and blocks |
-//! | `items`, `peers` | what is known of keys, and of peers |
+//! | `items`, `peers` | the state of keys, and of peers |
 
 mod announce;
 mod event;
@@ -49,15 +49,17 @@ use receive::Origin;
 use requests::Requests;
 use sequences::SequenceState;
 
+/// The context of a [`Cat`] engine.
 pub type Cx<'a> = Context<'a, CatFrame, Event>;
 
 const TIMER: TimerToken = TimerToken(0);
 
 /// A node's transaction pool and the protocol around it.
 ///
-/// - Inputs come by [`Engine::handle`]; what an application wants can also be called directly: [`submit`](Self::submit),
-///   [`commit`](Self::commit), [`propose`](Self::propose), [`decided`](Self::decided).
-/// - [`Event`]s tell what happened; [`metrics`](Self::metrics) counts it.
+/// - Inputs arrive through [`Engine::handle`]. An application can also call commands directly:
+///   [`submit`](Self::submit), [`commit`](Self::commit), [`propose`](Self::propose),
+///   [`decided`](Self::decided).
+/// - [`Event`]s report the effects; [`metrics`](Self::metrics) counts them.
 #[derive(Debug)]
 pub struct Cat<A> {
     config: Arc<Config>,
@@ -72,7 +74,7 @@ pub struct Cat<A> {
     bundles: BundleState,
     blocks: Blocks,
     agenda: Agenda,
-    /// How transactions came here that the application is to decide on. Never iterated over.
+    /// The origins of transactions that wait for the application's verdict. Never iterated over.
     checks: FxHashMap<ItemId, Origin>,
     /// Whether a [`Task::Prune`] is on the agenda.
     prunes: bool,
@@ -80,10 +82,10 @@ pub struct Cat<A> {
 }
 
 impl<A: Application> Cat<A> {
-    /// A node that has not started.
+    /// Returns a node that has not started.
     ///
     /// # Errors
-    /// The configuration is not possible.
+    /// If the configuration is invalid.
     pub fn new(
         config: impl Into<Arc<Config>>,
         identity: &PeerIdentity,
@@ -92,7 +94,7 @@ impl<A: Application> Cat<A> {
         let config = config.into();
         config.validate()?;
         let address = Address::of(identity);
-        // `start` replaces this one: random numbers come with the first input.
+        // `start` replaces this one, since random numbers come with the first input.
         let hasher = PeerKeyed::default();
         Ok(Self {
             pool: Pool::new(config.pool.clone(), application, hasher),
@@ -129,29 +131,33 @@ impl<A: Application> Cat<A> {
         &self.metrics
     }
 
+    /// Returns the number of keys with any state.
     pub fn keys(&self) -> usize {
         self.items.len()
     }
 
-    /// How many requests are remembered: those that wait for an answer, and those whose late answer would still count.
+    /// Returns the number of remembered requests: those that wait for an answer, and those whose
+    /// late answer would still count.
     pub fn outstanding(&self) -> usize {
         self.requests.len()
     }
 
+    /// Returns the number of scheduled tasks.
     pub fn scheduled(&self) -> usize {
         self.agenda.len()
     }
 
-    /// Whom a transaction was asked of, if it was and has not come.
+    /// Returns the peer that has been asked for a missing transaction, if any.
     pub fn asked(&self, key: &TxKey) -> Option<PeerId> {
         self.items.get(self.items.find(key)?)?.live()
     }
 
+    /// Returns true if a peer is known to have a transaction.
     pub fn has_seen(&self, peer: PeerId, key: &TxKey) -> bool {
         self.items.find(key).and_then(|id| self.items.get(id)).is_some_and(|item| item.seen.contains(peer))
     }
 
-    /// Owes a frame to a peer. Whether there was room.
+    /// Owes a frame to a peer. Returns true if there was room.
     fn owe(
         &mut self,
         peer: PeerId,
@@ -241,7 +247,7 @@ impl<A: Application> Engine for Cat<A> {
     }
 }
 
-// ---- what the embedding node wants ----
+// ---- commands of the embedding node ----
 
 impl<A: Application> Cat<A> {
     fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
@@ -258,8 +264,9 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A client submits a transaction. `true` if it is in the pool now; otherwise [`Event::Refused`] or [`Event::Duplicate`] says why, or
-    /// the application is to decide.
+    /// Submits a transaction of a client. Returns `true` if it is now in the pool. Otherwise
+    /// [`Event::Refused`] or [`Event::Duplicate`] reports the reason, or the application's verdict
+    /// is pending.
     pub fn submit(&mut self, tx: Transaction, cx: &mut Cx<'_>) -> bool {
         let key = tx.key();
         let id = self.item_of(&key, Kind::Transaction, cx.now());
@@ -268,16 +275,16 @@ impl<A: Application> Cat<A> {
         self.items.get(id).is_some_and(|item| item.have)
     }
 
-    /// A block was committed: its transactions leave the pool.
+    /// Processes a committed block, whose transactions leave the pool.
     pub fn commit(&mut self, height: u64, keys: &[TxKey], cx: &mut Cx<'_>) {
         let committed = self.pool.commit(cx.now(), height, keys);
-        keys.iter().for_each(|key| self.gone(key));
+        keys.iter().for_each(|key| self.forget_key(key));
         for key in &committed.expired {
-            self.gone(key);
+            self.forget_key(key);
             cx.emit(Event::Expired(*key));
         }
         for key in &committed.failed {
-            self.gone(key);
+            self.forget_key(key);
             cx.emit(Event::Invalidated(*key));
         }
         self.settle_blocks(height, cx);
@@ -289,21 +296,23 @@ impl<A: Application> Cat<A> {
         self.arm_timer(cx);
     }
 
-    fn gone(&mut self, key: &TxKey) {
+    /// Forgets the state of a key.
+    fn forget_key(&mut self, key: &TxKey) {
         if let Some(id) = self.items.find(key) {
             self.forget_item(id);
         }
     }
 
-    /// Transactions left the pool for another one.
+    /// Reports transactions that were evicted to make room for another.
     fn evicted(&mut self, keys: &[TxKey], cx: &mut Cx<'_>) {
         for key in keys {
-            self.gone(key);
+            self.forget_key(key);
             cx.emit(Event::Evicted(*key));
         }
     }
 
-    /// Chooses transactions for a block, and sends their keys to peers where compact blocks are on.
+    /// Chooses transactions for a block, and sends their keys to peers if compact blocks are
+    /// enabled.
     pub fn propose(
         &mut self,
         height: u64,
@@ -321,13 +330,13 @@ impl<A: Application> Cat<A> {
         txs
     }
 
-    /// The verdict on a transaction for which the application answered [`Verdict::Later`].
+    /// Applies the verdict on a transaction for which the application answered [`Verdict::Later`].
     pub fn decided(&mut self, key: TxKey, verdict: Verdict, cx: &mut Cx<'_>) {
         let tx_before = self.items.find(&key);
         match self.pool.decided(cx.now(), key, verdict) {
             None | Some(Decision::Recheck { kept: true }) => {}
             Some(Decision::Recheck { kept: false }) => {
-                self.gone(&key);
+                self.forget_key(&key);
                 cx.emit(Event::Invalidated(key));
             }
             Some(Decision::New(result)) => {
@@ -354,7 +363,7 @@ impl<A: Application> Cat<A> {
         self.forget_item(id);
     }
 
-    /// The application is to decide on a transaction.
+    /// Marks a transaction as waiting for the application's verdict.
     fn begin_check(&mut self, id: ItemId, origin: Origin) {
         if let Some(item) = self.items.get_mut(id) {
             item.checking = true;
@@ -380,32 +389,33 @@ impl<A: Application> Cat<A> {
     }
 }
 
-// ---- what is to be done later ----
+// ---- scheduled tasks ----
 
-/// Something to be done at its time. What has become pointless is found out then.
+/// A scheduled task. A task that has become pointless is detected when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
-    /// A request may be overdue.
+    /// Checks whether a request is overdue.
     Timeout { item: ItemId, peer: PeerId, serial: u32 },
-    /// The window for announcements is over.
+    /// Sends announcements at the end of the window.
     Announce,
-    /// The jitter of one announcement is over.
+    /// Announces an item at the end of its jitter.
     AnnounceItem { item: ItemId },
-    /// Whoever received the transaction has slept: it is announced, and the frames of this peer, or of all, go on.
+    /// Ends the sleep of the receive loop after a transaction: announces the transaction, and
+    /// processes the waiting frames of this peer, or of all peers.
     Wake { item: ItemId, peer: PeerId, pushed: bool },
-    /// A push that was announced should have come; if not, this peer is asked.
+    /// Requests an announced push from this peer if it has not arrived.
     PushOverdue { item: ItemId, peer: PeerId },
-    /// Only peers that are not relied on had announced it: if nobody else has by now, they are asked.
+    /// Asks unreliable announcers if no other peer has announced the item by now.
     NoBetter { item: ItemId },
-    /// A queue was full of bodies: try again.
+    /// Retries bodies that found their queue full.
     Retry { peer: PeerId },
-    /// A queue was full of announcements: tell the peer of everything that it is not known to have.
+    /// Announces everything that a peer may lack, after its queue was full of announcements.
     Resync { peer: PeerId },
-    /// The window for own transactions is over.
+    /// Ends the window for collecting own transactions.
     Bundle,
-    /// A compact block is given up unless it is complete.
+    /// Gives up on a compact block unless it is complete.
     BlockOverdue { item: ItemId },
-    /// What is remembered of absent transactions may be too old.
+    /// Removes the state of absent transactions that is too old.
     Prune,
 }
 
@@ -428,12 +438,12 @@ impl PartialOrd for Due {
     }
 }
 
-/// Tasks in the order of their times; those of the same time as they were entered.
+/// Tasks in the order of their times. Tasks of the same time keep their order of insertion.
 #[derive(Debug, Default)]
 struct Agenda {
     heap: BinaryHeap<Reverse<Due>>,
     serial: u64,
-    /// When the driver's timer fires.
+    /// The time at which the driver's timer fires.
     armed: Option<Time>,
 }
 
@@ -443,7 +453,7 @@ impl Agenda {
         self.heap.push(Reverse(Due { at, serial: self.serial, task }));
     }
 
-    /// The first task that is due, and when it was.
+    /// Removes and returns the first task that is due.
     fn pop(&mut self, now: Time) -> Option<Task> {
         self.heap.peek().filter(|due| due.0.at <= now)?;
         self.heap.pop().map(|due| due.0.task)
@@ -455,7 +465,8 @@ impl Agenda {
         }
     }
 
-    /// When to set the driver's timer, if that is necessary. `is_pointless` tells tasks that need not wake anybody.
+    /// Returns the time to set the driver's timer to, if necessary. `is_pointless` selects tasks
+    /// that need no wake-up.
     fn arm(&mut self, is_pointless: impl Fn(&Task) -> bool) -> Option<Time> {
         let is_in_time = |armed: Time| self.heap.peek().is_none_or(|due| armed <= due.0.at);
         if self.armed.is_some_and(is_in_time) {

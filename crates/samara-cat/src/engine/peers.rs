@@ -1,4 +1,4 @@
-//! What is known of each peer: its state, how long it takes to answer, and whether it answers at all.
+//! The state of each peer, its response time, and its reliability.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use super::items::ItemId;
 use crate::config::{Protocol, Standing as Rules};
 use crate::wire::{CatFrame, PushedBy};
 
-/// The address of a node: 20 bytes. That of a CometBFT node is its identity; others are hashed.
+/// The address of a node: 20 bytes. The address of a CometBFT node is its identity; other
+/// identities are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address([u8; Self::LEN]);
 
@@ -46,7 +47,7 @@ impl Address {
     }
 }
 
-/// A request as its peer's queue has it.
+/// A request in the queue of its peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) item: ItemId,
@@ -59,45 +60,45 @@ pub(super) struct Peer {
     pub(super) protocol: Protocol,
     pub(super) persistent: bool,
     pub(super) height: Option<u64>,
-    /// Where it stands among the neighbours: by a hash that both ends of the link compute alike.
+    /// Its position among the neighbours: a hash that both ends of the link compute alike.
     pub(super) rank: u64,
 
     // ---- requests ----
     pub(super) response: ResponseTime,
     pub(super) record: Record,
     pub(super) live: usize,
-    /// The same, and those that timed out and are remembered.
+    /// Requests in flight, plus those that timed out and are still remembered.
     pub(super) asked: usize,
-    /// Requests in the order in which they were sent; some may be answered or forgotten already.
+    /// Requests in the order in which they were sent. Some may already be answered or forgotten.
     pub(super) requests: VecDeque<Asked>,
     pub(super) answered: Option<(u32, Time)>,
-    /// What it has announced, and was not asked for because it has too many requests.
+    /// Keys that it announced, and that are not requested yet because it has too many requests.
     pub(super) waiting: VecDeque<ItemId>,
 
     // ---- limits ----
-    /// Keys that it is remembered to have.
+    /// Number of keys that it is known to have.
     pub(super) keys: usize,
-    /// Of these, such that are not here.
+    /// Number of these keys that this node lacks.
     pub(super) unknown: usize,
-    /// How often it still gets what it has already.
+    /// Number of times that it still gets transactions it already has.
     pub(super) repeats_left: u32,
-    /// Transactions of it that the application rejected.
+    /// Number of its transactions that the application rejected.
     pub(super) invalid: u32,
-    /// Bodies of it that wait for earlier ones.
+    /// Number of its bodies that wait for earlier ones.
     pub(super) buffered: usize,
 
     // ---- sending ----
-    /// Bodies that its queue had no room for.
+    /// Bodies that found no room in its queue.
     pub(super) backlog: VecDeque<ItemId>,
     /// Whether a [`Task::Retry`](super::Task::Retry) is on the agenda.
     pub(super) retrying: bool,
-    /// Whether a [`Task::Resync`](super::Task::Resync) is.
+    /// Whether a [`Task::Resync`](super::Task::Resync) is on the agenda.
     pub(super) resyncing: bool,
 
-    // ---- a receiver that sleeps ----
+    // ---- a sleeping receive loop ----
     pub(super) asleep: bool,
     pub(super) inbox: VecDeque<CatFrame>,
-    /// Bytes of its frames that wait, here or in the queue of all peers.
+    /// Bytes of its waiting frames, here or in the queue of all peers.
     pub(super) waiting_bytes: usize,
 }
 
@@ -105,9 +106,9 @@ pub(super) struct Peer {
 pub(super) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
     connected: Vec<PeerId>,
-    /// The same by rank.
+    /// The connected peers by rank.
     ranked: Vec<PeerId>,
-    /// Counts changes of the set.
+    /// Counts the changes of the set.
     pub(super) version: u64,
 }
 
@@ -148,22 +149,22 @@ impl Peers {
         self.connected.len()
     }
 
-    /// Those with a link, in the order of their numbers.
+    /// Returns the connected peers, in the order of their numbers.
     pub(super) fn all(&self) -> &[PeerId] {
         &self.connected
     }
 
-    /// The same in the order of ranks.
+    /// Returns the connected peers, in the order of their ranks.
     pub(super) fn ranked(&self) -> &[PeerId] {
         &self.ranked
     }
 
-    pub(super) fn named(&self, name: PushedBy) -> Option<PeerId> {
+    pub(super) fn find_short(&self, name: PushedBy) -> Option<PeerId> {
         self.find(|address| address.short() == name)
     }
 
-    /// The peer of this address, as a node of CometBFT writes it.
-    pub(super) fn written(&self, hex: &str) -> Option<PeerId> {
+    /// Returns the peer with this address, in the notation of a CometBFT node.
+    pub(super) fn find_hex(&self, hex: &str) -> Option<PeerId> {
         self.find(|address| address.digits().eq(hex.chars().map(|digit| digit.to_ascii_lowercase())))
     }
 
@@ -173,30 +174,31 @@ impl Peers {
     }
 }
 
-/// The rank of a link: the same for both ends.
+/// Returns the rank of a link, which is the same for both ends.
 pub(super) fn rank(a: &Address, b: &Address) -> u64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     let digest = Sha256::new().chain_update(low.as_bytes()).chain_update(high.as_bytes()).finalize();
     digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-// ---- how long a peer takes to answer ----
+// ---- the response time of a peer ----
 
-/// The estimator of RFC 6298, fed with the times from a request to its answer: the delays of queues, flushes and checks on both sides
-/// are in it, as is the transfer of the body.
+/// The estimator of RFC 6298, applied to the times from a request to its answer. These include the
+/// transfer of the body and the delays of queues, flushes and checks on both sides.
 ///
-/// An answer belongs to one request without doubt, so that late ones count too: there is no need for Karn's algorithm.
+/// An answer belongs to exactly one request, so late answers count as well, and Karn's algorithm is
+/// not needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseTime {
-    /// Nanoseconds: the smoothed time and its variation.
+    /// The smoothed time and its variation, in nanoseconds.
     smoothed: Option<(u64, u64)>,
-    /// How often the time has doubled since the last answer.
+    /// Number of times that the timeout has doubled since the last answer.
     timeouts: u32,
     doubled_at: Time,
 }
 
 impl ResponseTime {
-    /// An answer came after this time. RFC 6298, (2.2) and (2.3).
+    /// Records the response time of an answer. RFC 6298, (2.2) and (2.3).
     pub(super) fn sample(&mut self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX >> 3);
         self.timeouts = 0;
@@ -209,8 +211,8 @@ impl ResponseTime {
         });
     }
 
-    /// A request timed out: later ones are waited for longer. RFC 6298, (5.5). Of several that were under way together only the first
-    /// one counts: they are one round.
+    /// Records a timeout, so that later requests wait longer. RFC 6298, (5.5). Simultaneous
+    /// requests are one round, of which only the first timeout counts.
     pub(super) fn timed_out(&mut self, sent_at: Time, now: Time) {
         if self.timeouts == 0 || sent_at >= self.doubled_at {
             self.timeouts = self.timeouts.saturating_add(1);
@@ -222,15 +224,16 @@ impl ResponseTime {
         self.smoothed.map(|(mean, _)| Duration::from_nanos(mean))
     }
 
-    /// Within which time a request is usually answered: RFC 6298, (2.3), with `slack` in the place of the clock's granularity (as in
-    /// Linux). `None` while nothing is known.
+    /// Returns the time within which a request is usually answered: RFC 6298, (2.3), with `slack`
+    /// instead of the clock granularity (as in Linux). `None` before the first sample.
     pub(super) fn usual(&self, slack: Duration) -> Option<Duration> {
         let (mean, variation) = self.smoothed?;
         Some(Duration::from_nanos(mean) + slack.max(Duration::from_nanos(variation.saturating_mul(4))))
     }
 
-    /// Within which time the answer can be expected to a request that was sent at this time: the usual time, doubled by each round of
-    /// timeouts before it. RFC 6298, (5.5). `None` while nothing is known.
+    /// Returns the time within which a request sent at `sent_at` should be answered: the usual
+    /// time, doubled by each earlier round of timeouts. RFC 6298, (5.5). `None` before the first
+    /// sample.
     pub(super) fn expected(&self, sent_at: Time, slack: Duration) -> Option<Duration> {
         let is_before = self.timeouts > 0 && sent_at < self.doubled_at;
         let doublings = self.timeouts - u32::from(is_before);
@@ -238,41 +241,43 @@ impl ResponseTime {
     }
 }
 
-// ---- whether a peer answers ----
+// ---- the reliability of a peer ----
 
-/// How far a peer can be relied on.
+/// The reliability of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// It answers more requests than it lets time out, lately.
+    /// The peer has lately answered more requests than it let time out.
     Good,
-    /// It was never asked, or has not had the time to answer.
+    /// The peer was never asked, or had no time to answer yet.
     Unproven,
-    /// It lets more requests time out than it answers, or sends garbage.
+    /// The peer lets more requests time out than it answers, or sends garbage.
     Bad,
 }
 
-/// The share of requests that a peer has answered: an exponential average over the last ones, in which a request that timed out weighs as
-/// much as two that were answered, and a denial a quarter of that.
+/// The share of requests that a peer has answered, as an exponential average over the most recent
+/// ones. A timeout weighs as much as two answers, and a denial a quarter of that.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Record {
-    /// Of [`WHOLE`]; `None` while nothing is known.
+    /// In units of 1/[`WHOLE`]; `None` before the first answer or timeout.
     share: Option<u16>,
     streak: u8,
-    /// How often the time between two probes has doubled.
+    /// Number of times that the interval between probes has doubled.
     backoff: u8,
     probe_at: Time,
 }
 
 const WHOLE: u16 = 1_024;
-/// Below it a standing is bad.
+/// A standing below this share is bad.
 const HALF: u16 = WHOLE / 2;
-/// A share does not fall below this: four answers end a bad standing, however old that is.
+/// Lower bound of a share, so that four answers end any bad standing.
 const FLOOR: u16 = WHOLE / 4;
-/// What the first answer makes of an unknown share: two timeouts in a row end a good standing, or three of a long one.
+/// The share after the first answer: two timeouts in a row end a new good standing, and three an
+/// old one.
 const FIRST: u16 = WHOLE / 4 * 3;
-/// Probes of a peer that never answers are up to 2^6 times as far apart as the first ones.
+/// Maximum number of doublings: the probes of a peer that never answers are up to 2^6 times as far
+/// apart as the first ones.
 const BACKOFF_MAX: u8 = 6;
-/// So many answers in a row halve the time between probes again.
+/// Number of answers in a row that halve the interval between probes.
 const STREAK: u8 = 16;
 
 impl Record {
@@ -291,16 +296,16 @@ impl Record {
             self.streak = 0;
             self.backoff = self.backoff.saturating_sub(1);
         }
-        // An answer to a probe: the next one can follow at once.
+        // After an answer to a probe, the next probe may follow at once.
         self.probe_at = now;
     }
 
-    /// It did not answer in time, or with garbage.
+    /// Records that the peer did not answer in time, or sent garbage.
     pub(super) fn failed(&mut self, now: Time, rules: Option<&Rules>) {
         let share = self.share.unwrap_or(HALF);
         self.share = Some((share - share / 4).max(FLOOR));
         self.streak = 0;
-        // Of several requests that time out together only the first one counts.
+        // Of several simultaneous timeouts, only the first one counts.
         if self.can_be_probed(now)
             && let Some(rules) = rules
         {
@@ -309,17 +314,19 @@ impl Record {
         }
     }
 
-    /// It says that it does not have what it announced: blocks and evictions make that happen to everybody now and then.
+    /// Records that the peer denied having an announced key. Blocks and evictions make this happen
+    /// to every peer now and then.
     pub(super) fn denied(&mut self) {
         self.share = self.share.map(|share| (share - share / 16).max(FLOOR));
     }
 
-    /// Whether it can be tried with a request for what is here anyway.
+    /// Returns true if the peer can be tested with a request for a transaction that this node
+    /// already has.
     pub(super) fn can_be_probed(&self, now: Time) -> bool {
         self.standing() == Standing::Bad && self.probe_at <= now
     }
 
-    /// What a failure costs by its probability, if a timeout takes so long (nanoseconds).
+    /// Returns the expected cost of a failure, in nanoseconds, given the cost of a timeout.
     pub(super) fn risk(&self, timeout: u64) -> u64 {
         let share = u64::from(self.share.unwrap_or(HALF));
         (timeout / share).saturating_mul(u64::from(WHOLE) - share)
@@ -349,17 +356,17 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_timeouts_double_it_until_the_next_answer() {
+    fn rounds_of_timeouts_double_the_timeout_until_the_next_answer() {
         let at = Time::from_secs;
         let mut time = ResponseTime::default();
         time.timed_out(at(0), at(1));
-        assert_eq!(time.expected(at(2), SLACK), None, "nothing is known");
+        assert_eq!(time.expected(at(2), SLACK), None, "no sample yet");
         (0..100).for_each(|_| time.sample(Duration::from_millis(100)));
         let usual = time.usual(SLACK).unwrap();
         assert_eq!(time.expected(at(2), SLACK), Some(usual));
         // Three requests of one round.
         (0..3).for_each(|_| time.timed_out(at(2), at(3)));
-        assert_eq!(time.expected(at(2), SLACK), Some(usual), "sent before it doubled");
+        assert_eq!(time.expected(at(2), SLACK), Some(usual), "sent before the timeout doubled");
         assert_eq!(time.expected(at(3), SLACK), Some(2 * usual));
         (3..100).for_each(|second| time.timed_out(at(second), at(second + 1)));
         assert_eq!(time.expected(at(200), SLACK), Some(64 * usual));
@@ -374,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_decides_and_a_long_record_forgives() {
+    fn first_request_decides_and_a_long_record_forgives() {
         let mut silent = Record::default();
         assert_eq!(silent.standing(), Standing::Unproven);
         fail(&mut silent, 0);
@@ -394,9 +401,10 @@ mod tests {
         assert_eq!(old.standing(), Standing::Bad);
     }
 
-    /// One that answers every second request is not relied on; one that answers nine of ten is.
+    /// A peer that answers every second request is unreliable; a peer that answers nine of ten is
+    /// reliable.
     #[test]
-    fn the_share_decides_in_the_long_run() {
+    fn standing_follows_the_share_of_answered_requests() {
         for (period, expected) in [(2, Standing::Bad), (10, Standing::Good)] {
             let mut record = Record::default();
             for request in 1..=100 {
@@ -406,12 +414,12 @@ mod tests {
                     record.answered(Time::from_secs(request));
                 }
             }
-            assert_eq!(record.standing(), expected, "every {period}th fails");
+            assert_eq!(record.standing(), expected, "every {period}th request fails");
         }
     }
 
     #[test]
-    fn probes_get_rarer_and_four_answers_end_a_bad_standing() {
+    fn probes_become_rarer_and_four_answers_end_a_bad_standing() {
         let mut record = Record::default();
         let mut times = Vec::new();
         for second in 0..400 {

@@ -1,4 +1,4 @@
-//! Frames come in: bodies, announcements and denials.
+//! Incoming frames: bodies, announcements and denials.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use crate::pool::{Application, Cause, Rejection};
 use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenKeys, SeenTx};
 use crate::{Transaction, TxKey};
 
+/// The origin of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// From whom; `None` if it was submitted here.
+    /// The sending peer; `None` if it was submitted to this node.
     pub(super) from: Option<PeerId>,
     pub(super) pushed: bool,
-    /// Whether it came in a bundle, which is announced as a whole.
+    /// Whether it arrived in a bundle, which is announced as a whole.
     pub(super) in_bundle: bool,
 }
 
@@ -43,7 +44,8 @@ impl<A: Application> Cat<A> {
             self.take_frame(peer, frame, cx);
             return;
         }
-        // Each peer's share: one that sends much must not make frames of the others be dropped.
+        // The limit is per peer, so that a peer that sends much cannot displace the frames of
+        // others.
         let bytes = state.waiting_bytes + frame.encoded_len();
         if bytes > self.config.limits.waiting_bytes {
             self.metrics.ignore(Ignored::WaitingQueueFull);
@@ -66,7 +68,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    // ---- a receive loop that sleeps ----
+    // ---- a sleeping receive loop ----
 
     pub(super) fn wake(&mut self, id: ItemId, peer: PeerId, pushed: bool, cx: &mut Cx<'_>) {
         self.announce(id, pushed.then_some(peer), cx);
@@ -81,7 +83,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Puts what is left of a frame back in front of what waits.
+    /// Puts the rest of a frame back in front of the waiting frames.
     fn put_back(&mut self, peer: PeerId, rest: &[Transaction]) {
         if rest.is_empty() {
             return;
@@ -121,11 +123,11 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A transaction in full.
+    /// Processes a complete transaction.
     fn on_body(&mut self, peer: PeerId, tx: &Transaction, cx: &mut Cx<'_>) {
         self.metrics.bodies_received += 1;
         let (key, now) = (tx.key(), cx.now());
-        // What is settled needs no memory.
+        // Settled transactions need no item.
         let id = match self.items.find(&key) {
             Some(id) => id,
             None if self.pool.is_rejected(&key) && !self.config.pool.retry_invalid => {
@@ -139,7 +141,7 @@ impl<A: Application> Cat<A> {
         let requested = self.mark_received(id, peer, now);
         self.metrics.unrequested_bodies += u64::from(!requested);
         self.note_seen(id, peer);
-        self.take_back(id, peer, cx);
+        self.withdraw_copy(id, peer, cx);
         if !requested && !self.config.take_unrequested {
             self.metrics.ignore(Ignored::Unrequested);
             return;
@@ -194,8 +196,9 @@ impl<A: Application> Cat<A> {
         if self.pool.txs_available() {
             cx.emit(Event::Available);
         }
-        self.go_on_with_signer(id, cx);
-        // Flooding pools with announcements announce first: bodies mark their receivers as having it.
+        self.advance_signer(id, cx);
+        // Flooding pools with announcements announce first, since bodies mark their receivers as
+        // having the transaction.
         let announces_first = self.config.forward == Recipients::All;
         if origin.from.is_none() {
             self.spread_own(id, cx);
@@ -208,10 +211,11 @@ impl<A: Application> Cat<A> {
                 self.announce_received(id, origin, cx);
             }
         }
-        self.block_has(&key, cx);
+        self.update_blocks(&key, cx);
     }
 
-    /// Announces what came from a peer, at once or after a sleep that blocks the receive loop of its sender.
+    /// Announces a transaction from a peer, at once or after a sleep that blocks the receive loop
+    /// of its sender.
     fn announce_received(&mut self, id: ItemId, origin: Origin, cx: &mut Cx<'_>) {
         let Some(from) = origin.from else { return };
         if let Jitter::Sleep { step, steps } = self.config.jitter {
@@ -246,18 +250,19 @@ impl<A: Application> Cat<A> {
                 }
             }
         }
-        // Whoever else has it has the same. It is asked for again if it is announced again, and then not refused at once.
+        // Copies from other peers would be rejected as well. If it is announced again, it is
+        // requested again, and may then be accepted.
         if self.items.get(id).is_some_and(|item| !item.is_here()) && !self.requests.has_any(id) {
             self.forget_item(id);
         }
     }
 
-    /// The application found a transaction invalid.
+    /// Counts a transaction that the application found invalid.
     pub(super) fn count_invalid(&mut self, origin: Origin, cx: &mut Cx<'_>) {
         let allowed = self.config.limits.invalid_bodies;
         let Some(peer) = origin.from else { return };
         if origin.pushed {
-            // Nobody asked for it: it may be what a peer sends in the place of what it was asked for.
+            // Nobody requested it: the peer may send it instead of answering a request.
             self.note_failure(peer, cx);
         }
         let Some(state) = self.peers.get_mut(peer) else { return };
@@ -281,7 +286,7 @@ impl<A: Application> Cat<A> {
             self.misbehaved(peer, Misbehaviour::MissingSigner, cx);
             return;
         }
-        let Some(id) = self.hear(&seen.key, Kind::Transaction, peer, cx) else { return };
+        let Some(id) = self.note_announcement(&seen.key, Kind::Transaction, peer, cx) else { return };
         if self.config.sequences.is_some()
             && let Some(signer) = signer
         {
@@ -292,7 +297,7 @@ impl<A: Application> Cat<A> {
         let from = details.and_then(|details| details.from.as_deref()).unwrap_or_default();
         if let Hint::From { wait } = self.config.hint
             && !from.is_empty()
-            && self.peers.written(from).is_some()
+            && self.peers.find_hex(from).is_some()
         {
             self.agenda.push(cx.now() + wait, Task::PushOverdue { item: id, peer });
             return;
@@ -303,14 +308,14 @@ impl<A: Application> Cat<A> {
     pub(super) fn on_seen_keys(&mut self, peer: PeerId, seen: &SeenKeys, cx: &mut Cx<'_>) {
         let mut wanted: SmallVec<[ItemId; KeyList::MAX]> = SmallVec::new();
         for key in seen.keys.iter() {
-            if let Some(id) = self.hear(key, seen.kind, peer, cx) {
+            if let Some(id) = self.note_announcement(key, seen.kind, peer, cx) {
                 wanted.push(id);
             }
         }
         if wanted.is_empty() {
             return;
         }
-        // Whoever does not deliver is not believed that somebody else will.
+        // A hint from an unreliable peer is ignored.
         let pusher = seen.pushed_by.filter(|_| self.standing(peer) != Standing::Bad);
         match pusher.and_then(|pusher| self.wait_for_push(pusher)) {
             Some(wait) => {
@@ -326,8 +331,14 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Takes note that a peer has an item; which one, if it might be asked for.
-    fn hear(&mut self, key: &TxKey, kind: Kind, peer: PeerId, cx: &mut Cx<'_>) -> Option<ItemId> {
+    /// Records that a peer has an item. Returns the item if it may be requested.
+    fn note_announcement(
+        &mut self,
+        key: &TxKey,
+        kind: Kind,
+        peer: PeerId,
+        cx: &mut Cx<'_>,
+    ) -> Option<ItemId> {
         self.metrics.heard_keys += 1;
         let id = match self.items.find(key) {
             Some(id) => id,
@@ -344,7 +355,7 @@ impl<A: Application> Cat<A> {
         let noted = self.note_seen(id, peer);
         let item = self.items.get(id)?;
         if item.is_here() {
-            self.take_back(id, peer, cx);
+            self.withdraw_copy(id, peer, cx);
             self.probe(id, peer, cx);
             return None;
         }
@@ -352,7 +363,8 @@ impl<A: Application> Cat<A> {
             return None;
         }
         if !noted && self.config.sequences.is_none() {
-            // What is not remembered is not asked for either. The generation of 2026 asks all the same, up to its limit of requests.
+            // A key that is not remembered is not requested either. The generation of 2026 requests
+            // it anyway, up to its limit of requests.
             self.forget_if_unknown(id);
             return None;
         }
@@ -367,7 +379,7 @@ impl<A: Application> Cat<A> {
         Some(id)
     }
 
-    /// Nobody is known to have it and nobody was asked: there is nothing to remember.
+    /// Forgets an item that no peer is known to have and that was not requested.
     pub(super) fn forget_if_unknown(&mut self, id: ItemId) {
         let is_unknown =
             self.items.get(id).is_some_and(|item| !item.is_here() && item.seen.iter().next().is_none());
@@ -376,7 +388,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Whether a transaction was committed, or is known to be invalid.
+    /// Returns true if a transaction was committed, or is known to be invalid.
     fn is_settled(&self, key: &TxKey) -> bool {
         match self.pool.rejection(key) {
             None => false,
@@ -385,24 +397,25 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Whether there is room for what was evicted. Its length is not known any more: room for the longest is asked for.
+    /// Returns true if there is room for an evicted transaction. Its length is unknown, so there
+    /// must be room for one of maximum size.
     fn has_room(&self) -> bool {
         let config = self.pool.config();
         self.pool.len() < config.capacity_txs
             && self.pool.bytes() + config.max_tx_bytes as u64 <= config.capacity_bytes
     }
 
-    // ---- transactions that are being pushed ----
+    // ---- transactions being pushed ----
 
-    /// How long to wait for what a peer pushes at this moment: as long as it takes to answer a request, which is more than a one-way
-    /// trip. `None` if that one is no peer of this node.
+    /// Returns the time to wait for a transaction that a peer is pushing: its response time, which
+    /// exceeds a one-way trip. `None` if it is no peer of this node.
     fn wait_for_push(&self, pusher: PushedBy) -> Option<Duration> {
         let Hint::Short { wait_max } = self.config.hint else { return None };
-        let peer = self.peers.get(self.peers.named(pusher)?)?;
+        let peer = self.peers.get(self.peers.find_short(pusher)?)?;
         Some(peer.response.mean().map_or(wait_max, |mean| mean.min(wait_max)))
     }
 
-    /// Waits for a push, unless that has been waited for already.
+    /// Waits for a push, unless this node has already waited for it.
     fn expect_push(&mut self, id: ItemId, peer: PeerId, at: Time) {
         let Some(item) = self.items.get_mut(id).filter(|item| matches!(item.wait, Wait::None | Wait::Better))
         else {
@@ -412,7 +425,8 @@ impl<A: Application> Cat<A> {
         self.agenda.push(at, Task::PushOverdue { item: id, peer });
     }
 
-    /// A push that was expected should have come by now: if not, the peer that announced it is asked, or another one.
+    /// Requests an item whose expected push is overdue, from the peer that announced it or from
+    /// another one.
     pub(super) fn push_overdue(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get_mut(id) else { return };
         if item.is_here() {
@@ -451,7 +465,7 @@ impl<A: Application> Cat<A> {
 }
 
 impl Item {
-    /// Whether a request may be made for it.
+    /// Returns true if the item may be requested.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_here() && self.live().is_none()
     }

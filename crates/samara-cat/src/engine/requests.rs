@@ -1,5 +1,5 @@
-//! Requests: those that are remembered, the peer that is asked, for how long its answer is waited for, and the peer that is
-//! asked next. Peers that do not deliver lose their place.
+//! Requests: the remembered ones, the choice of the peer to ask, and the timeouts of answers. Peers
+//! that do not deliver are demoted.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,21 +15,23 @@ use crate::config::{Choice, Timeout};
 use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList};
 
+/// A request to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) peer: PeerId,
     pub(super) serial: u32,
     pub(super) sent_at: Time,
-    /// It timed out; a late answer still counts as one.
+    /// Whether it timed out. A late answer still counts as one.
     pub(super) stale: bool,
 }
 
-/// All requests that are remembered (`requestScheduler` of celestia-core).
+/// All remembered requests (`requestScheduler` of celestia-core).
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// Never iterated over.
     by_item: FxHashMap<ItemId, SmallVec<[Ask; 1]>>,
-    /// When requests that timed out are forgotten; sorted, since each is remembered for the same time.
+    /// The times at which timed-out requests are forgotten. Sorted, since each is remembered for
+    /// the same time.
     pub(super) stale: VecDeque<(Time, ItemId, PeerId, u32)>,
     len: usize,
     next_serial: u32,
@@ -52,7 +54,7 @@ impl Requests {
         self.by_item.get_mut(&item)?.iter_mut().find(|ask| ask.peer == peer)
     }
 
-    /// Whether a peer was asked, also if that timed out.
+    /// Returns true if a peer was asked, even if the request timed out.
     pub(super) fn has(&self, item: ItemId, peer: PeerId) -> bool {
         self.get(item, peer).is_some()
     }
@@ -61,7 +63,7 @@ impl Requests {
         !self.asks(item).is_empty()
     }
 
-    /// Whether this very request waits for its answer.
+    /// Returns true if this particular request waits for its answer.
     pub(super) fn is_awaited(&self, item: ItemId, peer: PeerId, serial: u32) -> bool {
         self.get(item, peer).is_some_and(|ask| ask.serial == serial && !ask.stale)
     }
@@ -85,14 +87,14 @@ impl Requests {
         Some(ask)
     }
 
-    /// Whether a request in a peer's queue is still remembered.
+    /// Returns true if a request in a peer's queue is still remembered.
     pub(super) fn is_awaited_by_serial(&self, asked: &Asked) -> bool {
         self.asks(asked.item).iter().any(|ask| ask.serial == asked.serial)
     }
 }
 
 impl<A: Application> Cat<A> {
-    /// Reserves an item that nobody is asked for: from now on the peer is.
+    /// Makes a request to this peer the live one of an item without a live request.
     pub(super) fn reserve(&mut self, item: ItemId, peer: PeerId, now: Time) -> u32 {
         if let Some(item) = self.items.get_mut(item) {
             item.set_live(Some(peer));
@@ -114,7 +116,7 @@ impl<A: Application> Cat<A> {
         serial
     }
 
-    /// Takes a request out. Whether it was waiting for its answer.
+    /// Removes and returns a request.
     fn unreserve(&mut self, item: ItemId, peer: PeerId) -> Option<Ask> {
         let ask = self.requests.remove(item, peer)?;
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -124,8 +126,8 @@ impl<A: Application> Cat<A> {
         Some(ask)
     }
 
-    /// Asks a peer for items that nobody is asked for. Those that it cannot be asked for wait in its queue, and where its standing is the
-    /// reason, for a better one.
+    /// Requests items without a live request from a peer. Items that the peer cannot be asked for
+    /// wait in its queue, or if its standing is bad, for a better peer.
     pub(super) fn request(&mut self, ids: &[ItemId], peer: PeerId, cx: &mut Cx<'_>) {
         if self.is_first_choice(peer) {
             self.ask_for(ids, peer, cx);
@@ -142,7 +144,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Asks a peer for items that nobody is asked for, whatever its standing.
+    /// Requests items without a live request from a peer, whatever its standing.
     pub(super) fn ask_for(&mut self, ids: &[ItemId], peer: PeerId, cx: &mut Cx<'_>) {
         let now = cx.now();
         let mut sent: SmallVec<[(ItemId, u32); 4]> = SmallVec::new();
@@ -179,7 +181,8 @@ impl<A: Application> Cat<A> {
         self.owe(peer, self.config.sending.map.requests, frame, None, cx)
     }
 
-    /// A request was owed, or found the queue full: then the next peer is asked (`requestTx` since #3204).
+    /// Records that a request was owed. If its queue was full, asks the next peer (`requestTx`
+    /// since #3204).
     pub(super) fn requested(
         &mut self,
         id: ItemId,
@@ -206,16 +209,18 @@ impl<A: Application> Cat<A> {
         self.agenda.push(at, Task::Timeout { item: id, peer, serial });
     }
 
-    /// A request that bypasses the rule of one live request: what `From` does when its wait is over (the check whether somebody is asked
-    /// already comes before the wait there). The answer will count as unasked for.
+    /// Sends a request that bypasses the rule of one live request, as `From` does at the end of its
+    /// wait (celestia-core checks for a live request before the wait). The answer counts as
+    /// unrequested.
     pub(super) fn request_regardless(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         if self.owe_want(id, peer, cx) {
             self.metrics.requested_txs += 1;
         }
     }
 
-    /// Within which time a peer is expected to answer what it is asked at this time. One that has not answered yet gets as much time as the
-    /// slowest of those that have, if that is less than usual for the first request.
+    /// Returns the expected time for a peer to answer a request sent at `sent_at`. A peer that has
+    /// not answered yet gets the time of the slowest peer that has, if that is less than the
+    /// initial timeout.
     pub(super) fn expected_of(&self, peer: PeerId, sent_at: Time) -> Duration {
         let (initial, slack, max) = match self.config.requests.timeout {
             Timeout::Fixed(time) => return time,
@@ -225,7 +230,7 @@ impl<A: Application> Cat<A> {
         known.unwrap_or_else(|| self.slowest(slack).map_or(initial, |time| time.min(initial))).min(max)
     }
 
-    /// Within which time the slowest peer usually answers.
+    /// Returns the usual response time of the slowest peer.
     fn slowest(&self, slack: Duration) -> Option<Duration> {
         let peers = self.peers.all().iter().filter_map(|peer| self.peers.get(*peer));
         peers.filter_map(|peer| peer.response.usual(slack)).max()
@@ -237,7 +242,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A peer has answered, or has not in time: the live request ends, if it is to that peer or any answer ends it.
+    /// Ends the live request after an answer or a timeout of a peer, if it is to that peer or any
+    /// answer ends it.
     fn end_request(&mut self, id: ItemId, peer: PeerId) {
         let any_ends = self.config.requests.late_answer_ends;
         if let Some(item) = self.items.get_mut(id).filter(|item| any_ends || item.live() == Some(peer)) {
@@ -245,7 +251,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A peer has answered a request with what it was asked for. `false` if it was not asked.
+    /// Records that a peer has answered a request. Returns `false` if it was not asked.
     pub(super) fn mark_received(&mut self, id: ItemId, peer: PeerId, now: Time) -> bool {
         let Some(ask) = self.unreserve(id, peer) else { return false };
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -260,7 +266,7 @@ impl<A: Application> Cat<A> {
         true
     }
 
-    /// The transaction is here: whoever is still asked may answer, but is not waited for.
+    /// Stops waiting for a transaction that has arrived. A late answer still counts as one.
     pub(super) fn stop_waiting(&mut self, id: ItemId, now: Time) {
         if !self.config.requests.check_presence {
             return;
@@ -271,7 +277,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A request is not waited for any more, but remembered for a while.
+    /// Stops waiting for a request, but remembers it for a while.
     fn make_stale(&mut self, id: ItemId, peer: PeerId, now: Time) {
         let Some(ask) = self.requests.get_mut(id, peer).filter(|ask| !ask.stale) else { return };
         ask.stale = true;
@@ -326,7 +332,8 @@ impl<A: Application> Cat<A> {
         self.request_waiting(peer, cx);
     }
 
-    /// Until when an answer can still be expected, if that is later than now: as long as a peer answers earlier requests, it is at work.
+    /// Returns the time until which to wait for an answer, if it is in the future. As long as a
+    /// peer answers earlier requests, it is at work.
     fn patience(&self, ask: &Ask, peer: PeerId, now: Time) -> Option<Time> {
         let Timeout::Adaptive { max, .. } = self.config.requests.timeout else { return None };
         let (serial, answered_at) = self.peers.get(peer)?.answered?;
@@ -336,14 +343,15 @@ impl<A: Application> Cat<A> {
         (at > now).then_some(at)
     }
 
-    /// Whether a request times out that the peer might answer still, by the response times that it has shown.
+    /// Returns true if a request times out although the peer might still answer, by its response
+    /// times so far.
     fn is_early(&self, ask: &Ask, peer: PeerId, now: Time) -> bool {
         const SLACK: Duration = Duration::from_millis(200);
         let expected = self.peers.get(peer).and_then(|peer| peer.response.expected(ask.sent_at, SLACK));
         expected.is_some_and(|expected| now - ask.sent_at < expected)
     }
 
-    /// A peer says that it does not have what it was asked for.
+    /// Records that a peer does not have a requested item. Returns `false` if it was not asked.
     pub(super) fn denied(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) -> bool {
         let Some(ask) = self.unreserve(id, peer) else { return false };
         self.forget_seen(id, peer);
@@ -361,7 +369,7 @@ impl<A: Application> Cat<A> {
         true
     }
 
-    /// A peer is gone: what it was asked for is asked of others (`RemovePeer`).
+    /// Moves the requests of a departed peer to other peers (`RemovePeer`).
     pub(super) fn move_requests(&mut self, peer: PeerId, asked: VecDeque<Asked>, cx: &mut Cx<'_>) {
         for Asked { item: id, serial } in asked {
             if self.requests.get(id, peer).is_none_or(|ask| ask.serial != serial) {
@@ -381,7 +389,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Forgets all requests for an item that is forgotten itself.
+    /// Removes all requests for an item that is being forgotten.
     pub(super) fn drop_requests(&mut self, id: ItemId) {
         while let Some(ask) = self.requests.asks(id).first().copied() {
             self.unreserve(id, ask.peer);
@@ -390,7 +398,8 @@ impl<A: Application> Cat<A> {
 }
 
 impl<A: Application> Cat<A> {
-    /// Whether a request to this peer is possible: it has not been asked, and not for too much else.
+    /// Returns true if this peer can be asked: it was not asked for the item, and has room for
+    /// another request.
     pub(super) fn can_ask(&self, item: ItemId, peer: PeerId) -> bool {
         let has_room = self.peers.get(peer).is_some_and(|state| {
             state.protocol.has_state() && state.asked < self.config.requests.per_peer_max
@@ -405,7 +414,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Whether a peer is asked for what it is the first to announce. One that has not answered yet is asked for one frame of keys.
+    /// Returns true if this node asks a peer for items that the peer is the first to announce. A
+    /// peer that has not answered yet gets requests for one frame of keys.
     pub(super) fn is_first_choice(&self, peer: PeerId) -> bool {
         match self.standing(peer) {
             Standing::Good => true,
@@ -418,7 +428,7 @@ impl<A: Application> Cat<A> {
         self.peers.get(peer).is_some_and(|peer| peer.live == 0)
     }
 
-    // ---- the next one ----
+    // ---- the next peer ----
 
     /// Asks another peer that has the item (`findNewPeerToRequestTx`).
     pub(super) fn request_elsewhere(&mut self, id: ItemId, cx: &mut Cx<'_>) {
@@ -443,7 +453,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Nanoseconds: an estimate for the next request. What may have to be waited for in vain is in it.
+    /// Returns the estimated time of the next request in nanoseconds, including the risk of a
+    /// timeout.
     fn expected_wait(&self, peer: PeerId, now: Time) -> u64 {
         let Some(state) = self.peers.get(peer) else { return u64::MAX };
         let mean = state.response.mean().map_or(500_000_000, |mean| mean.as_nanos() as u64);
@@ -460,7 +471,8 @@ impl<A: Application> Cat<A> {
         self.requested(id, serial, peer, taken, true, cx);
     }
 
-    /// Nobody can be asked. If that is because all have too many requests, whichever has room first is asked.
+    /// Handles an item that no peer can be asked for. If all of its peers have too many requests,
+    /// it waits for the first one with room. Otherwise the node gives up.
     fn wait_or_give_up(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get(id) else { return };
         let may_have_room = |peer: &PeerId| self.peers.get(*peer).is_some() && !self.requests.has(id, *peer);
@@ -476,11 +488,11 @@ impl<A: Application> Cat<A> {
 
     // ---- waiting for room ----
 
-    /// Asks a peer for an item when it has answered other requests.
+    /// Queues an item, to be requested from a peer once it has answered other requests.
     pub(super) fn queue_for(&mut self, id: ItemId, peer: PeerId) {
         let most = self.config.limits.unknown_per_peer;
         let Some(state) = self.peers.get_mut(peer) else { return };
-        // What it has announced without end is not queued without end.
+        // An endless stream of announcements must not fill the queue without limit.
         if state.waiting.len() >= most {
             self.metrics.ignore(Ignored::RequestQueueFull);
         } else if state.waiting.back() != Some(&id) {
@@ -507,7 +519,7 @@ impl<A: Application> Cat<A> {
             && let Some(id) = state.waiting.pop_front()
         {
             let is_wanted = self.items.get(id).is_some_and(|item| {
-                // What waits for a better peer still does.
+                // Items that wait for a better peer keep waiting.
                 let is_ripe = standing != Standing::Bad || item.wait != Wait::Better;
                 item.is_wanted() && item.seen.contains(peer) && is_ripe
             });
@@ -522,7 +534,8 @@ impl<A: Application> Cat<A> {
 
     // ---- peers that do not deliver ----
 
-    /// A peer did not answer in time, or with garbage. If it is not relied on from now on, what waits for it is asked of others.
+    /// Records that a peer did not answer in time, or sent garbage. If that makes it unreliable,
+    /// requests the items that wait for it from other peers.
     pub(super) fn note_failure(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let (rules, before) = (self.config.requests.standing, self.standing(peer));
         let Some(state) = self.peers.get_mut(peer) else { return };
@@ -538,7 +551,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Only peers that are not relied on have an item: others may announce it soon.
+    /// Delays the request for an item that only unreliable peers have announced, since others may
+    /// announce it soon.
     pub(super) fn wait_for_better(&mut self, id: ItemId, now: Time) {
         let Some(rules) = self.config.requests.standing else { return };
         let Some(item) = self.items.get_mut(id).filter(|item| item.wait == Wait::None) else { return };
@@ -547,13 +561,14 @@ impl<A: Application> Cat<A> {
         self.agenda.push(now + rules.patience, Task::NoBetter { item: id });
     }
 
-    /// Nobody better has announced it: whoever has it is asked, one request at a time.
+    /// Requests an item that no better peer has announced, from any peer that has it, one request
+    /// at a time.
     pub(super) fn no_better(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get_mut(id) else { return };
         if item.wait == Wait::Better {
             item.wait = Wait::None;
         }
-        // A push that is expected meanwhile has a time of its own.
+        // An expected push has its own timer.
         if !item.is_wanted() || item.wait != Wait::None {
             return;
         }
@@ -568,7 +583,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A peer that is not relied on has announced what is here: now and then it is asked for it, to see whether it answers again.
+    /// Occasionally requests an item that this node has from an unreliable peer that announced it,
+    /// to test whether it answers again.
     pub(super) fn probe(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         let now = cx.now();
         let is_due = self.peers.get(peer).is_some_and(|state| state.record.can_be_probed(now));

@@ -1,7 +1,8 @@
 //! Requests in the order of the senders' sequence numbers (celestia-core since 2025).
 //!
-//! A transaction whose sequence number the application does not expect yet waits until the gap before it closes. Transactions
-//! with consecutive numbers are asked for in parallel; what comes too early is kept until its turn.
+//! A transaction whose sequence number is ahead of the application's expectation waits until the
+//! gap before it closes. Transactions with consecutive numbers are requested in parallel; bodies
+//! that arrive too early are kept until their turn.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::{Cat, Cx, Ignored};
 use crate::Transaction;
 use crate::pool::{Application, Signer};
 
-/// Announcements and bodies that came too early.
+/// Announcements and bodies that arrived too early.
 #[derive(Debug, Default)]
 pub(super) struct SequenceState {
     /// By signer, in the order of sequence numbers (`pendingTxsBySigner`).
@@ -37,8 +38,8 @@ impl SequenceState {
         self.of_item.get(&id).cloned()
     }
 
-    /// Queues an announcement. If there are too many of its signer, those with the highest numbers are not queued. `false` if it is
-    /// this one.
+    /// Queues an announcement. If its signer has too many, those with the highest numbers are
+    /// dropped. Returns `false` if it is this one.
     fn insert(&mut self, id: ItemId, signer: &Signer, sequence: u64, most: usize) -> bool {
         if self.info(id).is_some() {
             return true;
@@ -58,7 +59,7 @@ impl SequenceState {
         true
     }
 
-    /// Takes an announcement out of its queue.
+    /// Removes an announcement from its queue.
     pub(super) fn forget_item(&mut self, id: ItemId) {
         let Some((signer, _)) = self.of_item.remove(&id) else { return };
         if let Some(queue) = self.pending.get_mut(&signer) {
@@ -69,7 +70,7 @@ impl SequenceState {
         }
     }
 
-    /// A peer is gone: its bodies are as good as before, but do not count for it any more.
+    /// Keeps the buffered bodies of a departed peer, but no longer attributes them to it.
     pub(super) fn forget_peer(&mut self, peer: PeerId) {
         for buffered in self.buffered.values_mut().flat_map(BTreeMap::values_mut) {
             if buffered.origin.from == Some(peer) {
@@ -84,7 +85,7 @@ impl<A: Application> Cat<A> {
         self.pool.application_mut().expected_sequence(signer)
     }
 
-    /// A transaction with a place among others was announced, and is not here.
+    /// Handles the announcement of a missing transaction with a sequence number.
     pub(super) fn on_sequenced(
         &mut self,
         id: ItemId,
@@ -105,7 +106,7 @@ impl<A: Application> Cat<A> {
         if sequence == expected {
             self.request(&[id], peer, cx);
         }
-        // It is not its turn, or nobody can be asked at the moment (`AddPendingTx`).
+        // It is not its turn, or no peer can be asked at the moment (`AddPendingTx`).
         if self.items.get(id).is_some_and(Item::is_wanted) {
             if self.sequences.insert(id, signer, sequence, rules.pending_per_signer_max) {
                 if let Some(item) = self.items.get_mut(id) {
@@ -117,7 +118,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Whether it is a body's turn. If not, it is kept or dropped (`processNowOrBuffer`).
+    /// Returns true if a body is next in sequence. Otherwise buffers or drops it
+    /// (`processNowOrBuffer`).
     pub(super) fn may_apply(&mut self, id: ItemId, tx: &Transaction, peer: PeerId) -> bool {
         let Some(rules) = self.config.sequences else { return true };
         let Some((signer, sequence)) = self.sequences.info(id) else { return true };
@@ -151,8 +153,8 @@ impl<A: Application> Cat<A> {
         false
     }
 
-    /// A transaction is in the pool: it may have been the one that others of its signer wait for.
-    pub(super) fn go_on_with_signer(&mut self, id: ItemId, cx: &mut Cx<'_>) {
+    /// Continues with the waiting transactions of a signer after one entered the pool.
+    pub(super) fn advance_signer(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         if self.config.sequences.is_none() {
             return;
         }
@@ -165,7 +167,7 @@ impl<A: Application> Cat<A> {
         self.request_pending(&signer, cx);
     }
 
-    /// Applies bodies whose turn has come (`processReceivedBuffer`).
+    /// Adds buffered bodies whose turn has come (`processReceivedBuffer`).
     fn apply_buffered(&mut self, signer: &Signer, cx: &mut Cx<'_>) {
         while let Some(expected) = self.expected_sequence(signer)
             && let Some(of_signer) = self.sequences.buffered.get_mut(signer)
@@ -183,7 +185,7 @@ impl<A: Application> Cat<A> {
                 }
             }
             let Some(buffered) = due.remove(&expected) else { return };
-            // This applies the next one too, by way of `go_on_with_signer`.
+            // Through `advance_signer`, this also adds the next one.
             self.add(buffered.id, &buffered.tx, buffered.origin, cx);
             if self.items.get(buffered.id).is_none_or(|item| !item.have) {
                 return;
@@ -191,7 +193,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Asks for the transactions that come next, in parallel (`processPendingSeenForSigner`).
+    /// Requests the next transactions of a signer, in parallel (`processPendingSeenForSigner`).
     fn request_pending(&mut self, signer: &Signer, cx: &mut Cx<'_>) {
         let Some(rules) = self.config.sequences else { return };
         let Some(queue) = self.sequences.pending.get(signer).cloned() else { return };
@@ -219,7 +221,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A block was committed: signers may have moved on (`refreshPendingSeenQueues`).
+    /// Updates the queues of all signers after a block (`refreshPendingSeenQueues`).
     pub(super) fn refresh_signers(&mut self, cx: &mut Cx<'_>) {
         if self.config.sequences.is_none() {
             return;

@@ -1,4 +1,5 @@
-//! Bodies go out: unasked (own transactions, flooding, neighbourhoods), and as answers to requests.
+//! Outgoing bodies: unrequested (own transactions, flooding, neighbourhoods), and as answers to
+//! requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList, Kind};
 use crate::{Transaction, TxKey};
 
-/// After what time a full queue is tried again (`PeerCatchupSleepIntervalMS` in `mempool/mempool.go`).
+/// Delay before a full queue is retried (`PeerCatchupSleepIntervalMS` in `mempool/mempool.go`).
 const RETRY: Duration = Duration::from_millis(100);
 
 impl<A: Application> Cat<A> {
@@ -40,7 +41,7 @@ impl<A: Application> Cat<A> {
         self.bridge(id, cx);
     }
 
-    /// Sends a transaction to those that know neither announcements nor requests.
+    /// Sends a transaction to the peers that know neither announcements nor requests.
     pub(super) fn bridge(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         if !self.config.bridge {
             return;
@@ -54,7 +55,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// The peers that get a transaction unasked, apart from those that have it.
+    /// Returns the peers that get a transaction unrequested, including those that have it.
     pub(super) fn recipients(&self, who: Recipients) -> SmallVec<[PeerId; 32]> {
         let takes = |peer: &PeerId| self.speaks(*peer).is_some_and(Protocol::takes_pushes);
         match who {
@@ -75,8 +76,8 @@ impl<A: Application> Cat<A> {
         self.pool.get(&self.items.get(id)?.key).cloned()
     }
 
-    /// Sends a transaction to a peer that is not known to have it. If there is no room, it counts as not having it; a peer that hears of
-    /// transactions in no other way is sent it later.
+    /// Sends a transaction to a peer that is not known to have it. If there is no room, the peer
+    /// counts as not having it. A peer that learns of transactions in no other way gets it later.
     fn push_to(&mut self, id: ItemId, tx: &Transaction, peer: PeerId, cx: &mut Cx<'_>) {
         if self.items.get(id).is_none_or(|item| item.seen.contains(peer)) {
             return;
@@ -104,7 +105,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Tries again what found the queue full.
+    /// Retries the bodies that found the queue full.
     pub(super) fn retry_bodies(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.retrying = false;
@@ -123,14 +124,14 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// A peer turned out to have an item: a copy for it that has not left is useless.
-    pub(super) fn take_back(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+    /// Withdraws a queued copy of an item from a peer that turned out to have it.
+    pub(super) fn withdraw_copy(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         if self.config.withdraw {
             self.metrics.withdrawn += cx.outbox().withdraw(peer, id.message()) as u64;
         }
     }
 
-    /// Sends the whole pool to a peer that hears of transactions in no other way.
+    /// Sends the whole pool to a peer that learns of transactions in no other way.
     pub(super) fn send_pool(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let txs: Vec<Transaction> = self.pool.iter().map(|entry| entry.transaction.clone()).collect();
         for tx in txs {
@@ -162,7 +163,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Sends what a peer asks for. `false` if it will not get it from this node, so that it should ask another.
+    /// Sends the item that a peer requested. Returns `false` if the peer will not get it from this
+    /// node, and should ask another.
     fn serve(&mut self, peer: PeerId, key: &TxKey, cx: &mut Cx<'_>) -> bool {
         let Some((id, frame)) = self.content_of(key) else {
             self.metrics.failed_responses += 1;
@@ -177,12 +179,12 @@ impl<A: Application> Cat<A> {
             self.note_seen(id, peer);
             return true;
         }
-        // It goes elsewhere now; if nobody else has it, it will hear of it again from this node.
+        // The peer asks another node now. If no other node has it, this one announces it again.
         self.resync_later(peer, cx);
         false
     }
 
-    /// What goes by a key, if it is here.
+    /// Returns the content of a key, if this node has it.
     fn content_of(&self, key: &TxKey) -> Option<(ItemId, CatFrame)> {
         let id = self.items.find(key)?;
         let item = self.items.get(id).filter(|item| item.have)?;
@@ -194,8 +196,8 @@ impl<A: Application> Cat<A> {
         Some((id, frame))
     }
 
-    /// Whether a peer asks for what it has, or is being sent, too often to be answered again: 36 bytes make this node send many
-    /// kilobytes.
+    /// Returns true if a peer requests an item that it has, or is being sent, too often to get
+    /// another answer. A request of 36 bytes makes this node send many kilobytes.
     fn is_repeated(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) -> bool {
         let allowed = self.config.limits.repeated_answers;
         if allowed == u32::MAX {
@@ -220,7 +222,7 @@ impl<A: Application> Cat<A> {
         false
     }
 
-    /// Tells a peer that it asked in vain, if it understands that.
+    /// Reports missing keys to a peer, if it understands that.
     fn deny(&mut self, peer: PeerId, keys: &[TxKey], cx: &mut Cx<'_>) {
         let understands = self.peers.get(peer).is_some_and(|peer| peer.protocol.is_extended());
         if self.config.not_found && understands {

@@ -1,4 +1,4 @@
-//! Keys of transactions that left a moment ago.
+//! Keys of recently removed transactions.
 
 use std::hash::BuildHasher;
 
@@ -8,15 +8,17 @@ use slab::Slab;
 
 use crate::TxKey;
 
-/// No neighbour in the list.
+/// Marks the absence of a neighbour in the list.
 const NONE: u32 = u32::MAX;
 
-/// At most `capacity` keys with a value each; the one whose push is longest ago leaves for a new one.
+/// A cache of at most `capacity` keys with a value each. A new key replaces the least recently
+/// pushed one.
 ///
-/// As in `LRUTxCache` of celestia-core, pushing a known key makes it the newest, and looking it up does not. Unlike there, the
-/// value is then replaced too, and a capacity of 0 means no cache at all (there, in some generations, one key).
+/// As in `LRUTxCache` of celestia-core, pushing a known key makes it the newest, and looking it up
+/// does not. Unlike there, a push also replaces the value, and a capacity of 0 means no cache at
+/// all (there, in some generations, one key).
 ///
-/// The keys are in a slab, linked from the oldest to the newest; the table has their places only.
+/// The keys are in a slab, linked from the oldest to the newest. The table holds only their slots.
 #[derive(Debug)]
 pub struct KeyCache<V> {
     capacity: usize,
@@ -47,7 +49,7 @@ impl<V> KeyCache<V> {
         }
     }
 
-    /// Makes `key` the newest, with this value. Whether it was not there before.
+    /// Makes `key` the newest, with this value. Returns true if it was not in the cache.
     pub fn push(&mut self, key: TxKey, value: V) -> bool {
         if self.capacity == 0 {
             return true;
@@ -69,6 +71,7 @@ impl<V> KeyCache<V> {
         true
     }
 
+    /// Removes a key. Returns true if it was in the cache.
     pub fn remove(&mut self, key: &TxKey) -> bool {
         if self.index.is_empty() {
             return false;
@@ -82,7 +85,7 @@ impl<V> KeyCache<V> {
         true
     }
 
-    /// What a key has, without making it newer.
+    /// Returns the value of a key, without making the key newer.
     pub fn get(&self, key: &TxKey) -> Option<&V> {
         self.find(key).map(|at| &self.nodes[at as usize].value)
     }
@@ -99,7 +102,7 @@ impl<V> KeyCache<V> {
         self.index.is_empty()
     }
 
-    /// The keys, the oldest first.
+    /// Returns the keys, oldest first.
     pub fn keys(&self) -> impl Iterator<Item = &TxKey> {
         let first = self.nodes.get(self.oldest as usize);
         std::iter::successors(first, |node| self.nodes.get(node.newer as usize)).map(|node| &node.key)
@@ -112,7 +115,7 @@ impl<V> KeyCache<V> {
         self.index.find(self.hasher.hash_one(key), |at| self.nodes[*at as usize].key == *key).copied()
     }
 
-    /// Puts a node that is in no list at the newest end.
+    /// Appends an unlinked node at the newest end.
     fn link(&mut self, at: u32) {
         let older = std::mem::replace(&mut self.newest, at);
         let node = &mut self.nodes[at as usize];

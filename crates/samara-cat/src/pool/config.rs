@@ -1,4 +1,4 @@
-//! What can be set, and the application behind a pool.
+//! The settings of a pool, and the application behind it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,34 +6,39 @@ use std::time::Duration;
 
 use crate::Transaction;
 
-/// Settings of a pool. The default is that of `MempoolConfig` in celestia-core and CometBFT, in the order of CAT.
+/// Settings of a pool. The defaults are those of `MempoolConfig` in celestia-core and CometBFT, in
+/// the order of CAT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Most transactions (`Size`, 5,000; a pool holds at most 2^32 - 1 in any case). celestia-core lets one more in.
+    /// Maximum number of transactions (`Size`, 5,000; at most 2^32 - 1 in any case). celestia-core
+    /// admits one more.
     ///
-    /// As many again may wait for a deferred verdict.
+    /// The same number may additionally wait for a deferred verdict.
     pub capacity_txs: usize,
-    /// Most bytes of all transactions together (`MaxTxsBytes`, 1 GiB). As many again may wait for a deferred verdict.
+    /// Maximum total size of all transactions in bytes (`MaxTxsBytes`, 1 GiB). The same size may
+    /// additionally wait for a deferred verdict.
     pub capacity_bytes: u64,
-    /// Most bytes of one transaction (`MaxTxBytes`, 1 MiB).
+    /// Maximum size of one transaction in bytes (`MaxTxBytes`, 1 MiB).
     pub max_tx_bytes: usize,
-    /// After how many more blocks a transaction expires; 0 for never (`TTLNumBlocks`, 0).
+    /// Number of blocks after which a transaction expires; 0 for never (`TTLNumBlocks`, 0).
     pub ttl_blocks: u64,
-    /// After what time a transaction expires; zero for never (`TTLDuration`, 0).
+    /// Time after which a transaction expires; zero for never (`TTLDuration`, 0).
     pub ttl: Duration,
-    /// Most keys in the cache of rejected and committed transactions (`CacheSize`, 10,000); 0 for none. The cache of
-    /// evicted ones has a fifth of it.
+    /// Maximum number of keys in the cache of rejected and committed transactions (`CacheSize`,
+    /// 10,000); 0 for no cache. The cache of evicted transactions has a fifth of this size.
     pub cache_size: usize,
-    /// Whether the keys of invalid transactions are remembered (`KeepInvalidTxsInCache`, no; the generation of 2026
-    /// always does). Those of committed ones always are.
+    /// Whether the keys of invalid transactions are remembered (`KeepInvalidTxsInCache`, no; the
+    /// generation of 2026 always does). Those of committed transactions always are.
     pub keep_invalid: bool,
-    /// Whether a remembered invalid transaction may come again, as since `c6ce601e` of celestia-core (2025): an application may reject
-    /// one for a gap in the sequence of its sender that is closed since. If not, it is refused for as long as its key is
-    /// remembered. Committed ones are refused in either case, which the generation of 2026 leaves to the application.
+    /// Whether a remembered invalid transaction may come again, as since `c6ce601e` of
+    /// celestia-core (2025): an application may reject a transaction for a gap in its sender's
+    /// sequence that is closed later. If not, it is rejected for as long as its key is remembered.
+    /// Committed transactions are rejected in either case, which the generation of 2026 leaves to
+    /// the application.
     pub retry_invalid: bool,
     /// Whether the transactions that a block leaves in the pool are checked again (`Recheck`, yes).
     pub recheck: bool,
-    /// Which transaction comes first, and which has to leave.
+    /// The order in which transactions are reaped and evicted.
     pub order: Order,
 }
 
@@ -55,7 +60,8 @@ impl Default for PoolConfig {
 }
 
 impl PoolConfig {
-    /// Keys in the cache of evicted transactions (`CacheSize / 5` in celestia-core).
+    /// Returns the maximum number of keys in the cache of evicted transactions (`CacheSize / 5` in
+    /// celestia-core).
     pub fn evicted_cache_size(&self) -> usize {
         self.cache_size / 5
     }
@@ -70,31 +76,35 @@ samara_engine::names! {
         serde(rename_all = "kebab-case")
     )]
     pub enum Order {
-        /// As they arrived (the pool v0 of CometBFT). Nothing is evicted: a full pool refuses, before it asks the application.
+        /// In order of arrival (the pool v0 of CometBFT). Nothing is evicted: a full pool rejects a
+        /// transaction before it asks the application.
         Fifo = "fifo",
-        /// By priority, then as they arrived (v1, and CAT until 2025). A full pool evicts transactions of lower priority, the
-        /// newest of the lowest first.
+        /// By priority, then in order of arrival (v1, and CAT until 2025). A full pool evicts
+        /// transactions of lower priority: the lowest priority first, and within it the newest
+        /// first.
         #[default]
         Priority = "priority",
-        /// By sender (ADR 011 of celestia-core): the transactions of a sender form a set and keep the order of their sequence
-        /// numbers, then of arrival; sets are ordered by the mean of their priorities weighted by gas (rounded down), then by
-        /// the arrival of their oldest transaction. A transaction without sender is a set of its own, one without gas weighs
-        /// as if it had 1. A full pool evicts from the end of the last sets, and a set expires as a whole, since later
-        /// sequence numbers are of no use without the earlier.
+        /// By sender (ADR 011 of celestia-core). The transactions of a sender form a set, ordered
+        /// by sequence number, then arrival. Sets are ordered by the mean of their priorities
+        /// weighted by gas (rounded down), then by the arrival of their oldest transaction. A
+        /// transaction without sender is a set of its own; one without gas has a weight of 1. A
+        /// full pool evicts from the end of the last sets. A set expires as a whole, since later
+        /// sequence numbers are useless without the earlier ones.
         SignerSets = "signer-sets",
     }
 }
 
-/// The application behind the pool, which alone knows what a transaction means (`CheckTx` of ABCI, with what celestia-core calls
-/// pre-check and post-check).
+/// The application behind the pool, which alone interprets transactions (`CheckTx` of ABCI,
+/// including the pre-check and post-check of celestia-core).
 ///
-/// A function `FnMut(&Transaction, CheckKind) -> Verdict` is one.
+/// A function `FnMut(&Transaction, CheckKind) -> Verdict` implements it.
 pub trait Application: Send + 'static {
-    /// Whether a transaction is valid. In a simulation the answer must depend on nothing but what this node was told.
+    /// Returns the verdict on a transaction. In a simulation it must depend only on the input to
+    /// this node.
     fn check(&mut self, tx: &Transaction, kind: CheckKind) -> Verdict;
 
-    /// The sequence number that the next transaction of `signer` must have (`QuerySequence` of celestia-core), if
-    /// the application has such numbers.
+    /// Returns the sequence number that the next transaction of `signer` must have (`QuerySequence`
+    /// of celestia-core), if the application has such numbers.
     fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
         let _ = signer;
         None
@@ -107,34 +117,36 @@ impl<F: FnMut(&Transaction, CheckKind) -> Verdict + Send + 'static> Application 
     }
 }
 
+/// The reason for checking a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckKind {
     New,
-    /// It is in the pool, and a block was committed that may have made it invalid.
+    /// The transaction is in the pool, and a committed block may have made it invalid.
     Recheck,
 }
 
+/// The application's answer to a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Accept(Admission),
     Reject {
-        /// The application's number for the cause.
+        /// The application's code for the cause.
         code: u32,
         reason: String,
     },
-    /// To be told by [`Pool::decided`](super::Pool::decided). A new transaction stays reserved until then, one in the
-    /// pool stays there.
+    /// The verdict will follow by [`Pool::decided`](super::Pool::decided). Until then, a new
+    /// transaction stays reserved, and a transaction in the pool stays there.
     Later,
 }
 
-/// What the application says of a valid transaction. On a recheck it is not looked at, as in celestia-core.
+/// The application's attributes of a valid transaction. Ignored on a recheck, as in celestia-core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// Higher goes first.
+    /// Higher priorities are reaped first.
     pub priority: i64,
-    /// How much work a block has with it, in the application's unit.
+    /// The cost of executing the transaction, in the application's unit.
     pub gas: u64,
-    /// Whose it is, where that matters.
+    /// The sender, if the application distinguishes senders.
     pub sender: Option<Signer>,
     pub sequence: Option<u64>,
 }

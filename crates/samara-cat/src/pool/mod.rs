@@ -1,30 +1,34 @@
-//! The transactions that wait for a block, and those that are not wanted again.
+//! The transactions that wait for a block, and the keys of those that must not be fetched again.
 //!
-//! [`Pool`] keeps what its [`Application`] accepts, in an [`Order`], until a block takes it, it expires, a block makes it
-//! invalid, or something of higher priority needs its room. It remembers the keys of transactions that were
-//! committed or rejected, and of those that were evicted or expired, so that the protocol does not fetch them again.
+//! [`Pool`] keeps the transactions that its [`Application`] accepts, in an [`Order`], until a block
+//! includes them, they expire, a block makes them invalid, or transactions of higher priority need
+//! their room. It remembers the keys of committed, rejected, evicted and expired transactions, so
+//! that the protocol does not fetch them again.
 //!
-//! It is the `TxPool` of celestia-core (`mempool/cat/pool.go`, `store.go`, `cache.go`) without locks, clock and channels. Where the
-//! generations of that differ, [`PoolConfig`] says which field stands for what. Deviations, each of which mends something:
+//! It is the `TxPool` of celestia-core (`mempool/cat/pool.go`, `store.go`, `cache.go`) without
+//! locks, clock and channels. [`PoolConfig`] documents which field stands for which difference
+//! between its generations. Deviations, each of which fixes a fault:
 //!
-//! - The limits hold. celestia-core lets one transaction more in than allowed, and a full pool of its generation of 2026 grows with every
-//!   transaction whose bytes fit.
-//! - Free room counts when room is made. celestia-core refuses a transaction if those of lower priority have fewer bytes than it, even
-//!   where they and the free room together would do.
-//! - A transaction does not evict its sender's earlier ones, which a set of higher mean would do in celestia-core.
-//! - What comes back after an eviction or rejection is no longer remembered as evicted or rejected.
-//! - A transaction that a block commits while it is being checked does not enter the pool.
+//! - The limits hold. celestia-core admits one transaction more than allowed, and a full pool of
+//!   its generation of 2026 grows with every transaction whose bytes fit.
+//! - Eviction takes free room into account. celestia-core rejects a transaction if the transactions
+//!   of lower priority have fewer bytes, even if they and the free room together would suffice.
+//! - A transaction does not evict its sender's earlier ones, which a set of higher mean would do in
+//!   celestia-core.
+//! - A transaction that returns after an eviction or rejection is no longer remembered as evicted
+//!   or rejected.
+//! - A transaction that a block commits during its check does not enter the pool.
 //!
 //! ```
 //! use samara_cat::pool::{Admission, CheckKind, Pool, PoolConfig, Verdict};
 //! use samara_cat::Transaction;
 //! use samara_engine::{PeerKeyed, Time};
 //!
-//! // An application that likes long transactions.
+//! An application that prefers long transactions.
 //! let application = |tx: &Transaction, _: CheckKind| {
 //!     Verdict::Accept(Admission { priority: tx.len() as i64, gas: 1, ..Admission::default() })
 //! };
-//! // A pool that takes transactions from strangers needs a key from the operating system.
+//! A pool that accepts transactions from strangers needs a key from the operating system.
 //! let mut pool = Pool::new(PoolConfig::default(), application, PeerKeyed::from_key([1, 2]));
 //! let (short, long) = (Transaction::new("short"), Transaction::new("rather long"));
 //! pool.try_add(Time::ZERO, short.clone())?;
@@ -33,7 +37,7 @@
 //!
 //! pool.commit(Time::from_secs(15), 1, &[long.key()]);
 //! assert_eq!(pool.len(), 1);
-//! assert!(pool.try_add(Time::from_secs(15), long).is_err(), "a block has it");
+//! assert!(pool.try_add(Time::from_secs(15), long).is_err(), "a block includes it");
 //! # Ok::<(), samara_cat::pool::Refusal>(())
 //! ```
 
@@ -55,30 +59,31 @@ use store::Store;
 
 /// A pool of transactions.
 ///
-/// - [`try_add`](Self::try_add) takes a transaction; [`decided`](Self::decided) completes it where the application answered
-///   [`Verdict::Later`];
-/// - [`commit`](Self::commit) tells it of a block, and [`expire`](Self::expire) takes old transactions out;
+/// - [`try_add`](Self::try_add) adds a transaction; [`decided`](Self::decided) completes it if the
+///   application answered [`Verdict::Later`];
+/// - [`commit`](Self::commit) processes a committed block, and [`expire`](Self::expire) removes old
+///   transactions;
 /// - [`reap`](Self::reap) chooses transactions for a block and leaves them in the pool.
 ///
-/// The time handed in must not go back.
+/// Time must not go backwards from call to call.
 #[derive(Debug)]
 pub struct Pool<A> {
     config: PoolConfig,
     application: A,
     store: Store,
-    /// What waits for the verdict of the application. Neither reaped nor readable.
+    /// Transactions that wait for the application's verdict. Neither reaped nor readable.
     reserved: HashMap<TxKey, Transaction, PeerKeyed>,
     reserved_bytes: u64,
     rejected: KeyCache<Rejection>,
     evicted: KeyCache<()>,
     height: u64,
-    /// Whether it was told since the last block that there are transactions.
-    told_available: bool,
+    /// Whether the pool has reported available transactions since the last block.
+    reported_available: bool,
     metrics: PoolMetrics,
 }
 
 impl<A: Application> Pool<A> {
-    /// An empty pool at height 0. Nothing but the speed of lookups depends on `hasher`.
+    /// Returns an empty pool at height 0. `hasher` affects only the speed of lookups.
     pub fn new(config: PoolConfig, application: A, hasher: PeerKeyed) -> Self {
         // Slots are 32 bits wide.
         let capacity_txs = config.capacity_txs.min(u32::MAX as usize);
@@ -91,17 +96,19 @@ impl<A: Application> Pool<A> {
             config: PoolConfig { capacity_txs, ..config },
             application,
             height: 0,
-            told_available: false,
+            reported_available: false,
             metrics: PoolMetrics::default(),
         }
     }
 
-    /// Replaces the hasher of an empty pool, for a key that is known only after the pool was made.
+    /// Replaces the hasher of an empty pool, for a key that is known only after the pool was
+    /// created.
     ///
     /// # Panics
-    /// If something is in the pool or its caches, in debug builds; otherwise that is lost.
+    /// In debug builds, if the pool or its caches are not empty. In release builds their contents
+    /// are lost.
     pub(crate) fn rekey(&mut self, hasher: PeerKeyed) {
-        debug_assert!(self.is_empty() && self.reserved.is_empty(), "a pool in use");
+        debug_assert!(self.is_empty() && self.reserved.is_empty(), "rekeyed a pool in use");
         self.store = Store::new(self.config.order, hasher);
         self.reserved = HashMap::with_hasher(hasher);
         self.rejected = KeyCache::new(self.config.cache_size, hasher);
@@ -111,8 +118,9 @@ impl<A: Application> Pool<A> {
     /// Adds a transaction that the application accepts, evicting others if there is no room.
     ///
     /// # Errors
-    /// If it is not taken; it is counted by cause. The application is asked only if nothing else stands against it, except that
-    /// in the orders with eviction the room is looked at last, since it depends on the priority.
+    /// If the pool rejects it; rejections are counted by cause. The application check follows all
+    /// other checks. Only in orders with eviction, the check for room comes last, since it depends
+    /// on the priority.
     pub fn try_add(&mut self, now: Time, tx: Transaction) -> Result<Added, Refusal> {
         let added = self.screen(&tx).and_then(|()| {
             let verdict = self.application.check(&tx, CheckKind::New);
@@ -121,8 +129,9 @@ impl<A: Application> Pool<A> {
         self.counted(added)
     }
 
-    /// The verdict on a transaction for which the application answered [`Verdict::Later`]. `None` if no verdict on it is
-    /// awaited (anymore: a block may have had it, or it was removed), or if the verdict is to come still later.
+    /// Completes a transaction for which the application answered [`Verdict::Later`]. Returns
+    /// `None` if no verdict on it is pending (a block may have included it, or it was removed), or
+    /// if the verdict is deferred again.
     pub fn decided(&mut self, now: Time, key: TxKey, verdict: Verdict) -> Option<Decision> {
         if verdict == Verdict::Later {
             return None;
@@ -144,7 +153,7 @@ impl<A: Application> Pool<A> {
         added
     }
 
-    /// What stands against a transaction before the application is asked.
+    /// Checks a transaction before asking the application.
     fn screen(&self, tx: &Transaction) -> Result<(), Refusal> {
         let (key, len, max) = (tx.key(), tx.len(), self.config.max_tx_bytes);
         if len == 0 {
@@ -187,7 +196,7 @@ impl<A: Application> Pool<A> {
         }
     }
 
-    /// Takes in a valid transaction, if there is room or can be made.
+    /// Adds a valid transaction, if there is room or others can be evicted.
     fn admit(&mut self, now: Time, tx: Transaction, admission: Admission) -> Result<Added, Refusal> {
         let victims = self.store.victims(&admission, |txs, bytes| self.fits(txs, bytes, &tx));
         let Some(victims) = victims else {
@@ -208,7 +217,7 @@ impl<A: Application> Pool<A> {
         Ok(Added { evicted, waits: false })
     }
 
-    /// Whether a transaction has room beside so many others.
+    /// Returns true if a transaction fits beside `txs` others with `bytes` bytes.
     fn fits(&self, txs: usize, bytes: u64, tx: &Transaction) -> bool {
         txs < self.config.capacity_txs && bytes.saturating_add(tx.len() as u64) <= self.config.capacity_bytes
     }
@@ -235,11 +244,12 @@ impl<A: Application> Pool<A> {
 }
 
 impl<A: Application> Pool<A> {
-    /// A block was committed. Its transactions leave, wherever they are, and are remembered as settled; so do those that have expired
-    /// (remembered as evicted); the others are checked again, if that is set, and leave if they are no longer valid.
+    /// Processes a committed block. Its transactions leave, wherever they are, and are remembered
+    /// as settled. Expired transactions leave and are remembered as evicted. The others are checked
+    /// again if [`PoolConfig::recheck`] is set, and leave if they are no longer valid.
     pub fn commit(&mut self, now: Time, height: u64, committed: &[TxKey]) -> Committed {
         self.height = height;
-        self.told_available = false;
+        self.reported_available = false;
         self.metrics.successful_txs += committed.len() as u64;
         let mut slots = Vec::with_capacity(committed.len());
         for key in committed {
@@ -280,7 +290,7 @@ impl<A: Application> Pool<A> {
         failed
     }
 
-    /// A late verdict on a transaction in the pool; whether it stays.
+    /// Applies a deferred verdict on a transaction in the pool. Returns true if it stays.
     pub(super) fn rechecked(&mut self, slot: u32, verdict: Verdict) -> bool {
         self.metrics.rechecks += 1;
         let Verdict::Reject { code, reason } = verdict else { return true };
@@ -290,8 +300,8 @@ impl<A: Application> Pool<A> {
         false
     }
 
-    /// Takes out what has expired by now, as every [`commit`](Self::commit) does; for nodes that see blocks rarely. Returns
-    /// what left. It may come again.
+    /// Removes and returns the transactions that have expired, as every [`commit`](Self::commit)
+    /// does; for nodes that rarely see blocks. They may come again.
     pub fn expire(&mut self, now: Time) -> Vec<TxKey> {
         let PoolConfig { ttl, ttl_blocks, .. } = self.config;
         if ttl.is_zero() && ttl_blocks == 0 {
@@ -315,10 +325,11 @@ impl<A: Application> Pool<A> {
 }
 
 impl<A> Pool<A> {
-    /// The transactions of highest rank that together have at most so many bytes in a block, and so much gas. One that
-    /// does not fit is passed over and the next one is tried (celestia-core since #1113); in [`Order::SignerSets`] with it
-    /// those of its sender that come later. Bytes are those of the field of the block's message: the transaction, its length
-    /// and a tag (`ComputeProtoSizeForTxs` of CometBFT).
+    /// Returns the transactions of highest rank that together fit into `max_bytes` and `max_gas`. A
+    /// transaction that does not fit is skipped and the next one is tried (celestia-core since
+    /// #1113); with [`Order::SignerSets`], the later ones of its sender are skipped as well. Bytes
+    /// are those of the field in the block's message: the transaction, its length and a tag
+    /// (`ComputeProtoSizeForTxs` of CometBFT).
     pub fn reap(&self, max_bytes: u64, max_gas: u64) -> Vec<Transaction> {
         let (mut bytes, mut gas) = (max_bytes, max_gas);
         let mut reaped = Vec::new();
@@ -334,11 +345,11 @@ impl<A> Pool<A> {
         reaped
     }
 
-    /// Whether there are transactions, asked for the first time since the last block; for proposers that wait for some. Once it
-    /// was `true`, it is `false` until after the next [`commit`](Self::commit) (`TxsAvailable` of CometBFT).
+    /// Returns true once after each [`commit`](Self::commit), as soon as the pool has transactions;
+    /// for proposers that wait for some (`TxsAvailable` of CometBFT).
     pub fn txs_available(&mut self) -> bool {
-        let news = !self.is_empty() && !self.told_available;
-        self.told_available |= news;
+        let news = !self.is_empty() && !self.reported_available;
+        self.reported_available |= news;
         news
     }
 
@@ -346,7 +357,7 @@ impl<A> Pool<A> {
         self.entry(key).map(|entry| &entry.transaction)
     }
 
-    /// A transaction in the pool with what is known of it.
+    /// Returns a transaction in the pool with its attributes.
     pub fn entry(&self, key: &TxKey) -> Option<&Entry> {
         self.store.find(key).map(|slot| self.store.entry(slot))
     }
@@ -355,29 +366,31 @@ impl<A> Pool<A> {
         self.store.find(key).is_some()
     }
 
-    /// Whether a transaction waits for the verdict of the application.
+    /// Returns true if a transaction waits for the application's verdict.
     pub fn is_reserved(&self, key: &TxKey) -> bool {
         !self.reserved.is_empty() && self.reserved.contains_key(key)
     }
 
-    /// Why a transaction was rejected, or that a block has it, for as long as that is remembered (`WasRecentlyRejected` of
-    /// celestia-core).
+    /// Returns the reason for a rejection, or that a block includes the transaction, for as long as
+    /// the pool remembers it (`WasRecentlyRejected` of celestia-core).
     pub fn rejection(&self, key: &TxKey) -> Option<&Rejection> {
         self.rejected.get(key)
     }
 
-    /// Whether [`try_add`](Self::try_add) would refuse a transaction for what is remembered of it, so that there is no use in asking for it.
+    /// Returns true if [`try_add`](Self::try_add) would reject the key from memory, so that
+    /// requesting the transaction is useless.
     pub fn is_rejected(&self, key: &TxKey) -> bool {
         self.rejection(key)
             .is_some_and(|rejection| *rejection == Rejection::Settled || !self.config.retry_invalid)
     }
 
-    /// Whether a valid transaction had to leave, found no room, or expired, for as long as that is remembered.
+    /// Returns true if the pool remembers that a valid transaction was evicted, found no room, or
+    /// expired.
     pub fn was_evicted(&self, key: &TxKey) -> bool {
         self.evicted.contains(key)
     }
 
-    /// How many transactions there are, without the reserved ones.
+    /// Returns the number of transactions, without the reserved ones.
     pub fn len(&self) -> usize {
         self.store.len()
     }
@@ -386,17 +399,17 @@ impl<A> Pool<A> {
         self.len() == 0
     }
 
-    /// The bytes of all transactions, without the reserved ones.
+    /// Returns the total size of all transactions in bytes, without the reserved ones.
     pub fn bytes(&self) -> u64 {
         self.store.bytes()
     }
 
-    /// How many transactions wait for the verdict of the application.
+    /// Returns the number of transactions that wait for the application's verdict.
     pub fn reserved(&self) -> usize {
         self.reserved.len()
     }
 
-    /// The transactions in the order in which they are reaped.
+    /// Returns the transactions in the order in which they are reaped.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.store.iter()
     }
@@ -417,13 +430,14 @@ impl<A> Pool<A> {
         &self.application
     }
 
-    /// The application, for what it has to be told.
+    /// Returns the application for updates.
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.application
     }
 }
 
-/// The bytes that a transaction takes in a block: field 1 of `Data` in CometBFT's `types.proto`.
+/// Returns the bytes that a transaction takes in a block: field 1 of `Data` in CometBFT's
+/// `types.proto`.
 fn block_bytes(len: u64) -> u64 {
     let length_bytes = u64::from((len | 1).ilog2()) / 7 + 1;
     1 + length_bytes + len

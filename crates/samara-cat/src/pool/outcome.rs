@@ -1,4 +1,4 @@
-//! What the pool answers, and what it counts.
+//! The results and counters of a pool.
 
 use std::sync::Arc;
 
@@ -7,45 +7,49 @@ use thiserror::Error;
 use crate::TxKey;
 use crate::counters::counters;
 
+/// The result of adding a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Which ones had to leave for it.
+    /// The transactions evicted to make room for it.
     pub evicted: Vec<TxKey>,
     /// Whether it waits for the application's verdict: it is reserved, and not in the pool yet.
     pub waits: bool,
 }
 
+/// The effect of a deferred verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     New(Result<Added, Refusal>),
     Recheck { kept: bool },
 }
 
+/// The result of committing a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// How many transactions of the block were in the pool.
+    /// Number of transactions of the block that were in the pool.
     pub removed: usize,
     pub expired: Vec<TxKey>,
     pub failed: Vec<TxKey>,
 }
 
-/// Why the key of a transaction is in the cache of rejected ones.
+/// The reason for a key being in the cache of rejected transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// A block has it, or it was taken out on purpose.
+    /// A block includes it, or it was removed on purpose.
     Settled,
     Invalid(Arc<Invalid>),
 }
 
-/// What the application said of an invalid transaction.
+/// The application's verdict on an invalid transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     pub code: u32,
-    /// The cause in words, cut after 256 bytes.
+    /// The cause in words, truncated to 256 bytes.
     pub reason: String,
 }
 
-/// Applications may quote the transaction in a reason; the cache holds many of them.
+/// Maximum length of a stored reason in bytes. Applications may quote the transaction in a reason,
+/// and the cache holds many of them.
 const REASON_BYTES_MAX: usize = 256;
 
 impl Rejection {
@@ -58,25 +62,26 @@ impl Rejection {
     }
 }
 
+/// The reason for not adding a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     #[error("the transaction is empty")]
     Empty,
-    #[error("the transaction has {len} bytes, of which {max} are allowed")]
+    #[error("the transaction has {len} bytes, max_tx_bytes allows {max}")]
     TooLarge { len: usize, max: usize },
-    #[error("the transaction is in the pool")]
+    #[error("the transaction is already in the pool")]
     InPool,
-    #[error("the transaction is being checked")]
+    #[error("the transaction is already being checked")]
     Reserved,
-    /// It was rejected or committed a while ago.
-    #[error("the transaction was {}", match .0 { Rejection::Settled => "committed or taken out", Rejection::Invalid(_) => "rejected" })]
+    /// It was recently rejected or committed.
+    #[error("the transaction was {}", match .0 { Rejection::Settled => "already committed or removed", Rejection::Invalid(_) => "rejected" })]
     Rejected(Rejection),
-    /// Too many others wait for the application's verdict.
+    /// Too many other transactions wait for the application's verdict.
     #[error("too many transactions are being checked")]
     Busy,
     #[error("the application rejected the transaction with code {code}: {reason}")]
     Invalid { code: u32, reason: String },
-    /// There is no room, and not enough would be left if all with a lower priority went.
+    /// There is no room, and evicting all transactions of lower priority would not make enough.
     #[error("the pool is full: {txs} transactions with {bytes} bytes")]
     Full { txs: usize, bytes: u64 },
 }
@@ -111,23 +116,23 @@ impl Refusal {
 }
 
 counters! {
-    /// Counters of a pool since it was made. `mempool_size` and `mempool_size_bytes` of celestia-core are
-    /// [`Pool::len`](super::Pool::len) and [`Pool::bytes`](super::Pool::bytes).
+    /// Counters of a pool since its creation. `mempool_size` and `mempool_size_bytes` of
+    /// celestia-core are [`Pool::len`](super::Pool::len) and [`Pool::bytes`](super::Pool::bytes).
     PoolMetrics {
         /// Transactions that entered the pool
         added_txs = "added_txs",
         /// Bytes of transactions that entered the pool
         added_bytes = "added_bytes",
-        /// Transactions in committed blocks, whether the pool had them or not
+        /// Transactions in committed blocks, whether or not they were in the pool
         successful_txs = "successful_txs",
-        /// Transactions that the application rejected, new ones and rechecked ones
+        /// New and rechecked transactions that the application rejected
         failed_txs = "failed_txs",
-        /// Transactions evicted to make room for others. `evicted_txs` of celestia-core also counts those that are
-        /// refused because the pool is full, and until 2025 those that expire
+        /// Transactions evicted to make room for others. `evicted_txs` of celestia-core also counts
+        /// those rejected because the pool is full, and until 2025 those that expired
         evicted_txs = "evicted_txs",
         /// Transactions removed because of their age
         expired_txs = "expired_txs",
-        /// Results of checks of transactions in the pool
+        /// Completed rechecks of transactions in the pool
         rechecks = "recheck_times",
     } and {
         refused: [u64; Cause::ALL.len()],
@@ -135,7 +140,7 @@ counters! {
 }
 
 impl PoolMetrics {
-    /// How many transactions were refused for this cause.
+    /// Returns the number of transactions rejected for this cause.
     pub fn refused(&self, cause: Cause) -> u64 {
         self.refused[cause as usize]
     }
@@ -144,6 +149,7 @@ impl PoolMetrics {
         &mut self.refused[cause as usize]
     }
 
+    /// Adds the counters of another pool.
     pub fn add(&mut self, other: &Self) {
         for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
             *sum += more;

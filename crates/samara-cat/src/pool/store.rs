@@ -1,4 +1,4 @@
-//! The transactions of a pool: by key, and in order; and the sets of signers.
+//! The transactions of a pool, by key and in order, and the sets of signers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,25 +12,25 @@ use slab::Slab;
 use super::{Admission, Order, Signer};
 use crate::{Transaction, TxKey};
 
-/// A transaction in the pool with what is known of it.
+/// A transaction in the pool with its attributes.
 #[derive(Debug)]
 pub struct Entry {
     pub transaction: Transaction,
     pub priority: i64,
-    /// Its gas, in the application's unit.
+    /// Gas in the application's unit.
     pub gas: u64,
-    /// The account that signed it, where the application said so.
+    /// The account that signed it, if the application named one.
     pub sender: Option<Signer>,
-    /// Its place among the transactions of its sender; 0 where the application gave none.
+    /// Its sequence number among the transactions of its sender; 0 if the application gave none.
     pub sequence: u64,
     pub since: Time,
     /// The height of the chain when it entered the pool.
     pub height: u64,
-    /// Numbers the transactions of a pool as they entered it; given by the store.
+    /// The ordinal of its arrival in the pool, assigned by the store.
     pub(super) arrival: u64,
-    /// The set of its sender, in the order that has sets.
+    /// The set of its sender, if the order has sets.
     pub(super) set: Option<u32>,
-    /// Rechecks whose verdict is still to come.
+    /// Number of rechecks whose verdict is pending.
     pub(super) rechecks: u32,
 }
 
@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-/// Where a group stands: the first in this order is reaped first, the last is evicted first.
+/// The position of a group: the first in this order is reaped first, the last is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     priority: Reverse<i64>,
@@ -55,7 +55,7 @@ struct Rank {
     arrival: u64,
 }
 
-/// What is reaped together and has one rank.
+/// Transactions that are reaped together and share one rank.
 #[derive(Clone, Copy, Debug)]
 enum Group {
     /// A transaction that depends on no other.
@@ -63,7 +63,7 @@ enum Group {
     Signer(u32),
 }
 
-/// The transactions. An entry is in the slab, and everything else has its slot.
+/// The transactions. The slab holds the entries; everything else refers to their slots.
 #[derive(Debug)]
 pub(super) struct Store {
     order: Order,
@@ -99,7 +99,7 @@ impl Store {
     }
 
     pub(super) fn find(&self, key: &TxKey) -> Option<u32> {
-        // Also asked by getters before the start, when there is no key to hash with.
+        // Getters may call this before the start, when there is no key to hash with.
         if self.index.is_empty() {
             return None;
         }
@@ -115,14 +115,14 @@ impl Store {
         &mut self.entries[slot as usize]
     }
 
-    /// Adds a transaction that is not there yet, and numbers it.
+    /// Adds a transaction that is not in the store, and assigns its arrival number.
     pub(super) fn insert(&mut self, mut entry: Entry) {
         entry.arrival = self.next_arrival;
         self.next_arrival += 1;
         self.bytes += entry.len();
         let rank = Rank { priority: Reverse(self.priority(entry.priority)), arrival: entry.arrival };
         let hash = self.hasher.hash_one(entry.transaction.key_ref());
-        // The pool keeps its capacity below 2^32.
+        // The pool limits its capacity to less than 2^32.
         let slot = self.entries.insert(entry) as u32;
         let Self { entries, hasher, index, .. } = self;
         index
@@ -138,9 +138,10 @@ impl Store {
         }
     }
 
-    /// Takes transactions out (slots without one are passed over) and calls `gone` with each.
+    /// Removes transactions and calls `gone` with each. Empty slots are skipped.
     pub(super) fn remove(&mut self, slots: &[u32], mut gone: impl FnMut(Entry)) {
-        // A set is brought up to date once for all that it loses, or a large one would be gone through for each.
+        // Each set is updated once for all its losses. Updating a large set for each loss would be
+        // slow.
         let mut touched: Vec<u32> = Vec::new();
         for &slot in slots {
             let Some(entry) = self.entries.try_remove(slot as usize) else { continue };
@@ -167,7 +168,7 @@ impl Store {
         }
     }
 
-    /// The groups in order, each as the slots of its transactions in order.
+    /// Returns the groups in order, each as the slots of its transactions in order.
     pub(super) fn groups(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
         self.groups.values().map(|group| self.members(group))
     }
@@ -183,9 +184,11 @@ impl Store {
         self.groups().flatten().map(|slot| self.entry(*slot))
     }
 
-    /// The transactions that must leave so that, with those that stay, `fits(transactions, bytes)` holds. `None` if it
-    /// would not hold even if all left that may: those whose group has a lower priority than the group of the new transaction would
-    /// have, except for those of its own sender, whose sequence would be torn.
+    /// Returns the transactions to evict so that `fits(transactions, bytes)` holds for the
+    /// remaining ones. `None` if it would not hold even after evicting all candidates. Candidates
+    /// are the transactions whose group has a lower priority than the group of the new transaction
+    /// would have. The sender's own transactions are excluded, since evicting them would break its
+    /// sequence.
     pub(super) fn victims(
         &self,
         admission: &Admission,
@@ -222,13 +225,14 @@ impl Store {
         sender.and_then(|signer| self.sets.find(signer))
     }
 
-    /// What counts of an application's priority.
+    /// Returns the priority that applies in this order.
     fn priority(&self, priority: i64) -> i64 {
         if self.order == Order::Fifo { 0 } else { priority }
     }
 }
 
-// ---- the sets of signers (ADR 011 of celestia-core, "Sequence and priority ordering CAT mempool") ----
+// ---- the sets of signers (ADR 011 of celestia-core, "Sequence and priority ordering CAT mempool")
+// ----
 
 #[derive(Debug)]
 struct SignerSets {
@@ -240,14 +244,14 @@ struct SignerSets {
 #[derive(Debug)]
 struct SignerSet {
     signer: Signer,
-    /// By sequence number, then arrival.
+    /// Ordered by sequence number, then arrival.
     members: Vec<u32>,
     sums: Sums,
     /// The arrival of the oldest member.
     arrival: u64,
 }
 
-/// What the mean priority is computed from.
+/// The sums from which the mean priority is computed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     weighted: i128,
@@ -262,14 +266,15 @@ impl Sums {
         }
     }
 
-    /// The mean, rounded down (ADR 011: "floored to int64").
+    /// Returns the mean, rounded down (ADR 011: "floored to int64").
     fn mean(self) -> i64 {
         let mean = self.weighted.div_euclid(self.weight.max(1));
         mean.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }
 
-/// What a transaction counts for in the mean of its set. celestia-core would divide by zero in a set without gas.
+/// Returns the weight of a transaction in the mean of its set. celestia-core would divide by zero
+/// in a set without gas.
 fn weight(gas: u64) -> i128 {
     i128::from(gas.max(1))
 }
@@ -284,8 +289,8 @@ impl SignerSets {
         self.index.find(hash, |set| self.sets[*set as usize].signer == *signer).copied()
     }
 
-    /// Puts the transaction in a slot, which has a sender, into the set of this sender. Which set that is, and which rank it had if it is
-    /// not new.
+    /// Inserts the transaction of a slot into the set of its sender, which it must have. Returns
+    /// the set, and its former rank if it is not new.
     fn insert(&mut self, entries: &mut Slab<Entry>, slot: u32) -> (u32, Option<Rank>) {
         let Entry { sender, priority, gas, sequence, arrival, .. } = &entries[slot as usize];
         let (priority, weight, place, arrival) = (*priority, weight(*gas), (*sequence, *arrival), *arrival);
@@ -308,15 +313,15 @@ impl SignerSets {
     fn open(&mut self, signer: Signer, arrival: u64) -> u32 {
         let hash = self.hasher.hash_one(&signer);
         let set = SignerSet { signer, members: Vec::with_capacity(1), sums: Sums::default(), arrival };
-        // There are no more sets than transactions, whose slots fit too.
+        // There are no more sets than transactions, whose slots fit as well.
         let number = self.sets.insert(set) as u32;
         let Self { sets, hasher, index } = self;
         index.insert_unique(hash, number, |set| hasher.hash_one(&sets[*set as usize].signer));
         number
     }
 
-    /// Brings a set up to date after some of its transactions have left `entries`. If none is left, the set is gone, and
-    /// this is `false`.
+    /// Updates a set after some of its transactions have left `entries`. Removes it and returns
+    /// `false` if none is left.
     fn prune(&mut self, entries: &Slab<Entry>, number: u32) -> bool {
         let set = &mut self.sets[number as usize];
         set.members.retain(|slot| entries.contains(*slot as usize));
@@ -339,7 +344,7 @@ impl SignerSets {
         Rank { priority: Reverse(set.sums.mean()), arrival: set.arrival }
     }
 
-    /// The mean priority that a set would have with one more transaction.
+    /// Returns the mean priority that a set would have with one more transaction.
     fn mean_with(&self, number: u32, priority: i64, weight: i128) -> i64 {
         self.sets[number as usize].sums.plus(priority, weight).mean()
     }

@@ -1,4 +1,5 @@
-//! Writing and reading, by hand: see the parent module. All field numbers are below 16, so that a tag is one byte.
+//! Hand-written encoding and decoding; see the parent module. All field numbers are below 16, so
+//! that a tag is one byte.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::{
 use crate::pool::Signer;
 use crate::{Transaction, TxKey};
 
-/// The numbers of the kinds of messages. Below 16, so that a tag is one byte.
+/// The field numbers of the message kinds. Below 16, so that a tag is one byte.
 mod field {
     pub(super) const TXS: u8 = 1;
     pub(super) const SEEN_TX: u8 = 2;
@@ -25,27 +26,28 @@ mod field {
     pub(super) const COMPACT_BLOCK: u8 = 14;
 }
 
-// ---- lengths and writing ----
+// ---- lengths and encoding ----
 
 const TAG: usize = 1;
 
-/// The length of a field that holds `len` bytes.
+/// Returns the length of a field that holds `len` bytes.
 const fn nested(len: usize) -> usize {
     TAG + varint_len(len as u64) + len
 }
 
-/// The length of a field of bytes or a number that is left out if it is empty or zero (proto3).
+/// Returns the length of a bytes field that is omitted if it is empty (proto3).
 const fn bytes_len(len: usize) -> usize {
     if len == 0 { 0 } else { nested(len) }
 }
 
+/// Returns the length of a number field that is omitted if it is zero (proto3).
 const fn uint_len(value: u64) -> usize {
     if value == 0 { 0 } else { TAG + varint_len(value) }
 }
 
 const KEY_FIELD: usize = nested(TxKey::LEN);
 
-/// How many bytes a frame has on the wire.
+/// Returns the length of a frame on the wire, in bytes.
 pub(super) fn encoded_len(frame: &CatFrame) -> usize {
     nested(body_len(frame))
 }
@@ -85,10 +87,11 @@ fn member_len(member: &Member) -> usize {
     }
 }
 
-/// Appends a frame.
+/// Appends an encoded frame to `out`.
 ///
 /// # Panics
-/// If `out` is full: it needs [`encoded_len`](samara_engine::Frame::encoded_len) bytes. A `Vec` grows.
+/// If `out` has less than [`encoded_len`](samara_engine::Frame::encoded_len) bytes of room. A `Vec`
+/// grows.
 pub fn encode(frame: &CatFrame, out: &mut impl BufMut) {
     let number = match frame {
         CatFrame::Tx(_) | CatFrame::Txs(_) => field::TXS,
@@ -161,7 +164,7 @@ fn put_bytes(out: &mut impl BufMut, number: u8, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// The tag and the length of a field whose `len` bytes follow.
+/// Writes the tag and the length of a field whose `len` bytes follow.
 fn put_head(out: &mut impl BufMut, number: u8, len: usize) {
     out.put_u8(number << 3 | BYTES);
     put_varint(out, len as u64);
@@ -174,12 +177,12 @@ fn put_uint(out: &mut impl BufMut, number: u8, value: u64) {
     }
 }
 
-// ---- reading ----
+// ---- decoding ----
 
-/// Reads a frame. Transactions get the key of their bytes.
+/// Decodes a frame. The key of each transaction is computed from its bytes.
 ///
 /// # Errors
-/// The frame is malformed, or beyond a limit.
+/// If the frame is malformed or exceeds a limit.
 pub fn decode(frame: &Bytes, limits: &Limits) -> Result<CatFrame, WireError> {
     over("frame_bytes", frame.len(), limits.frame_bytes, "message", 0)?;
     let mut reader = Reader::new(frame, "message");
@@ -189,7 +192,8 @@ pub fn decode(frame: &Bytes, limits: &Limits) -> Result<CatFrame, WireError> {
             skip(&mut reader, head)?;
             continue;
         };
-        // Each is read, so that a malformed one is found even if another follows; what is read costs no more than the last one.
+        // Every kind is decoded, so that a malformed one is found even if another follows. Only the
+        // last one stays in memory.
         let body = reader.message(head, path)?;
         last = Some(read_kind(head.number() as u8, body, limits)?);
     }
@@ -332,7 +336,7 @@ fn read_block(body: &mut Reader<'_>, limits: &Limits) -> Result<CatFrame, WireEr
     Ok(CatFrame::CompactBlock(Arc::new(CompactBlock::new(height, keys))))
 }
 
-/// The key in field 1 of a message that has nothing else.
+/// Reads the key in field 1 of a message that has no other fields.
 fn read_key(body: &mut Reader<'_>, path: &'static str) -> Result<TxKey, WireError> {
     let start = body.offset();
     let mut key = None;
@@ -375,7 +379,7 @@ fn skip(body: &mut Reader<'_>, head: Head) -> Result<(), WireError> {
     body.skip(head).map(drop)
 }
 
-/// celestia-core reads an absent key as an empty one, and refuses it.
+/// celestia-core reads an absent key as an empty one, and rejects it.
 fn no_key(path: &'static str, offset: usize) -> WireError {
     WireErrorKind::Length { found: 0, expected: "32" }.at(path, offset)
 }

@@ -1,41 +1,50 @@
-//! Lists of keys that share their memory.
+//! Lists of keys with shared memory.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::TxKey;
 
-/// At most [`KeyList::MAX`] keys.
+/// A list of at most [`KeyList::MAX`] keys.
 ///
-/// A node tells most of its peers the same keys, except for a few that one or the other has already: the lists for all of them
-/// share one array, and each has a mask of its own. With twenty peers that saves nineteen arrays a frame.
+/// A node announces the same keys to most of its peers, except for a few that individual peers
+/// already have. The lists for all peers share one array, and each has its own mask. With twenty
+/// peers that saves nineteen arrays per frame.
 #[derive(Clone)]
 pub struct KeyList {
     keys: Arc<[TxKey]>,
-    /// Which ones count.
+    /// One bit for each key that is in the list.
     mask: u64,
 }
 
 impl KeyList {
-    /// Most keys of a list: more go into several frames. A frame of so many has 2,052 bytes.
+    /// Maximum number of keys in a list. More keys need several frames. A full frame has 2,052
+    /// bytes.
     pub const MAX: usize = 64;
 
-    /// A list of these keys.
+    /// Returns a list of these keys.
     ///
     /// # Panics
     /// If there are more than [`MAX`](Self::MAX).
     pub fn new(keys: impl Into<Arc<[TxKey]>>) -> Self {
         let keys = keys.into();
-        assert!(keys.len() <= Self::MAX, "a list of {} keys; at most {} fit", keys.len(), Self::MAX);
+        assert!(
+            keys.len() <= Self::MAX,
+            "a list of {} keys exceeds the maximum of {}",
+            keys.len(),
+            Self::MAX
+        );
         let mask = if keys.is_empty() { 0 } else { u64::MAX >> (Self::MAX - keys.len()) };
         Self { keys, mask }
     }
 
+    /// Returns a list of one key.
     pub fn one(key: TxKey) -> Self {
         Self { keys: Arc::from([key]), mask: 1 }
     }
 
-    /// The same array, but only the keys whose bit is set (the first key has the lowest).
+    /// Returns a list that shares the array, with only the keys whose bit is set in `mask`. The
+    /// first key has the lowest bit.
     #[must_use]
     pub fn only(&self, mask: u64) -> Self {
         Self { keys: Arc::clone(&self.keys), mask: self.mask & mask }

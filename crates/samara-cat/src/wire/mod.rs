@@ -1,4 +1,5 @@
-//! What pools say to each other: the protobuf of celestia-core (`proto/tendermint/mempool/types.proto`), and our extensions of it.
+//! Frames between pools: the protobuf of celestia-core (`proto/tendermint/mempool/types.proto`),
+//! and our extensions of it.
 //!
 //! ```text
 //! message Message {
@@ -6,7 +7,7 @@
 //!     Txs          txs      = 1;
 //!     SeenTx       seen_tx  = 2;
 //!     WantTx       want_tx  = 3;
-//!     // Ours: only ever sent to peers that have agreed on `cat/2`.
+//!     // Ours: sent only to peers that have agreed on `cat/2`.
 //!     SeenKeys     seen     = 10;
 //!     Keys         want     = 11;
 //!     Keys         missing  = 12;
@@ -19,17 +20,19 @@
 //! message SeenTx       { bytes tx_key = 1; uint64 sequence = 2; bytes signer = 3; }        // since 2025
 //! message WantTx       { bytes tx_key = 1; }
 //! message SeenKeys     { bytes keys = 1; uint32 kind = 2; fixed64 pushed_by = 3; }
-//! message Keys         { bytes keys = 1; }                                                 // 32 bytes each, one after another
+//! message Keys         { bytes keys = 1; }                                                 // 32 bytes each, concatenated
 //! message Bundle       { repeated Member members = 1; }
 //! message Member       { oneof of { bytes tx = 1; bytes key = 2; } }
 //! message CompactBlock { uint64 height = 1; bytes keys = 2; }
 //! ```
 //!
-//! The two forms of `SeenTx` have another wire type at field 2, so that one reader takes both. A frame's bytes are the protobuf
-//! message alone: length prefixes, packets and channels belong to the transport (`PacketMsg` of CometBFT's `MConnection`).
+//! The two forms of `SeenTx` differ in the wire type of field 2, so that one decoder handles both.
+//! A frame's bytes are the protobuf message alone: length prefixes, packets and channels belong to
+//! the transport (`PacketMsg` of CometBFT's `MConnection`).
 //!
-//! Written and read by hand, because lengths must be known without encoding, bodies must not be copied, and every bound must
-//! hold before memory is taken. As in gogoproto the last of several kinds in a message counts. Unknown fields are skipped.
+//! The codec is hand-written because lengths must be known without encoding, bodies must not be
+//! copied, and every limit must be checked before memory is allocated. As in gogoproto, the last of
+//! several kinds in a message wins. Unknown fields are skipped.
 
 mod codec;
 mod keys;
@@ -45,19 +48,21 @@ pub use codec::{decode, encode};
 pub use keys::KeyList;
 pub use samara_engine::protobuf::{WireError, WireErrorKind};
 
-/// Hard bounds of reading: beyond, the frame is refused. They bound the memory that a frame can claim to a small multiple of its
-/// length: without them a peer could pack a frame with empty entries, of which each costs far more in memory than on the wire
-/// (celestia-core had to repair that: #3227).
+/// Hard limits of decoding. Frames beyond them are rejected. They bound the memory that a frame can
+/// claim to a small multiple of its length: without them a peer could fill a frame with empty
+/// entries, each of which takes far more memory than bytes on the wire (celestia-core had to fix
+/// that: #3227).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a frame (`RecvMessageCapacity` of the channel in celestia-core: one transaction of the largest size, and 8
-    /// bytes or so around it). Ours is larger, for bundles.
+    /// Maximum length of a frame in bytes (`RecvMessageCapacity` of the channel in celestia-core:
+    /// one transaction of maximum size, and about 8 bytes around it). Ours is larger, for bundles.
     pub frame_bytes: usize,
-    /// Transactions in a `Txs`. celestia-core sends one, and refuses more since 2026; older pools had no limit.
+    /// Maximum number of transactions in a `Txs`. celestia-core sends one, and since 2026 rejects
+    /// more; older pools had no limit.
     pub txs: usize,
-    /// Bytes of a `from`: an id has 40 characters.
+    /// Maximum length of a `from` in bytes. An id has 40 characters.
     pub from_bytes: usize,
-    /// Bytes of a `signer` (`maxSignerLength` in `mempool/cat/reactor.go`).
+    /// Maximum length of a `signer` in bytes (`maxSignerLength` in `mempool/cat/reactor.go`).
     pub signer_bytes: usize,
     pub members: usize,
     pub block_keys: usize,
@@ -76,43 +81,45 @@ impl Default for Limits {
     }
 }
 
-/// A frame: two words, and cheap to clone. What it says is shared.
+/// A frame between pools: two words, cheap to clone. Clones share the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatFrame {
-    /// A transaction in full (`Txs` with one).
+    /// A complete transaction (`Txs` with one).
     Tx(Transaction),
-    /// None, or several in full (`Txs`); see [`CatFrame::txs`].
+    /// No or several complete transactions (`Txs`); see [`CatFrame::txs`].
     Txs(Arc<Vec<Transaction>>),
-    /// The sender has a transaction (`SeenTx`).
+    /// An announcement of a transaction that the sender has (`SeenTx`).
     SeenTx(Arc<SeenTx>),
-    /// The sender wants a transaction (`WantTx`).
+    /// A request for a transaction (`WantTx`).
     WantTx(Arc<TxKey>),
-    /// The sender has all of these (extension).
+    /// An announcement of several keys that the sender has (extension).
     SeenKeys(Arc<SeenKeys>),
-    /// The sender wants all of these (extension).
+    /// A request for several keys (extension).
     WantKeys(Arc<KeyList>),
-    /// The sender was asked for these, and does not have them (extension).
+    /// An answer to a request, with the keys that the sender does not have (extension).
     NotFound(Arc<KeyList>),
-    /// The transactions that go by one key together (extension).
+    /// The transactions of a bundle, which share one key (extension).
     Bundle(Arc<Bundle>),
-    /// The transactions of a proposed block, by their keys (extension).
+    /// The keys of the transactions in a proposed block (extension).
     CompactBlock(Arc<CompactBlock>),
 }
 
+/// An announcement of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTx {
     pub key: TxKey,
     pub details: Option<SeenDetails>,
 }
 
-/// What some generations add to an announcement.
+/// The fields that some generations add to an announcement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenDetails {
-    /// From whom the sender has it, if it had not asked for it (G0 with `From`: 40 hexadecimal digits, or nothing).
+    /// The peer that pushed the transaction to the sender unrequested (G0 with `From`: 40
+    /// hexadecimal digits, or empty).
     pub from: Option<Arc<str>>,
-    /// Its place among the transactions of its signer (G3).
+    /// The sequence number among the transactions of its signer (G3).
     pub sequence: u64,
-    /// Whose it is (G3).
+    /// The account that signed the transaction (G3).
     pub signer: Option<Signer>,
 }
 
@@ -122,7 +129,7 @@ impl From<TxKey> for SeenTx {
     }
 }
 
-/// What a key is the key of, with its number on the wire.
+/// The kind of object that a key names, with its number on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     #[default]
@@ -131,22 +138,26 @@ pub enum Kind {
     Block,
 }
 
-/// The first eight bytes of a node's address: enough to tell the neighbours of a node apart.
+/// The first eight bytes of a node's address, which suffice to distinguish the neighbours of a
+/// node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PushedBy(pub u64);
 
+/// An announcement of several keys of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenKeys {
     pub keys: KeyList,
     pub kind: Kind,
-    /// The peer that pushed all of them to the sender, unasked: it pushes to its other peers too, at this moment.
+    /// The peer that pushed all of them to the sender unrequested. It is pushing them to its other
+    /// peers at the same time.
     pub pushed_by: Option<PushedBy>,
 }
 
+/// A transaction of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     Full(Transaction),
-    /// By its key only: the sender does not have it any more.
+    /// Only the key: the sender no longer has the transaction.
     Key(TxKey),
 }
 
@@ -159,7 +170,7 @@ impl Member {
     }
 }
 
-/// Transactions that go by one key together (ADR 009, "Ongoing work": transaction bundling).
+/// Transactions that share one key (ADR 009, "Ongoing work": transaction bundling).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
     key: TxKey,
@@ -172,7 +183,7 @@ impl Bundle {
         Self { key: TxKey::of(&keys), members }
     }
 
-    /// Its key: SHA-256 over the keys of the members, one after another.
+    /// Returns its key: SHA-256 over the concatenated keys of the members.
     pub fn key(&self) -> TxKey {
         self.key
     }
@@ -182,7 +193,7 @@ impl Bundle {
     }
 }
 
-/// The transactions of a proposed block, by their keys.
+/// The keys of the transactions in a proposed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactBlock {
     key: TxKey,
@@ -197,7 +208,7 @@ impl CompactBlock {
         Self { key: TxKey::of(&bytes), height, keys }
     }
 
-    /// Its key: SHA-256 over the height (8 bytes, the highest first) and the keys.
+    /// Returns its key: SHA-256 over the height (8 bytes, big endian) and the keys.
     pub fn key(&self) -> TxKey {
         self.key
     }
@@ -206,7 +217,7 @@ impl CompactBlock {
         self.height
     }
 
-    /// The keys of its transactions, in order.
+    /// Returns the keys of its transactions, in order.
     pub fn keys(&self) -> &[TxKey] {
         &self.keys
     }
@@ -230,7 +241,7 @@ impl CatFrame {
         Self::Tx(tx)
     }
 
-    /// A frame with transactions: nearly always one.
+    /// Returns a frame with transactions, usually one.
     pub fn txs(mut txs: Vec<Transaction>) -> Self {
         match (txs.len(), txs.pop()) {
             (1, Some(tx)) => Self::Tx(tx),
@@ -241,7 +252,7 @@ impl CatFrame {
         }
     }
 
-    /// The transactions of a frame that has them one by one.
+    /// Returns the separate transactions of a frame; none for a bundle.
     pub fn bodies(&self) -> &[Transaction] {
         match self {
             Self::Tx(tx) => std::slice::from_ref(tx),
@@ -250,11 +261,12 @@ impl CatFrame {
         }
     }
 
-    /// The announcement of one transaction, as merged.
+    /// Returns the announcement of one transaction, as merged.
     pub fn seen(key: TxKey) -> Self {
         SeenTx::from(key).into()
     }
 
+    /// Returns the request for one transaction.
     pub fn want(key: TxKey) -> Self {
         Self::WantTx(Arc::new(key))
     }
@@ -287,5 +299,6 @@ fn body_of(member: &Member) -> &[u8] {
     }
 }
 
-/// Frames pass through many queues, and the simulator holds millions of them: with two words each they move in registers.
+/// Frames pass through many queues, and the simulator holds millions of them. Two words each move
+/// in registers.
 const _: () = assert!(size_of::<CatFrame>() == 16);

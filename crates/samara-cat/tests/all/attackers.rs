@@ -1,4 +1,4 @@
-//! Hosts that attack.
+//! Attacking hosts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use samara_engine::{Context, Engine, Input, PeerId, TimerToken};
 use crate::invalid;
 use crate::node::seen;
 
-/// What an attacker does 20 times a second, besides never passing anything on.
+/// The action of an attacker, 20 times a second. Attackers never forward anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attack {
-    /// Announces all that it hears of, and never delivers.
+    /// Announces all keys that it knows, and never delivers.
     Withhold,
     /// Announces invented keys.
     Announce,
     /// Sends invalid transactions, and answers requests with them.
     Garbage,
-    /// Sends valid transactions again and again that nobody asked for.
+    /// Repeatedly sends valid transactions that nobody requested.
     Unrequested,
-    /// Asks for all that it has heard of, again and again.
+    /// Repeatedly requests all keys that it knows.
     WantAll,
 }
 
-/// What an attacker remembers.
+/// Maximum number of keys that an attacker remembers.
 const HEARD_MAX: usize = 100;
 const ROUND: Duration = Duration::from_millis(50);
 
 pub(crate) struct Attacker {
     pub(crate) attack: Attack,
     pub(crate) config: Config,
-    /// The number of the host, which makes its inventions differ from those of others.
+    /// The number of the host, which makes its invented keys unique.
     pub(crate) number: u32,
     peers: BTreeSet<PeerId>,
     heard: BTreeSet<TxKey>,
@@ -48,7 +48,7 @@ impl Attacker {
         Self { attack, config, number, peers, heard, bodies: Vec::new(), rounds: 0 }
     }
 
-    fn hear(&mut self, peer: PeerId, frame: &CatFrame, cx: &mut Cx<'_>) {
+    fn observe(&mut self, peer: PeerId, frame: &CatFrame, cx: &mut Cx<'_>) {
         let asked = match frame {
             CatFrame::WantTx(_) => 1,
             CatFrame::WantKeys(keys) => keys.len(),
@@ -123,7 +123,7 @@ impl Engine for Attacker {
             Input::Timer(_) => self.round(cx),
             Input::LinkUp { peer, .. } => _ = self.peers.insert(peer),
             Input::LinkDown { peer } => _ = self.peers.remove(&peer),
-            Input::Frame { peer, frame } => self.hear(peer, &frame, cx),
+            Input::Frame { peer, frame } => self.observe(peer, &frame, cx),
             Input::DialFailed { .. } | Input::Command(_) => {}
         }
     }

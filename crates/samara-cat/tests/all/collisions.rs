@@ -1,4 +1,4 @@
-//! Keys that a peer chooses so that they would share a hash do no more harm than others.
+//! Keys that a peer chooses to share a hash cost no more than others.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use nix::time::{ClockId, clock_gettime};
 use samara_cat::wire::KeyList;
 use samara_cat::{Config, TxKey};
 
-/// As many keys without a body as one peer may announce.
+/// Maximum number of keys without a body that one peer may announce.
 const KEYS: u64 = 8_192;
 
-/// A constant that a hash with a seed, but without a key, mixes its input with. Input that equals it multiplies the
-/// seed by zero: all such keys share one hash, whatever the seed is.
+/// A constant that a hash with a seed, but without a key, mixes its input with. Input that equals
+/// it multiplies the seed by zero, so all such keys share one hash for every seed.
 const FACTOR: u64 = 0xc0ac_29b7_c97c_50dd;
 
 fn chosen(number: u64) -> TxKey {
@@ -19,9 +19,9 @@ fn chosen(number: u64) -> TxKey {
     TxKey::try_from(&bytes[..]).expect("32 bytes")
 }
 
-/// The processor time of this thread: other programs would show in the time that passes.
+/// Returns the processor time of this thread, which other programs do not affect.
 fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock of every Unix").into()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("the clock exists on every Unix").into()
 }
 
 fn announced_ten_times(keys: &[TxKey]) -> Duration {
@@ -40,7 +40,7 @@ fn announced_ten_times(keys: &[TxKey]) -> Duration {
 fn chosen_keys_cost_no_more_than_scattered_ones() {
     let others: Vec<TxKey> = (0..KEYS).map(|number| TxKey::of(&number.to_le_bytes())).collect();
     let chosen: Vec<TxKey> = (0..KEYS).map(chosen).collect();
-    // The least of five measurements in turns: what else the machine does can only add to one.
+    // The minimum of five alternating measurements, since other load only adds time.
     let rounds = (0..5).map(|_| [announced_ten_times(&chosen), announced_ten_times(&others)]);
     let [chosen, others] = rounds.reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1])]).expect("five rounds");
     let ratio = chosen.as_secs_f64() / others.as_secs_f64();

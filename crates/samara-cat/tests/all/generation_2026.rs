@@ -1,5 +1,6 @@
-//! The invariants that the suite of celestia-core got with sequences, sticky peers and limits (`reactor_test.go`,
-//! `reactor_sequence_test.go`, `sticky_peers_test.go`, `cache_test.go` at dda8d507), under their names.
+//! The invariants that the test suite of celestia-core gained with sequences, sticky peers and
+//! limits (`reactor_test.go`, `reactor_sequence_test.go`, `sticky_peers_test.go`, `cache_test.go`
+//! at dda8d507), under their names.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ fn body(sequence: u64) -> CatFrame {
     CatFrame::tx(signed(OWNER, sequence))
 }
 
-/// `TestReactorDropsUnrequestedTx`: and its sender counts as having it.
+/// `TestReactorDropsUnrequestedTx`: the sender counts as having the transaction.
 #[test]
 fn reactor_drops_unrequested_tx() {
     let mut node = node(1);
@@ -53,7 +54,8 @@ fn reactor_drops_unrequested_tx() {
     assert_eq!(node.metrics().ignored(Ignored::Unrequested), 1);
 }
 
-/// `TestReactorSequenceValidation`: the expected one is asked for, a later one waits, an earlier one is dropped.
+/// `TestReactorSequenceValidation`: the node requests the expected transaction, queues a later one,
+/// and drops an earlier one.
 #[test]
 fn reactor_sequence_validation() {
     let mut node = node(1);
@@ -65,13 +67,13 @@ fn reactor_sequence_validation() {
     assert_eq!(node.wants(0), [key(6)]);
 }
 
-/// `TestReactorDropsStaleSequenceTx`: its sequence number was used while it was on its way.
+/// `TestReactorDropsStaleSequenceTx`: the sequence number was used while the body was in flight.
 #[test]
 fn reactor_drops_stale_sequence_tx() {
     let mut node = node(2);
     (0..4).for_each(|sequence| node.frame(0, seen(sequence)));
     node.frame(0, body(0));
-    assert_eq!(node.take(0).len(), 4, "all follow one another, and are asked for at once");
+    assert_eq!(node.take(0).len(), 4, "consecutive transactions are requested at once");
     node.engine.application_mut().sequences.as_mut().unwrap().insert(OWNER, 3);
     node.frame(0, body(2));
     assert!(!node.has(&signed(OWNER, 2)));
@@ -89,7 +91,8 @@ fn reactor_requests_queued_tx_after_sequence_becomes_available() {
     assert_eq!(node.wants(0), [key(2)]);
 }
 
-/// `TestProcessPendingSeenForSigner...`: consecutive ones in parallel, up to the gap, within the limit, without those that are here.
+/// `TestProcessPendingSeenForSigner...`: consecutive transactions are requested in parallel, up to
+/// the gap, within the limit, and without those in the pool.
 #[test]
 fn process_pending_seen_for_signer() {
     let mut node = node(1);
@@ -99,7 +102,7 @@ fn process_pending_seen_for_signer() {
     node.frame(0, seen(0));
     assert_eq!(node.wants(0), [key(0)]);
     node.frame(0, body(0));
-    // 30 at a time, all of them from the one peer that has them.
+    // 30 at a time, all from the one peer that has them.
     let expected: Vec<TxKey> = (1..=30).map(key).collect();
     assert_eq!(node.wants(0), expected);
     for sequence in 1..=40 {
@@ -108,11 +111,11 @@ fn process_pending_seen_for_signer() {
     assert!((0..=40).all(|sequence| node.has(&signed(OWNER, sequence))));
     assert!(
         !node.wants(0).iter().any(|wanted| (42..45).any(|sequence| *wanted == key(sequence))),
-        "a gap stops it"
+        "requests stop at a gap"
     );
 }
 
-/// `received_buffer_test.go`: bodies that come too early are kept, and applied in order.
+/// `received_buffer_test.go`: bodies that arrive too early are kept, and added in order.
 #[test]
 fn received_buffer_applies_in_order() {
     let mut node = node(3);
@@ -134,7 +137,8 @@ fn received_buffer_applies_in_order() {
     assert_eq!(added, (0..10).map(key).collect::<Vec<_>>());
 }
 
-/// `TestPendingSeenClearedOnPeerRemoval`, `TestPendingSeenDroppedWhenSequenceAdvances`: what nobody has, or nobody needs, is not asked for.
+/// `TestPendingSeenClearedOnPeerRemoval`, `TestPendingSeenDroppedWhenSequenceAdvances`:
+/// transactions that no peer has, or that are no longer needed, are not requested.
 #[test]
 fn pending_seen_is_cleared() {
     let mut node = node(2);
@@ -144,7 +148,7 @@ fn pending_seen_is_cleared() {
     node.disconnect(0);
     node.engine.application_mut().sequences.as_mut().unwrap().insert(OWNER, 1);
     node.commit(1, &[]);
-    assert_eq!(node.wants(1), [key(2)], "the one before it is nowhere, and may come from elsewhere");
+    assert_eq!(node.wants(1), [key(2)], "no peer has the one before it, which may arrive from elsewhere");
     node.engine.application_mut().sequences.as_mut().unwrap().insert(OWNER, 9);
     node.commit(2, &[]);
     assert_eq!(node.wants(1), []);
@@ -161,7 +165,7 @@ fn request_timeout_drops_unresponsive_peer_and_asks_another() {
     assert!(!node.engine.has_seen(PeerId(0), &key(0)));
     node.frame(0, seen(0));
     node.millis(20_001);
-    assert_eq!(node.wants(0), [], "its slot is taken for as long as a late answer may come");
+    assert_eq!(node.wants(0), [], "its slot is taken as long as a late answer may arrive");
 }
 
 /// `TestLateResponseDoesNotClobberRerequest`.
@@ -172,14 +176,15 @@ fn late_response_does_not_clobber_rerequest() {
     (0..2).for_each(|peer| node.frame(peer, seen(0)));
     node.millis(20_001);
     assert_eq!(node.engine.asked(&key(0)), Some(PeerId(1)));
-    // The late answer is not applied: meanwhile a block has used the sequence number.
+    // The late answer is not added, because a block has used the sequence number meanwhile.
     node.engine.application_mut().sequences.as_mut().unwrap().insert(OWNER, 1);
     node.frame(0, body(0));
     assert_eq!(node.engine.asked(&key(0)), Some(PeerId(1)));
 }
 
 /// `TestTryRequestQueuedTxRespectsPerPeerLimit`, `TestSeenTxDirectPathEnforcesPerPeerRequestLimit`,
-/// `TestReactorSeenTxAtPeerCapacityIsQueued`, `TestReactorFindNewPeerSkipsFullPeer`: 30 requests to a peer; the next one waits, or goes elsewhere.
+/// `TestReactorSeenTxAtPeerCapacityIsQueued`, `TestReactorFindNewPeerSkipsFullPeer`: a peer gets 30
+/// requests; the next one waits, or goes to another peer.
 #[test]
 fn per_peer_limit() {
     let mut node = node(2);
@@ -195,18 +200,19 @@ fn per_peer_limit() {
 }
 
 /// `TestReactorSeenTxDuringFailedSendIsNotLost`, `TestReactorFailedSendFallsBackToOtherSeenPeer`,
-/// `TestRequestTxRollsBackReservationOnFailedSend`, `TestRequestTxReservesBeforeSending`: a full queue moves the request on.
+/// `TestRequestTxRollsBackReservationOnFailedSend`, `TestRequestTxReservesBeforeSending`: a full
+/// queue moves the request to another peer.
 #[test]
 fn failed_send_falls_back_to_other_seen_peer() {
     let mut config = Preset::Cat2026.config();
     config.sending.lanes[1].capacity.copies = 1;
     let mut node = with(config, 2);
-    // It is told of by both, but peer 0 cannot be asked any more.
+    // Both peers announce it, but the queue to peer 0 is full.
     node.frame(0, seen_by(signed(1, 0).key(), 0, Some(signer(1))));
     node.frame(1, seen_by(signed(2, 0).key(), 0, Some(signer(2))));
     let contested = signed(3, 0).key();
     node.frame(0, seen_by(contested, 0, Some(signer(3))));
-    assert_eq!(node.engine.asked(&contested), None, "nobody is waited for who was not asked");
+    assert_eq!(node.engine.asked(&contested), None, "the node does not wait for a peer that it did not ask");
     assert!(!node.engine.has_seen(PeerId(0), &contested));
     node.wants(1);
     node.frame(1, seen_by(contested, 0, Some(signer(3))));
@@ -220,8 +226,8 @@ fn banned(frame: CatFrame, why: Misbehaviour) {
     assert!(node.events.contains(&Event::Misbehaved { peer: PeerId(0), why }));
 }
 
-/// `TestTxsWithTooManyTxsBansPeer`, `TestTxsBatchBansPeer`, `TestTxsWithEmptyTxBansPeer`, `TestSeenTxWithEmptySignerDisconnects`. (Signers that
-/// are too long do not pass the codec.)
+/// `TestTxsWithTooManyTxsBansPeer`, `TestTxsBatchBansPeer`, `TestTxsWithEmptyTxBansPeer`,
+/// `TestSeenTxWithEmptySignerDisconnects`. The codec rejects signers that are too long.
 #[test]
 fn misbehaviour_disconnects() {
     banned(CatFrame::txs(vec![tx(1, 20), tx(2, 20)]), Misbehaviour::TooManyTxs);
@@ -238,10 +244,11 @@ fn seen_tx_with_valid_signer_not_banned() {
     assert!(node.links.is_empty());
 }
 
-/// `TestBroadcastSeenTx...`: 15 peers, the same for every transaction of a signer; up to 4 persistent ones beyond them; told counts as having it.
+/// `TestBroadcastSeenTx...`: 15 peers, the same for every transaction of a signer, and up to 4
+/// persistent ones beyond them. A peer counts as having a transaction once it was announced to it.
 #[test]
 fn sticky_peers() {
-    let told = |persistent: std::ops::Range<u32>, sequences: std::ops::Range<u64>| -> Vec<Vec<u32>> {
+    let announced_to = |persistent: std::ops::Range<u32>, sequences: std::ops::Range<u64>| -> Vec<Vec<u32>> {
         let config = Config {
             persistent: persistent.map(|peer| identity(peer + 1)).collect(),
             ..Preset::Cat2026.config()
@@ -250,22 +257,23 @@ fn sticky_peers() {
         sequences
             .map(|sequence| {
                 node.submit(&signed(OWNER, sequence));
-                (0..40).filter(|peer| !node.told(*peer).is_empty()).collect()
+                (0..40).filter(|peer| !node.announced(*peer).is_empty()).collect()
             })
             .collect()
     };
-    let natural = told(0..0, 0..3);
+    let natural = announced_to(0..0, 0..3);
     assert_eq!(natural[0].len(), 15);
-    assert!(natural.iter().all(|peers| *peers == natural[0]), "they stay the same");
-    let with_persistent = told(0..40, 0..1);
-    assert_eq!(with_persistent[0].len(), 15, "persistent ones within the first 15 count among the four");
+    assert!(natural.iter().all(|peers| *peers == natural[0]), "the choice is stable");
+    let with_persistent = announced_to(0..40, 0..1);
+    assert_eq!(with_persistent[0].len(), 15, "persistent peers among the first 15 count towards the four");
     let outside: Vec<u32> = (0..40).filter(|peer| !natural[0].contains(peer)).collect();
-    let some = told(outside[0]..outside[0] + 1, 0..1);
+    let some = announced_to(outside[0]..outside[0] + 1, 0..1);
     assert_eq!(some[0].len(), 16);
     assert!(some[0].contains(&outside[0]) && natural[0].iter().all(|peer| some[0].contains(peer)));
 }
 
-/// `TestSeenTracker...`: 1,000 keys of a peer; 1,000 waiting ones of a signer, those with the lowest numbers.
+/// `TestSeenTracker...`: 1,000 keys per peer; per signer the 1,000 waiting transactions with the
+/// lowest numbers.
 #[test]
 fn seen_tracker_limits() {
     let mut node = node(2);
@@ -278,9 +286,10 @@ fn seen_tracker_limits() {
     assert_eq!(node.wants(0), [key(0)]);
 }
 
-/// All transactions of a signer reach all nodes in their order, although announcements overtake each other.
+/// All transactions of a signer reach all nodes in order, although announcements overtake each
+/// other.
 #[test]
-fn transactions_of_a_signer_reach_all_in_order() {
+fn transactions_of_a_signer_reach_all_nodes_in_order() {
     for seed in 0..5 {
         let mut net = Net::new(seed, Delay::millis(1, 100));
         (0..20).for_each(|_| _ = net.honest(Preset::Cat2026.config(), app()));
@@ -293,7 +302,8 @@ fn transactions_of_a_signer_reach_all_in_order() {
         }
         net.run_until(Time::from_secs(60));
         net.assert_all_delivered();
-        // What waits for its turn is not in the pool, so that an announcement can make a node ask for it once more, as in celestia-core.
+        // A buffered transaction is not in the pool, so an announcement can cause another request,
+        // as in celestia-core.
         assert!(net.copies() <= 1.05, "{} copies", net.copies());
     }
 }

@@ -1,4 +1,5 @@
-//! Pools alone, with peers that the test plays, and in networks in virtual time; and the wire format.
+//! Tests of single pools with peers that the test plays, of networks in virtual time, and of the
+//! wire format.
 
 mod attackers;
 mod collisions;
@@ -16,17 +17,17 @@ use samara_cat::Transaction;
 use samara_cat::pool::{Admission, Application, CheckKind, Signer, Verdict};
 use samara_engine::PeerIdentity;
 
-/// A transaction with this number and length. Its content says all that the test application knows.
+/// Returns a transaction with this number and length. Its content determines the verdict.
 fn tx(number: u64, len: usize) -> Transaction {
     content(Kind::Valid, 0, number, len)
 }
 
-/// One that the application rejects.
+/// Returns a transaction that the application rejects.
 fn invalid(number: u64, len: usize) -> Transaction {
     content(Kind::Invalid, 0, number, len)
 }
 
-/// One of a signer, with this sequence number.
+/// Returns a transaction of a signer, with this sequence number.
 fn signed(signer: u64, sequence: u64) -> Transaction {
     content(Kind::Valid, signer, sequence, 64)
 }
@@ -55,14 +56,14 @@ fn identity(number: u32) -> PeerIdentity {
     PeerIdentity::new(&bytes)
 }
 
-/// An application whose transactions say themselves whether they are valid.
+/// An application that takes its verdicts from the content of transactions.
 #[derive(Debug, Default)]
 struct App {
-    /// Sequence numbers count if this is set: by signer, the next one.
+    /// The next sequence number by signer. Without them, any sequence number is valid.
     sequences: Option<std::collections::BTreeMap<u64, u64>>,
-    /// Verdicts come later.
+    /// Whether verdicts are deferred.
     defers: bool,
-    /// Priorities are the numbers of transactions.
+    /// Whether the number of a transaction is its priority.
     priorities: bool,
 }
 

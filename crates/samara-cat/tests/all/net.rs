@@ -1,4 +1,4 @@
-//! A network of pools in virtual time, some of which may attack.
+//! A network of pools in virtual time, which may contain attackers.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -12,12 +12,12 @@ use samara_engine::{Engine, Input, Outbox, PeerIdentity, Time};
 use crate::attackers::{Attack, Attacker};
 use crate::{App, identity, tx};
 
-/// How long frames take.
+/// Transmission delays of frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delay {
     pub(crate) min: Duration,
     pub(crate) max: Duration,
-    /// A flush throttle: frames leave so long after the first of them was written. Zero for none.
+    /// A flush throttle: frames leave this long after the first of them was written. Zero for none.
     pub(crate) flush: Duration,
     /// Bits per second of each link; 0 for no limit.
     pub(crate) bps: u64,
@@ -57,12 +57,12 @@ pub(crate) struct Pools {
     seed: u64,
     delay: Delay,
     configs: Vec<Config>,
-    /// By transaction and host: when the pool took it.
+    /// The time of addition to the pool, by transaction and host.
     pub(crate) added: BTreeMap<TxKey, BTreeMap<u32, Time>>,
     pub(crate) submitted: BTreeMap<TxKey, Time>,
     pub(crate) events: Vec<(Time, u32, Event)>,
     pub(crate) keep_events: bool,
-    /// The most keys, requests and tasks of any honest node.
+    /// The maximum numbers of keys, requests and tasks of any honest node.
     pub(crate) peak: (usize, usize, usize),
 }
 
@@ -76,7 +76,7 @@ impl World<Host> for Pools {
     fn event(&mut self, now: Time, host: u32, event: Event) -> Option<(Time, Command)> {
         if let Event::Added { key, .. } = event {
             let first = self.added.entry(key).or_default().insert(host, now);
-            assert!(first.is_none(), "host {host} was told of {key} twice");
+            assert!(first.is_none(), "host {host} added {key} twice");
         }
         if self.keep_events {
             self.events.push((now, host, event));
@@ -133,7 +133,7 @@ impl Net {
         Self(Network::new(seed, pools))
     }
 
-    /// Nodes of one configuration.
+    /// Returns a network of `count` nodes with one configuration.
     pub(crate) fn uniform(seed: u64, delay: Delay, count: u32, config: &Config) -> Self {
         let mut net = Self::new(seed, delay);
         (0..count).for_each(|_| _ = net.honest(config.clone(), App::default()));
@@ -156,7 +156,7 @@ impl Net {
         self.add(host, outbox)
     }
 
-    /// A random graph: each node dials so many others; connected by a ring.
+    /// Connects a random graph: a ring in which each node dials `dials` hosts in total.
     pub(crate) fn connect_randomly(&mut self, dials: u32) {
         let count = self.len();
         for node in 0..count {
@@ -173,7 +173,8 @@ impl Net {
         self.command(at, host, Command::Submit(tx.clone()));
     }
 
-    /// So many transactions of this length, submitted at random honest hosts at random times within these seconds.
+    /// Submits `count` transactions of this length at random honest hosts, at random times within
+    /// `within` seconds.
     pub(crate) fn submit_randomly(&mut self, count: u64, len: usize, within: u64) {
         let (hosts, within) = (self.all_honest(), within * 1_000_000_000);
         for number in 0..count {
@@ -183,7 +184,8 @@ impl Net {
         }
     }
 
-    /// Each node dials so many others; transactions are [submitted](Self::submit_randomly), and reach all until that second.
+    /// Each node dials `dials` hosts. Transactions are [submitted](Self::submit_randomly), and must
+    /// reach all nodes by second `until`.
     pub(crate) fn deliver(&mut self, dials: u32, (count, len, within): (u64, usize, u64), until: u64) {
         self.connect_randomly(dials);
         self.submit_randomly(count, len, within);
@@ -214,18 +216,18 @@ impl Net {
         (0..self.len()).filter(is_honest).collect()
     }
 
-    /// The sum of a counter over all honest nodes.
+    /// Returns the sum of a counter over all honest nodes.
     pub(crate) fn sum(&self, of: impl Fn(&Metrics) -> u64) -> u64 {
         self.all_honest().into_iter().map(|host| of(self.engine(host).metrics())).sum()
     }
 
-    /// Copies of bodies received per node and transaction.
+    /// Returns the copies of bodies received per node and transaction.
     pub(crate) fn copies(&self) -> f64 {
         let pairs = self.all_honest().len() * self.submitted.len();
         self.sum(|metrics| metrics.bodies_received) as f64 / pairs as f64
     }
 
-    /// Milliseconds from submission to each delivery, sorted; origins excluded.
+    /// Returns the milliseconds from submission to each delivery, sorted, without the origins.
     pub(crate) fn delays_ms(&self) -> Vec<f64> {
         let mut delays: Vec<f64> = Vec::new();
         for (key, at) in &self.submitted {
@@ -243,7 +245,7 @@ impl Net {
         delays[delays.len() / 2]
     }
 
-    /// What has been submitted and has not reached some of these hosts.
+    /// Returns the submitted transactions that have not reached some of these hosts.
     pub(crate) fn missing(&self, hosts: &[u32]) -> Vec<(TxKey, Vec<u32>)> {
         let lacks = |key: &TxKey| -> Vec<u32> {
             let got = self.added.get(key);

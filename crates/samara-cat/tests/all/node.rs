@@ -1,4 +1,4 @@
-//! One node; the test plays all its peers, and sees what the node owes them.
+//! A single node. The test plays all its peers, and inspects the frames owed to them.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use samara_engine::{Outbox, PeerId};
 
 use crate::{App, identity};
 
-/// A node whose peers the test plays; peers have numbers.
+/// A node whose peers the test plays. Peers are identified by numbers.
 pub(crate) struct Node(Single<Cat<App>>);
 
-/// The announcement of transactions.
+/// Returns an announcement of transactions.
 pub(crate) fn seen(keys: &[TxKey]) -> CatFrame {
     let keys = KeyList::new(keys.to_vec());
     SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
@@ -43,14 +43,14 @@ impl Node {
         Self(Single::start(Cat::new(config, &identity(0), app).unwrap(), outbox, 1))
     }
 
-    /// A node that so many peers have come to, with this protocol agreed on.
+    /// Returns a node with `peers` peers that have agreed on this protocol.
     pub(crate) fn among(peers: u32, protocol: &str, config: Config) -> Self {
         let mut node = Self::new(config);
         (0..peers).for_each(|peer| node.connect(peer, protocol));
         node
     }
 
-    /// A peer comes, with this protocol agreed on.
+    /// Connects a peer that has agreed on this protocol.
     pub(crate) fn connect(&mut self, peer: u32, protocol: &str) {
         self.0.connect(PeerId(peer), identity(peer + 1), protocol, true);
     }
@@ -63,7 +63,7 @@ impl Node {
         self.0.frame(PeerId(peer), frame);
     }
 
-    /// All that is owed to a peer leaves, in its order.
+    /// Takes all frames owed to a peer, in order.
     pub(crate) fn take(&mut self, peer: u32) -> Vec<CatFrame> {
         self.0.take(PeerId(peer))
     }
@@ -80,7 +80,7 @@ impl Node {
         self.advance(Duration::from_millis(millis));
     }
 
-    /// The keys that a peer is asked for by what is owed to it.
+    /// Takes the frames owed to a peer, and returns the keys that they request.
     pub(crate) fn wants(&mut self, peer: u32) -> Vec<TxKey> {
         let keys = |frame| match frame {
             CatFrame::WantTx(key) => vec![*key],
@@ -90,8 +90,8 @@ impl Node {
         self.take(peer).into_iter().flat_map(keys).collect()
     }
 
-    /// The keys that a peer is told of by what is owed to it.
-    pub(crate) fn told(&mut self, peer: u32) -> Vec<TxKey> {
+    /// Takes the frames owed to a peer, and returns the keys that they announce.
+    pub(crate) fn announced(&mut self, peer: u32) -> Vec<TxKey> {
         let keys = |frame| match frame {
             CatFrame::SeenTx(seen) => vec![seen.key],
             CatFrame::SeenKeys(seen) => seen.keys.iter().copied().collect(),
@@ -100,7 +100,7 @@ impl Node {
         self.take(peer).into_iter().flat_map(keys).collect()
     }
 
-    /// The keys of the transactions that are owed to a peer.
+    /// Takes the frames owed to a peer, and returns the keys of their transactions.
     pub(crate) fn bodies(&mut self, peer: u32) -> Vec<TxKey> {
         let keys = |frame: CatFrame| frame.bodies().iter().map(Transaction::key).collect::<Vec<_>>();
         self.take(peer).into_iter().flat_map(keys).collect()

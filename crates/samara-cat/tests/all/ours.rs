@@ -1,4 +1,4 @@
-//! What our default does beyond the generations of celestia-core.
+//! The behaviour of our default beyond the generations of celestia-core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ fn with(config: Config, peers: u32) -> Node {
     Node::among(peers, "cat/2", config)
 }
 
-/// The default but for a shorter window of announcements, of which these tests wait for many, and without bodies in their place: the
-/// transactions here are short.
+/// The default with a shorter window of announcements, since these tests wait for many, and without
+/// inline bodies, since the transactions here are short.
 fn default() -> Config {
     Config { coalesce: Duration::from_millis(25), inline: Inline::Never, ..Config::default() }
 }
@@ -30,32 +30,33 @@ fn keys(range: std::ops::Range<u64>) -> Vec<TxKey> {
 }
 
 #[test]
-fn several_keys_are_asked_for_in_one_frame() {
+fn several_keys_are_requested_in_one_frame() {
     let mut node = node(1);
     let all = keys(0..10);
     node.frame(0, seen(&all));
     assert_eq!(node.take(0), [CatFrame::want_keys(KeyList::new(all))]);
 }
 
-/// The first announcement goes at once; those of the next window share a frame, and each peer is told only of what it does not have.
+/// The first announcement leaves at once. Those of the next window share a frame, and each peer
+/// gets only the keys that it does not have.
 #[test]
 fn announcements_share_a_frame() {
     let mut node = node(3);
     node.frame(0, CatFrame::tx(tx(0, 50)));
     node.millis(0);
-    assert_eq!(node.told(1), [tx(0, 50).key()]);
+    assert_eq!(node.announced(1), [tx(0, 50).key()]);
     (1..4).for_each(|number| node.frame(0, CatFrame::tx(tx(number, 50))));
     node.frame(2, seen(&[tx(2, 50).key()]));
-    assert_eq!((node.take(1).len(), node.told(2).len()), (0, 1));
+    assert_eq!((node.take(1).len(), node.announced(2).len()), (0, 1));
     node.millis(25);
     let frames = node.take(1);
     assert_eq!(frames.len(), 1);
-    assert_eq!(node.told(0), []);
-    assert_eq!(node.told(2), [tx(1, 50).key(), tx(3, 50).key()]);
+    assert_eq!(node.announced(0), []);
+    assert_eq!(node.announced(2), [tx(1, 50).key(), tx(3, 50).key()]);
 }
 
 #[test]
-fn nothing_is_asked_for_again_once_it_is_here() {
+fn received_transactions_are_not_requested_again() {
     let mut node = node(3);
     let tx = tx(1, 50);
     (0..2).for_each(|peer| node.frame(peer, seen(&[tx.key()])));
@@ -67,9 +68,10 @@ fn nothing_is_asked_for_again_once_it_is_here() {
     assert_eq!((node.metrics().timeouts, node.metrics().rerequested_txs), (0, 0));
 }
 
-/// The timeout follows the response time: one that answers in 400 ms is not given up after 500, one that answers in 1 ms is.
+/// The timeout follows the response time: a peer that answers in 400 ms is not given up after 500
+/// ms, a peer that answers in 1 ms is.
 #[test]
-fn the_timeout_follows_each_peer() {
+fn timeout_follows_the_response_time_of_each_peer() {
     for (usual, patience) in [(1u64, 300), (400, 700)] {
         let mut node = node(2);
         for number in 0..60 {
@@ -83,15 +85,16 @@ fn the_timeout_follows_each_peer() {
         let wanted = tx(1_000, 50).key();
         (0..2).for_each(|peer| node.frame(peer, seen(&[wanted])));
         node.millis(usual + 150);
-        assert_eq!(node.wants(1), [], "{usual} ms: it may answer still");
+        assert_eq!(node.wants(1), [], "{usual} ms: it may still answer");
         node.millis(patience - usual - 150);
         assert_eq!(node.wants(1), [wanted], "{usual} ms: it should have answered");
     }
 }
 
-/// A peer with a slow link that works through many requests is not asked in vain: the later ones wait for the earlier.
+/// A peer with a slow link that works through many requests is not overdue: later requests wait for
+/// earlier ones.
 #[test]
-fn a_peer_that_answers_one_after_another_is_not_overdue() {
+fn a_peer_that_answers_in_order_is_not_overdue() {
     let mut node = node(2);
     let all = keys(0..50);
     (0..2).for_each(|peer| node.frame(peer, seen(&all)));
@@ -103,9 +106,9 @@ fn a_peer_that_answers_one_after_another_is_not_overdue() {
     assert_eq!((node.wants(1), node.metrics().timeouts), (vec![], 0));
 }
 
-/// One that leaves a request out while it answers later ones is overdue.
+/// A peer that skips a request while it answers later ones is overdue.
 #[test]
-fn a_request_that_was_passed_over_is_overdue() {
+fn a_skipped_request_is_overdue() {
     let mut node = node(2);
     let all = keys(0..50);
     (0..2).for_each(|peer| node.frame(peer, seen(&all)));
@@ -120,7 +123,7 @@ fn a_request_that_was_passed_over_is_overdue() {
 }
 
 #[test]
-fn not_found_moves_a_request_at_once() {
+fn not_found_moves_a_request_to_another_peer_at_once() {
     let mut node = node(2);
     let key = tx(1, 50).key();
     (0..2).for_each(|peer| node.frame(peer, seen(&[key])));
@@ -134,7 +137,7 @@ fn not_found_moves_a_request_at_once() {
 }
 
 #[test]
-fn what_is_not_here_is_denied_to_those_who_understand() {
+fn missing_transactions_are_denied_to_peers_that_understand() {
     let mut node = node(1);
     node.connect(1, "cat/1");
     let key = tx(1, 50).key();
@@ -144,27 +147,28 @@ fn what_is_not_here_is_denied_to_those_who_understand() {
     assert_eq!(node.take(1), []);
 }
 
-/// A node that hears from a peer that the origin pushed a transaction waits for its own push if it is connected to the origin too.
+/// An announcement may name the peer that pushed the transaction. A node that is also connected to
+/// that peer waits for its own push.
 #[test]
-fn a_push_that_is_under_way_is_waited_for() {
-    let mut teller = node(2);
+fn requests_wait_for_a_push_under_way() {
+    let mut announcer = node(2);
     let (first, second) = (tx(1, 50), tx(2, 50));
-    teller.frame(0, CatFrame::tx(first.clone()));
-    teller.millis(0);
-    let frames = teller.take(1);
+    announcer.frame(0, CatFrame::tx(first.clone()));
+    announcer.millis(0);
+    let frames = announcer.take(1);
     let [CatFrame::SeenKeys(hinted)] = &frames[..] else { panic!("{frames:?}") };
     assert!(hinted.pushed_by.is_some());
-    // Peer 0 here has the same identity as there.
+    // Peer 0 of this node has the same identity as peer 0 of the other one.
     let mut node = node(3);
     node.frame(1, CatFrame::SeenKeys(hinted.clone()));
     assert_eq!(node.wants(1), []);
     node.frame(2, seen(&[first.key()]));
-    assert_eq!(node.wants(2), [], "nobody else is asked meanwhile either");
+    assert_eq!(node.wants(2), [], "no other peer is asked meanwhile");
     node.frame(0, CatFrame::tx(first.clone()));
     node.millis(2_000);
     assert!(node.has(&first));
     assert_eq!((node.wants(1), node.wants(2)), (vec![], vec![]));
-    // If it does not come, the announcer is asked.
+    // If the push does not arrive, the node asks the announcer.
     let again = SeenKeys { keys: KeyList::one(second.key()), ..SeenKeys::clone(hinted) };
     node.frame(1, again.into());
     node.millis(501);
@@ -172,7 +176,7 @@ fn a_push_that_is_under_way_is_waited_for() {
 }
 
 #[test]
-fn old_peers_are_spoken_to_as_they_understand() {
+fn old_peers_get_frames_of_their_protocol() {
     let mut node = node(0);
     for (peer, protocol) in [(0, "cat/2"), (1, "cat/1"), (2, "txs/1"), (3, "cat/3")] {
         node.connect(peer, protocol);
@@ -181,12 +185,12 @@ fn old_peers_are_spoken_to_as_they_understand() {
     node.frame(0, CatFrame::tx(tx.clone()));
     node.millis(0);
     assert_eq!(node.take(1), [CatFrame::seen(tx.key())]);
-    // It hears of transactions in no other way.
+    // The peer learns of transactions in no other way.
     assert_eq!(node.take(2), [CatFrame::tx(tx.clone())]);
     let frames = node.take(3);
     let [CatFrame::SeenTx(seen)] = &frames[..] else { panic!("{frames:?}") };
     assert!(seen.details.as_ref().is_some_and(|details| details.signer.is_some()));
-    // Extensions from those who did not agree on them are misbehaviour.
+    // Extensions from peers that did not agree on them are misbehaviour.
     node.frame(1, CatFrame::not_found(KeyList::one(tx.key())));
     let why = Misbehaviour::NotNegotiated;
     assert!(node.events.contains(&Event::Misbehaved { peer: PeerId(1), why }));
@@ -194,16 +198,16 @@ fn old_peers_are_spoken_to_as_they_understand() {
 }
 
 #[test]
-fn own_transactions_are_not_pushed_to_those_that_drop_them() {
+fn own_transactions_are_not_pushed_to_peers_that_drop_pushes() {
     let mut node = node(0);
     node.connect(0, "cat/3");
     let tx = tx(1, 50);
     node.submit(&tx);
     node.millis(0);
-    assert_eq!(node.told(0), [tx.key()]);
+    assert_eq!(node.announced(0), [tx.key()]);
 }
 
-/// A peer that asks for the same again and again is answered for a while only.
+/// A peer that repeats its requests gets a limited number of answers.
 #[test]
 fn repeated_requests_are_limited() {
     let mut config = default();
@@ -214,7 +218,7 @@ fn repeated_requests_are_limited() {
     node.take(0);
     for _ in 0..10 {
         node.frame(0, CatFrame::want(tx.key()));
-        // While it is owed it is not owed twice.
+        // A transaction that is already owed is not owed twice.
         node.frame(0, CatFrame::want(tx.key()));
         node.take(0);
     }
@@ -222,7 +226,8 @@ fn repeated_requests_are_limited() {
     assert_eq!(node.metrics().ignored(Ignored::WantRepeated), 14);
 }
 
-/// What a peer announces beyond the limits is neither remembered nor asked for; what it has here counts for nothing.
+/// Keys that a peer announces beyond the limits are neither remembered nor requested. Keys in the
+/// pool do not count.
 #[test]
 fn announcements_are_limited() {
     let mut config = default();
@@ -234,16 +239,16 @@ fn announcements_are_limited() {
     }
     assert_eq!((node.engine.keys(), node.wants(0).len()), (100, 10));
     assert_eq!(node.metrics().ignored(Ignored::SeenPeerFull), 900);
-    // Others are not affected.
+    // Other peers are not affected.
     let good = tx(5_000, 50);
     node.frame(1, seen(&[good.key()]));
     assert_eq!(node.wants(1), [good.key()]);
     node.frame(1, CatFrame::tx(good.clone()));
     assert!(node.has(&good));
-    // Answers make room for what waits.
+    // Answers make room for the waiting requests.
     node.frame(0, CatFrame::tx(tx(0, 50)));
     assert_eq!(node.wants(0).len(), 1);
-    // Time forgets the rest.
+    // The rest is forgotten with time.
     node.millis(400_000);
     assert!(node.engine.keys() <= 2, "{} keys", node.engine.keys());
     assert_eq!(node.engine.outstanding(), 0);
@@ -258,10 +263,11 @@ fn too_many_invalid_transactions_are_misbehaviour() {
     let refused = Event::Refused { key: invalid(0, 50).key(), from: Some(PeerId(0)), cause: Cause::Invalid };
     assert!(node.events.contains(&refused));
     assert_eq!(node.links, [LinkRequest::Close(PeerId(0))]);
-    assert_eq!(node.engine.keys(), 0, "nothing is remembered of them");
+    assert_eq!(node.engine.keys(), 0, "they leave no state");
 }
 
-/// Validation that takes its time: nothing is announced before, duplicates are known, nothing is asked for.
+/// During deferred validation, the transaction is not announced or requested, and copies count as
+/// duplicates.
 #[test]
 fn deferred_validation() {
     let mut node = Node::with(default(), App { defers: true, ..App::default() });
@@ -280,14 +286,14 @@ fn deferred_validation() {
         node.handle(Input::Command(Command::Decided { key: tx.key(), verdict }));
     }
     node.millis(0);
-    assert_eq!((node.told(0), node.told(1), node.told(2)), (vec![], vec![], vec![good.key()]));
+    assert_eq!((node.announced(0), node.announced(1), node.announced(2)), (vec![], vec![], vec![good.key()]));
     assert!(node.events.contains(&Event::Added { key: good.key(), from: Some(PeerId(0)) }));
     let cause = Cause::Invalid;
     assert!(node.events.contains(&Event::Refused { key: bad.key(), from: Some(PeerId(0)), cause }));
 }
 
 #[test]
-fn evicted_transactions_are_not_asked_for_while_there_is_no_room() {
+fn evicted_transactions_are_not_requested_without_room() {
     let mut config = default();
     config.pool.capacity_txs = 1;
     let mut node = Node::with(config, App { priorities: true, ..App::default() });
@@ -300,12 +306,12 @@ fn evicted_transactions_are_not_asked_for_while_there_is_no_room() {
     assert_eq!(node.wants(1), []);
     node.commit(1, &[high.key()]);
     node.frame(1, seen(&[low.key(), high.key()]));
-    assert_eq!(node.wants(1), [low.key()], "there is room again; what was committed is settled");
+    assert_eq!(node.wants(1), [low.key()], "there is room again; the committed one is settled");
 }
 
-/// A queue without room loses nothing: the peer is told later.
+/// A full queue loses no announcement: the peer gets it later.
 #[test]
-fn what_a_full_queue_refused_is_told_later() {
+fn announcements_rejected_by_a_full_queue_are_sent_later() {
     let mut config = default();
     config.sending.lanes[3].capacity.copies = 1;
     let mut node = with(config, 2);
@@ -313,15 +319,15 @@ fn what_a_full_queue_refused_is_told_later() {
         node.frame(0, CatFrame::tx(tx(number, 50)));
         node.millis(30);
     }
-    assert_eq!(node.told(1), [tx(0, 50).key()]);
+    assert_eq!(node.announced(1), [tx(0, 50).key()]);
     assert!(node.metrics().refused_frames > 0);
     node.millis(1_000);
-    let told = node.told(1);
-    assert!(told.contains(&tx(1, 50).key()) && told.contains(&tx(2, 50).key()));
+    let announced = node.announced(1);
+    assert!(announced.contains(&tx(1, 50).key()) && announced.contains(&tx(2, 50).key()));
 }
 
 #[test]
-fn neighbourhoods_push_along_few_links_and_announce_over_the_rest() {
+fn neighbourhoods_push_on_few_links_and_announce_on_the_others() {
     let config = Config { push: Recipients::Some(2), forward: Recipients::Some(2), ..default() };
     let mut node = with(config, 6);
     let own = tx(1, 50);
@@ -330,8 +336,8 @@ fn neighbourhoods_push_along_few_links_and_announce_over_the_rest() {
     let frames: Vec<Vec<CatFrame>> = (0..6).map(|peer| node.take(peer)).collect();
     let pushed = |frames: &[CatFrame]| frames.iter().any(|frame| !frame.bodies().is_empty());
     assert_eq!(frames.iter().filter(|frames| pushed(frames)).count(), 2);
-    assert!(frames.iter().all(|frames| frames.len() == 1), "the others are told");
-    // The same links for what comes from others.
+    assert!(frames.iter().all(|frames| frames.len() == 1), "the others get announcements");
+    // Transactions from peers use the same links.
     let near: Vec<usize> = (0..6).filter(|peer| pushed(&frames[*peer])).collect();
     let far = (0..6u32).find(|peer| !near.contains(&(*peer as usize))).unwrap();
     node.frame(far, CatFrame::tx(tx(2, 50)));
@@ -345,7 +351,7 @@ fn bundling() -> Config {
 }
 
 #[test]
-fn bundles_go_by_one_key() {
+fn bundles_are_announced_by_one_key() {
     let mut origin = with(bundling(), 1);
     origin.connect(1, "cat/1");
     let txs: Vec<Transaction> = (0..20).map(|number| tx(number, 50)).collect();
@@ -356,7 +362,7 @@ fn bundles_go_by_one_key() {
     let frames = origin.take(0);
     let [CatFrame::SeenKeys(announced)] = &frames[..] else { panic!("{frames:?}") };
     assert_eq!((announced.kind, announced.keys.len()), (Kind::Bundle, 1));
-    assert_eq!(origin.told(1).len(), 20, "who does not know bundles is told of each");
+    assert_eq!(origin.announced(1).len(), 20, "a peer that does not know bundles gets each key");
 
     let mut node = with(bundling(), 2);
     node.frame(0, frames[0].clone());
@@ -367,10 +373,11 @@ fn bundles_go_by_one_key() {
     assert_eq!(answer.len(), 1);
     node.frame(0, answer[0].clone());
     assert!(txs.iter().all(|tx| node.has(tx)));
-    // It is announced as a whole.
+    // The bundle is announced as a whole.
     node.millis(30);
-    assert_eq!(node.told(1), [**key]);
-    // Once a block has some of it, it is served without them, and under the same key.
+    assert_eq!(node.announced(1), [**key]);
+    // Once a block has some of its transactions, the bundle is served without them, under the same
+    // key.
     node.commit(1, &[txs[0].key(), txs[1].key()]);
     node.frame(1, CatFrame::want(**key));
     let rest = node.take(1);
@@ -380,19 +387,19 @@ fn bundles_go_by_one_key() {
 }
 
 #[test]
-fn a_bundle_is_closed_when_it_is_full_and_one_transaction_is_none() {
+fn full_bundles_are_closed_and_single_transactions_are_not_bundled() {
     let mut config = bundling();
     config.bundles = Some(Bundles { window: Duration::from_millis(100), txs_max: 3, bytes_max: 1_000 });
     let mut node = with(config, 1);
     (0..3).for_each(|number| node.submit(&tx(number, 50)));
     node.millis(30);
-    assert_eq!(node.told(0).len(), 1);
+    assert_eq!(node.announced(0).len(), 1);
     node.submit(&tx(3, 900));
     node.submit(&tx(4, 900));
     node.millis(30);
-    assert_eq!(node.told(0), [tx(3, 900).key()], "both do not fit");
+    assert_eq!(node.announced(0), [tx(3, 900).key()], "only one of both fits");
     node.millis(200);
-    assert_eq!(node.told(0), [tx(4, 900).key()]);
+    assert_eq!(node.announced(0), [tx(4, 900).key()]);
     assert_eq!(node.metrics().bundles, 1);
 }
 
@@ -406,7 +413,7 @@ fn block(height: u64, keys: Vec<TxKey>) -> CatFrame {
 }
 
 #[test]
-fn compact_blocks_are_completed_and_passed_on() {
+fn compact_blocks_are_completed_and_announced() {
     let mut node = with(with_blocks(), 3);
     let txs: Vec<Transaction> = (0..4).map(|number| tx(number, 50)).collect();
     txs[..3].iter().for_each(|tx| node.frame(0, CatFrame::tx(tx.clone())));
@@ -421,10 +428,10 @@ fn compact_blocks_are_completed_and_passed_on() {
     assert!(node.events.contains(&Event::Block { key, height: 7, hits: 3, misses: 1 }));
     assert_eq!(node.wants(1), [txs[3].key()]);
     node.millis(30);
-    assert_eq!(node.told(2), [], "it is not passed on before it is complete");
+    assert_eq!(node.announced(2), [], "an incomplete block is not announced");
     node.frame(1, CatFrame::tx(txs[3].clone()));
     assert!(node.events.contains(&Event::BlockComplete { key, height: 7 }));
-    assert_eq!(node.told(2), [key], "at once, whatever window transactions wait for");
+    assert_eq!(node.announced(2), [key], "at once, without waiting for the window");
     node.frame(2, CatFrame::want(key));
     assert_eq!(node.take(2), std::slice::from_ref(&frame));
     node.frame(0, frame);
@@ -433,7 +440,7 @@ fn compact_blocks_are_completed_and_passed_on() {
 }
 
 #[test]
-fn a_proposer_sends_keys() {
+fn proposer_sends_keys() {
     let mut node = with(with_blocks(), 1);
     (0..3).for_each(|number| node.submit(&tx(number, 50)));
     node.take(0);
@@ -447,7 +454,7 @@ fn a_proposer_sends_keys() {
 }
 
 #[test]
-fn blocks_that_cannot_be_completed_are_given_up() {
+fn incomplete_blocks_are_given_up() {
     let mut node = with(with_blocks(), 1);
     for height in 1..=3 {
         node.frame(0, block(height, keys(100 * height..100 * height + 5)));
@@ -458,14 +465,14 @@ fn blocks_that_cannot_be_completed_are_given_up() {
     assert_eq!(given_up(&node), 1, "two are kept");
     node.millis(5_001);
     assert_eq!(given_up(&node), 3);
-    // A block of a height that is settled is not looked at.
+    // A block of a settled height is ignored.
     node.commit(9, &[]);
     node.frame(0, block(9, keys(900..905)));
     assert_eq!(node.metrics().ignored(Ignored::BlockKnown), 1);
 }
 
 #[test]
-fn a_bundle_that_nobody_asked_for_is_a_push() {
+fn unrequested_bundles_are_accepted_as_pushes() {
     let mut node = with(Preset::Cat.config(), 2);
     let txs: Vec<Transaction> = (0..3).map(|number| tx(number, 50)).collect();
     let bundle = Bundle::new(txs.iter().cloned().map(Member::Full).collect());
@@ -473,5 +480,5 @@ fn a_bundle_that_nobody_asked_for_is_a_push() {
     node.frame(0, CatFrame::Bundle(Arc::new(bundle)));
     node.millis(0);
     assert!(txs.iter().all(|tx| node.has(tx)));
-    assert_eq!(node.told(1), [key]);
+    assert_eq!(node.announced(1), [key]);
 }

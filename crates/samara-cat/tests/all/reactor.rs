@@ -1,4 +1,5 @@
-//! The invariants of `mempool/cat/reactor_test.go`, `requests_test.go` and `peers_test.go` of celestia-core (v1.16), under their names.
+//! The invariants of `mempool/cat/reactor_test.go`, `requests_test.go` and `peers_test.go` of
+//! celestia-core (v1.16), under their names.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use samara_cat::{CatFrame, Config, Event, Ignored, Preset, Transaction};
 use samara_engine::{PeerId, Time};
 
 fn merged() -> Config {
-    // Without its random sleep, so that announcements are there at once; it has tests of its own.
+    // Without the random sleep, so that announcements are sent at once. The sleep has its own
+    // tests.
     Config { jitter: Jitter::None, ..Preset::CatMerged.config() }
 }
 
@@ -18,7 +20,8 @@ fn node(peers: u32) -> Node {
     Node::among(peers, "cat/1", merged())
 }
 
-/// `TestReactorBroadcastTxsMessage`: five reactors; transactions submitted at one reach all, and all have the same order.
+/// `TestReactorBroadcastTxsMessage`: transactions submitted at one of five reactors reach all, and
+/// have the same order everywhere.
 #[test]
 fn reactor_broadcast_txs_message() {
     for preset in [Preset::Cat2023, Preset::Cat2From2023, Preset::CatMerged, Preset::Cat] {
@@ -50,7 +53,7 @@ fn reactor_send_want_tx_after_receiving_seen_tx() {
     assert!(node.engine.has_seen(PeerId(0), &key));
 }
 
-/// `TestReactorSendsTxAfterReceivingWantTx`: and the peer counts as having it.
+/// `TestReactorSendsTxAfterReceivingWantTx`: the peer then counts as having it.
 #[test]
 fn reactor_sends_tx_after_receiving_want_tx() {
     let mut node = node(0);
@@ -71,7 +74,7 @@ fn reactor_broadcasts_seen_tx_after_receiving_tx() {
     assert!(node.has(&tx));
     assert_eq!(node.take(0), []);
     assert_eq!(node.take(1), [CatFrame::seen(tx.key())]);
-    // Telling somebody does not make him have it.
+    // An announcement does not mark the peer as having it.
     assert!(!node.engine.has_seen(PeerId(1), &tx.key()));
 }
 
@@ -92,7 +95,7 @@ fn remove_peer_request_from_other_peer() {
     }
 }
 
-/// `TestReactorEventuallyRemovesExpiredTransaction`: and what expired may come again.
+/// `TestReactorEventuallyRemovesExpiredTransaction`: an expired transaction may come again.
 #[test]
 fn reactor_eventually_removes_expired_transaction() {
     let mut config = merged();
@@ -108,7 +111,7 @@ fn reactor_eventually_removes_expired_transaction() {
     assert!(node.has(&tx));
 }
 
-/// `TestLegacyReactorReceiveBasic`: a message without transactions harms nobody.
+/// `TestLegacyReactorReceiveBasic`: a message without transactions is harmless.
 #[test]
 fn legacy_reactor_receive_basic() {
     let mut node = node(1);
@@ -117,7 +120,8 @@ fn legacy_reactor_receive_basic() {
     assert!(node.links.is_empty());
 }
 
-/// Own transactions are pushed in full, in the order in which they came (`TestTxPool_BroadcastQueue`), and not announced.
+/// Own transactions are pushed in the order of submission (`TestTxPool_BroadcastQueue`), and not
+/// announced.
 #[test]
 fn own_transactions_are_pushed_in_order() {
     let mut node = node(2);
@@ -130,8 +134,8 @@ fn own_transactions_are_pushed_in_order() {
     assert!(txs.iter().all(|tx| node.engine.has_seen(PeerId(1), &tx.key())));
 }
 
-/// `TestRequestSchedulerRerequest`: one live request per transaction; after the timeout another peer is asked, and the late answer of the
-/// first one is one still.
+/// `TestRequestSchedulerRerequest`: a transaction has one live request. After its timeout the node
+/// asks another peer, and still accepts a late answer of the first one.
 #[test]
 fn request_scheduler_rerequest() {
     for config in [merged(), Preset::Cat2026.config(), Preset::Cat.config()] {
@@ -150,12 +154,13 @@ fn request_scheduler_rerequest() {
         node.millis(30_000);
         assert_eq!((node.wants(0), node.wants(1)), (vec![], vec![tx.key()]), "{protocol}");
         node.frame(0, CatFrame::tx(tx.clone()));
-        assert!(node.has(&tx), "{protocol}: a late answer is taken");
+        assert!(node.has(&tx), "{protocol}: a late answer is accepted");
         assert_eq!(node.metrics().rerequested_txs, 1);
     }
 }
 
-/// `TestRequestSchedulerNonResponsivePeer`: nobody else has it, so that it is given up; a new announcement by another peer starts over.
+/// `TestRequestSchedulerNonResponsivePeer`: no other peer has it, so the node gives up. A new
+/// announcement by another peer starts over.
 #[test]
 fn request_scheduler_non_responsive_peer() {
     let mut node = node(2);
@@ -165,14 +170,15 @@ fn request_scheduler_non_responsive_peer() {
     node.millis(201);
     assert_eq!(node.engine.asked(&key), None);
     assert_eq!(node.metrics().lost_txs, 1);
-    // The same peer is not asked while its first answer could still come.
+    // The same peer is not asked while its first answer may still arrive.
     node.frame(0, CatFrame::seen(key));
     assert_eq!(node.wants(0), []);
     node.frame(1, CatFrame::seen(key));
     assert_eq!(node.wants(1), [key]);
 }
 
-/// `TestRequestSchedulerConcurrencyAddsAndReads`, as far as it can go wrong here: many at once are each asked of one peer only.
+/// `TestRequestSchedulerConcurrencyAddsAndReads`, as far as it applies here: of many simultaneous
+/// keys, each is requested from one peer only.
 #[test]
 fn request_scheduler_many_at_once() {
     let mut node = node(5);
@@ -188,7 +194,7 @@ fn request_scheduler_many_at_once() {
     assert_eq!(node.engine.outstanding(), 500);
 }
 
-/// `TestPeerLifecycle`: frames of a peer that is not there are ignored; one that comes back starts anew.
+/// `TestPeerLifecycle`: frames of an unknown peer are ignored; a peer that returns starts anew.
 #[test]
 fn peer_lifecycle() {
     let mut node = node(1);
@@ -198,12 +204,13 @@ fn peer_lifecycle() {
     node.frame(0, CatFrame::seen(tx.key()));
     assert_eq!(node.metrics().ignored(Ignored::UnknownPeer), 1);
     node.connect(0, "cat/1");
-    assert!(!node.engine.has_seen(PeerId(0), &tx.key()), "it is another peer for the pool");
+    assert!(!node.engine.has_seen(PeerId(0), &tx.key()), "the pool treats it as a new peer");
 }
 
-/// Presence is not checked when a request times out, in no generation: the chain goes on although the transaction is here.
+/// No generation checks for presence when a request times out: the chain continues although the
+/// transaction has arrived.
 #[test]
-fn the_timeout_chain_of_2023_goes_on_without_a_commit() {
+fn timeout_chain_of_2023_continues_without_a_commit() {
     let mut node = Node::among(3, "cat/1", Preset::Cat2023.config());
     let tx = tx(1, 50);
     (0..3).for_each(|peer| node.frame(peer, CatFrame::seen(tx.key())));
@@ -228,13 +235,14 @@ fn the_timeout_chain_of_2023_goes_on_without_a_commit() {
         node.wants(peer);
     });
     node.millis(1_000);
-    assert!((0..3).all(|peer| node.wants(peer).is_empty()), "a block ends it");
+    assert!((0..3).all(|peer| node.wants(peer).is_empty()), "a block ends the chain");
     assert_eq!(node.metrics().already_seen_txs, bodies - 1);
 }
 
-/// The receiver sleeps 0 to 90 ms before it announces, and takes nothing else from this peer meanwhile (`cat-merged`).
+/// The receive loop sleeps 0 to 90 ms before it announces, and meanwhile processes nothing from
+/// this peer (`cat-merged`).
 #[test]
-fn a_receiver_that_sleeps() {
+fn sleeping_receive_loop_delays_its_peer() {
     let mut node = Node::among(3, "cat/1", Preset::CatMerged.config());
     let mut blocked = false;
     for number in 0..50 {
@@ -248,18 +256,19 @@ fn a_receiver_that_sleeps() {
         assert!(node.has(&other), "another peer is not blocked");
         node.millis(300);
         assert!(node.has(&second) && node.has(&other));
-        assert_eq!(node.told(2).len(), 3);
+        assert_eq!(node.announced(2).len(), 3);
     }
     assert!(blocked, "some sleeps are not zero");
 }
 
-/// What waits for a receiver that sleeps is bounded by bytes, for each peer; what comes beyond is counted.
+/// The frames that wait for a sleeping receive loop are limited in bytes, for each peer. Frames
+/// beyond the limit are counted.
 #[test]
-fn what_waits_for_a_receiver_is_bounded() {
+fn frames_waiting_for_a_sleeping_loop_are_bounded() {
     let mut config = Preset::CatMerged.config();
     config.limits.waiting_bytes = 10_000;
     let mut node = Node::among(3, "cat/1", config);
-    // Until it sleeps: some sleeps are zero.
+    // Until it sleeps, since some sleeps are zero.
     let mut number = 0;
     while node.engine.scheduled() < 2 {
         node.frame(0, CatFrame::tx(tx(number, 50)));
@@ -270,7 +279,7 @@ fn what_waits_for_a_receiver_is_bounded() {
     assert_eq!(dropped(&node), 3, "9 of 1,006 bytes fit");
     node.millis(5_000);
     assert!((0..9).all(|other| node.has(&tx(1_000 + other, 1_000))));
-    // All of the room is free again.
+    // The whole limit is available again.
     while node.engine.scheduled() < 2 {
         node.frame(0, CatFrame::tx(tx(number, 50)));
         number += 1;
@@ -279,32 +288,34 @@ fn what_waits_for_a_receiver_is_bounded() {
     assert_eq!(dropped(&node), 3);
 }
 
-/// `From` (CAT2): whoever is connected to the origin waits for its push, and asks the announcer after that.
+/// `From` (CAT2): a node that is connected to the origin waits for its push, and asks the announcer
+/// after that.
 #[test]
 fn reactor_waits_to_receive_tx_from_original_sender() {
     let mut node = Node::among(3, "cat/1", Preset::Cat2From2023.config());
     let (pushed, never) = (tx(1, 50), tx(2, 50));
-    // What was pushed to this node is announced with the name of whoever pushed it.
+    // The announcement of a pushed transaction names the peer that pushed it.
     node.frame(0, CatFrame::tx(pushed.clone()));
     let announced = node.take(1);
     let [CatFrame::SeenTx(seen)] = &announced[..] else { panic!("{announced:?}") };
     let from = seen.details.as_ref().and_then(|details| details.from.clone()).unwrap();
     assert_eq!(from.len(), 40);
-    // Such an announcement of something else makes it wait for that peer.
+    // Such an announcement of another transaction makes the node wait for that peer.
     let hinted = samara_cat::wire::SeenTx { key: never.key(), details: seen.details.clone() };
     node.take(2);
     node.frame(2, hinted.into());
     assert_eq!(node.wants(2), []);
     node.millis(201);
     assert_eq!(node.wants(2), [never.key()]);
-    // Whoever was asked names nobody.
+    // The announcement of a requested transaction names no peer.
     node.frame(2, CatFrame::tx(never.clone()));
     let announced = node.take(1);
     let [CatFrame::SeenTx(seen)] = &announced[..] else { panic!("{announced:?}") };
     assert_eq!(seen.details.as_ref().and_then(|details| details.from.as_deref()), Some(""));
 }
 
-/// Flooding pools send to everybody but those who sent it, as it came, and the whole pool to a new peer.
+/// Flooding pools send each transaction to all peers but its senders, in order of arrival, and the
+/// whole pool to a new peer.
 #[test]
 fn flooding_skips_senders() {
     for preset in [Preset::FloodFifo, Preset::FloodPriority] {
@@ -312,7 +323,7 @@ fn flooding_skips_senders() {
         let tx = tx(1, 50);
         node.frame(0, CatFrame::tx(tx.clone()));
         assert_eq!(node.bodies(0), []);
-        // The copy for peer 1 has not left when it turns out to have it.
+        // The copy for peer 1 is still queued when the peer turns out to have it.
         node.frame(1, CatFrame::tx(tx.clone()));
         assert_eq!(node.bodies(1), []);
         assert_eq!(node.bodies(2), [tx.key()]);
@@ -321,20 +332,20 @@ fn flooding_skips_senders() {
     }
 }
 
-/// A pool with announcements of its whole content to new peers (G0), and one without (G1).
+/// A pool that announces its whole content to new peers (G0), and one that does not (G1).
 #[test]
-fn new_peers_are_told_of_the_pool_until_it_was_merged() {
-    for (preset, told) in [(Preset::Cat2023, 3), (Preset::CatMerged, 0), (Preset::Cat, 3)] {
+fn new_peers_get_announcements_of_the_pool_except_as_merged() {
+    for (preset, announced) in [(Preset::Cat2023, 3), (Preset::CatMerged, 0), (Preset::Cat, 3)] {
         let mut node = Node::new(preset.config());
         (0..3).for_each(|number| node.submit(&tx(number, 50)));
         node.connect(0, preset.config().protocols[0].name());
-        assert_eq!(node.told(0).len(), told, "{}", preset.name());
+        assert_eq!(node.announced(0).len(), announced, "{}", preset.name());
     }
 }
 
-/// Peers that are too far behind are neither pushed to nor told.
+/// Peers that lag too far behind get neither bodies nor announcements.
 #[test]
-fn peers_far_behind_are_left_out() {
+fn peers_far_behind_get_nothing() {
     let mut node = node(2);
     node.commit(100, &[]);
     let height = |peer, height| {

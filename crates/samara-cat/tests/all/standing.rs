@@ -1,4 +1,4 @@
-//! Peers that announce and do not deliver lose their place, and get it back when they deliver again.
+//! Peers that announce and do not deliver are demoted, and recover when they deliver again.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn announce(node: &mut Node, peer: u32, tx: &Transaction) {
 }
 
 /// The peer lets a request time out.
-fn disappoint(node: &mut Node, number: u64) {
+fn let_request_time_out(node: &mut Node, number: u64) {
     let tx = tx(number, 50);
     announce(node, SILENT, &tx);
     assert_eq!(node.wants(SILENT), [tx.key()]);
@@ -42,9 +42,9 @@ fn serve(node: &mut Node, peer: u32, number: u64) {
 }
 
 #[test]
-fn a_peer_that_let_a_first_request_time_out_is_not_asked_first() {
+fn a_peer_whose_first_request_timed_out_is_not_asked_first() {
     let mut node = node(2);
-    disappoint(&mut node, 0);
+    let_request_time_out(&mut node, 0);
     for number in 1..20 {
         let tx = tx(number, 50);
         announce(&mut node, SILENT, &tx);
@@ -57,11 +57,12 @@ fn a_peer_that_let_a_first_request_time_out_is_not_asked_first() {
     assert_eq!((node.metrics().timeouts, node.metrics().held_back), (1, 19));
 }
 
-/// What nobody else announces is asked for all the same: one at a time, for as long as nothing comes.
+/// Transactions that no other peer announces are requested nevertheless: one at a time until an
+/// answer arrives.
 #[test]
-fn the_only_source_is_asked_whatever_its_standing() {
+fn the_only_source_is_asked_despite_a_bad_standing() {
     let mut node = node(2);
-    disappoint(&mut node, 0);
+    let_request_time_out(&mut node, 0);
     let all: Vec<Transaction> = (1..4).map(|number| tx(number, 50)).collect();
     all.iter().for_each(|tx| announce(&mut node, SILENT, tx));
     node.advance(rules().patience - Duration::from_millis(1));
@@ -69,7 +70,7 @@ fn the_only_source_is_asked_whatever_its_standing() {
     node.millis(1);
     let asked = node.wants(SILENT);
     assert_eq!(asked, [all[0].key()]);
-    // It answers: the next ones follow.
+    // It answers, so the next requests follow.
     for tx in &all {
         node.frame(SILENT, CatFrame::tx(tx.clone()));
         node.millis(1_000);
@@ -77,7 +78,7 @@ fn the_only_source_is_asked_whatever_its_standing() {
     assert!(all.iter().all(|tx| node.has(tx)));
 }
 
-/// One that has answered nothing yet has one frame of keys to show that it does.
+/// A peer without any answer so far gets one frame of keys to prove itself.
 #[test]
 fn a_new_peer_is_asked_for_one_frame_until_it_answers() {
     let mut node = node(1);
@@ -90,9 +91,9 @@ fn a_new_peer_is_asked_for_one_frame_until_it_answers() {
     assert_eq!(node.wants(0), keys[64..]);
 }
 
-/// What waits for a new peer that turns out to be silent goes to others as soon as that is known.
+/// Requests that wait for a new peer move to other peers as soon as it turns out to be silent.
 #[test]
-fn what_waits_for_a_silent_peer_moves_on() {
+fn requests_waiting_for_a_silent_peer_move_to_others() {
     let mut node = node(3);
     serve(&mut node, HONEST, 1_000);
     let (first, second) = (tx(1, 50), tx(2, 50));
@@ -100,7 +101,7 @@ fn what_waits_for_a_silent_peer_moves_on() {
     announce(&mut node, SILENT, &second);
     assert_eq!(node.wants(SILENT), [first.key()]);
     announce(&mut node, HONEST, &first);
-    // As long as the slowest of those that have answered: 1 ms, and 200 ms of slack.
+    // The timeout is that of the slowest peer that has answered: 1 ms, and 200 ms of slack.
     node.millis(200);
     assert_eq!(node.wants(HONEST), []);
     node.millis(2);
@@ -110,9 +111,9 @@ fn what_waits_for_a_silent_peer_moves_on() {
     assert_eq!(node.metrics().early_timeouts, 0);
 }
 
-/// A long good record survives single losses: nothing is held back.
+/// A long good record survives single losses: no request is delayed.
 #[test]
-fn single_timeouts_cost_no_place() {
+fn single_timeouts_do_not_demote_a_peer() {
     let mut node = node(2);
     (0..50).for_each(|number| serve(&mut node, SILENT, number));
     for number in 100..102 {
@@ -126,11 +127,12 @@ fn single_timeouts_cost_no_place() {
     assert_eq!(node.metrics().held_back, 0);
 }
 
-/// Now and then it is asked for what is here already, ever more rarely: nothing waits for that.
+/// The node occasionally requests a transaction that it already has, at growing intervals. Nothing
+/// waits for the answer.
 #[test]
-fn probes_cost_nobody_anything() {
+fn probes_delay_no_transaction() {
     let mut node = node(2);
-    disappoint(&mut node, 0);
+    let_request_time_out(&mut node, 0);
     let mut probes = Vec::new();
     for number in 1..200 {
         let tx = tx(number, 50);
@@ -143,17 +145,17 @@ fn probes_cost_nobody_anything() {
         node.millis(1_000);
     }
     assert_eq!(node.metrics().probes, probes.len() as u64);
-    // After 1, 2, 4, ... 64 s; a probe itself takes up to a second until it has failed.
+    // After 1, 2, 4, ... 64 s. A probe itself takes up to a second until it has failed.
     assert!((6..=9).contains(&probes.len()), "{probes:?}");
     let gaps: Vec<u64> = probes.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.is_sorted() && gaps.last().is_some_and(|gap| (64..=67).contains(gap)), "{gaps:?}");
 }
 
-/// Four answers to probes, and it is asked first again.
+/// After four answered probes, the peer is asked first again.
 #[test]
-fn a_peer_that_answers_again_gets_its_place_back() {
+fn a_peer_that_answers_again_is_asked_first_again() {
     let mut node = node(2);
-    disappoint(&mut node, 0);
+    let_request_time_out(&mut node, 0);
     let mut answered = 0;
     for number in 1..100 {
         let here = tx(number, 50);
@@ -172,15 +174,15 @@ fn a_peer_that_answers_again_gets_its_place_back() {
     assert_eq!(node.wants(SILENT), [next.key()]);
 }
 
-/// Garbage counts as what it is, before any timeout.
+/// Garbage counts as a failure, without waiting for a timeout.
 #[test]
-fn garbage_costs_the_place_at_once() {
+fn garbage_demotes_a_peer_at_once() {
     let mut node = node(2);
     node.frame(SILENT, CatFrame::tx(invalid(1, 50)));
     announce(&mut node, SILENT, &tx(1, 50));
     assert_eq!(node.wants(SILENT), []);
     assert_eq!(node.metrics().held_back, 1);
-    // What was asked for and is invalid here says nothing about its sender.
+    // A requested transaction that is invalid here says nothing about its sender.
     let invalid = invalid(2, 50);
     announce(&mut node, HONEST, &invalid);
     assert_eq!(node.wants(HONEST), [invalid.key()]);
@@ -189,11 +191,11 @@ fn garbage_costs_the_place_at_once() {
     assert_eq!(node.wants(HONEST), [tx(2, 50).key()]);
 }
 
-/// A peer that does not deliver cannot make a node wait for a push by naming a neighbour; others can.
+/// An unreliable peer cannot make a node wait for a push by naming a neighbour; other peers can.
 #[test]
-fn hints_of_a_bad_peer_are_not_believed() {
+fn hints_of_an_unreliable_peer_are_ignored() {
     let mut node = node(3);
-    disappoint(&mut node, 0);
+    let_request_time_out(&mut node, 0);
     // The address of the honest peer: identities of these tests are hashed.
     let name = TxKey::of(crate::identity(HONEST + 1).as_bytes());
     let address = name.as_bytes().first_chunk().map(|first| PushedBy(u64::from_be_bytes(*first)));
@@ -209,9 +211,10 @@ fn hints_of_a_bad_peer_are_not_believed() {
     hint(SILENT, 2, &[tx(2, 50).key()]);
 }
 
-/// What is announced again and again, or not at all there, fills no queue without end.
+/// Repeated announcements, and announcements of keys that are never delivered, do not fill queues
+/// without limit.
 #[test]
-fn queues_of_what_waits_are_bounded() {
+fn queues_of_waiting_requests_are_bounded() {
     let mut config = Config::default();
     config.limits.unknown_per_peer = 100;
     let mut node = Node::new(config);

@@ -12,7 +12,7 @@ fn table() -> Missing {
 }
 
 #[test]
-fn deadlines_come_in_the_order_of_time() {
+fn deadlines_expire_in_order() {
     let mut missing = table();
     let ms = Time::from_millis;
     missing.announce(ms(0), id(1), PeerId(0), 1).unwrap();
@@ -28,19 +28,19 @@ fn deadlines_come_in_the_order_of_time() {
 }
 
 #[test]
-fn a_message_that_came_has_no_deadline() {
+fn received_message_has_no_deadline() {
     let mut missing = table();
     missing.announce(Time::ZERO, id(1), PeerId(0), 3).unwrap();
     missing.announce(Time::ZERO, id(1), PeerId(1), 4).unwrap();
     assert_eq!(missing.remove(id(1)).as_slice(), [(PeerId(0), 3), (PeerId(1), 4)]);
-    // Announced once more: only the new deadline holds.
+    // After another announcement, only the new deadline is valid.
     missing.announce(Time::from_millis(50), id(1), PeerId(0), 3).unwrap();
     assert_eq!(missing.next_due(Time::from_millis(80)), None);
     assert_eq!(missing.next_due(Time::from_millis(130)), Some(id(1)));
 }
 
 #[test]
-fn the_table_is_bounded_by_peer_and_in_all() {
+fn table_is_bounded_per_peer_and_in_total() {
     let mut missing = table();
     for number in 0..10 {
         missing.announce(Time::ZERO, id(number), PeerId(0), 0).unwrap();
@@ -60,7 +60,7 @@ fn the_table_is_bounded_by_peer_and_in_all() {
 }
 
 #[test]
-fn deadlines_of_messages_that_came_do_not_pile_up() {
+fn deadlines_of_received_messages_do_not_accumulate() {
     let mut missing = table();
     for number in 0..100_000 {
         missing.announce(Time::ZERO, id(number), PeerId(0), 0).unwrap();

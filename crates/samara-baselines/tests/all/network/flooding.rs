@@ -1,4 +1,4 @@
-//! FloodSub: everybody gets everything, and the number of copies has a closed form.
+//! FloodSub: all nodes get all messages, and the number of copies has a closed form.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use samara_sim::{Latency, identity_of};
 use super::harness::{Edges, Net, Setup, full_mesh, millis, random_graph, random_tree, ring};
 
 fn flooding(setup: &Setup) -> Net<PubSub> {
-    // Copies that are taken back have no closed form.
+    // The number of withdrawn copies has no closed form.
     let common = Common { withdraw: false, ..Common::default() };
     let config = Arc::new(PubSubConfig { common, ..PubSubConfig::default() });
     let outbox = config.common.outbox_config();
@@ -27,7 +27,8 @@ fn neighbours(edges: &Edges, host: u32) -> BTreeSet<u32> {
     edges.iter().filter_map(other).collect()
 }
 
-/// The copies that a message costs: each node sends one to each neighbour but the one it got it from and the author.
+/// Returns the number of copies of a message: each node sends one to each neighbour except the
+/// sender of its own copy and the author.
 fn copies(net: &Net<PubSub>, edges: &Edges, id: &MessageId, author: u32) -> u64 {
     let of = |host: u32| {
         let mut peers = neighbours(edges, host);
@@ -58,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn in_random_graphs_everybody_gets_everything_once_at_the_known_cost(
+    fn random_graphs_deliver_everything_once_at_the_predicted_cost(
         nodes in 10..80u32,
         degree in 3..10u32,
         seed: u64,
@@ -83,9 +84,10 @@ fn on_a_tree_each_link_carries_each_message_once() {
 }
 
 #[test]
-fn on_a_ring_the_two_waves_meet_once_or_twice() {
+fn on_a_ring_each_message_causes_two_duplicates() {
     for seed in 0..10 {
-        // The author sends two copies, everybody else one: n + 1 in all, of which n - 1 are new.
+        // The author sends two copies, every other node one: n + 1 in total, of which n - 1 are
+        // new.
         let (net, _) = run(&Setup::new(31, ring(31), seed), 20);
         assert_eq!(net.sum(|metrics| metrics.messages_received), 20 * 32);
         assert_eq!(net.sum(|metrics| metrics.duplicates_received), 20 * 2);
@@ -97,8 +99,8 @@ fn in_a_full_mesh_of_equal_links_everybody_sends_to_everybody() {
     let nodes = 24;
     let mut setup = Setup::new(nodes, full_mesh(nodes), 1);
     setup.latency = Latency::Constant(Duration::from_millis(5));
-    // With (1,000 + some bytes) * 23 at 1 Gbit/s all first copies come from the author, and each of the others sends to all
-    // but the author and itself: (n - 1) + (n - 1)(n - 2).
+    // With (1,000 + some bytes) * 23 at 1 Gbit/s, all first copies come from the author. Each other
+    // node sends to all but the author and itself: (n - 1) + (n - 1)(n - 2).
     let (net, _) = run(&setup, 20);
     let others = u64::from(nodes - 1);
     assert_eq!(net.sum(|metrics| metrics.messages_received), 20 * others * others);

@@ -27,7 +27,7 @@ pub(crate) struct Node<B> {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Say {
+pub(crate) enum HostCommand {
     App(Command),
     /// Close the link to this host.
     Close(u32),
@@ -35,13 +35,13 @@ pub(crate) enum Say {
 
 impl<B: Baseline> Engine for Node<B> {
     type Frame = B::Frame;
-    type Command = Say;
+    type Command = HostCommand;
     type Event = Event;
 
-    fn handle(&mut self, input: Input<B::Frame, Say>, cx: &mut Context<'_, B::Frame, Event>) {
+    fn handle(&mut self, input: Input<B::Frame, HostCommand>, cx: &mut Context<'_, B::Frame, Event>) {
         let input = match input {
-            Input::Command(Say::Close(host)) => return cx.close(self.peers[&host]),
-            Input::Command(Say::App(command)) => Input::Command(command),
+            Input::Command(HostCommand::Close(host)) => return cx.close(self.peers[&host]),
+            Input::Command(HostCommand::App(command)) => Input::Command(command),
             Input::LinkUp { peer, info } => {
                 self.peers.insert(host_of(&info.identity).unwrap(), peer);
                 Input::LinkUp { peer, info }
@@ -58,7 +58,8 @@ impl<B: Baseline> Engine for Node<B> {
 
 pub(crate) type Edges = Vec<(u32, u32)>;
 
-/// A connected random graph: a ring, and edges at random up to so many for each node on average.
+/// Returns a connected random graph: a ring plus random edges, up to `degree` for each node on
+/// average.
 pub(crate) fn random_graph(nodes: u32, degree: u32, seed: u64) -> Edges {
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let mut edges: std::collections::BTreeSet<(u32, u32)> = ring(nodes).into_iter().map(sorted).collect();
@@ -84,13 +85,13 @@ pub(crate) fn full_mesh(nodes: u32) -> Edges {
     (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b))).collect()
 }
 
-/// A tree in which each node hangs on a random earlier one.
+/// Returns a tree in which each node is attached to a random earlier one.
 pub(crate) fn random_tree(nodes: u32, seed: u64) -> Edges {
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     (1..nodes).map(|node| (rng.below(u64::from(node)) as u32, node)).collect()
 }
 
-/// What a network is made of.
+/// The parameters of a network.
 pub(crate) struct Setup {
     pub(crate) nodes: u32,
     pub(crate) edges: Edges,
@@ -101,7 +102,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Links of 1 to 10 ms and of 1 Gbit/s.
+    /// A network whose links have a latency of 1 to 10 ms and 1 Gbit/s.
     pub(crate) fn new(nodes: u32, edges: Edges, seed: u64) -> Self {
         let latency = Latency::Uniform { min: Duration::from_millis(1), max: Duration::from_millis(10) };
         Self { nodes, edges, seed, latency, bps: 1_000_000_000, dead_peer_timeout: Duration::from_secs(40) }
@@ -130,7 +131,7 @@ impl Setup {
             sim.establish(Time::ZERO, *a, *b);
         }
         for host in 0..self.nodes {
-            sim.command(Time::ZERO, host, Say::App(Command::Subscribe(topic())));
+            sim.command(Time::ZERO, host, HostCommand::App(Command::Subscribe(topic())));
         }
         let mut net = Net { sim, nodes: self.nodes, deliveries: BTreeMap::new(), lost: 0 };
         net.run_until(millis(1000.0));
@@ -138,12 +139,12 @@ impl Setup {
     }
 }
 
-/// How a message came to a host.
+/// The arrival of a message at a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
-    /// From which host.
+    /// The sending host; `None` for an own message.
     pub(crate) from: Option<u32>,
-    /// Over how many links, where that is counted.
+    /// The number of links travelled, if the protocol counts them.
     pub(crate) hops: Option<u32>,
 }
 
@@ -151,31 +152,31 @@ pub(crate) struct Delivery {
 pub(crate) struct Net<B: Baseline + 'static> {
     pub(crate) sim: Simulation<Node<B>>,
     pub(crate) nodes: u32,
-    /// Who got which message how.
+    /// The deliveries of each message, by host.
     pub(crate) deliveries: BTreeMap<MessageId, BTreeMap<u32, Delivery>>,
     pub(crate) lost: u64,
 }
 
 impl<B: Baseline + 'static> Net<B> {
-    /// Has a host publish a message of 1,000 bytes.
+    /// Makes a host publish a message of 1,000 bytes.
     pub(crate) fn publish(&mut self, at: Time, host: u32, number: u64) -> MessageId {
         let mut data = vec![0; 1000];
         data[..8].copy_from_slice(&number.to_be_bytes());
         let message = Arc::new(Message::new(identity_of(host), number, topic(), data.into()));
-        self.sim.command(at, host, Say::App(Command::PublishMessage(Arc::clone(&message))));
+        self.sim.command(at, host, HostCommand::App(Command::PublishMessage(Arc::clone(&message))));
         message.id()
     }
 
     pub(crate) fn run_until(&mut self, until: Time) {
-        let mut told = Vec::new();
-        self.sim.run_until(until, |record| told.push(record));
-        for record in told {
+        let mut records = Vec::new();
+        self.sim.run_until(until, |record| records.push(record));
+        for record in records {
             match record.event {
                 Event::Message { message, from, hops, .. } => {
                     let from = from.map(|peer| self.sim.peer_of(record.host, peer));
                     let delivery = Delivery { from, hops };
                     let deliveries = self.deliveries.entry(message.id()).or_default();
-                    assert!(deliveries.insert(record.host, delivery).is_none(), "told of a message twice");
+                    assert!(deliveries.insert(record.host, delivery).is_none(), "message delivered twice");
                 }
                 Event::Lost(_) => self.lost += 1,
                 Event::Refused(error) => panic!("{error}"),
@@ -188,12 +189,12 @@ impl<B: Baseline + 'static> Net<B> {
         &self.sim.node(host).engine
     }
 
-    /// The sum of a counter over all nodes.
+    /// Returns the sum of a counter over all nodes.
     pub(crate) fn sum(&self, of: impl Fn(&samara_baselines::Metrics) -> u64) -> u64 {
         (0..self.nodes).map(|host| of(self.engine(host).metrics())).sum()
     }
 
-    /// Asserts that all of `hosts` got all of `ids`.
+    /// Asserts that all of `hosts` received all of `ids`.
     pub(crate) fn assert_delivered(&self, ids: &[MessageId], hosts: &[u32], label: &str) {
         for id in ids {
             let got = self.deliveries.get(id);

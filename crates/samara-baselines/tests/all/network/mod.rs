@@ -1,4 +1,5 @@
-//! Networks of 10 to 200 nodes in the simulator: what must hold for all of them together, whatever the seed.
+//! Networks of 10 to 200 nodes in the simulator: properties of the whole network that hold for
+//! every seed.
 
 mod flooding;
 mod harness;

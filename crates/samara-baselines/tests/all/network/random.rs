@@ -1,4 +1,4 @@
-//! RandomSub: how many copies, and how many nodes they reach.
+//! RandomSub: the number of copies, and the number of nodes they reach.
 
 use std::sync::Arc;
 
@@ -28,23 +28,24 @@ fn in_a_full_mesh_each_node_sends_exactly_the_fanout_and_nearly_all_are_reached(
         let delivered = net.sum(|metrics| metrics.messages_delivered);
         assert_eq!(net.sum(|metrics| metrics.copies_published), 10 * messages);
         assert_eq!(net.sum(|metrics| metrics.copies_forwarded), 10 * delivered);
-        // Every copy either arrived or was taken back, because its receiver had the message meanwhile.
+        // Every copy either arrived or was withdrawn because its receiver already had the message.
         let received = net.sum(|metrics| metrics.messages_received);
         let withdrawn = net.sum(|metrics| metrics.copies_withdrawn);
         assert_eq!(received + withdrawn, 10 * (messages + delivered));
         reached += delivered;
     }
-    // A node is missed if none of the about 94 others draws it: (1 - 10/93)^94, one in 43,000; 15,040 deliveries.
+    // A node is missed if none of the about 94 others draws it: (1 - 10/93)^94, one in 43,000;
+    // 15,040 deliveries.
     let expected = 4 * messages * u64::from(nodes - 1);
     assert!(reached <= expected && reached + 5 >= expected, "{reached} of {expected}");
 }
 
 #[test]
-fn with_a_fanout_of_six_some_nodes_are_missed_about_as_often_as_theory_says() {
+fn fanout_of_six_misses_as_many_nodes_as_theory_predicts() {
     let (nodes, messages, seeds) = (200, 50, 4);
     let mut reached = 0;
     for seed in 0..seeds {
-        // The parameter is too small for the network: six copies each.
+        // `network_size` is too small for the network: each node sends six copies.
         let mut net = build(&Setup::new(nodes, full_mesh(nodes), seed), 1);
         for number in 0..messages {
             net.publish(millis(1000.0 + number as f64 * 5.0), number as u32 * 3, number);
@@ -52,17 +53,18 @@ fn with_a_fanout_of_six_some_nodes_are_missed_about_as_often_as_theory_says() {
         net.run_until(millis(4000.0));
         reached += net.sum(|metrics| metrics.messages_delivered);
     }
-    // The share r that an epidemic of fanout f reaches solves r = 1 - exp(-f r): 1 - 0.0025 for 6 (Kermack and McKendrick
-    // 1927; Bollobas for random graphs). In 40,000 deliveries 100 are missed, give or take some tens.
+    // The share r that an epidemic of fanout f reaches solves r = 1 - exp(-f r): 1 - 0.0025 for 6
+    // (Kermack and McKendrick 1927; Bollobas for random graphs). Of 40,000 deliveries, 100 are
+    // missed, give or take some tens.
     let expected = f64::from(seeds as u32) * messages as f64 * f64::from(nodes - 1);
     let missed = 1.0 - reached as f64 / expected;
     assert!((0.0012..0.0045).contains(&missed), "missed {missed}");
 }
 
 #[test]
-fn in_sparse_graphs_it_is_floodsub() {
+fn randomsub_reaches_all_nodes_of_sparse_graphs() {
     for seed in 0..5 {
-        // No node has more than the fanout of 10,000 nodes, 100.
+        // No node has more neighbours than the fanout for a network of 10,000 nodes, 100.
         let mut net = build(&Setup::new(60, random_graph(60, 6, seed), seed), 10_000);
         let ids: Vec<_> = (0..20)
             .map(|number| net.publish(millis(1000.0 + number as f64 * 5.0), number as u32, number))

@@ -9,7 +9,7 @@ use samara_baselines::{MessageId, Plumtree, PlumtreeConfig};
 use samara_engine::{NodeRng, Purpose};
 use samara_sim::identity_of;
 
-use super::harness::{Edges, Net, Say, Setup, millis, random_graph, topic};
+use super::harness::{Edges, HostCommand, Net, Setup, millis, random_graph, topic};
 
 fn build(setup: &Setup, config: PlumtreeConfig) -> Net<Plumtree> {
     let config = Arc::new(config);
@@ -31,7 +31,7 @@ fn publish(
     numbers.zip(times).map(|(number, at)| net.publish(at, *rng.choose(authors).unwrap(), number)).collect()
 }
 
-/// The directed links on which messages travel.
+/// Returns the directed links on which messages travel.
 fn eager(net: &Net<Plumtree>) -> BTreeSet<(u32, u32)> {
     let of = |host: u32| {
         let peers = net.engine(host).eager_peers().iter();
@@ -44,7 +44,7 @@ fn is_symmetric(links: &BTreeSet<(u32, u32)>) -> bool {
     links.iter().all(|(a, b)| links.contains(&(*b, *a)))
 }
 
-/// Which hosts can be reached from the first of them.
+/// Returns the hosts reachable from `from`.
 fn reached(links: &BTreeSet<(u32, u32)>, from: u32) -> BTreeSet<u32> {
     let (mut known, mut todo) = (BTreeSet::from([from]), vec![from]);
     while let Some(host) = todo.pop() {
@@ -57,7 +57,8 @@ fn reached(links: &BTreeSet<(u32, u32)>, from: u32) -> BTreeSet<u32> {
     known
 }
 
-/// Copies beyond the first, per delivery (the relative message redundancy of the paper: 0 is a tree).
+/// Returns the copies beyond the first, per delivery (the relative message redundancy of the paper:
+/// 0 is a tree).
 fn redundancy(net: &Net<Plumtree>, before: (u64, u64)) -> f64 {
     let duplicates = net.sum(|metrics| metrics.duplicates_received) - before.0;
     let firsts = net.sum(|metrics| metrics.messages_delivered) - before.1;
@@ -68,7 +69,7 @@ fn counts(net: &Net<Plumtree>) -> (u64, u64) {
     (net.sum(|metrics| metrics.duplicates_received), net.sum(|metrics| metrics.messages_delivered))
 }
 
-/// A network whose tree was formed by some messages one after another.
+/// Returns a network whose tree was formed by some messages one after another.
 fn settled(setup: &Setup, config: PlumtreeConfig) -> Net<Plumtree> {
     let mut net = build(setup, config);
     let all = net.all();
@@ -78,14 +79,14 @@ fn settled(setup: &Setup, config: PlumtreeConfig) -> Net<Plumtree> {
     net
 }
 
-/// With one sender or a tree that is left alone, there is nothing to optimise.
+/// With one sender, or with a settled tree, there is nothing to optimise.
 fn without_optimization() -> PlumtreeConfig {
     PlumtreeConfig { optimization_threshold: None, ..PlumtreeConfig::default() }
 }
 
 fn assert_tree(net: &Net<Plumtree>, hosts: &[u32], label: &str) {
     let links = eager(net);
-    assert!(is_symmetric(&links), "{label}: one end does not know");
+    assert!(is_symmetric(&links), "{label}: a link is eager at one end only");
     assert_eq!(reached(&links, hosts[0]).len(), hosts.len(), "{label}: not connected");
     assert_eq!(links.len(), 2 * (hosts.len() - 1), "{label}: not a tree");
 }
@@ -94,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn in_random_graphs_everybody_gets_everything_once(
+    fn random_graphs_deliver_everything_once(
         nodes in 5..80u32,
         degree in 3..10u32,
         gap in 0.0..50.0f64,
@@ -112,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn with_one_sender_at_full_rate_a_tree_forms_and_no_copy_is_redundant() {
+fn one_sender_at_full_rate_forms_a_tree_without_redundant_copies() {
     for seed in 0..6 {
         let mut net = build(&Setup::new(100, random_graph(100, 8, seed), seed), PlumtreeConfig::default());
         let (all, label) = (net.all(), format!("seed {seed}"));
@@ -145,7 +146,7 @@ fn a_settled_tree_carries_many_senders_at_full_rate_without_redundancy() {
 }
 
 #[test]
-fn many_senders_at_once_keep_the_tree_from_settling_but_nothing_is_lost() {
+fn concurrent_senders_prevent_settling_but_lose_nothing() {
     for (seed, config) in
         (0..5).flat_map(|seed| [(seed, PlumtreeConfig::default()), (seed, without_optimization())])
     {
@@ -154,15 +155,16 @@ fn many_senders_at_once_keep_the_tree_from_settling_but_nothing_is_lost() {
         let ids = publish(&mut net, &all, 1000.0, 5.0, 0..600);
         net.run_until(millis(7000.0));
         net.assert_delivered(&ids, &all, &label);
-        // Messages of different senders prune different links of the same cycle before either PRUNE is noticed. This pins
-        // what docs/protocols/baselines.md says of it: far from a tree, and far from the 7 - 1 of flooding.
+        // Messages of different senders prune different links of the same cycle before either PRUNE
+        // takes effect. This checks the statement of docs/protocols/baselines.md: far from a tree,
+        // and far from the 7 - 1 of flooding.
         let rmr = redundancy(&net, (0, 0));
         assert!((0.3..1.5).contains(&rmr), "{label}: redundancy {rmr}");
     }
 }
 
 #[test]
-fn one_message_after_another_the_tree_is_optimised_without_redundancy() {
+fn sequential_messages_optimise_the_tree_without_redundancy() {
     for seed in 0..5 {
         let mut net = settled(&Setup::new(100, random_graph(100, 8, seed), seed), PlumtreeConfig::default());
         let (all, label) = (net.all(), format!("seed {seed}"));
@@ -175,12 +177,12 @@ fn one_message_after_another_the_tree_is_optimised_without_redundancy() {
         net.run_until(millis(28_000.0));
         net.assert_delivered(&rest, &all, &label);
         assert!(net.sum(|metrics| metrics.optimizations) > 0, "{label}");
-        assert!(hops(&net, &rest[36..]) <= hops(&net, &first[..1]), "{label}: a deeper tree");
+        assert!(hops(&net, &rest[36..]) <= hops(&net, &first[..1]), "{label}: the tree became deeper");
         assert_tree(&net, &all, &label);
     }
 }
 
-/// Asserts that the tree is whole again after some messages one after another, from `from_ms` on.
+/// Asserts that some messages one after another, from `from_ms` on, restore the tree.
 fn assert_heals(net: &mut Net<Plumtree>, hosts: &[u32], from_ms: f64, label: &str) {
     let first = publish(net, hosts, from_ms, 400.0, 1000..1010);
     net.run_until(millis(from_ms + 4000.0));
@@ -195,14 +197,15 @@ fn assert_heals(net: &mut Net<Plumtree>, hosts: &[u32], from_ms: f64, label: &st
 }
 
 #[test]
-fn when_links_of_the_tree_break_nothing_is_lost_and_the_tree_heals() {
+fn tree_heals_without_loss_when_links_break() {
     for seed in 0..8 {
         let mut net = settled(&Setup::new(60, random_graph(60, 8, seed), seed), without_optimization());
         let (all, label) = (net.all(), format!("seed {seed}"));
-        // 12 of some 240 links, while everybody or only one publishes; the network stays connected.
+        // Closes 12 of some 240 links, while all hosts or only one publish. The network stays
+        // connected.
         let links: Edges = eager(&net).into_iter().filter(|(a, b)| a < b).collect();
         for (at, (a, b)) in links.iter().step_by(5).enumerate() {
-            net.sim.command(millis(5100.0 + at as f64 * 100.0), *a, Say::Close(*b));
+            net.sim.command(millis(5100.0 + at as f64 * 100.0), *a, HostCommand::Close(*b));
         }
         let authors = if seed.is_multiple_of(2) { &all[..] } else { &all[7..8] };
         let ids = publish(&mut net, authors, 5000.0, 5.0, 100..500);
@@ -213,7 +216,7 @@ fn when_links_of_the_tree_break_nothing_is_lost_and_the_tree_heals() {
     }
 }
 
-/// Every eighth host crashes while all others or one of them publish.
+/// Crashes every eighth host while all others or one of them publish.
 fn hosts_crash(seed: u64, silent: bool) {
     let mut setup = Setup::new(64, random_graph(64, 10, seed), seed);
     setup.dead_peer_timeout = Duration::from_secs(2);
@@ -231,12 +234,12 @@ fn hosts_crash(seed: u64, silent: bool) {
 }
 
 #[test]
-fn when_processes_end_nothing_is_lost_and_the_tree_heals() {
+fn tree_heals_without_loss_when_processes_exit() {
     (0..8).for_each(|seed| hosts_crash(seed, false));
 }
 
 #[test]
-fn when_hosts_vanish_silently_nothing_is_lost_and_the_tree_heals() {
+fn tree_heals_without_loss_when_hosts_vanish_silently() {
     (0..8).for_each(|seed| hosts_crash(seed, true));
 }
 

@@ -1,4 +1,4 @@
-//! Attackers among the nodes: honest transactions arrive everywhere, and memory stays bounded.
+//! Attackers among the nodes: honest transactions reach all nodes, and memory stays bounded.
 
 use samara_cat::{Config, Preset};
 use samara_engine::Time;
@@ -8,7 +8,7 @@ use crate::net::{Delay, Net};
 
 const HONEST: u32 = 30;
 
-/// A third as many attackers as honest nodes, connected to everybody's neighbourhood like anybody else.
+/// A network with a third as many attackers as honest nodes, connected at random like all others.
 fn attacked(config: &Config, attack: Attack, seed: u64) -> Net {
     let mut net = with_attackers(config, (attack, 10), 6, seed, Delay::millis(1, 40));
     net.submit_randomly(60, 1_000, 5);
@@ -25,7 +25,7 @@ fn with_attackers(
 ) -> Net {
     let mut net = Net::uniform(seed, delay, HONEST, config);
     (0..attackers).for_each(|_| _ = net.attacker(config.clone(), attack));
-    // The honest nodes are connected among themselves, whoever is disconnected.
+    // The ring keeps the honest nodes connected even if attackers are disconnected.
     (0..HONEST).for_each(|host| net.connect(host, (host + 1) % HONEST));
     net.connect_randomly(dials);
     net
@@ -37,7 +37,7 @@ fn assert_holds(config: &Config, attack: Attack, label: &str) {
         let missing = net.missing(&net.all_honest());
         assert!(missing.is_empty(), "{label}, {attack:?}: {:?}", missing.first());
         let (keys, requests, tasks) = net.peak;
-        // Ten attackers at most are peers of a node.
+        // A node has at most ten attackers as peers.
         let limits = config.limits;
         let most = (10 * limits.unknown_per_peer + 1_000).min(limits.keys);
         assert!(keys <= most, "{label}, {attack:?}: {keys} keys");
@@ -59,7 +59,7 @@ fn ours_holds_against_all_attacks() {
 }
 
 #[test]
-fn the_generations_of_2023_hold_with_their_limits() {
+fn generations_of_2023_hold_with_their_limits() {
     for preset in [Preset::Cat2023, Preset::Cat2From2023] {
         let mut config = preset.config();
         config.limits.unknown_per_peer = 1_000;
@@ -69,10 +69,11 @@ fn the_generations_of_2023_hold_with_their_limits() {
     }
 }
 
-/// A third of all nodes announces everything and delivers nothing, or garbage: the others hardly notice. What is measured is from the first
-/// transaction on, so that each attacker has its one attempt at each neighbour.
+/// A third of all nodes announces everything and delivers nothing, or garbage, at little cost to
+/// the others. Measured from the first transaction on, so each attacker has its one attempt at each
+/// neighbour.
 #[test]
-fn a_third_of_silent_peers_costs_little() {
+fn one_third_of_silent_peers_costs_little() {
     for attack in [Attack::Withhold, Attack::Garbage] {
         let mut net = with_attackers(&Config::default(), (attack, HONEST / 2), 5, 5, Delay::millis(10, 40));
         net.submit_randomly(1_500, 1_000, 30);
@@ -82,20 +83,20 @@ fn a_third_of_silent_peers_costs_little() {
         let (median, p99) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
         assert!(median < 200.0 && p99 < 500.0, "{attack:?}: median {median} ms, 99 % {p99} ms");
         assert_eq!(net.sum(|metrics| metrics.early_timeouts), 0, "{attack:?}");
-        // What the pools took, and what came although it was here.
+        // The accepted copies, plus those that arrived although the pool had the transaction.
         let pairs = f64::from(HONEST) * 1_500.0;
         let copies = 1.0 + net.sum(|metrics| metrics.already_seen_txs) as f64 / pairs;
         assert!(copies <= 1.02, "{attack:?}: {copies} copies");
     }
 }
 
-/// Those who want everything get each transaction a limited number of times more.
+/// Attackers that request everything get each transaction a limited number of times.
 #[test]
-fn wanting_everything_does_not_drain_a_node() {
+fn requesting_everything_does_not_drain_a_node() {
     let net = attacked(&Config::default(), Attack::WantAll, 1);
     let bodies = net.sum(|metrics| metrics.sent(samara_cat::FrameKind::Txs).copies);
-    // 60 to each of 40 nodes, and what is repeated on some 120 links to attackers: 100 times at first, and once for each first answer. They ask
-    // two million times.
+    // 60 to each of 40 nodes, plus the repetitions on some 120 links to attackers: 100 times at
+    // first, and one for each first answer. The attackers ask two million times.
     assert!(bodies < 60 * 40 * 2 + 120 * 160, "{bodies} bodies sent");
     assert!(net.sum(|metrics| metrics.ignored(samara_cat::Ignored::WantRepeated)) > 0);
 }

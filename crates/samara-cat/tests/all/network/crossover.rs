@@ -1,5 +1,5 @@
-//! What pools cost over the length of transactions and the number of peers: bytes of the engine against the closed forms of
-//! `docs/protocols/cat.md`.
+//! The cost of pools by the length of transactions and the number of peers: bytes of the engine
+//! compared with the closed forms of `docs/protocols/cat.md`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use samara_cat::{Config, FrameKind, Preset};
 const NODES: u32 = 60;
 const TXS: u64 = 120;
 
-/// Bytes of frames that came, and what they were for: each for each node and transaction.
+/// Bytes of received frames and their purpose, per node and transaction.
 #[derive(Debug)]
 struct Cost {
     bytes: f64,
@@ -22,7 +22,7 @@ struct Cost {
     degree: f64,
 }
 
-/// A network in which each node dials so many; all transactions within two seconds.
+/// Runs a network in which each node dials `dials` hosts, with all transactions within two seconds.
 fn cost(config: &Config, dials: u32, len: usize) -> Cost {
     let mut net = Net::uniform(11, Delay::millis(10, 30), NODES, config);
     net.deliver(dials, (TXS, len, 2), 20);
@@ -38,18 +38,21 @@ fn cost(config: &Config, dials: u32, len: usize) -> Cost {
     }
 }
 
-/// What is around a body in a frame of its own, and around the bodies in a shared one: a tag and a length, once or twice.
+/// Returns half the overhead of a body in a frame of its own, or the overhead of a body in a shared
+/// frame: a tag and a length.
 fn around(len: usize) -> f64 {
     if len < 126 { 2.0 } else { 3.0 }
 }
 
-/// Flooding: every link carries a transaction twice, but for the one that it came over.
+/// Flooding: every link carries a transaction twice, except the link that it arrived on.
 fn flood(degree: f64, len: usize) -> f64 {
     (degree - 1.0 + 1.0 / f64::from(NODES)) * (len as f64 + 2.0 * around(len))
 }
 
-/// One body, requests for what was not pushed (32 to 36 bytes each, as they share frames), and announcements: 32 bytes each, and 4 to 15 bytes
-/// for each frame of them (a tag and a length twice, and 9 bytes for who pushed it in some).
+/// Returns the minimum and maximum cost with announcements: one body, requests for bodies that were
+/// not pushed (32 to 36 bytes each, as they share frames), and announcements of 32 bytes each, plus
+/// 4 to 15 bytes for each frame of them (a tag and a length twice, and in some 9 bytes for the
+/// pushing peer).
 fn announced(announcements: f64, frames: f64, wanted: f64, len: usize) -> (f64, f64) {
     let first = 1.0 - 1.0 / f64::from(NODES);
     let rest = first * (len as f64 + 2.0 * around(len)) + 32.0 * (wanted + announcements);
@@ -65,7 +68,7 @@ fn alone() -> Config {
 }
 
 #[test]
-fn bytes_are_those_of_the_closed_forms() {
+fn bytes_match_the_closed_forms() {
     for (dials, len) in [(2, 64), (5, 64), (5, 1_000), (10, 64), (10, 4_000)] {
         let flooded = cost(&Preset::FloodFifo.config(), dials, len);
         let expected = flood(flooded.degree, len);
@@ -74,7 +77,8 @@ fn bytes_are_those_of_the_closed_forms() {
             let found = cost(&config, dials, len);
             let (low, high) = announced(found.announcements, found.frames, found.wanted, len);
             assert!((low..=high).contains(&found.bytes), "{found:?}: {low} to {high} expected");
-            // Each link carries an announcement once, or twice if both ends get the transaction at about the same time; links of the push none.
+            // Each link carries an announcement once, or twice if both ends get the transaction at
+            // about the same time. Links of the push carry none.
             let (d, n) = (found.degree, f64::from(NODES));
             let (few, many) = ((d / 2.0 * n - d) / n, (2.0 * (d / 2.0 * n - d) - (n - 1.0 - d)) / n);
             assert!(
@@ -86,10 +90,10 @@ fn bytes_are_those_of_the_closed_forms() {
     }
 }
 
-/// Announcements that share frames cost less: 32 bytes and their share of a frame instead of 36 to 45, and far fewer frames, each of which a
-/// connection seals and pads.
+/// Announcements that share frames cost less: 32 bytes and their share of a frame instead of 36 to
+/// 45. They also need far fewer frames, each of which a connection seals and pads.
 #[test]
-fn sets_of_announcements_need_fewer_frames() {
+fn shared_announcements_need_fewer_frames() {
     for dials in [3, 10] {
         let (shared, single) = (cost(&never(), dials, 200), cost(&alone(), dials, 200));
         assert!(shared.bytes < single.bytes, "{shared:?}, {single:?}");
@@ -98,11 +102,11 @@ fn sets_of_announcements_need_fewer_frames() {
     }
 }
 
-/// Where bodies in the place of announcements win, by the length of transactions and the number of peers: below the crossover they do, above it
-/// they do not.
+/// The crossover of inline bodies, by the length of transactions and the number of peers: they win
+/// below it, and lose above it.
 #[test]
-fn bodies_replace_announcements_where_that_wins() {
-    // Mean degrees of some 4, 10 and 19; the closed form says 72, 42 and 36 bytes.
+fn inline_bodies_win_below_the_crossover() {
+    // Mean degrees of some 4, 10 and 19. The closed form gives 72, 42 and 36 bytes.
     for (dials, below, above) in [(2, 45, 120), (5, 32, 64), (10, 28, 56)] {
         let difference = |len: usize| {
             let inline = Config { inline: Inline::UpTo(usize::MAX), ..Config::default() };
@@ -111,10 +115,10 @@ fn bodies_replace_announcements_where_that_wins() {
         };
         let (less, inline, announced) = difference(below);
         assert!(less < 0.0, "{below} bytes: {inline:?}, {announced:?}");
-        assert_eq!(inline.wanted, 0.0, "nobody asks");
+        assert_eq!(inline.wanted, 0.0, "no requests");
         let (more, inline, announced) = difference(above);
         assert!(more > 0.0, "{above} bytes: {inline:?}, {announced:?}");
-        // The default is the better one of both.
+        // The default is the better of both.
         let default = cost(&Config::default(), dials, below);
         assert!(default.bytes < announced.bytes && default.wanted == 0.0, "{default:?}");
         let default = cost(&Config::default(), dials, above);

@@ -1,4 +1,5 @@
-//! What the protocol costs on a network of 100 nodes that dial 10 each: the mechanisms behind the figures of the ADR.
+//! The cost of the protocol on a network of 100 nodes that dial 10 each: the mechanisms behind the
+//! figures of the ADR.
 
 use std::time::Duration;
 
@@ -18,9 +19,10 @@ fn throttled() -> Delay {
     Delay { flush: Duration::from_millis(100), ..Delay::millis(1, 1) }
 }
 
-/// Every link carries each transaction twice, but the one that it came over: d - 1 + 1/N copies for each node.
+/// Every link carries each transaction twice, except the link that it arrived on: d - 1 + 1/N
+/// copies per node.
 #[test]
-fn flooding_sends_everything_over_every_link_twice() {
+fn flooding_sends_each_transaction_twice_over_each_link() {
     for preset in [Preset::FloodFifo, Preset::FloodPriority] {
         let net = run(&preset.config(), throttled());
         let links = net.links() as f64;
@@ -29,17 +31,18 @@ fn flooding_sends_everything_over_every_link_twice() {
     }
 }
 
-/// Without delays in the transport the timeout of 200 ms does no harm: one copy, and none for the origin.
+/// Without delays in the transport, the timeout of 200 ms is harmless: one copy per node, and none
+/// for the origin.
 #[test]
-fn cat_2023_needs_one_copy_where_answers_are_fast() {
+fn cat_2023_needs_one_copy_if_answers_are_fast() {
     let net = run(&Preset::Cat2023.config(), Delay::millis(1, 1));
     assert!((net.copies() - 0.99).abs() < 0.001, "{} copies", net.copies());
 }
 
-/// With the flush throttle of 100 ms at both ends every answer takes as long as the timeout: the 1.75 of the ADR (measured on the real code:
-/// 1.4 to 2.6).
+/// With the flush throttle of 100 ms at both ends, every answer takes as long as the timeout: the
+/// 1.75 of the ADR (1.4 to 2.6 measured with the real code).
 #[test]
-fn cat_2023_asks_twice_where_a_flush_throttle_delays_answers() {
+fn cat_2023_asks_twice_if_a_flush_throttle_delays_answers() {
     for preset in [Preset::Cat2023, Preset::Cat2From2023] {
         let net = run(&preset.config(), throttled());
         assert!((1.4..2.6).contains(&net.copies()), "{}: {} copies", preset.name(), net.copies());
@@ -47,7 +50,8 @@ fn cat_2023_asks_twice_where_a_flush_throttle_delays_answers() {
     }
 }
 
-/// Our default needs one copy everywhere, and on links that do not wait it takes less than half of the time.
+/// Our default needs one copy everywhere. On links without throttle it takes less than half of the
+/// time.
 #[test]
 fn ours_needs_one_copy_everywhere() {
     let slow = Delay { bps: 20_000_000, ..Delay::millis(5, 80) };
@@ -61,9 +65,9 @@ fn ours_needs_one_copy_everywhere() {
     assert!(2.0 * ours <= theirs, "{ours} ms, and {theirs} ms in 2023");
 }
 
-/// The same under load: 500 transactions in a second on links of 50 Mbit/s.
+/// The same under load: 500 transactions within a second on links of 50 Mbit/s.
 #[test]
-fn ours_under_load() {
+fn ours_needs_one_copy_under_load() {
     let delay = Delay { bps: 50_000_000, ..Delay::millis(1, 50) };
     let mut net = Net::uniform(3, delay, 50, &Config::default());
     net.deliver(10, (500, 4_800, 1), 20);
@@ -73,21 +77,23 @@ fn ours_under_load() {
     assert!(frames * 10 < 7 * keys, "{frames} frames for {keys} keys");
 }
 
-/// The sleep before announcements (merged after the benchmark) holds back all that comes from the same peer: under load it takes seconds.
+/// The sleep before announcements (merged after the benchmark) delays everything from the same
+/// peer: under load, by seconds.
 #[test]
-fn sleeping_receivers_slow_everything_down() {
+fn sleeping_receive_loops_delay_transactions() {
     let median = |preset: Preset| {
         let mut net = Net::uniform(3, Delay::millis(1, 1), 30, &preset.config());
         net.deliver(5, (400, 1_000, 2), 60);
         net.median_ms()
     };
     let (before, merged) = (median(Preset::Cat2023), median(Preset::CatMerged));
-    assert!(merged > 10.0 * before, "{merged} ms, {before} ms before");
+    assert!(merged > 10.0 * before, "{merged} ms, {before} ms without sleep");
 }
 
-/// `seen-only`: announcements spare some bodies where bodies take long to leave, and most are sent all the same (ADR 009, alternatives).
+/// `seen-only`: announcements save some bodies if bodies are slow to leave, but most are sent
+/// nevertheless (ADR 009, alternatives).
 #[test]
-fn announcements_alone_do_not_spare_much() {
+fn announcements_alone_save_few_bodies() {
     let delay = Delay { bps: 50_000_000, ..throttled() };
     let net = run(&Preset::SeenOnly.config(), delay);
     let flood = run(&Preset::FloodFifo.config(), delay);

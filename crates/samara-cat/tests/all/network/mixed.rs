@@ -6,9 +6,10 @@ use samara_engine::Time;
 use crate::App;
 use crate::net::{Delay, Net};
 
-/// Half of the nodes are ours, the other half of one old generation: everything arrives everywhere, as the old nodes are bridged.
+/// Half of the nodes are ours, the other half are of one old generation. Everything reaches all
+/// nodes, since the old nodes are bridged.
 #[test]
-fn ours_with_each_old_generation() {
+fn ours_interoperates_with_each_old_generation() {
     for preset in [
         Preset::FloodFifo,
         Preset::FloodPriority,
@@ -32,9 +33,9 @@ fn ours_with_each_old_generation() {
     }
 }
 
-/// All generations that speak to each other at once.
+/// All compatible generations at once.
 #[test]
-fn all_generations_together() {
+fn all_generations_interoperate() {
     let presets = [
         Preset::Cat,
         Preset::Cat2023,
@@ -53,9 +54,10 @@ fn all_generations_together() {
     }
 }
 
-/// With the generation of 2026, which needs signers and sequence numbers, and takes nothing that it did not ask for.
+/// With the generation of 2026, which needs signers and sequence numbers, and drops unrequested
+/// bodies.
 #[test]
-fn ours_with_the_generation_of_2026() {
+fn ours_interoperates_with_the_generation_of_2026() {
     for seed in 0..3 {
         let mut net = Net::new(seed, Delay::millis(1, 50));
         for host in 0..30 {

@@ -1,4 +1,4 @@
-//! What holds on any network.
+//! Properties of any network.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use samara_engine::{PeerId, Time};
 use crate::net::{Delay, Net};
 use crate::tx;
 
-/// A transaction that was submitted while a node has no peers: as merged, nobody is ever told of it (its push goes to whoever is connected at
-/// that moment, and new peers are not told of the pool). All others tell new peers.
+/// A transaction is submitted while its node has no peers. As merged, the node never announces it:
+/// pushes go only to peers connected at that moment, and new peers get no announcement of the pool.
+/// All other generations announce the pool to new peers.
 #[test]
-fn who_tells_new_peers() {
+fn new_peers_get_announcements_of_the_pool() {
     for preset in Preset::ALL {
         let mut net = Net::uniform(1, Delay::millis(5, 5), 3, &preset.config());
         net.connect(1, 2);
@@ -21,8 +22,8 @@ fn who_tells_new_peers() {
         net.run_until(Time::from_millis(100));
         net.connect(0, 1);
         net.run_until(Time::from_secs(30));
-        let tells = !matches!(preset, Preset::CatMerged | Preset::Cat2026);
-        assert_eq!(net.missing(&net.all_honest()).is_empty(), tells, "{}", preset.name());
+        let announces = !matches!(preset, Preset::CatMerged | Preset::Cat2026);
+        assert_eq!(net.missing(&net.all_honest()).is_empty(), announces, "{}", preset.name());
     }
 }
 
@@ -76,14 +77,14 @@ fn run(case: &Case, config: &Config) -> Net {
     net.keep_events = true;
     net.connect_randomly(case.dials);
     net.submit_randomly(case.txs, case.len, 3);
-    let mut happenings = BTreeMap::new();
+    let mut changes = BTreeMap::new();
     for (a, b, at, back) in &case.cuts {
         if net.is_up(*a, *b) {
-            happenings.insert((*at, 0, *a, *b), false);
-            happenings.insert((*at + *back, 1, *a, *b), true);
+            changes.insert((*at, 0, *a, *b), false);
+            changes.insert((*at + *back, 1, *a, *b), true);
         }
     }
-    for ((at, _, a, b), up) in happenings {
+    for ((at, _, a, b), up) in changes {
         net.run_until(Time::from_millis(at));
         if up {
             net.connect(a, b);
@@ -95,8 +96,8 @@ fn run(case: &Case, config: &Config) -> Net {
     net
 }
 
-/// At most one live request for each transaction: between two requests of a node for the same one, the first was answered, timed out, or
-/// its peer went away.
+/// Returns the requests of each node for each transaction. There is at most one live request:
+/// before the next one, the first was answered, timed out, or its peer disconnected.
 fn requests_of(net: &Net) -> BTreeMap<(u32, TxKey), Vec<PeerId>> {
     let mut requests: BTreeMap<_, Vec<PeerId>> = BTreeMap::new();
     for (_, host, event) in &net.events {
@@ -110,10 +111,11 @@ fn requests_of(net: &Net) -> BTreeMap<(u32, TxKey), Vec<PeerId>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Ours: whatever links do, every transaction reaches every node that is connected in the end; nobody is asked twice for the same one unless
-    /// its link was made anew; all is forgotten in the end.
+    /// Ours: whatever happens to links, every transaction reaches every node connected at the end.
+    /// No node asks a peer twice for the same transaction unless its link was re-established. Finally,
+    /// all state is forgotten.
     #[test]
-    fn ours(case in case()) {
+    fn ours_delivers_everything_and_asks_each_peer_once(case in case()) {
         let net = run(&case, &Config::default());
         let missing = net.missing(&net.all_honest());
         prop_assert!(missing.is_empty(), "{:?}", missing.first());
@@ -132,9 +134,9 @@ proptest! {
         }
     }
 
-    /// The generations of 2023, on links that stay.
+    /// The generations of 2023, on stable links.
     #[test]
-    fn the_generations_of_2023(case in case(), which in 0usize..4) {
+    fn generations_of_2023_deliver_everything(case in case(), which in 0usize..4) {
         let presets = [Preset::FloodFifo, Preset::Cat2023, Preset::Cat2From2023, Preset::CatMerged];
         let case = Case { cuts: Vec::new(), ..case };
         let net = run(&case, &presets[which].config());
@@ -142,7 +144,7 @@ proptest! {
         prop_assert!(missing.is_empty(), "{}: {:?}", presets[which].name(), missing.first());
     }
 
-    /// One seed, one history.
+    /// The same seed gives the same history.
     #[test]
     fn runs_are_repeatable(case in case()) {
         let config = Preset::CatMerged.config();
@@ -151,9 +153,9 @@ proptest! {
     }
 }
 
-/// A block takes its transactions from everywhere, also from what is asked for and announced.
+/// A block removes its transactions everywhere, including pending requests and announcements.
 #[test]
-fn a_block_ends_everything_about_its_transactions() {
+fn a_block_ends_all_requests_for_its_transactions() {
     for preset in [Preset::Cat2023, Preset::CatMerged, Preset::Cat] {
         let mut net = Net::uniform(3, Delay::millis(1, 150), 20, &preset.config());
         net.connect_randomly(4);

@@ -52,7 +52,7 @@ fn neighbourhoods_trade_copies_for_time() {
 }
 
 #[test]
-fn compact_blocks_reach_all_and_fetch_what_is_missing() {
+fn compact_blocks_reach_all_nodes_and_fetch_missing_transactions() {
     let blocks = CompactBlocks { kept: 4, patience: Duration::from_secs(5) };
     let mut net = Net::uniform(
         5,
@@ -63,7 +63,7 @@ fn compact_blocks_reach_all_and_fetch_what_is_missing() {
     net.keep_events = true;
     net.connect_randomly(6);
     net.submit_randomly(300, 300, 4);
-    // The last ones are still on their way when the block is proposed.
+    // The last transactions are still in flight when the block is proposed.
     (300..340).for_each(|number| net.submit(Time::from_secs(5), 0, &tx(number, 300)));
     let propose = Command::Propose { height: 1, max_bytes: u64::MAX, max_gas: u64::MAX };
     net.command(Time::from_secs(5), 0, propose);

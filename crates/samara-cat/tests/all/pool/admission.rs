@@ -1,4 +1,4 @@
-//! What gets in, and what does not.
+//! Accepted and rejected transactions.
 
 use samara_cat::Transaction;
 use samara_cat::pool::{
@@ -28,12 +28,12 @@ fn check_tx_exceeds_max_size() {
     let long = Transaction::new(vec![b'x'; max + 1]);
     assert_eq!(pool.try_add(Time::ZERO, long), Err(Refusal::TooLarge { len: max + 1, max }));
     let refusal = pool.try_add(Time::ZERO, Transaction::new(vec![b'x'; max])).unwrap_err();
-    assert_eq!(refusal.cause(), Cause::Invalid, "it is long enough to be looked at");
+    assert_eq!(refusal.cause(), Cause::Invalid, "it is short enough for the application");
     assert_eq!(pool.metrics().refused(Cause::TooLarge), 1);
 }
 
 #[test]
-fn an_empty_transaction_is_refused() {
+fn empty_transactions_are_rejected() {
     let mut pool = setup(0);
     assert_eq!(add(&mut pool, ""), Err(Refusal::Empty));
     assert_eq!(pool.metrics().refused(Cause::Empty), 1);
@@ -48,7 +48,7 @@ fn check_tx_same_peer() {
     assert_eq!((pool.len(), pool.bytes()), (1, 14));
 }
 
-/// What celestia-core calls a post-check is part of the application.
+/// The post-check of celestia-core is part of the application.
 #[test]
 fn check_tx_post_check_error() {
     for fails in [true, false] {
@@ -79,7 +79,7 @@ fn rejection_indexing() {
 }
 
 #[test]
-fn invalid_transactions_are_remembered_only_if_that_is_set() {
+fn invalid_transactions_are_remembered_only_if_configured() {
     let mut pool = setup(100);
     for _ in 0..2 {
         assert_eq!(add(&mut pool, "invalid").unwrap_err().cause(), Cause::Invalid);
@@ -90,7 +90,7 @@ fn invalid_transactions_are_remembered_only_if_that_is_set() {
 
 /// The generation of 2026: `fix: peers should be able to redownload rejected txs` (c6ce601e).
 #[test]
-fn an_invalid_transaction_may_come_again_if_that_is_set_and_a_committed_one_may_not() {
+fn invalid_transactions_may_return_if_configured_and_committed_ones_may_not() {
     let mut valid = false;
     let changing = move |_: &Transaction, _: CheckKind| {
         if std::mem::replace(&mut valid, true) {
@@ -111,7 +111,7 @@ fn an_invalid_transaction_may_come_again_if_that_is_set_and_a_committed_one_may_
 }
 
 #[test]
-fn a_block_settles_what_was_invalid_before() {
+fn a_block_settles_a_transaction_that_was_invalid() {
     let config = PoolConfig { keep_invalid: true, retry_invalid: true, ..PoolConfig::default() };
     let mut pool = pool(config);
     add(&mut pool, "invalid").unwrap_err();
@@ -120,7 +120,7 @@ fn a_block_settles_what_was_invalid_before() {
 }
 
 #[test]
-fn a_long_reason_is_remembered_in_part() {
+fn long_reasons_are_truncated() {
     let long = |_: &Transaction, _: CheckKind| Verdict::Reject { code: 1, reason: "ü".repeat(500) + "x" };
     let mut pool = Pool::new(
         PoolConfig { keep_invalid: true, ..PoolConfig::default() },
@@ -134,7 +134,7 @@ fn a_long_reason_is_remembered_in_part() {
 }
 
 #[test]
-fn a_full_fifo_pool_refuses_without_asking_the_application() {
+fn a_full_fifo_pool_rejects_without_asking_the_application() {
     let config = PoolConfig { capacity_txs: 2, ..ordered(Order::Fifo) };
     let mut asked = 0;
     let counting = move |_: &Transaction, _: CheckKind| {
@@ -150,7 +150,7 @@ fn a_full_fifo_pool_refuses_without_asking_the_application() {
 }
 
 #[test]
-fn an_entry_tells_what_the_application_said() {
+fn entries_hold_the_attributes_from_the_application() {
     let mut pool = setup(0);
     pool.commit(Time::ZERO, 5, &[]);
     pool.try_add(Time::from_secs(3), tx("alice=00=-4=17=9")).unwrap();
@@ -162,7 +162,7 @@ fn an_entry_tells_what_the_application_said() {
 }
 
 #[test]
-fn an_application_may_know_the_expected_sequence() {
+fn application_can_report_the_expected_sequence() {
     struct Chain;
     impl Application for Chain {
         fn check(&mut self, _: &Transaction, _: CheckKind) -> Verdict {
@@ -179,7 +179,7 @@ fn an_application_may_know_the_expected_sequence() {
 }
 
 #[test]
-fn every_refusal_is_counted_under_its_cause() {
+fn refusal_causes_index_their_counters() {
     assert_eq!(Cause::ALL.len(), 8);
     for (place, cause) in Cause::ALL.iter().enumerate() {
         assert_eq!(*cause as usize, place, "{}", cause.name());

@@ -1,4 +1,4 @@
-//! Keys of transactions that left.
+//! Keys of removed transactions.
 
 use proptest::prelude::*;
 use samara_cat::TxKey;
@@ -25,9 +25,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against a list from the oldest to the newest.
+    /// Compared with a list from the oldest to the newest.
     #[test]
-    fn a_cache_forgets_what_was_pushed_longest_ago(
+    fn cache_forgets_the_least_recently_pushed_key(
         capacity in 0usize..8,
         steps in prop::collection::vec(step(), 0..200),
     ) {

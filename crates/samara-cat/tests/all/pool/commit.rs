@@ -1,4 +1,4 @@
-//! What a block changes.
+//! The effects of a block.
 
 use samara_cat::pool::{Cause, CheckKind, Pool, PoolConfig, Refusal, Rejection, Verdict};
 use samara_cat::{Transaction, TxKey};
@@ -9,7 +9,7 @@ use crate::pool::harness::{add, check, check_txs, key, keys, setup};
 #[test]
 fn txs_available() {
     let mut pool = setup(0);
-    assert!(!pool.txs_available(), "there is nothing yet");
+    assert!(!pool.txs_available(), "the pool is empty");
     let txs = check_txs(&mut pool, 100, 0, Time::ZERO);
     assert!(pool.txs_available());
     assert!(!pool.txs_available(), "once per height");
@@ -24,11 +24,11 @@ fn txs_available() {
 }
 
 #[test]
-fn committed_transactions_are_not_taken_again() {
+fn committed_transactions_are_not_accepted_again() {
     let mut pool = setup(100);
     add(&mut pool, "a=0=1").unwrap();
     let committed = pool.commit(Time::ZERO, 1, &[key("a=0=1"), key("b=0=1"), key("a=0=1")]);
-    assert_eq!(committed.removed, 1, "of the others one was unknown, and one named twice");
+    assert_eq!(committed.removed, 1, "one of the others was unknown, and one a repetition");
     assert_eq!(pool.metrics().successful_txs, 3);
     for text in ["a=0=1", "b=0=1"] {
         assert!(pool.is_rejected(&key(text)) && !pool.was_evicted(&key(text)));
@@ -39,14 +39,15 @@ fn committed_transactions_are_not_taken_again() {
 }
 
 #[test]
-fn without_cache_a_committed_transaction_is_taken_again() {
+fn without_cache_a_committed_transaction_is_accepted_again() {
     let mut pool = setup(0);
     add(&mut pool, "a=0=1").unwrap();
     pool.commit(Time::ZERO, 1, &[key("a=0=1")]);
     add(&mut pool, "a=0=1").unwrap();
 }
 
-/// A blob transaction of Celestia enters a block in another form, and both have the key of the transaction inside.
+/// A blob transaction of Celestia enters a block in another form. Both have the key of the
+/// transaction inside.
 #[test]
 fn remove_blob_tx() {
     let inner = TxKey::of(&[1, 2, 3, 4]);
@@ -65,7 +66,7 @@ fn recheck() {
         if kind == CheckKind::New {
             return check(tx, kind);
         }
-        // In the order of priority, as a block would take them.
+        // In the order of priority, as a block would include them.
         rechecked.push(tx.clone());
         if tx.bytes().starts_with(b"x") {
             Verdict::Reject { code: 3, reason: "stale".into() }
@@ -89,7 +90,7 @@ fn recheck() {
 }
 
 #[test]
-fn a_pool_without_recheck_asks_nobody() {
+fn a_pool_without_recheck_does_not_ask_the_application() {
     let new_only = |tx: &Transaction, kind: CheckKind| {
         assert_eq!(kind, CheckKind::New);
         check(tx, kind)

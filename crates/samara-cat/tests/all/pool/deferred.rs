@@ -1,4 +1,4 @@
-//! Verdicts that come later: the reservations of celestia-core's store.
+//! Deferred verdicts: the reservations of celestia-core's store.
 
 use samara_cat::Transaction;
 use samara_cat::pool::{
@@ -51,13 +51,13 @@ fn read_reserved() {
 fn store_reserving_txs() {
     let mut pool = pool(PoolConfig::default());
     let number = key("tx1");
-    assert_eq!(pool.decided(NOW, number, accept()), None, "nothing is awaited");
+    assert_eq!(pool.decided(NOW, number, accept()), None, "no verdict is pending");
     add(&mut pool, "tx1").unwrap();
-    assert_eq!(pool.decided(NOW, number, Verdict::Later), None, "still to come");
+    assert_eq!(pool.decided(NOW, number, Verdict::Later), None, "deferred again");
     assert_eq!(pool.decided(NOW, number, accept()), Some(Decision::New(Ok(Added::default()))));
     assert_eq!(pool.get(&number), Some(&tx("tx1")));
     assert_eq!((pool.len(), pool.bytes(), pool.reserved()), (1, 3, 0));
-    assert_eq!(pool.decided(NOW, number, accept()), None, "decided already");
+    assert_eq!(pool.decided(NOW, number, accept()), None, "already decided");
     assert_eq!(pool.decided(NOW, number, reject()), None);
     assert!(pool.contains(&number));
     assert_eq!(add(&mut pool, "tx1"), Err(Refusal::InPool));
@@ -67,7 +67,8 @@ fn store_reserving_txs() {
     assert_eq!((pool.metrics().failed_txs, pool.metrics().refused(Cause::Invalid)), (1, 1));
 }
 
-/// Of ten that bring the same transaction one succeeds, and the others hear that it is being checked, later that it is there.
+/// Of ten attempts to add the same transaction, one succeeds. The others are rejected because it is
+/// being checked, and later because it is in the pool.
 #[test]
 fn concurrently_adding_tx() {
     let mut pool = pool(PoolConfig::default());
@@ -81,7 +82,7 @@ fn concurrently_adding_tx() {
 }
 
 #[test]
-fn a_block_ends_the_wait_of_its_transactions() {
+fn a_block_releases_its_reserved_transactions() {
     let mut pool = pool(PoolConfig::default());
     add(&mut pool, "a").unwrap();
     let committed = pool.commit(NOW, 1, &[key("a")]);
@@ -91,15 +92,15 @@ fn a_block_ends_the_wait_of_its_transactions() {
     assert_eq!(add(&mut pool, "a"), Err(Refusal::Rejected(Rejection::Settled)));
 }
 
-/// Room is looked for when the verdict comes.
+/// The pool checks for room when the verdict arrives.
 #[test]
-fn a_pool_may_have_become_full_meanwhile() {
+fn a_deferred_transaction_is_rejected_if_the_pool_became_full() {
     for order in [Order::Fifo, Order::Priority, Order::SignerSets] {
         let mut pool = pool(PoolConfig { capacity_txs: 2, order, ..PoolConfig::default() });
         for text in ["a", "b"] {
             add(&mut pool, text).unwrap();
         }
-        assert_eq!(add(&mut pool, "c"), Err(Refusal::Busy), "as many wait as may");
+        assert_eq!(add(&mut pool, "c"), Err(Refusal::Busy), "the limit of waiting transactions is reached");
         assert!(pool.decided(NOW, key("a"), accept()).is_some());
         add(&mut pool, "d").unwrap();
         assert!(pool.decided(NOW, key("b"), accept()).is_some());
@@ -110,7 +111,7 @@ fn a_pool_may_have_become_full_meanwhile() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes() {
+fn reserved_transactions_are_bounded_in_bytes() {
     let mut pool = pool(PoolConfig { capacity_bytes: 10, ..PoolConfig::default() });
     add(&mut pool, "123456").unwrap();
     assert_eq!(add(&mut pool, "12345"), Err(Refusal::Busy));
@@ -121,7 +122,7 @@ fn what_waits_is_bounded_in_bytes() {
 }
 
 #[test]
-fn a_recheck_may_come_later() {
+fn rechecks_may_be_deferred() {
     let kinds = |_: &Transaction, kind: CheckKind| match kind {
         CheckKind::New => accept(),
         CheckKind::Recheck => Verdict::Later,
@@ -135,14 +136,14 @@ fn a_recheck_may_come_later() {
         add(&mut pool, text).unwrap();
     }
     assert_eq!(pool.commit(NOW, 1, &[]).failed, []);
-    assert!(pool.contains(&key("a")) && pool.len() == 2, "it stays meanwhile");
+    assert!(pool.contains(&key("a")) && pool.len() == 2, "it stays until the verdict");
     assert_eq!(pool.decided(NOW, key("a"), accept()), Some(Decision::Recheck { kept: true }));
-    assert_eq!(pool.decided(NOW, key("a"), reject()), None, "decided already");
+    assert_eq!(pool.decided(NOW, key("a"), reject()), None, "already decided");
     assert_eq!(pool.decided(NOW, key("b"), reject()), Some(Decision::Recheck { kept: false }));
     assert!(!pool.contains(&key("b")) && pool.is_rejected(&key("b")));
     assert_eq!((pool.metrics().rechecks, pool.metrics().failed_txs), (2, 1));
 
-    // Two blocks, two verdicts: the second counts too.
+    // Two blocks cause two verdicts, both of which count.
     pool.commit(NOW, 2, &[]);
     pool.commit(NOW, 3, &[]);
     assert_eq!(pool.decided(NOW, key("a"), accept()), Some(Decision::Recheck { kept: true }));

@@ -1,4 +1,4 @@
-//! Room for what has a higher priority.
+//! Eviction for transactions of higher priority.
 
 use samara_cat::pool::{Cause, Order, PoolConfig, Refusal};
 use samara_engine::Time;
@@ -14,12 +14,13 @@ fn eviction() {
     let has = |pool: &TestPool, text: &str| pool.contains(&key(text));
     let gone = |pool: &TestPool, text: &str| !pool.contains(&key(text)) && pool.was_evicted(&key(text));
 
-    // Larger than the pool, though there are places left.
+    // Larger than the pool, though the limit of transactions is not reached.
     let huge = format!("big={}=1", "0123456789abcdef".repeat(4));
     assert_eq!(add(&mut pool, &huge), Err(Refusal::Full { txs: 0, bytes: 0 }));
     assert!(gone(&pool, &huge));
 
-    // One of low priority that nearly fills the pool goes for a small one of high priority, though there are places left.
+    // A large transaction of low priority that nearly fills the pool is evicted for a small one of
+    // high priority, though the limit of transactions is not reached.
     let big = "big=0123456789abcdef0123456789abcdef0123456789abcdef01234=2";
     add(&mut pool, big).unwrap();
     assert_eq!((pool.len(), pool.bytes()), (1, big.len() as u64));
@@ -31,7 +32,7 @@ fn eviction() {
         add(&mut pool, text).unwrap();
     }
     assert!(matches!(add(&mut pool, "key6=0005=1"), Err(Refusal::Full { txs: 5, .. })));
-    assert!(gone(&pool, "key6=0005=1"), "valid, but no room");
+    assert!(gone(&pool, "key6=0005=1"), "valid, but without room");
 
     // The newest of the lowest priority goes first, then the other one, then the next priority.
     add(&mut pool, "key7=0006=7").unwrap();
@@ -41,35 +42,36 @@ fn eviction() {
     add(&mut pool, "key9=0008=9").unwrap();
     assert!(has(&pool, "key9=0008=9") && gone(&pool, "key2=0001=5"));
 
-    // Several for one.
+    // Several are evicted for one.
     let evicted = add(&mut pool, "key10=0123456789abcdef=11").unwrap().evicted;
     assert_eq!(evicted, [key("key7=0006=7"), key("key9=0008=9"), key("key3=0002=10")]);
     assert_eq!(order_of(&pool), ["key1=0000=25", "key8=0007=20", "key10=0123456789abcdef=11"]);
     assert_eq!(pool.metrics().evicted_txs, 7);
     assert_eq!(pool.metrics().refused(Cause::Full), 2);
 
-    // What was evicted may return.
+    // An evicted transaction may return.
     pool.commit(Time::ZERO, 1, &[key("key10=0123456789abcdef=11")]);
     add(&mut pool, "key3=0002=10").unwrap();
     assert!(has(&pool, "key3=0002=10") && !pool.was_evicted(&key("key3=0002=10")));
 }
 
 #[test]
-fn nothing_is_evicted_for_what_then_does_not_fit() {
+fn nothing_is_evicted_for_a_transaction_that_would_not_fit() {
     let config = PoolConfig { capacity_bytes: 40, ..PoolConfig::default() };
     let mut pool = pool(config);
     for text in ["a=0000000000=9", "b=0000000000=1"] {
         add(&mut pool, text).unwrap();
     }
     let before = order_of(&pool);
-    assert!(add(&mut pool, "c=00000000000000000000000=5").is_err(), "27 bytes, of which 26 could be free");
+    assert!(add(&mut pool, "c=00000000000000000000000=5").is_err(), "27 bytes, but only 26 could be freed");
     assert_eq!(order_of(&pool), before);
     assert_eq!(pool.metrics().evicted_txs, 0);
 }
 
-/// celestia-core refuses this: those of lower priority have fewer bytes than the new transaction.
+/// celestia-core rejects this: the transactions of lower priority have fewer bytes than the new
+/// one.
 #[test]
-fn free_room_counts_when_room_is_made() {
+fn eviction_takes_free_room_into_account() {
     let config = PoolConfig { capacity_bytes: 40, ..PoolConfig::default() };
     let mut pool = pool(config);
     add(&mut pool, "a=0000000000=9").unwrap();
@@ -87,9 +89,10 @@ fn equal_priority_does_not_evict() {
     assert_eq!(order_of(&pool), ["c=0=6"]);
 }
 
-/// celestia-core compares with `>` and holds one more; its generation of 2026 then evicts nothing if only places are missing.
+/// celestia-core compares with `>` and holds one more. Its generation of 2026 then evicts nothing
+/// if only the number of transactions exceeds the limit.
 #[test]
-fn the_number_of_places_holds() {
+fn the_limit_of_transactions_holds() {
     for order in [Order::Fifo, Order::Priority, Order::SignerSets] {
         let mut pool = pool(PoolConfig { capacity_txs: 3, order, ..PoolConfig::default() });
         for number in 0..10 {
@@ -101,7 +104,7 @@ fn the_number_of_places_holds() {
 }
 
 #[test]
-fn a_pool_without_places_refuses_everything() {
+fn a_pool_of_capacity_zero_rejects_everything() {
     for order in [Order::Fifo, Order::Priority, Order::SignerSets] {
         let mut pool = pool(PoolConfig { capacity_txs: 0, cache_size: 0, order, ..PoolConfig::default() });
         assert_eq!(add(&mut pool, "a=0=5").unwrap_err().cause(), Cause::Full);
@@ -109,7 +112,7 @@ fn a_pool_without_places_refuses_everything() {
 }
 
 #[test]
-fn the_lowest_priorities_are_ordered_too() {
+fn extreme_priorities_are_ordered() {
     let mut pool = pool(PoolConfig { capacity_txs: 2, ..PoolConfig::default() });
     add(&mut pool, &format!("a=0={}", i64::MIN)).unwrap();
     add(&mut pool, &format!("b=0={}", i64::MAX)).unwrap();

@@ -1,4 +1,4 @@
-//! Transactions that grow too old.
+//! Transactions that exceed their maximum age.
 
 use std::time::Duration;
 
@@ -19,7 +19,10 @@ fn assert_expired(pool: &TestPool, txs: &[Transaction]) {
         assert!(pool.get(&key).is_none() && !pool.is_rejected(&key) && pool.was_evicted(&key));
     }
     // `fix: cat not purging txs from ordered cache` (celestia-core #2327).
-    assert!(pool.iter().all(|entry| !txs.contains(&entry.transaction)), "it is still in the order");
+    assert!(
+        pool.iter().all(|entry| !txs.contains(&entry.transaction)),
+        "an expired transaction is still in the order"
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn expired_txs_num_blocks() {
 }
 
 #[test]
-fn what_is_old_can_leave_without_a_block() {
+fn transactions_can_expire_without_a_block() {
     let mut pool = pool(PoolConfig { ttl: Duration::from_secs(1), ..PoolConfig::default() });
     let txs = check_txs(&mut pool, 3, 0, Time::ZERO);
     assert!(pool.expire(Time::from_secs(1)).is_empty());
@@ -73,7 +76,7 @@ fn nothing_expires_without_a_limit() {
     assert_eq!(pool.len(), 3);
 }
 
-/// `TestPurgeExpiredTxs`: later sequence numbers are of no use without the earlier.
+/// `TestPurgeExpiredTxs`: later sequence numbers are useless without the earlier ones.
 #[test]
 fn purge_expired_txs() {
     let config = PoolConfig { ttl_blocks: 1, ..ordered(Order::SignerSets) };

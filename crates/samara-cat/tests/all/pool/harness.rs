@@ -1,11 +1,11 @@
-//! The application of the tests, and short ways to say things.
+//! The application of the tests, and helpers.
 
 use samara_cat::pool::{Added, Admission, CheckKind, Order, Pool, PoolConfig, Refusal, Signer, Verdict};
 use samara_cat::{Transaction, TxKey};
 use samara_engine::{PeerKeyed, Time};
 
-/// That of celestia-core's tests: a transaction is `sender=key=priority` and needs 1 gas; here also
-/// `sender=key=priority=gas=sequence`.
+/// The application of celestia-core's tests: a transaction is `sender=key=priority` and needs 1
+/// gas. Here also `sender=key=priority=gas=sequence`.
 pub(crate) fn check(tx: &Transaction, _: CheckKind) -> Verdict {
     let text = String::from_utf8_lossy(tx.bytes()).into_owned();
     let parts: Vec<&str> = text.split('=').collect();
@@ -27,7 +27,7 @@ pub(crate) fn pool(config: PoolConfig) -> TestPool {
     Pool::new(config, check, PeerKeyed::from_key([0, 1]))
 }
 
-/// A cache of this size, and everything else as usual.
+/// Returns a pool with this cache size and otherwise default settings.
 pub(crate) fn setup(cache_size: usize) -> TestPool {
     pool(PoolConfig { cache_size, ..PoolConfig::default() })
 }
@@ -51,7 +51,7 @@ where
     pool.try_add(Time::ZERO, tx(text))
 }
 
-/// Adds `count` transactions of 57 bytes whose priorities have no order.
+/// Adds `count` transactions of 57 bytes with priorities in no order.
 pub(crate) fn check_txs(pool: &mut TestPool, count: u64, from: u64, now: Time) -> Vec<Transaction> {
     (from..from + count)
         .map(|number| {
@@ -60,7 +60,7 @@ pub(crate) fn check_txs(pool: &mut TestPool, count: u64, from: u64, now: Time) -
             assert_eq!(tx.len(), 57);
             let before = pool.len();
             pool.try_add(now, tx.clone()).unwrap();
-            assert_eq!(pool.len(), before + 1, "none is evicted silently");
+            assert_eq!(pool.len(), before + 1, "no transaction is evicted silently");
             tx
         })
         .collect()
@@ -78,17 +78,17 @@ pub(crate) fn texts(txs: &[Transaction]) -> Vec<String> {
     txs.iter().map(|tx| String::from_utf8(tx.bytes().to_vec()).unwrap()).collect()
 }
 
-/// The transactions in order.
+/// Returns the texts of all transactions in the order of the pool.
 pub(crate) fn order_of(pool: &TestPool) -> Vec<String> {
     texts(&all(pool))
 }
 
-/// All transactions in the order of the pool.
+/// Returns all transactions in the order of the pool.
 pub(crate) fn all<A>(pool: &Pool<A>) -> Vec<Transaction> {
     pool.iter().map(|entry| entry.transaction.clone()).collect()
 }
 
-/// A block takes one transaction. Returns true if it was in the pool.
+/// Commits a block with one transaction. Returns true if it was in the pool.
 pub(crate) fn take<F>(pool: &mut Pool<F>, text: &str) -> bool
 where
     F: FnMut(&Transaction, CheckKind) -> Verdict + Send + 'static,

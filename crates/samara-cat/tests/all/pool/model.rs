@@ -1,4 +1,4 @@
-//! Any sequence of operations: the pool does what the reference does.
+//! For any sequence of operations, the pool behaves like the reference.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use samara_cat::{Transaction, TxKey};
 use samara_engine::{PeerKeyed, Time};
 
 use crate::pool::harness::all;
-use crate::pool::reference::{Known, Reference, Says};
+use crate::pool::reference::{Answer, Known, Reference};
 
-/// Says what the step wants.
+/// An application with scripted verdicts.
 #[derive(Debug)]
 struct Script {
     next: Verdict,
@@ -26,24 +26,24 @@ impl Application for Script {
         match kind {
             CheckKind::New => self.next.clone(),
             CheckKind::Recheck if self.late => Verdict::Later,
-            CheckKind::Recheck if self.stale.contains(&tx.key()) => verdict(&Says::Reject),
+            CheckKind::Recheck if self.stale.contains(&tx.key()) => verdict(&Answer::Reject),
             CheckKind::Recheck => Verdict::Accept(Admission::default()),
         }
     }
 }
 
-fn verdict(says: &Says) -> Verdict {
-    match says {
-        Says::Accept(admission) => Verdict::Accept(admission.clone()),
-        Says::Reject => Verdict::Reject { code: 1, reason: String::new() },
-        Says::Later => Verdict::Later,
+fn verdict(answer: &Answer) -> Verdict {
+    match answer {
+        Answer::Accept(admission) => Verdict::Accept(admission.clone()),
+        Answer::Reject => Verdict::Reject { code: 1, reason: String::new() },
+        Answer::Later => Verdict::Later,
     }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add(usize, Says),
-    Decide(usize, Says),
+    Add(usize, Answer),
+    Decide(usize, Answer),
     Commit { txs: Vec<usize>, blocks: u64, stale: Vec<usize>, late: bool },
     Reap { bytes: u64, gas: u64 },
     Expire,
@@ -52,28 +52,28 @@ enum Step {
 
 const TXS: usize = 24;
 
-/// Between 2 and 29 bytes long.
+/// Returns a transaction of 2 to 29 bytes.
 fn transaction(number: usize) -> Transaction {
     let mut bytes = vec![b'a'; 1 + number * 7 % 29];
     bytes.push(number as u8);
     Transaction::new(bytes)
 }
 
-fn says() -> impl Strategy<Value = Says> {
+fn answer() -> impl Strategy<Value = Answer> {
     let admission = (-3i64..4, 0u64..4, prop::option::of(0u8..3), prop::option::of(0u64..4));
     let admission = admission.prop_map(|(priority, gas, sender, sequence)| {
         let sender = sender.map(|name| Signer::new(&[name]));
-        Says::Accept(Admission { priority, gas, sender, sequence })
+        Answer::Accept(Admission { priority, gas, sender, sequence })
     });
-    prop_oneof![8 => admission, 1 => Just(Says::Reject), 3 => Just(Says::Later)]
+    prop_oneof![8 => admission, 1 => Just(Answer::Reject), 3 => Just(Answer::Later)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let number = || 0..TXS;
     let some = || prop::collection::vec(number(), 0..4);
     prop_oneof![
-        30 => (number(), says()).prop_map(|(tx, says)| Step::Add(tx, says)),
-        10 => (number(), says()).prop_map(|(tx, says)| Step::Decide(tx, says)),
+        30 => (number(), answer()).prop_map(|(tx, answer)| Step::Add(tx, answer)),
+        10 => (number(), answer()).prop_map(|(tx, answer)| Step::Decide(tx, answer)),
         4 => (some(), 0u64..3, some(), any::<bool>())
             .prop_map(|(txs, blocks, stale, late)| Step::Commit { txs, blocks, stale, late }),
         4 => (0u64..150, 0u64..12).prop_map(|(bytes, gas)| Step::Reap { bytes, gas }),
@@ -102,13 +102,13 @@ fn config() -> impl Strategy<Value = PoolConfig> {
     })
 }
 
-/// Both pools, and what has happened to the transactions.
+/// Both pools, and the history of the transactions.
 struct Pair {
     pool: Pool<Script>,
     reference: Reference,
     txs: Vec<Transaction>,
     now: Time,
-    /// Transactions that left the pool, by any way.
+    /// Number of transactions that left the pool in any way.
     left: u64,
 }
 
@@ -127,8 +127,8 @@ impl Pair {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Add(tx, says) => self.add(tx, &says),
-            Step::Decide(tx, says) => self.decide(tx, &says),
+            Step::Add(tx, answer) => self.add(tx, &answer),
+            Step::Decide(tx, answer) => self.decide(tx, &answer),
             Step::Commit { txs, blocks, stale, late } => self.commit(&txs, blocks, &stale, late),
             Step::Reap { bytes, gas } => {
                 assert_eq!(self.pool.reap(bytes, gas), self.reference.reap(bytes, gas));
@@ -142,29 +142,29 @@ impl Pair {
         }
     }
 
-    fn add(&mut self, tx: usize, says: &Says) {
+    fn add(&mut self, tx: usize, answer: &Answer) {
         let tx = self.txs[tx].clone();
-        self.pool.application_mut().next = verdict(says);
-        let expected = self.reference.add(self.now, &tx, says);
+        self.pool.application_mut().next = verdict(answer);
+        let expected = self.reference.add(self.now, &tx, answer);
         self.left += expected.as_ref().map_or(0, |(evicted, _)| evicted.len() as u64);
         let added = self.pool.try_add(self.now, tx);
         let added = added.map(|added| (added.evicted, added.waits));
         assert_eq!(added.map_err(|refusal| refusal.cause()), expected);
     }
 
-    fn decide(&mut self, tx: usize, says: &Says) {
+    fn decide(&mut self, tx: usize, answer: &Answer) {
         let tx = self.txs[tx].clone();
-        let decision = self.pool.decided(self.now, tx.key(), verdict(says));
-        if matches!(says, Says::Later) {
+        let decision = self.pool.decided(self.now, tx.key(), verdict(answer));
+        if matches!(answer, Answer::Later) {
             assert_eq!(decision, None);
             return;
         }
-        let rejected = matches!(says, Says::Reject);
+        let rejected = matches!(answer, Answer::Reject);
         if self.reference.reserved.contains(&tx) {
             self.reference.reserved.retain(|other| *other != tx);
-            let expected = self.reference.judge(self.now, &tx, says);
+            let expected = self.reference.judge(self.now, &tx, answer);
             self.left += expected.as_ref().map_or(0, |(evicted, _)| evicted.len() as u64);
-            let Some(Decision::New(added)) = decision else { panic!("it was awaited: {decision:?}") };
+            let Some(Decision::New(added)) = decision else { panic!("a verdict was pending: {decision:?}") };
             let added = added.map(|added| (added.evicted, added.waits));
             assert_eq!(added.map_err(|refusal: Refusal| refusal.cause()), expected);
             return;
@@ -209,7 +209,7 @@ impl Pair {
         self.left += (removed + expired.len() + failed.len()) as u64;
     }
 
-    /// What holds at any time.
+    /// Checks the invariants.
     fn check(&self) {
         let Self { pool, reference, .. } = self;
         let order: Vec<Transaction> = reference.order().into_iter().map(|item| item.tx).collect();
@@ -230,12 +230,16 @@ impl Pair {
                 samara_cat::pool::Rejection::Invalid(_) => Known::Invalid,
             });
             assert_eq!(rejection, known);
-            assert_eq!(pool.is_rejected(&key), reference.bars(key));
+            assert_eq!(pool.is_rejected(&key), reference.is_rejected(key));
             assert_eq!(pool.was_evicted(&key), reference.evicted.contains(&key));
         }
-        assert_eq!(pool.metrics().added_txs, pool.len() as u64 + self.left, "each is there or has left");
+        assert_eq!(
+            pool.metrics().added_txs,
+            pool.len() as u64 + self.left,
+            "each added transaction is in the pool or has left"
+        );
         let unique = sorted(order.iter().map(Transaction::key).collect());
-        assert!(unique.is_sorted_by(|a, b| a < b), "no transaction is there twice");
+        assert!(unique.is_sorted_by(|a, b| a < b), "duplicate transaction in the pool");
     }
 }
 
@@ -243,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_pool_does_what_the_reference_does(
+    fn the_pool_behaves_like_the_reference(
         config in config(),
         steps in prop::collection::vec(step(), 0..120),
     ) {

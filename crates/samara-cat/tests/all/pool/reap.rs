@@ -1,4 +1,4 @@
-//! What goes into a block.
+//! The transactions chosen for a block.
 
 use samara_cat::pool::{Order, PoolConfig};
 use samara_engine::Time;
@@ -13,7 +13,7 @@ fn reap_max_bytes_max_gas() {
     let txs = check_txs(&mut pool, 100, 0, Time::ZERO);
     let mut sorted = priorities(&pool, &txs);
     sorted.sort_unstable_by(|a, b| b.cmp(a));
-    // 57 bytes, their length and a tag are 59: 20 fit into 1,200, and 33 into 2,000.
+    // 57 bytes plus length and tag are 59: 20 fit into 1,200, and 33 into 2,000.
     for (max_bytes, max_gas, expected) in
         [(ANY, 50, 50), (1_200, ANY, 20), (2_000, 25, 25), (0, ANY, 0), (ANY, 0, 0)]
     {
@@ -34,7 +34,7 @@ fn tx_larger_than_max_bytes() {
 }
 
 #[test]
-fn what_does_not_fit_by_gas_is_passed_over_too() {
+fn transactions_beyond_the_gas_limit_are_skipped() {
     let mut pool = setup(0);
     for text in ["a=0=9=100=0", "b=0=8=1=0", "c=0=7=100=0", "d=0=6=1=0"] {
         add(&mut pool, text).unwrap();
@@ -43,7 +43,7 @@ fn what_does_not_fit_by_gas_is_passed_over_too() {
     assert_eq!(texts(&pool.reap(ANY, 101)), ["a=0=9=100=0", "b=0=8=1=0"]);
 }
 
-/// `TestReapOrderByPriority`: each case with the order of arrival among equals.
+/// `TestReapOrderByPriority`: each case, with the order of arrival among equals.
 #[test]
 fn reap_order_by_priority() {
     for given in [
@@ -72,7 +72,7 @@ fn reap_order_by_priority() {
 }
 
 #[test]
-fn a_fifo_pool_is_reaped_as_it_was_filled() {
+fn a_fifo_pool_is_reaped_in_order_of_arrival() {
     let mut pool = pool(ordered(Order::Fifo));
     for text in ["a=0=1", "b=0=9", "c=0=5"] {
         add(&mut pool, text).unwrap();
@@ -80,9 +80,9 @@ fn a_fifo_pool_is_reaped_as_it_was_filled() {
     assert_eq!(texts(&pool.reap(ANY, ANY)), ["a=0=1", "b=0=9", "c=0=5"]);
 }
 
-/// Lengths at which the length itself takes one byte more.
+/// Includes lengths whose own encoding takes one byte more.
 #[test]
-fn the_bytes_of_a_block_count_tags_and_lengths() {
+fn block_bytes_include_tags_and_lengths() {
     for (len, in_block) in [(5, 7), (127, 129), (128, 131), (16_383, 16_386), (16_384, 16_388)] {
         let mut pool = pool(PoolConfig::default());
         add(&mut pool, &format!("{}=1", "=".to_owned() + &"0".repeat(len - 3))).unwrap();

@@ -1,4 +1,5 @@
-//! A pool that is too simple to be wrong, and too slow to be used: lists that are gone through from end to end.
+//! A pool that is too simple to be wrong, and too slow to be used: lists that are searched from end
+//! to end.
 
 use samara_cat::pool::{Admission, Cause, Order, PoolConfig};
 use samara_cat::{Transaction, TxKey};
@@ -14,7 +15,7 @@ pub(crate) struct Item {
     pub(crate) rechecks: u32,
 }
 
-/// Why a key is remembered.
+/// The reason for remembering a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Settled,
@@ -32,9 +33,9 @@ pub(crate) struct Reference {
     arrivals: u64,
 }
 
-/// What the application says, without words.
+/// The application's verdict, without texts.
 #[derive(Clone, Debug)]
-pub(crate) enum Says {
+pub(crate) enum Answer {
     Accept(Admission),
     Reject,
     Later,
@@ -73,18 +74,18 @@ impl Reference {
         self.evicted.drain(..self.evicted.len().saturating_sub(self.config.cache_size / 5));
     }
 
-    pub(crate) fn bars(&self, key: TxKey) -> bool {
+    pub(crate) fn is_rejected(&self, key: TxKey) -> bool {
         self.rejected
             .iter()
             .any(|(other, known)| *other == key && (*known == Known::Settled || !self.config.retry_invalid))
     }
 
-    /// Evicted keys and whether it waits, or why not.
+    /// Returns the evicted keys and whether the transaction waits, or the cause of rejection.
     pub(crate) fn add(
         &mut self,
         now: Time,
         tx: &Transaction,
-        says: &Says,
+        answer: &Answer,
     ) -> Result<(Vec<TxKey>, bool), Cause> {
         let waiting: u64 = self.reserved.iter().map(|tx| tx.len() as u64).sum();
         let busy = self.reserved.len() >= self.config.capacity_txs
@@ -95,14 +96,14 @@ impl Reference {
             Err(Cause::InPool)
         } else if self.reserved.contains(tx) {
             Err(Cause::Reserved)
-        } else if self.bars(tx.key()) {
+        } else if self.is_rejected(tx.key()) {
             Err(Cause::Rejected)
         } else if self.config.order == Order::Fifo && !self.fits(&self.items, tx) {
             Err(Cause::Full)
         } else if busy && !self.reserved.is_empty() {
             Err(Cause::Busy)
         } else {
-            self.judge(now, tx, says)
+            self.judge(now, tx, answer)
         }
     }
 
@@ -110,15 +111,15 @@ impl Reference {
         &mut self,
         now: Time,
         tx: &Transaction,
-        says: &Says,
+        answer: &Answer,
     ) -> Result<(Vec<TxKey>, bool), Cause> {
-        match says {
-            Says::Accept(admission) => self.admit(now, tx, admission).map(|evicted| (evicted, false)),
-            Says::Reject => {
+        match answer {
+            Answer::Accept(admission) => self.admit(now, tx, admission).map(|evicted| (evicted, false)),
+            Answer::Reject => {
                 self.reject(tx.key());
                 Err(Cause::Invalid)
             }
-            Says::Later => {
+            Answer::Later => {
                 self.reserved.push(tx.clone());
                 Ok((Vec::new(), true))
             }
@@ -140,15 +141,15 @@ impl Reference {
         let (height, arrival) = (self.height, self.arrivals);
         let item =
             Item { tx: tx.clone(), admission: admission.clone(), since: now, height, arrival, rechecks: 0 };
-        // The set that it would join, with it.
+        // The set that the transaction would join, including it.
         let mut joined: Vec<Item> =
-            self.items.iter().filter(|other| self.together(other, &item)).cloned().collect();
+            self.items.iter().filter(|other| self.in_same_group(other, &item)).cloned().collect();
         joined.push(item.clone());
         let mean = self.mean(&joined);
         let mut left = self.items.clone();
         let mut evicted = Vec::new();
         for group in self.groups().into_iter().rev() {
-            if self.mean(&group) >= mean || self.together(&group[0], &item) {
+            if self.mean(&group) >= mean || self.in_same_group(&group[0], &item) {
                 continue;
             }
             for victim in group.into_iter().rev() {
@@ -171,7 +172,7 @@ impl Reference {
         Ok(evicted)
     }
 
-    fn together(&self, one: &Item, other: &Item) -> bool {
+    fn in_same_group(&self, one: &Item, other: &Item) -> bool {
         one.arrival == other.arrival
             || (self.config.order == Order::SignerSets
                 && one.admission.sender.is_some()
@@ -188,11 +189,11 @@ impl Reference {
         (sum as f64 / weight as f64).floor() as i64
     }
 
-    /// All transactions, in order, those together that depend on each other.
+    /// Returns all transactions in order, grouped by mutual dependence.
     pub(crate) fn groups(&self) -> Vec<Vec<Item>> {
         let mut groups: Vec<Vec<Item>> = Vec::new();
         for item in &self.items {
-            match groups.iter_mut().find(|group| self.together(&group[0], item)) {
+            match groups.iter_mut().find(|group| self.in_same_group(&group[0], item)) {
                 Some(group) => group.push(item.clone()),
                 None => groups.push(vec![item.clone()]),
             }
@@ -240,7 +241,7 @@ impl Reference {
         keys
     }
 
-    /// Takes a transaction out, wherever it is; whether it was in the pool.
+    /// Removes a transaction, wherever it is. Returns true if it was in the pool.
     pub(crate) fn settle(&mut self, key: TxKey) -> bool {
         self.remember_rejected(key, Known::Settled);
         self.reserved.retain(|tx| tx.key() != key);

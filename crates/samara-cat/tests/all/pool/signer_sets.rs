@@ -1,4 +1,4 @@
-//! The order by senders (ADR 011 of celestia-core).
+//! The order by sender (ADR 011 of celestia-core).
 
 use samara_cat::pool::{Cause, Order, PoolConfig};
 use samara_engine::Time;
@@ -13,8 +13,8 @@ fn sets(texts: &[&str]) -> TestPool {
     pool
 }
 
-/// `TestAggregatedPriorityWeightedByGas` and `...AfterAdd`: 22 / 4 is 5, and 31 / 5 is 6, both rounded down. Another
-/// sender's priority between them shows it.
+/// `TestAggregatedPriorityWeightedByGas` and `...AfterAdd`: 22 / 4 is 5, and 31 / 5 is 6, both
+/// rounded down. The priority of another sender lies between them.
 #[test]
 fn aggregated_priority_weighted_by_gas() {
     let mut pool = sets(&["a=1=10=1=1", "a=2=4=3=2", "b=1=5=1=1"]);
@@ -26,13 +26,13 @@ fn aggregated_priority_weighted_by_gas() {
 }
 
 #[test]
-fn a_mean_is_rounded_down_below_zero_too() {
+fn negative_means_are_rounded_down() {
     let pool = sets(&["b=1=-4=1=1", "a=1=-3=1=1", "a=2=-4=1=2"]);
     assert_eq!(order_of(&pool)[0], "b=1=-4=1=1", "the mean of a is -3.5, thus -4, and b is older");
 }
 
 #[test]
-fn transactions_without_gas_weigh_as_with_one() {
+fn transactions_without_gas_have_weight_one() {
     let pool = sets(&["a=1=10=0=1", "a=2=20=0=2", "b=1=14=1=1", "c=1=16=1=1"]);
     assert_eq!(order_of(&pool), ["c=1=16=1=1", "a=1=10=0=1", "a=2=20=0=2", "b=1=14=1=1"]);
 }
@@ -64,9 +64,10 @@ fn inter_set_ordering_by_aggregated_priority_and_timestamp() {
     assert_eq!(order_of(&pool)[..2], a);
 }
 
-/// `TestTxSetFirstTimestamp...OnRemove`: what is left of a set counts from its oldest transaction that is left.
+/// `TestTxSetFirstTimestamp...OnRemove`: the age of a set is that of its oldest remaining
+/// transaction.
 #[test]
-fn the_age_of_a_set_is_that_of_its_oldest_transaction() {
+fn age_of_a_set_is_that_of_its_oldest_transaction() {
     let mut pool = sets(&["a=2=5=1=2", "b=1=5=1=1", "a=1=5=1=1"]);
     assert_eq!(order_of(&pool), ["a=1=5=1=1", "a=2=5=1=2", "b=1=5=1=1"]);
     assert!(take(&mut pool, "a=2=5=1=2"));
@@ -107,7 +108,7 @@ fn eviction_takes_the_highest_sequence_numbers_of_the_lowest_sets() {
     for text in ["a=1=1=1=1", "a=2=1=1=2", "b=2=2=1=2", "b=1=2=1=1", "c=1=9=1=1", "=0=1"] {
         add(&mut pool, text).unwrap();
     }
-    // Of the sets with a mean of 1 the newest first.
+    // Of the sets with a mean of 1, the newest goes first.
     let mut evicted = Vec::new();
     for number in 1..=5 {
         evicted.extend(add(&mut pool, &format!("d={number}=5=1={number}")).unwrap().evicted);
@@ -117,7 +118,8 @@ fn eviction_takes_the_highest_sequence_numbers_of_the_lowest_sets() {
     assert_eq!(add(&mut pool, "e=1=5=1=1").unwrap_err().cause(), Cause::Full);
 }
 
-/// The mean of `a` with the new transaction is above that without; celestia-core would evict the second for the third.
+/// The new transaction raises the mean of `a`; celestia-core would evict the second transaction of
+/// `a` for the third.
 #[test]
 fn a_transaction_does_not_evict_earlier_ones_of_its_sender() {
     let config = PoolConfig { capacity_txs: 3, ..ordered(Order::SignerSets) };
@@ -131,7 +133,7 @@ fn a_transaction_does_not_evict_earlier_ones_of_its_sender() {
 }
 
 #[test]
-fn a_large_set_leaves_with_one_block() {
+fn one_block_removes_a_large_set() {
     let mut pool = pool(PoolConfig { capacity_txs: 100_000, recheck: false, ..ordered(Order::SignerSets) });
     let text = |number: u32| format!("a={number}=1=1={number}");
     for number in 0..20_000 {

@@ -41,7 +41,8 @@ fn store_ordering() {
 fn store_remove_maintains_order() {
     for order in [Order::Fifo, Order::Priority, Order::SignerSets] {
         let mut pool = pool(ordered(order));
-        // 37 and 101 have no common factor: all priorities from 0 to 100, in another order.
+        // 37 and 101 have no common factor, so these are all priorities from 0 to 100, in another
+        // order.
         let texts: Vec<String> = (0..101).map(|number| format!("={number}={}", number * 37 % 101)).collect();
         for text in &texts {
             add(&mut pool, text).unwrap();
@@ -92,9 +93,9 @@ fn store_get_txs() {
     }
 }
 
-/// The seed keys hash tables, which must show nowhere.
+/// The seed keys hash tables, which must have no visible effect.
 #[test]
-fn the_seed_changes_nothing() {
+fn the_seed_has_no_visible_effect() {
     let run = |seed| {
         let config = PoolConfig { capacity_txs: 20, ..ordered(Order::SignerSets) };
         let mut pool =
@@ -111,7 +112,7 @@ fn the_seed_changes_nothing() {
 }
 
 #[test]
-fn a_transaction_is_named_by_its_hash() {
+fn transactions_are_named_by_their_hash() {
     // SHA-256 of "abc", FIPS 180-2.
     let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let abc = tx("abc");
@@ -119,5 +120,5 @@ fn a_transaction_is_named_by_its_hash() {
     assert_eq!(samara_cat::TxKey::try_from(&abc.key().as_bytes()[..]).unwrap(), abc.key());
     assert!(samara_cat::TxKey::try_from(&[0; 31][..]).is_err());
     assert_eq!((abc.len(), abc.is_empty(), tx("").is_empty()), (3, false, true));
-    assert_ne!(abc, Transaction::with_key(abc.key(), "abd"), "one key, two forms");
+    assert_ne!(abc, Transaction::with_key(abc.key(), "abd"), "same key, different bytes");
 }

@@ -1,4 +1,4 @@
-//! What cannot be read says where and why.
+//! Decoding errors state the place and the cause.
 
 use bytes::Bytes;
 use samara_cat::CatFrame;
@@ -18,7 +18,7 @@ fn with_key(tag: u8, len: u8) -> Vec<u8> {
     bytes
 }
 
-/// `TxKeyFromBytes`: any other length disconnects.
+/// `TxKeyFromBytes`: any other length causes a disconnect.
 #[test]
 fn keys_have_32_bytes() {
     for len in [0, 1, 31, 33] {
@@ -34,7 +34,7 @@ fn keys_have_32_bytes() {
 }
 
 #[test]
-fn messages_without_known_kind() {
+fn messages_without_known_kind_are_rejected() {
     fails(&[], "message", WireErrorKind::NoKind);
     fails(&[0x22, 0], "message", WireErrorKind::NoKind);
     fails(&[0x6a, 2, 0x0a, 0], "bundle.members", WireErrorKind::NoKind);
@@ -43,7 +43,7 @@ fn messages_without_known_kind() {
 }
 
 #[test]
-fn broken_protobuf() {
+fn broken_protobuf_is_rejected() {
     fails(&[0x0a, 5, 0x0a, 1], "txs", WireErrorKind::Truncated { needed: 5, available: 2 });
     fails(&[0x0a, 2, 0x0a, 1], "txs.txs", WireErrorKind::Truncated { needed: 1, available: 0 });
     fails(&[0x08, 1], "txs", WireErrorKind::WireType { found: 0, expected: 2 });
@@ -53,14 +53,14 @@ fn broken_protobuf() {
     fails(&[0x12, 3, 0x12, 1, 0xff], "seen_tx.from", WireErrorKind::NotUtf8);
 }
 
-/// `TestLegacyReactorReceiveBasic`: a message without transactions is read, and harms nobody.
+/// `TestLegacyReactorReceiveBasic`: a message without transactions is decoded, and is harmless.
 #[test]
-fn empty_txs_are_read() {
+fn empty_txs_are_decoded() {
     assert_eq!(decoded(&[0x0a, 0]).unwrap(), CatFrame::txs(Vec::new()));
 }
 
 #[test]
-fn unknown_fields_are_skipped_and_the_last_kind_counts() {
+fn unknown_fields_are_skipped_and_the_last_kind_wins() {
     let mut bytes = vec![0x22, 1, 7, 0x28, 1, 0x31, 1, 2, 3, 4, 5, 6, 7, 8, 0x3d, 1, 2, 3, 4];
     bytes.extend(with_key(0x12, 32));
     bytes.extend(with_key(0x1a, 32));
@@ -68,7 +68,7 @@ fn unknown_fields_are_skipped_and_the_last_kind_counts() {
 }
 
 #[test]
-fn limits_hold_before_memory_is_taken() {
+fn limits_are_checked_before_allocation() {
     let read =
         |bytes: &[u8], limits: &Limits| decode(&Bytes::copy_from_slice(bytes), limits).unwrap_err().kind;
     let limits =

@@ -1,4 +1,5 @@
-//! The codec against a generated one (`prost`), both ways, for the messages of celestia-core.
+//! The codec compared with a generated one (`prost`), in both directions, for the messages of
+//! celestia-core.
 
 use proptest::prelude::*;
 use prost::Message;
@@ -14,7 +15,7 @@ struct Txs {
     txs: Vec<Vec<u8>>,
 }
 
-/// As in 2026.
+/// The format of 2026.
 #[derive(Clone, PartialEq, Message)]
 struct Seen {
     #[prost(bytes = "vec", tag = "1")]
@@ -70,7 +71,7 @@ fn model(frame: &CatFrame) -> Option<Envelope> {
 
 proptest! {
     #[test]
-    fn both_codecs_write_and_read_the_same(frame in frame()) {
+    fn both_codecs_agree(frame in frame()) {
         if let Some(model) = model(&frame) {
             let bytes = model.encode_to_vec();
             prop_assert_eq!(&bytes, &encoded(&frame));

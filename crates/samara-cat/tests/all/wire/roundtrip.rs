@@ -22,7 +22,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
     vec(any::<u8>(), 0..300).prop_map(Transaction::new)
 }
 
-/// Lists as they are sent: some keys are masked out.
+/// Lists with some keys masked out, as nodes send them.
 fn keys() -> impl Strategy<Value = KeyList> {
     (vec(key(), 0..=KeyList::MAX), any::<u64>()).prop_map(|(keys, mask)| KeyList::new(keys).only(mask))
 }
@@ -32,7 +32,7 @@ fn details() -> impl Strategy<Value = SeenDetails> {
         .prop_map(|signer| signer.map(|name| Signer::new(&name)));
     (proptest::option::of("[0-9a-f]{0,40}"), any::<u64>(), signer).prop_map(|(from, sequence, signer)| {
         SeenDetails {
-            // One or the other generation.
+            // The fields of one generation only.
             sequence: if from.is_some() { 0 } else { sequence },
             from: from.map(Into::into),
             signer,
@@ -69,14 +69,14 @@ pub(crate) fn frame() -> impl Strategy<Value = CatFrame> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_and_has_its_length(frame in frame()) {
+    fn frames_survive_a_round_trip_with_their_length(frame in frame()) {
         let bytes = encoded(&frame);
         prop_assert_eq!(bytes.len(), frame.encoded_len());
         prop_assert_eq!(decoded(&bytes).unwrap(), frame);
     }
 
     #[test]
-    fn nothing_panics(bytes in vec(any::<u8>(), 0..400)) {
+    fn random_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..400)) {
         let small = Limits { txs: 1, members: 1, block_keys: 1, ..Limits::default() };
         let strict = decode(&Bytes::copy_from_slice(&bytes), &small);
         if let (Ok(strict), Ok(lenient)) = (strict, decoded(&bytes)) {
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// Frames with some bytes changed reach deeper than noise.
+    /// Frames with some changed bytes reach deeper code than random bytes.
     #[test]
     fn damaged_frames_do_not_panic(frame in frame(), changes in vec((any::<usize>(), any::<u8>()), 1..4)) {
         let mut bytes = encoded(&frame);
@@ -93,7 +93,7 @@ proptest! {
             bytes[at % len] = value;
         }
         if let Ok(read) = decoded(&bytes) {
-            // What can be read can be written, and reads as the same.
+            // A decoded frame encodes to the computed length and decodes to the same frame.
             let again = encoded(&read);
             prop_assert_eq!(again.len(), read.encoded_len());
             prop_assert_eq!(decoded(&again).unwrap(), read);

@@ -1,4 +1,4 @@
-//! Bytes that celestia-core produces, and pinned ones of our extensions.
+//! Bytes that celestia-core produces, and pinned bytes of our extensions.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ fn from_adds_42_bytes() {
     };
     check(&from(&"f".repeat(40)), &format!("124c0a20{}1228{}", "01".repeat(32), "66".repeat(40)));
     assert_eq!(from(&"f".repeat(40)).encoded_len(), 36 + 42);
-    // An optional field is written although it is empty: whoever asked for a transaction names nobody.
+    // An empty optional field is encoded nevertheless: the announcement of a requested transaction
+    // names no peer.
     check(&from(""), &format!("12240a20{}1200", "01".repeat(32)));
 }
 
@@ -67,9 +68,9 @@ fn extensions() {
     check(&CatFrame::CompactBlock(Arc::new(block)), &format!("722408051220{}", "04".repeat(32)));
 }
 
-/// A bundle with some of its transactions missing has the key of the whole.
+/// A bundle with missing transactions has the key of the complete one.
 #[test]
-fn the_key_of_a_bundle_is_that_of_its_keys() {
+fn bundle_key_depends_only_on_member_keys() {
     let txs: Vec<Transaction> = (0..3u8).map(|number| Transaction::new(vec![number])).collect();
     let whole = Bundle::new(txs.iter().cloned().map(Member::Full).collect());
     let keys = Bundle::new(txs.iter().map(|tx| Member::Key(tx.key())).collect());
