@@ -7,10 +7,11 @@ use siphasher::sip::SipHasher13;
 
 /// The hasher of every table whose keys come from peers: SipHash-1-3 with a secret key.
 ///
-/// A peer that can predict hashes can send keys that share one bucket, and each lookup then compares all of them.
-/// SipHash is a pseudorandom function that was designed against this attack ([Aumasson and Bernstein, 2012]): a peer
-/// without the key finds collisions only by trying keys. Hashes that mix a seed into public constants do not have this
-/// property. Rust's `HashMap` uses the same function by default.
+/// A peer that can predict hashes can send keys that share one bucket, and each lookup then
+/// compares all of them. SipHash is a pseudorandom function that was designed against this attack
+/// ([Aumasson and Bernstein, 2012]): a peer without the key finds collisions only by trying keys.
+/// Hashes that mix a seed into public constants do not have this property. Rust's `HashMap` uses
+/// the same function by default.
 ///
 /// An engine gets its hashers from [`NodeRng::table_hasher`](crate::NodeRng::table_hasher) when it
 /// starts. The order of a table's entries depends on the key and must not show in any effect. The

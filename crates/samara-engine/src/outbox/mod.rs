@@ -50,8 +50,9 @@
 //!
 //! # Which copy leaves next
 //!
-//! **Lanes.** A lane with a smaller [`priority`](LaneConfig::priority) always goes first. Lanes with the same priority
-//! take turns, one copy each: on every link in per-link dispatch, over the whole node in node dispatch.
+//! **Lanes.** A lane with a smaller [`priority`](LaneConfig::priority) always goes first. Lanes
+//! with the same priority take turns, one copy each: on every link in per-link dispatch, over the
+//! whole node in node dispatch.
 //!
 //! **Inside a lane** the copy with the smallest time goes first. Its time is the time when it was
 //! owed, plus the lane's [`patience`](LaneConfig::patience) times its *round*. Equal times are
@@ -79,9 +80,10 @@
 //!
 //! # Guarantees
 //!
-//! - *Interleaved.* In node dispatch no second copy of a message leaves while a link with room is owed a first copy of
-//!   another message of the same batch (and so on for third copies). In per-link dispatch the same holds on each link
-//!   for the places that the copies have in the planned order, which is all that publishing into queues can promise.
+//! - *Interleaved.* In node dispatch no second copy of a message leaves while a link with room is
+//!   owed a first copy of another message of the same batch (and so on for third copies). In
+//!   per-link dispatch the same holds on each link for the places that the copies have in the
+//!   planned order, which is all that publishing into queues can promise.
 //! - *Balanced.* As long as nothing is lost or withdrawn, two peers that are owed the same messages
 //!   of a batch differ by at most one copy at any moment. In node dispatch this holds for the
 //!   copies that have left, if all links have room; in per-link dispatch it holds for the plan.
@@ -532,7 +534,8 @@ impl<F: Frame> Outbox<F> {
             }
         };
         let loads = vec![0; plan.columns];
-        // One more while the batch is being filled, so that it is not removed before its first copy.
+        // One more while the batch is being filled, so that it is not removed before its first
+        // copy.
         self.store.batches.insert(Batch { rounds, messages, seed: plan.seed, loads, live: 1 }) as u32
     }
 

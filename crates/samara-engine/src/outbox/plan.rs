@@ -116,7 +116,8 @@ fn by_weight(peers: &mut [PeerId], weight_of: impl Fn(PeerId) -> f64, rng: &mut 
 //    for its edges (König 1916). A colour is a peer: each peer gets exactly one copy of each
 //    message and exactly one copy in each block.
 //
-// So at every prefix of the plan, two peers that are owed the same messages differ by at most one copy.
+// So at every prefix of the plan, two peers that are owed the same messages differ by at most one
+// copy.
 
 /// Peers that are owed the same messages.
 #[derive(Debug)]

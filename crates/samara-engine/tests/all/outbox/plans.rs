@@ -134,7 +134,8 @@ proptest! {
         prop_assert_eq!(outbox.pending(), 0);
     }
 
-    /// A balanced plan: at every prefix, peers that are owed the same messages differ by at most one copy.
+    /// A balanced plan: at every prefix, peers that are owed the same messages differ by at most
+    /// one copy.
     #[test]
     fn balanced_plans_keep_twins_together(
         classes in proptest::collection::vec((targets(1, PEER_COUNT), 1..9usize), 1..6),
