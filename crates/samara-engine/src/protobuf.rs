@@ -188,8 +188,7 @@ fn expect(head: Head, path: &'static str, expected: u8) -> Result<(), WireError>
     Err(WireErrorKind::WireType { found, expected }.at(path, head.start))
 }
 
-// ---- varints and wire types (encoding of protobuf, "Base 128 Varints" and "Message Structure")
-// ----
+// ---- varints and wire types (protobuf encoding: "Base 128 Varints", "Message Structure") ----
 
 /// The wire type of numbers of variable length.
 pub const VARINT: u8 = 0;

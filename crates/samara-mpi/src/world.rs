@@ -87,9 +87,9 @@ fn displacements(counts: &[i32]) -> Result<Vec<i32>, RankError> {
     let mut places = Vec::with_capacity(counts.len());
     for count in counts {
         places.push(at);
-        at = at
-            .checked_add(*count)
-            .ok_or_else(|| RankError::Gone("more than 2 GiB to exchange in one window; use more processes".to_owned()))?;
+        at = at.checked_add(*count).ok_or_else(|| {
+            RankError::Gone("more than 2 GiB to exchange in one window; use more processes".to_owned())
+        })?;
     }
     Ok(places)
 }

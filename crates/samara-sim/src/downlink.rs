@@ -86,7 +86,7 @@ impl<F> Downlink<F> {
         self.queued_bytes -= u64::from(packet.len);
         if self.codel.drops(now, now - packet.arrive, self.queued_bytes, &self.discipline) {
             // One segment at a time: if the packet holds several, only the first is dropped.
-            if let Some(first) = packet.behead() {
+            if let Some(first) = packet.take_first_segment() {
                 stats.drops.downlink_codel.add(1, first);
                 self.queued_bytes += u64::from(packet.len);
                 self.queue.push_front(packet);

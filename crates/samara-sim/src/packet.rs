@@ -34,7 +34,7 @@ pub(crate) struct Packet<F> {
 impl<F> Packet<F> {
     /// Removes the first of several segments, with the size of their mean. Returns its bytes, or
     /// `None` if there is only one segment.
-    pub(crate) fn behead(&mut self) -> Option<u32> {
+    pub(crate) fn take_first_segment(&mut self) -> Option<u32> {
         let Body::Stream { seq, count, .. } = &mut self.body else { return None };
         if *count == 1 {
             return None;

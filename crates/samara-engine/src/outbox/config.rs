@@ -71,12 +71,12 @@ pub struct LaneCapacity {
     pub copies: usize,
     /// Maximum encoded bytes of all copies together.
     pub bytes: u64,
-    /// What happens to a copy beyond the capacity.
+    /// The treatment of copies beyond the capacity.
     pub overflow: Overflow,
 }
 
 impl LaneCapacity {
-    /// Unlimited capacity.
+    /// A capacity without any limit.
     pub const UNBOUNDED: Self = Self { copies: usize::MAX, bytes: u64::MAX, overflow: Overflow::DropNewest };
 
     /// Returns a capacity of `copies` copies of any length. Further copies are dropped and counted.

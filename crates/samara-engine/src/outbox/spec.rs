@@ -69,7 +69,7 @@ pub enum PeerOrderKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
-    /// All peers.
+    /// All peers of the node.
     Peers,
     /// The observer of the workload.
     Observer,

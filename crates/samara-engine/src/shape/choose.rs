@@ -105,8 +105,7 @@ pub fn choose(workload: &Workload) -> Estimate {
     best
 }
 
-// ---- the rounds of the post, simulated: in each round a member sends one unit and receives one
-// ----
+// ---- simulated rounds of the post: in each, a member sends one unit and receives one ----
 
 /// The transfer of a unit over a link in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

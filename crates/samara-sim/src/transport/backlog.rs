@@ -10,7 +10,7 @@ pub(crate) struct Segment<F> {
     /// Number of segments that leave together, of which `seq` is the first. More than one only on
     /// connections with channels.
     pub(crate) count: u32,
-    /// Payload bytes.
+    /// Payload length in bytes.
     pub(crate) len: u32,
     pub(crate) frame: Option<F>,
     pub(crate) again: bool,

@@ -105,7 +105,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// No overhead.
+    /// Frames without any overhead.
     pub const PLAIN: Self = Self { small_overhead: 0, large_overhead: 0, lead: 0 };
     /// Noise (18 bytes a record: length and tag) and Yamux (12 bytes a frame) as go-libp2p writes
     /// them. A small frame is one record. A large frame makes three records, the first of which is

@@ -125,7 +125,7 @@ pub(crate) struct Ack {
 #[derive(Debug)]
 pub(crate) struct Outgoing<F> {
     pub(crate) body: Body<F>,
-    /// Payload bytes.
+    /// Payload length in bytes.
     pub(crate) len: u32,
     pub(crate) again: bool,
     /// The packet's identification: see [`Packet`](crate::packet::Packet).

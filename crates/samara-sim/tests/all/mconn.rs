@@ -323,7 +323,7 @@ fn dial_takes_three_round_trips_and_the_handshake_bytes() {
 /// of CometBFT v0.37.0 over `SecretConnection`s, with 50 ms between them in the virtual time of
 /// Go's `testing/synctest`.
 #[test]
-fn times_and_frames_match_cometbft() {
+fn the_real_code_does_the_same() {
     struct Case {
         config: MConnectionConfig,
         /// Messages: their number, their length in bytes, their interval in milliseconds, and their

@@ -165,7 +165,7 @@ proptest! {
                     if let (Dispatch::PerLink, Some(lanes), Some(copy)) = (dispatch, &lanes, &copy) {
                         prop_assert!(lanes.contains(&copy.lane) && copy.peer == peer);
                     }
-                    prop_assert!(copy.is_some() || pop().is_none(), "pop returned none although a copy was waiting");
+                    prop_assert!(copy.is_some() || pop().is_none(), "pop missed a waiting copy");
                     popped += usize::from(copy.is_some());
                 }
                 Step::Withdraw { peer, message } => withdrawn += outbox.withdraw(PeerId(peer), MessageKey(message)),
@@ -281,7 +281,7 @@ proptest! {
         prop_assert_eq!(out.into_iter().collect::<BTreeSet<_>>(), expected);
     }
 
-    /// The same seed gives the same order.
+    /// The same seed yields the same order.
     #[test]
     fn same_seed_yields_the_same_order(targets in targets(10, PEER_COUNT), schedule in schedule()) {
         prop_assert_eq!(drain_node(&targets, &schedule), drain_node(&targets, &schedule));

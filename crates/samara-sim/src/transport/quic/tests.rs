@@ -104,8 +104,8 @@ fn three_probe_timeouts_without_arrivals_are_persistent_congestion() {
             at += gap * MILLI;
         }
         leave(&mut sender, at, &transport);
-        // The next one arrives, so that the four are lost: they were sent within 51 or 1,020 ms; 3
-        // * 325 is 975.
+        // The next one arrives, so that the four are lost: they were sent within
+        // 51 or 1,020 ms; 3 * 325 is 975.
         sender.acknowledged(&ack(6, &[(5, 6), (0, 1)]), at + 100 * MILLI, &transport);
         assert_eq!(sender.cwnd().to_bits(), f64::to_bits(packets), "{gap} ms: {} packets", sender.cwnd());
     }
