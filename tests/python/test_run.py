@@ -150,7 +150,7 @@ def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:
         ({"network.nodes": "many"}, '--set network.nodes=many: found "many"'),
         ({"network.nodes": 1}, "network.nodes: is 1; allowed is 2 to"),
         ({"network.nods": 5}, "did you mean `nodes`?"),
-        ({"network.uplink": "20 Mbit"}, '"Mbit" is not a unit of it'),
+        ({"network.uplink": "20 Mbit"}, 'unknown unit "Mbit"'),
         ({"network.uplink": "20"}, '"20" has no unit'),
         ({"nodes": 5}, "expected section.key"),
     ],

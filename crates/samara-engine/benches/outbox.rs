@@ -1,4 +1,4 @@
-//! How fast copies go through an outbox: owed and popped, in copies per second.
+//! Throughput of an outbox, in copies per second: every copy is owed once and popped once.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
@@ -17,7 +17,7 @@ impl Frame for Blob {
     }
 }
 
-/// Each message goes to `degree` of the peers.
+/// Owes each message to `degree` of the peers, which are drawn at random for each message.
 fn batch(messages: u64, degree: usize, peers: u32) -> Vec<Owe<Blob>> {
     let mut rng = NodeRng::new(1, 0, Purpose::Workload);
     let mut all: Vec<PeerId> = (0..peers).map(PeerId).collect();

@@ -1,26 +1,26 @@
-//! What a configuration says when a value in it is not possible.
+//! Errors for impossible values in a configuration.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 
 use thiserror::Error;
 
-/// A value that is not possible.
+/// A configuration value that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: found {found}, expected {expected}")]
 pub struct ConfigError {
-    /// The path of the field, or of several that do not fit together, for example `requests.timeout`.
+    /// The path of the field, for example `requests.timeout`, or of several contradictory fields.
     pub field: Cow<'static, str>,
-    /// The value that the field has.
+    /// The value of the field.
     pub found: String,
-    /// The values that it can have, in words.
+    /// The allowed values, in words.
     pub expected: Cow<'static, str>,
 }
 
 /// Checks one value of a configuration.
 ///
 /// # Errors
-/// The condition does not hold.
+/// Returns an error if `holds` is false.
 pub fn check(
     holds: bool,
     field: impl Into<Cow<'static, str>>,

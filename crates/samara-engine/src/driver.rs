@@ -6,26 +6,26 @@ use std::time::{Duration, Instant};
 
 use crate::{Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, Time, TimerToken};
 
-/// Timers that are this late show that the process did not run.
+/// A timer that fires later than this shows that the process was suspended.
 const STALL_MIN: Duration = Duration::from_millis(100);
 
-/// Runs an engine on real time. The owner brings the frames and takes the copies.
+/// Runs an engine in real time. The owner delivers frames and sends the copies.
 #[derive(Debug)]
 pub struct Driver<E: Engine> {
     engine: E,
     outbox: Outbox<E::Frame>,
     rng: NodeRng,
     effects: Effects<E::Event>,
-    /// By time, then by the order in which they were set.
+    /// Ordered by time, then by the order in which the timers were set.
     timers: BinaryHeap<Reverse<(Time, u64, TimerToken)>>,
     timers_set: u64,
     started: Instant,
-    /// The engine's clock when it was last read.
+    /// The engine's clock at its last reading.
     last: Time,
 }
 
 impl<E: Engine> Driver<E> {
-    /// Starts an engine. The random numbers come from [`NodeRng::from_entropy`].
+    /// Starts an engine. Pass random numbers from [`NodeRng::from_entropy`].
     pub fn new(engine: E, outbox: Outbox<E::Frame>, rng: NodeRng) -> Self {
         let mut driver = Self {
             engine,
@@ -41,17 +41,18 @@ impl<E: Engine> Driver<E> {
         driver
     }
 
-    /// Reads the engine's clock: the time since the start, without the time in which the process did not run.
+    /// Reads the engine's clock: the time since the start, without the time during which the
+    /// process was suspended.
     ///
-    /// A process that was descheduled or suspended finds frames in its sockets and timers long due. If its pause counted, an
-    /// engine would take it for the silence of all its peers.
+    /// A process that was descheduled or suspended finds frames in its sockets and timers long due.
+    /// If the pause counted, an engine would mistake it for silence of all its peers.
     pub fn now(&mut self) -> Time {
         let now = Time::ZERO + self.started.elapsed();
         let due = self.timers.peek().map_or(now, |Reverse((at, ..))| *at).max(self.last);
         let late = now.since(due);
         self.last = if late > STALL_MIN { due } else { now };
         if late > STALL_MIN {
-            tracing::debug!(?late, "the process did not run");
+            tracing::debug!(?late, "the process was suspended; its clock skips the pause");
             self.started += late;
         }
         self.last
@@ -67,7 +68,7 @@ impl<E: Engine> Driver<E> {
         &mut self.outbox
     }
 
-    /// Hands an input to the engine.
+    /// Passes an input to the engine.
     pub fn input(&mut self, input: Input<E::Frame, E::Command>) {
         self.with(|engine, cx| engine.handle(input, cx));
     }
@@ -92,7 +93,7 @@ impl<E: Engine> Driver<E> {
         answer
     }
 
-    /// Fires the timers that are due, and releases copies whose patience has ended.
+    /// Fires the timers that are due, and releases held-back copies whose timeout has passed.
     pub fn fire_timers(&mut self) {
         let now = self.now();
         while let Some(Reverse((at, _, token))) = self.timers.peek().copied()
@@ -104,19 +105,19 @@ impl<E: Engine> Driver<E> {
         self.outbox.wake(now);
     }
 
-    /// Returns when [`fire_timers`](Self::fire_timers) has something to do next.
+    /// Returns the next moment at which [`fire_timers`](Self::fire_timers) has work to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         let next = [timer, self.outbox.next_wake()].into_iter().flatten().min()?;
         Some(self.started + next.since(Time::ZERO))
     }
 
-    /// Takes what the engine told the application since the last call.
+    /// Takes the events that the engine emitted since the last call.
     pub fn take_events(&mut self) -> Vec<E::Event> {
         std::mem::take(&mut self.effects.events)
     }
 
-    /// Takes the links that the engine wants up or down.
+    /// Takes the links that the engine wants opened or closed.
     pub fn take_links(&mut self) -> Vec<LinkRequest> {
         std::mem::take(&mut self.effects.links)
     }

@@ -1,4 +1,5 @@
-//! The contract: names, frames, inputs, what an engine can do with them, and the trait that every protocol engine implements.
+//! The contract between engines and drivers: names, frames, inputs, effects, and the trait that
+//! every protocol engine implements.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,30 +7,30 @@ use std::sync::Arc;
 
 use crate::{NodeRng, Outbox, Time};
 
-/// One thing that happened to a node.
+/// An event that a driver passes to the engine of a node.
 #[derive(Clone, Debug)]
 pub enum Input<F, C> {
-    /// The node starts. Comes exactly once, before everything else.
+    /// The node starts. Arrives exactly once, before any other input.
     Start,
-    /// A link is up and takes frames. The driver has already called [`Outbox::link_up`].
+    /// A link is up and accepts frames. The driver has already called [`Outbox::link_up`].
     LinkUp {
         /// The handle of the peer from now on.
         peer: PeerId,
-        /// What the driver knows of the peer when the link comes up.
+        /// The driver's information about the peer when the link comes up.
         info: PeerInfo,
     },
-    /// A link is gone. The driver has already called [`Outbox::link_down`]: what was owed to
-    /// the peer is counted as withdrawn.
+    /// A link is down. The driver has already called [`Outbox::link_down`]: the copies owed to the
+    /// peer count as withdrawn.
     LinkDown {
-        /// The handle, which is not valid any more.
+        /// The handle of the peer, which is no longer valid.
         peer: PeerId,
     },
-    /// A link that the engine asked for did not come up.
+    /// A link that the engine requested did not come up.
     DialFailed {
-        /// The identity that the engine gave to dial.
+        /// The identity that the engine dialled.
         identity: PeerIdentity,
     },
-    /// A frame arrived, whole and in order.
+    /// A frame arrived, complete and in order.
     Frame {
         /// The peer at the other end of the link.
         peer: PeerId,
@@ -38,34 +39,34 @@ pub enum Input<F, C> {
     },
     /// A timer that the engine set has fired.
     Timer(TimerToken),
-    /// The application wants something.
+    /// The application sent a command.
     Command(C),
 }
 
-/// A protocol, free of input and output.
+/// A protocol as a state machine without input or output.
 ///
 /// # The order of calls
 ///
 /// A driver
 /// 1. calls [`handle`](Engine::handle) with [`Input::Start`];
-/// 2. then, whenever something happens, calls `handle` with it and the current time; times never decrease;
-/// 3. after each call (or after all calls with the same time) takes the effects out of the [`Context`]: starts the
-///    timers and links asked for, passes events on, and offers room to the [`Outbox`], first of all to
-///    the links in [`Outbox::take_touched`];
-/// 4. whenever a link gets room again, pops the next copy from the outbox, until there is no room or no copy; and looks
-///    again no later than at [`Outbox::next_wake`].
+/// 2. then calls `handle` with each input and the current time; times never decrease;
+/// 3. after each call, or after all calls with the same time, takes the effects out of the
+///    [`Context`]: starts the requested timers and links, passes events on, and offers room to the
+///    [`Outbox`], starting with the links in [`Outbox::take_touched`];
+/// 4. whenever a link gets room again, pops copies from the outbox until there is no room or no
+///    copy, and checks again no later than at [`Outbox::next_wake`].
 ///
-/// `handle` must not depend on anything but its arguments and the engine's own state, and must never iterate over a map
-/// with unspecified order where that could show in its effects.
+/// `handle` must depend only on its arguments and the engine's own state. It must never iterate
+/// over a map with unspecified order where that order could show in its effects.
 pub trait Engine: Send + 'static {
-    /// The unit that links carry, in both directions.
+    /// The unit that links carry in both directions.
     type Frame: Frame;
-    /// Requests of the application, which come as [`Input::Command`].
+    /// Requests of the application, which arrive as [`Input::Command`].
     type Command: Send;
     /// Messages and reports for the application.
     type Event: Send;
 
-    /// Takes one input and leaves the effects in `cx`.
+    /// Handles one input and leaves the effects in `cx`.
     fn handle(
         &mut self,
         input: Input<Self::Frame, Self::Command>,
@@ -73,34 +74,35 @@ pub trait Engine: Send + 'static {
     );
 }
 
-/// A timer that an engine asked for.
+/// A timer that an engine requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerRequest {
-    /// When it fires.
+    /// The time at which the timer fires.
     pub at: Time,
-    /// What comes back.
+    /// The token that [`Input::Timer`] carries back to the engine.
     pub token: TimerToken,
 }
 
 /// A link that an engine wants opened or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkRequest {
-    /// Dial this node; [`Input::LinkUp`] or
-    /// [`Input::DialFailed`] answers. Dialling a connected peer does nothing.
+    /// Dial this node. [`Input::LinkUp`] or [`Input::DialFailed`] answers. Dialling a connected
+    /// peer does nothing.
     Dial(PeerIdentity),
     /// Close the link to this peer; [`Input::LinkDown`] follows.
     Close(PeerId),
 }
 
-/// The effects of handled inputs that are not in the outbox, in the order in which they were asked for. The driver
-/// drains the vectors.
+/// The effects of handled inputs that are not in the outbox, in the order of the engine's requests.
+/// The driver drains the vectors.
 #[derive(Debug)]
 pub struct Effects<E> {
-    /// What the application is told.
+    /// Events for the application.
     pub events: Vec<E>,
-    /// Timers to start. A timer cannot be stopped: an engine ignores those that it no longer needs.
+    /// Timers to start. A timer cannot be stopped: an engine ignores a timer that it no longer
+    /// needs.
     pub timers: Vec<TimerRequest>,
-    /// Links to open and close.
+    /// Links to open and to close.
     pub links: Vec<LinkRequest>,
 }
 
@@ -122,7 +124,7 @@ pub struct Context<'a, F, E> {
 }
 
 impl<'a, F, E> Context<'a, F, E> {
-    /// The context for one call, made by a driver.
+    /// Creates the context for one call. Drivers use this.
     pub fn new(
         now: Time,
         rng: &'a mut NodeRng,
@@ -133,47 +135,48 @@ impl<'a, F, E> Context<'a, F, E> {
         Self { now, rng, outbox, timers, links, events }
     }
 
-    /// The current time.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The node's own random numbers.
+    /// Returns the node's own random numbers.
     pub fn rng(&mut self) -> &mut NodeRng {
         self.rng
     }
 
-    /// What this node owes to its peers.
+    /// Returns the outbox: the copies that this node owes to its peers.
     pub fn outbox(&mut self) -> &mut Outbox<F> {
         self.outbox
     }
 
-    /// The outbox and the random numbers, for calls that need both.
+    /// Returns the outbox and the random numbers, for calls that need both.
     pub fn outbox_and_rng(&mut self) -> (&mut Outbox<F>, &mut NodeRng) {
         (self.outbox, self.rng)
     }
 
-    /// Asks for [`Input::Timer`] with this token at this time (at once, if it is past).
+    /// Requests [`Input::Timer`] with this token at this time, or at once if the time is past.
     pub fn set_timer(&mut self, at: Time, token: TimerToken) {
         self.timers.push(TimerRequest { at, token });
     }
 
-    /// Tells the application something.
+    /// Emits an event to the application.
     pub fn emit(&mut self, event: E) {
         self.events.push(event);
     }
 
-    /// Asks for a link to this node.
+    /// Requests a link to this node.
     pub fn dial(&mut self, identity: PeerIdentity) {
         self.links.push(LinkRequest::Dial(identity));
     }
 
-    /// Asks for the link to this peer to be closed.
+    /// Requests that the link to this peer be closed.
     pub fn close(&mut self, peer: PeerId) {
         self.links.push(LinkRequest::Close(peer));
     }
 
-    /// The same context for an engine inside this one: its events go to `events` instead, everything else is shared.
+    /// Returns the same context for an engine inside this one. Its events go to `events`;
+    /// everything else is shared.
     pub fn nested<'b, E2>(&'b mut self, events: &'b mut Vec<E2>) -> Context<'b, F, E2> {
         Context {
             now: self.now,
@@ -186,31 +189,33 @@ impl<'a, F, E> Context<'a, F, E> {
     }
 }
 
-/// A unit that one engine hands to another over a link.
+/// A unit that one engine sends to another over a link.
 ///
-/// The simulator moves frames as typed values and never encodes them; only real sockets do. Cloning must be cheap (an
-/// `Arc` inside): a frame that is owed to eight peers is one value.
+/// The simulator moves frames as typed values and never encodes them; only real sockets do. Cloning
+/// must be cheap (an `Arc` inside): a frame that is owed to eight peers is one value.
 pub trait Frame: Clone + Send + Sync + 'static {
-    /// Bytes of the encoded frame, with its own length prefix but without whatever the transport adds. Must equal the
-    /// length of the real encoding; every engine tests that.
+    /// Returns the length of the encoded frame in bytes, with its own length prefix but without the
+    /// overhead of the transport. Must equal the length of the real encoding; every engine tests
+    /// that.
     fn encoded_len(&self) -> usize;
 
-    /// How many of these bytes are application payload; the rest is control traffic.
+    /// Returns the number of these bytes that are application payload; the rest is control traffic.
     fn payload_len(&self) -> usize;
 }
 
 // ---- names ----
 
-/// A peer as its neighbour's engine names it: a small dense number that the driver gives out.
+/// The local handle of a peer: a small dense number that the driver assigns.
 ///
-/// The same remote identity gets the same number at one node, also when it disconnects and comes back, so that engines can
-/// keep scores and backoffs by it and index arrays with it. A driver gives a number to another identity only after it had the
-/// engine forget the first one. Numbers of different nodes have nothing to do with each other.
+/// The same remote identity keeps the same number at one node, even if it disconnects and returns,
+/// so that engines can key scores and backoffs by it and index arrays with it. A driver assigns a
+/// number to another identity only after the engine has forgotten the first one. The numbers of
+/// different nodes are unrelated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u32);
 
 impl PeerId {
-    /// The number as an array index.
+    /// Returns the number as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -222,7 +227,7 @@ impl fmt::Debug for PeerId {
     }
 }
 
-/// A message as its owner's outbox names it: a number that the engine gives out, unique at this node.
+/// The outbox's handle of a message: a number that the engine assigns, unique at this node.
 ///
 /// Engines intern the message ids of their wire format, so that the outbox need not know them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -234,29 +239,29 @@ impl fmt::Debug for MessageKey {
     }
 }
 
-/// What an engine wants to be reminded of; it comes back in [`Input::Timer`].
+/// The token of a timer, which comes back in [`Input::Timer`].
 ///
-/// Engines use the low 56 bits. The high 8 bits belong to whatever wraps an engine (an application around it), so that
-/// both can share one timer service.
+/// Engines use the low 56 bits. The high 8 bits belong to the wrapper of an engine, for example an
+/// application around it, so that both can share one timer service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerToken(pub u64);
 
 impl TimerToken {
-    /// Tokens from here on belong to what wraps an engine.
+    /// The first token that belongs to the wrapper of an engine.
     pub const WRAPPER: u64 = 1 << 56;
 }
 
-/// The name of a node as others know it, for example the bytes of a libp2p peer id. Cheap to clone.
+/// The global name of a node, for example the bytes of a libp2p peer id. Cheap to clone.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIdentity(Arc<[u8]>);
 
 impl PeerIdentity {
-    /// An identity from its bytes.
+    /// Creates an identity from its bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// The identity as it is sent on the wire.
+    /// Returns the identity as sent on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -273,17 +278,17 @@ impl fmt::Debug for PeerIdentity {
 pub struct Topic(Arc<str>);
 
 impl Topic {
-    /// A topic with this name.
+    /// Creates a topic with this name.
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name of the topic.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Equality that does not look at the letters where both are clones of one.
+    /// Compares two topics, without reading the letters if both are clones of one topic.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
@@ -295,15 +300,17 @@ impl fmt::Debug for Topic {
     }
 }
 
-/// What is known of a peer when its link comes up.
+/// Information about a peer when its link comes up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// Its name.
+    /// The identity of the peer.
     pub identity: PeerIdentity,
-    /// Whether this node dialled (`true`) or was dialled (`false`).
+    /// True if this node dialled, false if the peer dialled.
     pub outbound: bool,
-    /// The address that the peer is seen under, where the driver knows one (peers that share one can be sybils).
+    /// The address at which this node sees the peer, if the driver knows it. Peers that share an
+    /// address can be sybils.
     pub address: Option<IpAddr>,
-    /// The protocol that both sides agreed on, for example `/meshsub/1.2.0`; empty where there is nothing to agree on.
+    /// The protocol that both sides agreed on, for example `/meshsub/1.2.0`. Empty if there is
+    /// nothing to negotiate.
     pub protocol: Arc<str>,
 }

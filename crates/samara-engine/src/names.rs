@@ -1,13 +1,13 @@
-//! Enums whose variants have names in reports, metrics and options.
+//! A macro for enums whose variants have names in reports, metrics and options.
 
 /// Declares an enum whose variants have names, which reports, metrics and options share.
 ///
-/// It gets the usual traits, the list `ALL` in the order of the declaration, `name`, and `from_name`. Other derives, such as those
-/// of serde, are given as attributes.
+/// The enum gets the usual traits, the list `ALL` in the order of the declaration, `name`, and
+/// `from_name`. Add other derives, such as those of serde, as attributes.
 ///
 /// ```
 /// samara_engine::names! {
-///     /// What a node does next.
+///     /// The next action of a node.
 ///     pub enum Step {
 ///         Send = "send",
 ///         Wait = "wait",
@@ -32,14 +32,14 @@ macro_rules! names {
             /// All variants, in the order of the declaration.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// What reports, metrics and options call it.
+            /// Returns the name of the variant in reports, metrics and options.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// The variant of this name.
+            /// Returns the variant with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|variant| variant.name() == name)
             }

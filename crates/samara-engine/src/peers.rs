@@ -1,4 +1,4 @@
-//! Sets of peers.
+//! Sorted sets of peers.
 
 use std::ops::Deref;
 
@@ -6,34 +6,34 @@ use thin_vec::ThinVec;
 
 use crate::PeerId;
 
-/// Peers in the order of their numbers, as a slice of which it can be read.
+/// A set of peers in the order of their numbers. Dereferences to a slice.
 ///
-/// Small, so that a sorted vector beats any set, and thin: a node of GossipSub has four for each topic that it knows,
-/// nearly all of them empty.
+/// Sets are small, so that a sorted vector is faster than any other set. The vector is thin: a node
+/// of GossipSub has four sets for each topic that it knows, nearly all of them empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerSet(ThinVec<PeerId>);
 
 impl PeerSet {
-    /// Whether a peer is in the set: a binary search.
+    /// Returns true if a peer is in the set. Uses binary search.
     pub fn contains(&self, peer: PeerId) -> bool {
         self.0.binary_search(&peer).is_ok()
     }
 
-    /// Puts a peer into the set. `false` if it was there.
+    /// Adds a peer to the set. Returns false if it was already there.
     pub fn insert(&mut self, peer: PeerId) -> bool {
         let Err(at) = self.0.binary_search(&peer) else { return false };
         self.0.insert(at, peer);
         true
     }
 
-    /// Takes a peer out of the set. `false` if it was not there.
+    /// Removes a peer from the set. Returns false if it was not there.
     pub fn remove(&mut self, peer: PeerId) -> bool {
         let Ok(at) = self.0.binary_search(&peer) else { return false };
         self.0.remove(at);
         true
     }
 
-    /// Keeps the peers for which `keep` holds.
+    /// Keeps only the peers for which `keep` returns true.
     pub fn retain(&mut self, keep: impl FnMut(&PeerId) -> bool) {
         self.0.retain(keep);
     }

@@ -1,11 +1,13 @@
-//! Protobuf, field by field: what the wire formats of the engines have in common.
+//! Protobuf, field by field: shared parts of the engines' wire formats.
 //!
-//! The engines read and write their messages by hand. A generated codec cannot tell a length without the message, copies what it
-//! reads, drops unknown fields and takes memory before a bound can be checked. What is left to share is small:
+//! The engines read and write their messages by hand. A generated codec cannot compute a length
+//! without the message, copies the bytes that it reads, drops unknown fields, and allocates before
+//! a bound can be checked. The shared part is small:
 //!
-//! - [`Reader`], a cursor over the fields of a message: it never reads beyond its message, never copies, and takes no memory.
-//! - [`WireError`], which says where in the frame something is wrong, and what.
-//! - [`Writer`], with which one function of a message writes it and counts its length.
+//! - [`Reader`], a cursor over the fields of a message. It never reads beyond its message, never
+//!   copies, and allocates nothing.
+//! - [`WireError`], which names the position in the frame and the fault.
+//! - [`Writer`], which lets one function of a message both write it and compute its length.
 //! - [`varint_len`], [`put_varint`] and the [wire types](VARINT).
 
 use std::ops::Range;
@@ -13,12 +15,13 @@ use std::ops::Range;
 use bytes::{BufMut, Bytes};
 use thiserror::Error;
 
-/// A message inside a frame: what is left of it.
+/// A cursor over the unread part of a message inside a frame.
 ///
-/// Call [`head`](Self::head) until it says `None`; after each head read the value ([`number`](Self::number),
-/// [`fixed64`](Self::fixed64), [`bytes`](Self::bytes), [`short`](Self::short), [`message`](Self::message)) or pass over it
-/// ([`skip`](Self::skip)). Every one of them takes the field's name, which errors carry: it is an error if the field has
-/// another wire type, or is cut short, or if a varint does not fit 64 bits.
+/// Call [`head`](Self::head) until it returns `None`. After each head, read the value
+/// ([`number`](Self::number), [`fixed64`](Self::fixed64), [`bytes`](Self::bytes),
+/// [`short`](Self::short), [`message`](Self::message)) or skip it ([`skip`](Self::skip)). These
+/// methods take the field's name for errors. They fail if the field has another wire type or is
+/// truncated, or if a varint does not fit 64 bits.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     frame: &'a Bytes,
@@ -36,39 +39,39 @@ pub struct Head {
 }
 
 impl Head {
-    /// The number of the field.
+    /// Returns the number of the field.
     pub const fn number(self) -> u32 {
         self.number
     }
 
-    /// Where in the frame the head is.
+    /// Returns the offset of the head in the frame.
     pub const fn start(self) -> usize {
         self.start
     }
 
-    /// Whether the value is a varint.
+    /// Returns true if the value is a varint.
     pub const fn is_varint(self) -> bool {
         self.wire_type == VARINT
     }
 }
 
 impl<'a> Reader<'a> {
-    /// The message that is a frame as a whole; `path` is its name in errors.
+    /// Creates a reader of a whole frame; `path` is its name in errors.
     pub fn new(frame: &'a Bytes, path: &'static str) -> Self {
         Self { frame, at: 0, end: frame.len(), path }
     }
 
-    /// The name of the message.
+    /// Returns the name of the message.
     pub const fn path(&self) -> &'static str {
         self.path
     }
 
-    /// Where in the frame the next byte is.
+    /// Returns the offset of the next byte in the frame.
     pub const fn offset(&self) -> usize {
         self.at
     }
 
-    /// The head of the next field, `None` at the end of the message.
+    /// Reads the head of the next field. Returns `None` at the end of the message.
     pub fn head(&mut self) -> Result<Option<Head>, WireError> {
         if self.at == self.end {
             return Ok(None);
@@ -82,38 +85,38 @@ impl<'a> Reader<'a> {
         Ok(Some(Head { number, wire_type, start }))
     }
 
-    /// The value of a varint field.
+    /// Reads the value of a varint field.
     pub fn number(&mut self, head: Head, path: &'static str) -> Result<u64, WireError> {
         expect(head, path, VARINT)?;
         self.varint(path)
     }
 
-    /// The value of a `fixed64` field.
+    /// Reads the value of a `fixed64` field.
     pub fn fixed64(&mut self, head: Head, path: &'static str) -> Result<u64, WireError> {
         expect(head, path, FIXED64)?;
         let range = self.advance(8, path)?;
         Ok(self.frame[range].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// The next value of a packed list of varints, which [`message`](Self::message) opens as if it were a message; `None`
-    /// at its end.
+    /// Reads the next value of a packed list of varints, which [`message`](Self::message) opens as
+    /// if it were a message. Returns `None` at its end.
     pub fn packed(&mut self) -> Result<Option<u64>, WireError> {
         if self.at == self.end { Ok(None) } else { self.varint(self.path).map(Some) }
     }
 
-    /// A nested message.
+    /// Opens a nested message.
     pub fn message(&mut self, head: Head, path: &'static str) -> Result<Self, WireError> {
         let range = self.range(head, path)?;
         Ok(Self { frame: self.frame, at: range.start, end: range.end, path })
     }
 
-    /// The value of a field of bytes, without copying. It ends at [`offset`](Self::offset).
+    /// Reads the value of a field of bytes without copying. It ends at [`offset`](Self::offset).
     pub fn bytes(&mut self, head: Head, path: &'static str) -> Result<Bytes, WireError> {
         let range = self.range(head, path)?;
         Ok(self.frame.slice(range))
     }
 
-    /// The value of a field of bytes that is at most `max` long, which errors call `limit`.
+    /// Reads the value of a field of at most `max` bytes. Errors name the bound `limit`.
     pub fn short(
         &mut self,
         head: Head,
@@ -129,7 +132,7 @@ impl<'a> Reader<'a> {
         Ok(&self.frame[range])
     }
 
-    /// Passes over a field; where it is, head included.
+    /// Skips a field. Returns its range in the frame, including the head.
     pub fn skip(&mut self, head: Head) -> Result<Range<usize>, WireError> {
         let path = self.path;
         match head.wire_type {
@@ -162,7 +165,7 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let mut value = 0u64;
         for (index, byte) in self.frame[start..self.end].iter().take(10).enumerate() {
-            // The tenth byte holds the 64th bit alone.
+            // The tenth byte holds only the 64th bit.
             if index == 9 && *byte > 1 {
                 return Err(WireErrorKind::VarintTooLong.at(path, start));
             }
@@ -185,7 +188,7 @@ fn expect(head: Head, path: &'static str, expected: u8) -> Result<(), WireError>
     Err(WireErrorKind::WireType { found, expected }.at(path, head.start))
 }
 
-// ---- varints and wire types (encoding of protobuf, "Base 128 Varints" and "Message Structure") ----
+// ---- varints and wire types (protobuf encoding: "Base 128 Varints", "Message Structure") ----
 
 /// The wire type of numbers of variable length.
 pub const VARINT: u8 = 0;
@@ -196,7 +199,7 @@ pub const BYTES: u8 = 2;
 /// The wire type of numbers of 4 bytes.
 const FIXED32: u8 = 5;
 
-/// The length of a varint in bytes: 1 to 10.
+/// Returns the length of a varint in bytes: 1 to 10.
 pub const fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
@@ -212,8 +215,8 @@ pub fn put_varint(out: &mut impl BufMut, mut value: u64) {
 
 // ---- writing ----
 
-/// Writes fields, or only counts the bytes that they take: one function of a message does both. All field numbers are
-/// below 16, so that a tag is one byte.
+/// Writes fields, or only counts their bytes: one function of a message does both. All field
+/// numbers are below 16, so that a tag is one byte.
 #[derive(Debug)]
 pub struct Writer<'a, B> {
     out: Option<&'a mut B>,
@@ -221,19 +224,19 @@ pub struct Writer<'a, B> {
 }
 
 impl<'a, B: BufMut> Writer<'a, B> {
-    /// Writes into a buffer. Panics if that is full; a `Vec` grows.
+    /// Creates a writer into a buffer. Writing panics if the buffer is full; a `Vec` grows.
     pub fn new(out: &'a mut B) -> Self {
         Self { out: Some(out), counted: 0 }
     }
 
-    /// The bytes that `write` writes. Allocates nothing.
+    /// Returns the number of bytes that `write` writes. Allocates nothing.
     pub fn count(write: impl FnOnce(&mut Self)) -> usize {
         let mut counter = Self { out: None, counted: 0 };
         write(&mut counter);
         counter.counted
     }
 
-    /// Writes bytes as they are, for example fields that came encoded.
+    /// Writes bytes unchanged, for example fields that arrived encoded.
     #[inline]
     pub fn slice(&mut self, bytes: &[u8]) {
         match &mut self.out {
@@ -251,7 +254,7 @@ impl<'a, B: BufMut> Writer<'a, B> {
     }
 
     fn tag(&mut self, number: u32, wire_type: u8) {
-        debug_assert!(number < 16, "a tag of more than one byte");
+        debug_assert!(number < 16, "field number {number} does not fit a tag of one byte");
         self.slice(&[(number as u8) << 3 | wire_type]);
     }
 
@@ -268,7 +271,7 @@ impl<'a, B: BufMut> Writer<'a, B> {
         self.slice(bytes);
     }
 
-    /// Writes a nested message, whose fields `write` writes.
+    /// Writes a nested message; `write` writes its fields.
     pub fn message(&mut self, number: u32, write: impl Fn(&mut Self)) {
         self.tag(number, BYTES);
         let (out, before) = (self.out.take(), std::mem::take(&mut self.counted));
@@ -285,103 +288,103 @@ impl<'a, B: BufMut> Writer<'a, B> {
 
 // ---- errors ----
 
-/// A frame that cannot be read: where, and why.
+/// An unreadable frame: the field, its offset, and the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{path}, at byte {offset}: {kind}")]
 pub struct WireError {
-    /// The field, for example `seen_tx.tx_key`.
+    /// The name of the field, for example `seen_tx.tx_key`.
     pub path: &'static str,
-    /// Where in the frame (without its length prefix).
+    /// The offset in the frame, without its length prefix.
     pub offset: usize,
-    /// What is wrong.
+    /// The kind of fault.
     pub kind: WireErrorKind,
 }
 
-/// What is wrong with a field.
+/// The fault in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireErrorKind {
-    /// The field ends after its container.
-    #[error("cut short: {needed} bytes needed, {available} left")]
+    /// The field extends beyond the end of its message.
+    #[error("truncated: {needed} bytes needed, {available} left")]
     Truncated {
-        /// Bytes needed.
+        /// Number of bytes needed.
         needed: u64,
-        /// Bytes left.
+        /// Number of bytes left.
         available: usize,
     },
     /// A varint of more than 10 bytes, or beyond 64 bits.
-    #[error("a varint that does not fit 64 bits")]
+    #[error("the varint does not fit 64 bits")]
     VarintTooLong,
     /// A tag beyond 32 bits, or with field number 0.
-    #[error("a field number out of range")]
+    #[error("the field number is out of range")]
     FieldNumber,
-    /// A known field with another wire type than it has.
-    #[error("wire type {found} found, {expected} expected")]
+    /// A known field with an unexpected wire type.
+    #[error("found wire type {found}, expected {expected}")]
     WireType {
-        /// Wire type found.
+        /// The wire type in the frame.
         found: u8,
-        /// Wire type expected.
+        /// The wire type of the field.
         expected: u8,
     },
     /// A group (wire types 3 and 4), or wire type 6 or 7.
-    #[error("wire type {found}, which is not supported")]
+    #[error("wire type {found} is not supported")]
     Unsupported {
-        /// Wire type found.
+        /// The wire type in the frame.
         found: u8,
     },
-    /// A length that the field cannot have.
-    #[error("{found} bytes found, {expected} expected")]
+    /// A length that is not allowed for the field.
+    #[error("found {found} bytes, expected {expected}")]
     Length {
-        /// Bytes found.
+        /// Number of bytes found.
         found: usize,
-        /// Bytes expected.
+        /// Description of the allowed lengths.
         expected: &'static str,
     },
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("missing")]
     Missing,
-    /// A known field that whoever reads does not take.
+    /// A known field that this reader does not accept.
     #[error("not supported")]
     Refused,
     /// A name that is not UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
-    /// A number that stands for nothing.
-    #[error("the value {found}, which is not known")]
+    /// A number without a meaning, for example an unknown variant.
+    #[error("unknown value {found}")]
     Unknown {
-        /// The value.
+        /// The value in the frame.
         found: u64,
     },
-    /// Bytes after the last field, in a format that has no other fields.
-    #[error("{found} bytes after the end")]
+    /// Bytes after the last field, in a format without other fields.
+    #[error("{found} unexpected bytes after the last field")]
     Trailing {
-        /// Bytes that are left.
+        /// Number of bytes left.
         found: usize,
     },
-    /// A number, or a count, beyond what the format allows.
-    #[error("{found} found, at most {max} allowed")]
+    /// A number or a count beyond the maximum of the format.
+    #[error("found {found}, expected at most {max}")]
     Exceeds {
-        /// The number.
+        /// The number in the frame.
         found: u64,
-        /// The largest one that is allowed.
+        /// The largest allowed number.
         max: u64,
     },
-    /// None of the known kinds of messages.
-    #[error("no message of a known kind")]
+    /// A message of no known kind.
+    #[error("the message is of no known kind")]
     NoKind,
-    /// More than a limit allows.
-    #[error("{found} found, at most {max} allowed by the limit {limit}")]
+    /// A length or count beyond a configurable limit.
+    #[error("found {found}, but the limit {limit} allows at most {max}")]
     Limit {
-        /// The field of the format's `Limits`.
+        /// The name of the limit: a field of the format's `Limits`.
         limit: &'static str,
-        /// What was found; of counts, the first beyond the limit.
+        /// The length found; for counts, the first one beyond the limit.
         found: u64,
-        /// What is allowed.
+        /// The maximum that the limit allows.
         max: usize,
     },
 }
 
 impl WireErrorKind {
-    /// The error of a field at an offset in the frame.
+    /// Returns this error for a field at an offset in the frame.
     pub const fn at(self, path: &'static str, offset: usize) -> WireError {
         WireError { path, offset, kind: self }
     }

@@ -1,12 +1,12 @@
-//! Random numbers whose values never change between versions of libraries.
+//! Random numbers whose values are the same in every version of the libraries.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::PeerKeyed;
 
-/// What a stream of random numbers is for. Every purpose has a stream of its own, so that drawing more numbers for one
-/// does not change another.
+/// The purpose of a stream of random numbers. Every purpose has its own stream, so that drawing
+/// more numbers for one does not change another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Decisions of the engine.
@@ -17,13 +17,13 @@ pub enum Purpose {
     Network,
     /// The shape of the network: edges, regions, classes of hosts.
     Topology,
-    /// What is published, when, by whom.
+    /// The publications: their content, times and publishers.
     Workload,
     /// Crashes, churn and other faults.
     Faults,
 }
 
-/// The seed of one node's stream for one purpose.
+/// Returns the seed of one node's stream for one purpose.
 ///
 /// Uses the finaliser of SplitMix64 (Steele, Lea, Flood 2014) over the three parts.
 pub fn derive_seed(seed: u64, node: u64, purpose: Purpose) -> u64 {
@@ -38,10 +38,11 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A node's random numbers: xoshiro256++ with samplers of our own, whose values stay the same in every version.
+/// A node's random numbers: xoshiro256++ with our own samplers, whose values stay the same in every
+/// version.
 ///
-/// Not for secrets: whoever sees enough numbers can compute all others. The keys of hash tables therefore have a secret
-/// of their own in real nodes, see [`from_entropy`](Self::from_entropy).
+/// Not for secrets: an observer of enough numbers can compute all others. In real nodes the keys of
+/// hash tables therefore have their own secret, see [`from_entropy`](Self::from_entropy).
 #[derive(Clone, Debug)]
 pub struct NodeRng {
     stream: Xoshiro256PlusPlus,
@@ -49,20 +50,22 @@ pub struct NodeRng {
 }
 
 impl NodeRng {
-    /// The stream of one node for one purpose, for simulations and tests: it follows from the seed.
+    /// Creates the stream of one node for one purpose, for simulations and tests. It depends only
+    /// on the arguments.
     pub fn new(seed: u64, node: u64, purpose: Purpose) -> Self {
         let stream = Xoshiro256PlusPlus::seed_from_u64(derive_seed(seed, node, purpose));
-        // Each table adds a number that is drawn from the seed, which is all that a simulation needs.
+        // Each table adds a number drawn from the seed, which is enough for a simulation.
         Self { stream, tables: PeerKeyed::default() }
     }
 
-    /// The stream of a real node. `fill` writes random bytes of the operating system, as `getrandom::fill` does.
+    /// Creates the stream of a real node. `fill` writes random bytes of the operating system, as
+    /// `getrandom::fill` does.
     ///
-    /// It writes the seed first and then, apart from it, the key of the hash tables, so that the numbers that a node
-    /// publishes tell nothing about the key.
+    /// The function fills the seed first and then, separately, the key of the hash tables, so that
+    /// the numbers that a node publishes reveal nothing about the key.
     ///
     /// # Errors
-    /// `fill` fails.
+    /// Returns the error of `fill`.
     pub fn from_entropy<E>(fill: impl Fn(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
         let (mut seed, mut key) = ([0; 32], [0; 16]);
         fill(&mut seed)?;
@@ -72,22 +75,23 @@ impl NodeRng {
         Ok(Self { stream: Xoshiro256PlusPlus::from_seed(seed), tables })
     }
 
-    /// A hasher for a table whose keys come from peers. Draws one number, so that each table has a key of its own.
+    /// Returns a hasher for a table whose keys come from peers. Draws one number, so that each
+    /// table has its own key.
     pub fn table_hasher(&mut self) -> PeerKeyed {
         self.tables.tweaked(self.next_u64())
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.stream.next_u64()
     }
 
-    /// A number in `0..n`, uniform (Lemire's multiplication with rejection).
+    /// Returns a uniform number in `0..n` (Lemire's multiplication with rejection).
     ///
     /// # Panics
     /// If `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
-        assert!(n > 0, "a number below zero was asked for");
+        assert!(n > 0, "the range 0..0 has no number to draw");
         let mut wide = u128::from(self.next_u64()) * u128::from(n);
         if (wide as u64) < n {
             let threshold = n.wrapping_neg() % n;
@@ -98,22 +102,22 @@ impl NodeRng {
         (wide >> 64) as u64
     }
 
-    /// An index in `0..len`. See [`below`](Self::below).
+    /// Returns a uniform index in `0..len`. See [`below`](Self::below).
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// A number in `[0, 1)` with 53 random bits.
+    /// Returns a uniform number in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// `true` with this probability.
+    /// Returns true with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// An exponentially distributed number with this mean (inverse transform).
+    /// Returns an exponentially distributed number with this mean (inverse transform).
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
@@ -125,7 +129,7 @@ impl NodeRng {
         }
     }
 
-    /// A random element, `None` of an empty slice.
+    /// Returns a random element, or `None` if the slice is empty.
     pub fn choose<'a, T>(&mut self, slice: &'a [T]) -> Option<&'a T> {
         if slice.is_empty() { None } else { slice.get(self.index(slice.len())) }
     }
@@ -136,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_pinned() {
+    fn streams_are_reproducible_and_separate_by_purpose() {
         let mut rng = NodeRng::new(1, 2, Purpose::Engine);
         let values: Vec<u64> = (0..4).map(|_| rng.below(1000)).collect();
         let mut again = NodeRng::new(1, 2, Purpose::Engine);

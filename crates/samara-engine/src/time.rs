@@ -1,4 +1,4 @@
-//! Time as engines see it.
+//! The time of engines.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -6,53 +6,54 @@ use std::time::Duration;
 
 /// A moment: nanoseconds since the start of the run.
 ///
-/// Time is always handed in by the driver. The simulator counts virtual nanoseconds, a runtime on sockets counts those of
-/// its monotonic clock. The type covers 584 years, so that additions saturate instead of failing.
+/// The driver always supplies the time. The simulator counts virtual nanoseconds, a runtime on
+/// sockets counts those of its monotonic clock. The type covers 584 years; additions saturate
+/// instead of failing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than everything that happens; stands for "never".
+    /// A time later than every event; stands for "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the start.
+    /// Returns the moment `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The moment `millis` milliseconds after the start.
+    /// Returns the moment `millis` milliseconds after the start.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// The moment `secs` seconds after the start.
+    /// Returns the moment `secs` seconds after the start.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
 
-    /// Nanoseconds since the start.
+    /// Returns nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Milliseconds since the start, with fraction.
+    /// Returns milliseconds since the start, with fraction.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Seconds since the start, with fraction.
+    /// Returns seconds since the start, with fraction.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The time from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment `nanos` nanoseconds later (saturating).
+    /// Returns the moment `nanos` nanoseconds later. Saturates at [`MAX`](Self::MAX).
     pub const fn plus_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }

@@ -1,6 +1,7 @@
-//! Quantities with written units, as scenario files state them: `"20 Mbit/s"`, `"50 ms"`, `"16 KiB"`, `"0.1 %"`.
+//! Quantities with units, as in scenario files: `"20 Mbit/s"`, `"50 ms"`, `"16 KiB"`, `"0.1 %"`.
 //!
-//! SI prefixes are decimal (1 kB = 1,000 bytes), Ki and Mi are binary (1 KiB = 1,024 bytes). Rates are in bits.
+//! SI prefixes are decimal (1 kB = 1,000 bytes), Ki and Mi are binary (1 KiB = 1,024 bytes). Rates
+//! are in bits.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,12 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 type Unit = (&'static str, f64);
 
-/// What a kind of quantity looks like: its name, an example, and its units.
+/// The syntax of a kind of quantity: its name, an example, and its units.
 struct Kind {
     name: &'static str,
     example: &'static str,
     units: &'static [Unit],
-    /// The unit of nothing.
+    /// The unit of the value zero.
     zero: &'static str,
 }
 
@@ -49,13 +50,13 @@ const SIZE: Kind = Kind {
 const SHARE: Kind = Kind { name: "a share", example: "\"0.1 %\"", units: &[("%", 0.01)], zero: "%" };
 
 impl Kind {
-    /// Reads a number and a unit; the value is in the unit whose factor is 1.
+    /// Parses a number and a unit. Returns the value in the unit whose factor is 1.
     fn parse(&self, text: &str) -> Result<f64, String> {
         let split = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE_".contains(c))).unwrap_or(text.len());
         let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
-        let wrong = |what: &str| {
+        let wrong = |problem: &str| {
             let units: Vec<&str> = self.units.iter().map(|(unit, _)| *unit).collect();
-            format!("{what}; expected {} such as {}, in {}", self.name, self.example, units.join(", "))
+            format!("{problem}; expected {} such as {}, in {}", self.name, self.example, units.join(", "))
         };
         let Ok(number) = number.parse::<f64>() else {
             return Err(wrong(&format!("\"{text}\" does not start with a number")));
@@ -64,15 +65,16 @@ impl Kind {
             return Err(wrong(&format!("\"{text}\" has no unit")));
         }
         let Some((_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
-            return Err(wrong(&format!("\"{unit}\" is not a unit of it")));
+            return Err(wrong(&format!("unknown unit \"{unit}\"")));
         };
         if !number.is_finite() || number < 0.0 {
-            return Err(wrong(&format!("\"{text}\" is not a positive number or zero")));
+            return Err(wrong(&format!("\"{text}\" is negative or not finite")));
         }
         Ok(number * factor)
     }
 
-    /// Writes a value as a person does: short, and not as a fraction of a unit where there is a smaller one.
+    /// Writes a value as a person would: short, and not as a fraction of a unit if there is a
+    /// smaller one.
     fn write(&self, value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if value == 0.0 {
             return write!(f, "0 {}", self.zero);
@@ -82,7 +84,7 @@ impl Kind {
             let number = value / factor;
             let is_fraction = number < 1.0 && *factor > self.units[0].1;
             let text = format!("{number} {unit}");
-            // Only exact renderings: what is written must read as the same value.
+            // Only exact texts: parsing the text must return the same value.
             if !is_fraction
                 && self.parse(&text) == Ok(value)
                 && best.as_ref().is_none_or(|(len, _)| text.chars().count() <= *len)
@@ -101,10 +103,10 @@ macro_rules! quantity {
         pub struct $name($inner);
 
         impl $name {
-            /// Reads a number and a unit.
+            /// Parses a number and a unit.
             ///
             /// # Errors
-            /// A text that says what was found and what is allowed.
+            /// Returns a text that says what was found and what is allowed.
             pub fn parse(text: &str) -> Result<Self, String> {
                 $kind.parse(text).map(|value| Self(value as $inner))
             }
@@ -155,7 +157,7 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// Bits per second.
+    /// A rate in bits per second.
     Rate(u64),
     RATE,
     r"^[0-9][0-9._eE+-]* ?(bit/s|kbit/s|Mbit/s|Gbit/s)$"
@@ -167,7 +169,7 @@ quantity!(
     r"^[0-9][0-9._eE+-]* ?(ns|us|µs|ms|s|min|h)$"
 );
 quantity!(
-    /// Bytes.
+    /// A size in bytes.
     Size(u64),
     SIZE,
     r"^[0-9][0-9._eE+-]* ?(B|kB|MB|GB|KiB|MiB|GiB)$"
@@ -180,63 +182,63 @@ quantity!(
 );
 
 impl Rate {
-    /// A rate from bits per second.
+    /// Creates a rate from bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 }
 
 impl Span {
-    /// A time from milliseconds.
+    /// Creates a time from milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// A time from nanoseconds.
+    /// Creates a time from nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds.
+    /// Returns the time in nanoseconds.
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// Milliseconds with fraction.
+    /// Returns the time in milliseconds, with fraction.
     pub fn millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// As a standard duration.
+    /// Returns the time as a standard duration.
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 }
 
 impl Size {
-    /// A size from bytes.
+    /// Creates a size from bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// As a plain number.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 }
 
 impl Share {
-    /// A share from a fraction of 1.
+    /// Creates a share from a fraction of 1.
     pub const fn from_fraction(fraction: f64) -> Self {
         Self(fraction)
     }
 
-    /// The fraction of 1.
+    /// Returns the share as a fraction of 1.
     pub const fn fraction(self) -> f64 {
         self.0
     }

@@ -1,4 +1,5 @@
-//! `mpirun -n K samara run peerdas-100k`: the command line of `samara`, with several processes that simulate one network.
+//! `mpirun -n K samara run peerdas-100k`: the command line of `samara`, with several processes that
+//! simulate one network.
 
 mod world;
 
@@ -10,12 +11,12 @@ use world::World;
 #[global_allocator]
 static ALLOCATOR: samara::Allocator = samara::ALLOCATOR;
 
-/// As other mistakes of whoever starts the program.
+/// The exit code of `samara` for other invalid input.
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
     let Some(mut world) = World::join() else {
-        eprintln!("samara: MPI could not be initialised; start this program with mpirun, or once by itself");
+        eprintln!("samara: cannot initialise MPI; start this program with mpirun, or as a single process");
         return ExitCode::from(BAD_INPUT);
     };
     if world.count() == 1 {

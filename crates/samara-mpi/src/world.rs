@@ -1,4 +1,4 @@
-//! The processes that mpirun has started.
+//! The processes that mpirun started.
 
 use mpi::collective::SystemOperation;
 use mpi::datatype::{Partition, PartitionMut};
@@ -7,15 +7,16 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 use samara_sim::{RankError, Ranks};
 
-/// All processes. A process that is gone ends the others: that is what MPI does by default (`MPI_ERRORS_ARE_FATAL`).
+/// All processes of the run. If one of them exits, MPI ends the others (`MPI_ERRORS_ARE_FATAL`, its
+/// default).
 pub(crate) struct World {
     communicator: SimpleCommunicator,
-    // Ends MPI last.
+    // Finalises MPI when the world is dropped; declared after the communicator to be dropped last.
     _universe: Universe,
 }
 
 impl World {
-    /// Joins them; `None` if MPI cannot be used.
+    /// Joins the processes of the run. Returns `None` if MPI is not available.
     pub(crate) fn join() -> Option<Self> {
         let universe = mpi::initialize()?;
         Some(Self { communicator: universe.world(), _universe: universe })
@@ -49,7 +50,8 @@ impl Ranks for World {
             })?;
         let mut expected = vec![0; counts.len()];
         self.communicator.all_to_all_into(&counts, &mut expected);
-        // Where nothing is sent there must be memory all the same: MPI takes the address of an empty vector, 1, for a buffer that is used in place.
+        // Room for at least one byte: the dangling address of an empty vector is 1, which MPI takes
+        // for `MPI_IN_PLACE`.
         let mut sent = Vec::with_capacity(total(&counts) + 1);
         outgoing.iter().for_each(|bytes| sent.extend_from_slice(bytes));
         outgoing.iter_mut().for_each(Vec::clear);
@@ -79,15 +81,15 @@ fn total(counts: &[i32]) -> usize {
     counts.iter().map(|count| *count as usize).sum()
 }
 
-/// Where the bytes of each process begin.
+/// Returns the offset of each process's bytes.
 fn displacements(counts: &[i32]) -> Result<Vec<i32>, RankError> {
     let mut at = 0_i32;
     let mut places = Vec::with_capacity(counts.len());
     for count in counts {
         places.push(at);
-        at = at
-            .checked_add(*count)
-            .ok_or_else(|| RankError::Gone("more than 2 GiB in one window; use more processes".to_owned()))?;
+        at = at.checked_add(*count).ok_or_else(|| {
+            RankError::Gone("more than 2 GiB to exchange in one window; use more processes".to_owned())
+        })?;
     }
     Ok(places)
 }

@@ -1,5 +1,6 @@
-//! Steps per second of the simulator alone: a flood of 128 columns over static meshes, with a protocol that does next to
-//! nothing, on 1 and 2 threads, over TCP and over connections with channels.
+//! Steps per second of the simulator alone: a flood of 128 columns over static meshes, with a
+//! protocol that does almost nothing, on 1 and 2 threads, over TCP and over connections with
+//! channels.
 //!
 //! `cargo bench -p samara-sim` prints the time of each run and its steps per second (`elem/s`).
 
@@ -33,7 +34,7 @@ impl Frame for Column {
     }
 }
 
-/// Sends each column that it sees for the first time on to its mesh.
+/// Forwards each column to its mesh when it sees the column for the first time.
 struct Flooder {
     mesh_hosts: Arc<Vec<Vec<u32>>>,
     peers: Vec<(u32, PeerId)>,
@@ -76,7 +77,7 @@ impl Engine for Flooder {
     }
 }
 
-/// The mesh of every host and column: every subscriber picks peers, and links go both ways.
+/// Returns the mesh of every host and column: every subscriber picks peers, and links go both ways.
 fn meshes(nodes: u32) -> Vec<Arc<Vec<Vec<u32>>>> {
     let mut rng = NodeRng::new(1, 0, Purpose::Topology);
     let mut subscribers = vec![vec![0u32]; COLUMNS as usize];
@@ -154,7 +155,7 @@ fn flood(criterion: &mut Criterion) {
             assert_eq!(
                 reached,
                 COLUMNS as usize + (nodes as usize - 1) * CUSTODY,
-                "not everybody was reached"
+                "the flood did not reach every subscriber"
             );
             group.throughput(Throughput::Elements(sim.steps()));
             group.bench_function(BenchmarkId::new(name, format!("threads={threads}")), |bench| {

@@ -1,4 +1,4 @@
-//! The world that a simulation runs in: hosts, their links to the network, and the transport.
+//! The environment of a simulation: hosts, their links to the network, and the transport.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use samara_engine::{Purpose, Time, derive_seed};
 use crate::error::{ConfigError, ensure};
 use crate::transport::Transport;
 
-/// Latencies below this are raised to it, so that a window of the simulation always has a length.
+/// Smaller latencies are raised to this one, so that a window of the simulation always has a
+/// positive length.
 pub const LATENCY_FLOOR: Duration = Duration::from_micros(50);
 
-/// Everything about a simulation that is not an engine.
+/// The configuration of a simulation, except for its engines.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// The seed that all random streams are derived from.
+    /// The seed of all random streams.
     pub seed: u64,
-    /// Worker threads (at least 1). Results do not depend on it.
+    /// Number of worker threads (at least 1). Results do not depend on it.
     pub threads: usize,
     /// Latency, jitter and loss between hosts.
     pub network: Network,
-    /// How frames travel over a link.
+    /// The transport that carries frames over a link.
     pub transport: Transport,
-    /// How the links of a host share its uplink.
+    /// The discipline by which the links of a host share its uplink.
     pub nic: NicDiscipline,
-    /// What happens when a host's downlink is busy.
+    /// The treatment of packets while a host's downlink is busy.
     pub downlink_queue: DownlinkQueue,
 }
 
-/// A host's own properties.
+/// The properties of one host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostConfig {
     /// Uplink rate in bits per second.
@@ -40,24 +41,26 @@ pub struct HostConfig {
     pub region: u16,
 }
 
-/// What lies between the hosts.
+/// The network between the hosts.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// One-way latency of each pair.
+    /// One-way latency of each pair of hosts.
     pub latency: Latency,
-    /// The most that is added to the latency of a packet, uniformly drawn; packets of one link stay in order.
+    /// Maximum of a uniform random delay that is added to the latency of each packet. Packets of
+    /// one link stay in order.
     pub jitter: Duration,
     /// The probability that a packet is lost on its way, in `0..1`.
     pub loss: f64,
-    /// Times at which groups of hosts cannot reach each other.
+    /// Periods in which groups of hosts cannot reach each other.
     pub partitions: Vec<Partition>,
-    /// What hosts of a region share on the way to and from other regions, for each region of [`Latency::Regions`]; empty if it is as
-    /// wide as all of them need. Latencies between regions are at least three times the least of all.
+    /// The gateways that hosts of a region share on the way to and from other regions, one for each
+    /// region of [`Latency::Regions`]. Empty if there are none. With gateways, latencies between
+    /// regions must be at least three times the minimum latency of the network.
     pub gateways: Vec<GatewayConfig>,
 }
 
 impl Network {
-    /// The same latency everywhere, no jitter, no loss.
+    /// Returns a network with the same latency everywhere, no jitter and no loss.
     pub fn uniform(latency: Duration) -> Self {
         Self {
             latency: Latency::Constant(latency),
@@ -69,14 +72,15 @@ impl Network {
     }
 }
 
-/// The way between a region and all others: two links with a queue each, which all hosts of the region share.
+/// The link between a region and all others: a queue and a rate in each direction, which all hosts
+/// of the region share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GatewayConfig {
-    /// The rate out of the region in bits per second.
+    /// The rate out of the region, in bits per second.
     pub up_bps: u64,
-    /// The rate into the region in bits per second.
+    /// The rate into the region, in bits per second.
     pub down_bps: u64,
-    /// What happens to packets that find either of them busy.
+    /// The treatment of packets while either direction is busy.
     pub queue: DownlinkQueue,
 }
 
@@ -87,14 +91,14 @@ pub enum Latency {
     Constant(Duration),
     /// Drawn once for every pair of hosts, uniformly, the same in both directions.
     Uniform {
-        /// The least.
+        /// The minimum latency.
         min: Duration,
-        /// The most.
+        /// The maximum latency.
         max: Duration,
     },
-    /// By the regions of sender (row) and receiver (column).
+    /// By the regions of the sender (row) and the receiver (column).
     Regions(Vec<Vec<Duration>>),
-    /// By sender and receiver themselves.
+    /// By the sender and the receiver themselves.
     Pairs(PairLatencies),
 }
 
@@ -102,11 +106,13 @@ impl Latency {
     /// Checks that there is a latency between all hosts.
     ///
     /// # Errors
-    /// The first value that does not fit.
+    /// Returns the first invalid value.
     pub fn check(&self, hosts: &[HostConfig]) -> Result<(), ConfigError> {
         match self {
             Self::Constant(_) => {}
-            Self::Uniform { min, max } => ensure!(min <= max, "the least latency is larger than the most"),
+            Self::Uniform { min, max } => {
+                ensure!(min <= max, "the minimum latency {min:?} exceeds the maximum {max:?}")
+            }
             Self::Regions(matrix) => {
                 let regions = matrix.len();
                 for (row, found) in matrix.iter().map(Vec::len).enumerate() {
@@ -124,13 +130,16 @@ impl Latency {
             }
             Self::Pairs(pairs) => {
                 let (found, expected) = (pairs.hosts(), hosts.len());
-                ensure!(found == expected, "there are latencies between {found} hosts, but {expected} hosts");
+                ensure!(
+                    found == expected,
+                    "the table of latencies has {found} hosts, but the network has {expected}"
+                );
             }
         }
         Ok(())
     }
 
-    /// The latency from a host to another one in nanoseconds, without a floor.
+    /// Returns the latency from a host to another one in nanoseconds, without the floor.
     pub fn nanos(&self, seed: u64, hosts: &[HostConfig], from: u32, to: u32) -> u64 {
         match self {
             Self::Constant(latency) => latency.as_nanos() as u64,
@@ -148,7 +157,7 @@ impl Latency {
         }
     }
 
-    /// The least latency between two hosts.
+    /// Returns the minimum latency between two hosts.
     pub(crate) fn least(&self) -> Duration {
         match self {
             Self::Constant(latency) => *latency,
@@ -158,7 +167,7 @@ impl Latency {
         }
     }
 
-    /// No latency between two hosts is longer than this.
+    /// Returns an upper bound of the latency between two hosts.
     pub fn most(&self) -> Duration {
         match self {
             Self::Constant(latency) => *latency,
@@ -169,40 +178,40 @@ impl Latency {
     }
 }
 
-/// A time in which hosts of different groups cannot reach each other.
+/// A period in which hosts of different groups cannot reach each other.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// From when.
+    /// The start of the partition.
     pub from: Time,
-    /// Until when.
+    /// The end of the partition.
     pub until: Time,
     /// The group of every host.
     pub group_of: Vec<u16>,
 }
 
-/// How the links of a host that have something to send share its uplink.
+/// The discipline by which links with data share the uplink of their host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum NicDiscipline {
-    /// Links send a segment each in turn: in effect what Linux does (fair queueing between flows).
+    /// Links take turns, one segment each: in effect what Linux does (fair queueing between flows).
     #[default]
     RoundRobin,
-    /// The segment that the application wrote first goes first: the default of Shadow.
+    /// The segment that was written first goes first: the default of Shadow.
     Fifo,
 }
 
-/// What happens to packets that find the downlink busy.
+/// The treatment of packets while the downlink is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DownlinkQueue {
-    /// Packets queue up to so many bytes; those beyond are dropped.
+    /// Packets queue up to a number of bytes; packets beyond are dropped.
     DropTail {
-        /// The most bytes that wait.
+        /// Maximum number of bytes in the queue.
         bytes: u64,
     },
     /// Controlled delay (RFC 8289) over an unbounded queue.
     CoDel {
-        /// The standing delay that is tolerated (5 ms in the RFC; 10 ms in Shadow).
+        /// The tolerated standing delay (5 ms in the RFC; 10 ms in Shadow).
         target: Duration,
-        /// How long it is tolerated (100 ms).
+        /// How long a larger delay is tolerated (100 ms).
         interval: Duration,
     },
 }
@@ -214,21 +223,23 @@ impl Default for DownlinkQueue {
     }
 }
 
-/// One-way latencies between all pairs of hosts, in four bytes each: 64 MB for 4,000 hosts. Copies share them.
+/// One-way latencies between all pairs of hosts, in four bytes each: 64 MB for 4,000 hosts. Clones
+/// share the table.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PairLatencies {
     hosts: usize,
-    /// Nanoseconds: rows of senders, columns of receivers.
+    /// Latencies in nanoseconds: a row for each sender, a column for each receiver.
     nanos: Arc<[u32]>,
     least: u32,
 }
 
 impl PairLatencies {
-    /// The largest latency that there can be: some 4.29 s.
+    /// The largest possible latency: about 4.29 s.
     pub const MAX: Duration = Duration::from_nanos(u32::MAX as u64);
 
-    /// Latencies in nanoseconds, a row for each sender; those from a host to itself are not looked at. `None` if it is no square, or of
-    /// less than two hosts.
+    /// Creates the table from latencies in nanoseconds, a row for each sender. Latencies from a
+    /// host to itself are ignored. Returns `None` if the table is not square or has fewer than two
+    /// hosts.
     pub fn new(hosts: usize, nanos: impl Into<Arc<[u32]>>) -> Option<Self> {
         let nanos = nanos.into();
         if hosts < 2 || Some(nanos.len()) != hosts.checked_mul(hosts) {
@@ -240,25 +251,25 @@ impl PairLatencies {
         Some(Self { hosts, nanos, least })
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub const fn hosts(&self) -> usize {
         self.hosts
     }
 
-    /// The latency from a host to another one.
+    /// Returns the latency from a host to another one.
     ///
     /// # Panics
-    /// There is no such host.
+    /// If there is no such host.
     pub fn get(&self, from: u32, to: u32) -> Duration {
         Duration::from_nanos(self.nanos(from, to))
     }
 
-    /// The least latency between two different hosts.
+    /// Returns the minimum latency between two different hosts.
     pub const fn least(&self) -> Duration {
         Duration::from_nanos(self.least as u64)
     }
 
-    /// The mean latency between two different hosts.
+    /// Returns the mean latency between two different hosts.
     pub fn mean(&self) -> Duration {
         let rows = self.nanos.chunks_exact(self.hosts).enumerate();
         let others = rows.flat_map(|(host, row)| row[..host].iter().chain(&row[host + 1..]));
@@ -273,7 +284,7 @@ impl PairLatencies {
 }
 
 impl fmt::Debug for PairLatencies {
-    /// Without the latencies, which may be millions.
+    /// Omits the latencies, of which there may be millions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PairLatencies").field("hosts", &self.hosts).field("least", &self.least()).finish()
     }
@@ -284,16 +295,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_is_that_of_different_hosts() {
+    fn minimum_and_mean_ignore_latencies_of_a_host_to_itself() {
         let pairs = PairLatencies::new(3, vec![0, 7, 9, 8, 0, 5, 9, 6, 0]).expect("a square");
         assert_eq!(pairs.least(), Duration::from_nanos(5));
         assert_eq!(pairs.get(1, 0), Duration::from_nanos(8));
         assert_eq!(pairs.mean(), Duration::from_nanos(44 / 6));
-        assert_eq!(pairs.get(0, 1), Duration::from_nanos(7), "each direction has its own");
+        assert_eq!(pairs.get(0, 1), Duration::from_nanos(7), "each direction has its own latency");
     }
 
     #[test]
-    fn what_is_no_square_is_refused() {
+    fn rejects_tables_that_are_not_square() {
         assert_eq!(PairLatencies::new(3, vec![1; 8]), None);
         assert_eq!(PairLatencies::new(1, vec![1]), None);
         assert_eq!(PairLatencies::new(usize::MAX, vec![1; 8]), None);

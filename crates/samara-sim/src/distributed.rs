@@ -1,6 +1,8 @@
-//! One simulation in several processes: each has some of the hosts, and packets are exchanged at the borders of windows.
+//! One simulation in several processes. Each process simulates some of the hosts, and processes
+//! exchange packets at the ends of windows.
 //!
-//! Hosts are independent within a window, so that it makes no difference where they are simulated: the digest is that of one process.
+//! Hosts are independent within a window, so that the results do not depend on where a host is
+//! simulated: the digest is the same as with one process.
 
 use std::collections::VecDeque;
 
@@ -11,45 +13,48 @@ use thiserror::Error;
 use crate::packet::{Body, Heading, Packet, Sack};
 use crate::simulation::AnySimulation;
 
-/// The processes of a simulation. Each calls the same methods in the same order, and waits in them for all others.
+/// The processes of a simulation. Each one calls the same methods in the same order, and each call
+/// waits for all processes.
 pub trait Ranks {
-    /// The number of this process.
+    /// Returns the number of this process, from 0.
     fn rank(&self) -> usize;
 
-    /// How many processes there are.
+    /// Returns the number of processes.
     fn count(&self) -> usize;
 
-    /// The least of the values of all processes.
+    /// Returns the minimum of the values of all processes.
     ///
     /// # Errors
-    /// Another process is gone.
+    /// Returns an error if another process is gone.
     fn least(&mut self, value: u64) -> Result<u64, RankError>;
 
-    /// Sends bytes to each process, this one included, and returns what each sent to this one. Empties what it is given.
+    /// Sends bytes to each process, including this one, and returns the bytes that each process
+    /// sent to this one. Empties `outgoing`.
     ///
     /// # Errors
-    /// Another process is gone.
+    /// Returns an error if another process is gone.
     fn exchange(&mut self, outgoing: &mut [Vec<u8>]) -> Result<Vec<Vec<u8>>, RankError>;
 
-    /// Ends the other processes, if they would wait for this one, which cannot go on.
+    /// Ends the other processes, if they would otherwise wait for this one, which cannot continue.
     fn give_up(&mut self) {}
 }
 
-/// Why processes cannot go on together.
+/// The reason why processes cannot continue together.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RankError {
-    /// Another process is gone, or cannot be reached.
+    /// Another process is gone or unreachable.
     #[error("another process of the simulation is gone: {0}")]
     Gone(String),
-    /// What another process sent cannot be read: it is of another version.
-    #[error("process {from} sent what is no packet; all processes must run the same program")]
+    /// The data of another process cannot be decoded: it runs another version.
+    #[error("process {from} sent an invalid packet; all processes must run the same program")]
     Garbled {
-        /// Which.
+        /// The number of that process.
         from: usize,
     },
 }
 
-/// The hosts of one of several processes: those of a network, as even as whole hosts allow.
+/// Returns the hosts of one of several processes. The shares of all processes differ by at most one
+/// host.
 pub fn hosts_of_rank(hosts: u32, rank: usize, ranks: usize) -> std::ops::Range<u32> {
     let border = |rank: usize| (u64::from(hosts) * rank as u64 / ranks as u64) as u32;
     border(rank)..border(rank + 1)
@@ -66,7 +71,7 @@ impl<F: Frame> AnySimulation<F> {
         assert_eq!(
             self.local_hosts(),
             hosts_of_rank(self.world_size(), ranks.rank(), ranks.count()),
-            "the hosts of a process"
+            "the local hosts must be those of hosts_of_rank"
         );
         if self.start_hosts() {
             self.exchange(ranks, codec)?;
@@ -85,7 +90,7 @@ impl<F: Frame> AnySimulation<F> {
         Ok(())
     }
 
-    /// Sends packets to hosts of other processes, and takes theirs.
+    /// Sends packets to hosts of other processes, and takes the packets of those processes.
     fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<F>) -> Result<(), RankError> {
         let (hosts, count) = (self.world_size(), ranks.count());
         let mut outgoing = vec![Vec::new(); count];
@@ -107,18 +112,18 @@ impl<F: Frame> AnySimulation<F> {
     }
 }
 
-/// Processes that are threads of one: what tests use in the place of a cluster.
+/// Processes that are threads of one process. Tests use them in place of a cluster.
 #[derive(Debug)]
 pub struct Threads {
     rank: usize,
     senders: Vec<std::sync::mpsc::Sender<(usize, Vec<u8>)>>,
     receiver: std::sync::mpsc::Receiver<(usize, Vec<u8>)>,
-    /// What came from processes that are further on than this one.
+    /// Data of processes that are ahead of this one.
     early: Vec<VecDeque<Vec<u8>>>,
 }
 
 impl Threads {
-    /// So many of them.
+    /// Creates this many connected processes.
     pub fn new(count: usize) -> Vec<Self> {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| std::sync::mpsc::channel()).unzip();
         let of = |(rank, receiver)| Self {
@@ -162,31 +167,31 @@ impl Ranks for Threads {
 
 // ---- packets as bytes ----
 
-/// How frames travel between processes.
+/// The encoding of frames between processes.
 pub trait FrameCodec<F> {
     /// Writes a frame.
     fn write(&self, frame: &F, out: &mut Vec<u8>);
 
-    /// Reads what [`write`](Self::write) wrote; `None` if it is something else.
+    /// Reads a frame that [`write`](Self::write) wrote. Returns `None` if the bytes are invalid.
     fn read(&self, reader: &mut Reader<'_>) -> Option<F>;
 }
 
-/// Bytes that are read from front to back.
+/// A cursor over bytes, from front to back.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads these bytes.
+    /// Creates a reader of these bytes.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether nothing is left.
+    /// Returns true if no bytes are left.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next so many bytes.
+    /// Reads the next `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -199,26 +204,27 @@ impl<'a> Reader<'a> {
         Some(*head)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// The next four bytes, little endian.
+    /// Reads the next four bytes, little endian.
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes, little endian.
+    /// Reads the next eight bytes, little endian.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 }
 
-/// Where a number of ranges would be.
+/// Stands in place of the number of ranges if there are none.
 const NO_SACK: u32 = u32::MAX;
 
-/// Writes a packet of a link without layers of its own, as simulations in several processes have them.
+/// Writes a packet of a link without layers of its own; simulations in several processes have no
+/// others.
 fn write_packet<F>(packet: &Packet<F>, codec: &dyn FrameCodec<F>, out: &mut Vec<u8>) {
     let Packet { arrive, src, heading, order, slot, epoch, len, ack, stamp, echo, window, sack, body } =
         packet;
@@ -245,7 +251,7 @@ fn write_packet<F>(packet: &Packet<F>, codec: &dyn FrameCodec<F>, out: &mut Vec<
         Body::Close => word(4, &[]),
         Body::Refuse { epoch } => word(5, &[*epoch]),
         Body::Stream { .. } | Body::Http2 { .. } => {
-            unreachable!("several processes simulate no connections with layers")
+            unreachable!("connections with layers are rejected with several processes")
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A host's downlink: a rate, and a queue for packets that find it busy, with controlled delay (RFC 8289).
+//! A host's downlink: a rate, and a queue with controlled delay (RFC 8289) for packets that arrive
+//! while it is busy.
 
 use std::collections::VecDeque;
 
@@ -9,15 +10,16 @@ use crate::stats::HostStats;
 
 /// The downlink of a host. Times in nanoseconds.
 ///
-/// A packet is received at `max(arrival, end of the packet before + its own serialisation)`: the path delivers bits as
-/// they come, so that a packet which finds the downlink idle is not stored a second time.
+/// A packet is received at `max(arrival, end of the packet before + its own serialisation)`. The
+/// path delivers bits as they come, so that a packet that arrives at an idle downlink is not stored
+/// a second time.
 #[derive(Debug)]
 pub(crate) struct Downlink<F> {
-    /// What happens to packets that find it busy.
+    /// The treatment of packets while the downlink is busy.
     discipline: DownlinkQueue,
     queue: VecDeque<Packet<F>>,
     queued_bytes: u64,
-    /// End of the last packet received.
+    /// The end of the last received packet.
     free_at: u64,
     nanos_per_byte: f64,
     codel: CoDel,
@@ -44,7 +46,8 @@ impl<F> Downlink<F> {
         self.queued_bytes = 0;
     }
 
-    /// When the packet at the head of the queue is received; `u64::MAX` if none waits.
+    /// Returns the time at which the head of the queue is received; `u64::MAX` if the queue is
+    /// empty.
     pub(crate) fn next_at(&self) -> u64 {
         self.queue.front().map_or(u64::MAX, |packet| self.end_of(packet))
     }
@@ -57,7 +60,7 @@ impl<F> Downlink<F> {
         (f64::from(len) * self.nanos_per_byte) as u64
     }
 
-    /// A packet arrives. Returns it if it is received at once.
+    /// Takes an arriving packet. Returns it if it is received at once.
     pub(crate) fn arrive(&mut self, packet: Packet<F>, stats: &mut HostStats) -> Option<Packet<F>> {
         if self.queue.is_empty() && self.end_of(&packet) == packet.arrive {
             self.free_at = packet.arrive;
@@ -75,14 +78,15 @@ impl<F> Downlink<F> {
         None
     }
 
-    /// Receives the head of the queue at `now`, which is [`next_at`](Self::next_at); `None` if it is dropped.
+    /// Receives the head of the queue at `now`, which must be [`next_at`](Self::next_at). Returns
+    /// `None` if the packet is dropped.
     pub(crate) fn receive(&mut self, now: u64, stats: &mut HostStats) -> Option<Packet<F>> {
         let mut packet = self.queue.pop_front()?;
         rewind(&mut self.queue);
         self.queued_bytes -= u64::from(packet.len);
         if self.codel.drops(now, now - packet.arrive, self.queued_bytes, &self.discipline) {
-            // One packet at a time: of several segments the first.
-            if let Some(first) = packet.behead() {
+            // One segment at a time: if the packet holds several, only the first is dropped.
+            if let Some(first) = packet.take_first_segment() {
                 stats.drops.downlink_codel.add(1, first);
                 self.queued_bytes += u64::from(packet.len);
                 self.queue.push_front(packet);
@@ -104,14 +108,15 @@ pub(crate) fn nanos_per_byte(rate_bps: u64) -> f64 {
 /// RFC 8289 section 5.1: a backlog of one packet of the largest size is never a standing queue.
 const MAX_PACKET: u64 = 1_500;
 
-/// RFC 8289 section 5.4 (the pseudocode of `dequeue`): dropping that resumes within so many intervals goes on where it
-/// had stopped.
+/// RFC 8289 section 5.4 (the pseudocode of `dequeue`): if dropping resumes within this many
+/// intervals, it continues at the rate where it stopped.
 const RECENT_INTERVALS: u64 = 16;
 
 /// The control law of RFC 8289 for one queue. Times in nanoseconds.
 #[derive(Debug, Default)]
 pub struct CoDel {
-    /// When the delay will have been above the target for an interval; 0 if it is not above.
+    /// The time at which the delay will have exceeded the target for an interval; 0 while it does
+    /// not exceed it.
     first_above: u64,
     dropping: bool,
     drop_next: u64,
@@ -120,8 +125,9 @@ pub struct CoDel {
 }
 
 impl CoDel {
-    /// Whether a packet that leaves the queue now, after `sojourn`, is dropped; `backlog` bytes stay behind. A queue that is not controlled
-    /// drops none. The pseudocode loops over packets; here the caller asks again for the next one.
+    /// Returns whether to drop a packet that leaves the queue now, after `sojourn`, with `backlog`
+    /// bytes behind it. Drops nothing if the queue is not controlled. The pseudocode loops over
+    /// packets; here the caller asks again for the next one.
     pub fn drops(&mut self, now: u64, sojourn: u64, backlog: u64, queue: &DownlinkQueue) -> bool {
         let DownlinkQueue::CoDel { target, interval } = queue else { return false };
         let (target, interval) = (target.as_nanos() as u64, interval.as_nanos() as u64);
@@ -174,13 +180,13 @@ mod tests {
     const QUEUE: DownlinkQueue =
         DownlinkQueue::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
 
-    /// The times at which packets are dropped, one packet a millisecond with this delay.
+    /// Returns the times of drops, for one packet in every millisecond with this delay.
     fn drop_times(millis: std::ops::Range<u64>, sojourn: u64, codel: &mut CoDel) -> Vec<u64> {
         millis.filter(|ms| codel.drops(ms * MS, sojourn, 100_000, &QUEUE)).collect()
     }
 
     #[test]
-    fn a_delay_below_the_target_is_tolerated_for_ever() {
+    fn delay_below_the_target_never_causes_drops() {
         let mut codel = CoDel::default();
         assert!(drop_times(0..10_000, 5 * MS - 1, &mut codel).is_empty());
     }
@@ -188,7 +194,8 @@ mod tests {
     #[test]
     fn drops_are_spaced_by_the_square_root_law() {
         let mut codel = CoDel::default();
-        // First after one interval, then 100/sqrt(1), 100/sqrt(2), 100/sqrt(3), ... later.
+        // The first drop comes after one interval, the next ones 100/sqrt(1), 100/sqrt(2),
+        // 100/sqrt(3), ... later.
         let mut expected = vec![100.0];
         for n in 1..8 {
             expected.push(expected[n - 1] + 100.0 / (n as f64).sqrt());
@@ -198,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn a_last_packet_is_never_dropped() {
+    fn last_packet_is_never_dropped() {
         let mut codel = CoDel::default();
         assert!((0..1000).all(|ms| !codel.drops(ms * MS, 50 * MS, MAX_PACKET, &QUEUE)));
     }
 
     #[test]
-    fn dropping_resumes_at_the_rate_that_had_worked() {
+    fn dropping_resumes_at_its_last_rate() {
         let mut codel = CoDel::default();
         let first = drop_times(0..1_000, 6 * MS, &mut codel).len();
         assert!(!codel.drops(1_000 * MS, 0, 100_000, &QUEUE));

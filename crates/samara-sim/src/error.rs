@@ -1,4 +1,4 @@
-//! Configurations that cannot be simulated.
+//! Errors for configurations that cannot be simulated.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use thiserror::Error;
 use crate::config::{HostConfig, SimConfig};
 use crate::transport::{Connection, Control};
 
-/// Why a network cannot be simulated or emulated: what is wrong, and what to do about it.
+/// The reason why a network cannot be simulated or emulated, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
 
 impl ConfigError {
-    /// An error with this message.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -32,7 +32,7 @@ pub(crate) use ensure;
 pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigError> {
     ensure!(!hosts.is_empty(), "a network needs at least one host");
     let count = hosts.len();
-    ensure!(count <= 1 << 24, "{count} hosts are more than the 16,777,216 that have an address");
+    ensure!(count <= 1 << 24, "the network has {count} hosts; at most 16,777,216 have an address");
     for (host, rates) in hosts.iter().enumerate() {
         for (direction, rate) in [("uplink", rates.uplink_bps), ("downlink", rates.downlink_bps)] {
             ensure!(rate > 0, "host {host}: the {direction} rate is 0 bit/s; it must be positive");
@@ -47,7 +47,7 @@ pub(crate) fn check(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), Conf
     config.transport.check()
 }
 
-/// Checks that hosts can be simulated apart from the others.
+/// Checks that the local hosts can be simulated apart from the others.
 pub(crate) fn check_local(
     config: &SimConfig,
     hosts: &[HostConfig],

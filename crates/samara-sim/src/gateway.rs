@@ -1,7 +1,9 @@
 //! Gateways: links that the hosts of a region share on the way to and from other regions.
 //!
-//! A gateway is simulated as hosts are, alone through each window: what hosts send in a window is at their gateway in a later one, since
-//! it is as far away as the lookahead, and so is what leaves a gateway at the next stop. The latency between two hosts is the same as without gateways.
+//! A gateway is simulated like a host, alone through each window. It is as far from its hosts as
+//! the lookahead. A packet that a host sends in one window therefore reaches the gateway in a later
+//! one, and a packet that leaves the gateway reaches its next stop in a later one. The latency
+//! between two hosts is the same as without gateways.
 
 use std::cmp::Reverse;
 
@@ -14,21 +16,21 @@ use crate::packet::{Packet, Stop};
 use crate::stats::{Count, HostStats};
 use crate::world::World;
 
-/// What passed a gateway in one direction, since the start of the run.
+/// Counters of the packets at a gateway in one direction, since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GateStats {
-    /// What came through.
+    /// Packets that passed the gateway.
     pub passed: Count,
-    /// What was dropped, by whatever its queue drops by.
+    /// Packets that the queue discipline dropped.
     pub dropped: Count,
-    /// The longest that a packet waited, in nanoseconds.
+    /// The longest wait of a packet, in nanoseconds.
     pub wait_nanos_max: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Gate<F> {
     is_out: bool,
-    /// Packets that arrive in this or a later window, in no order.
+    /// Packets that arrive in this or a later window, unsorted.
     inbox: Vec<Packet<F>>,
     /// The packets of the current window, the next one last.
     arrivals: Vec<Packet<F>>,
@@ -37,13 +39,13 @@ pub(crate) struct Gate<F> {
     stats: HostStats,
 }
 
-/// How many gates a network has, and which is that of a region and direction.
+/// Returns the number of the gate of a region and a direction.
 pub(crate) fn gate_of(region: u16, stop: Stop) -> usize {
     2 * usize::from(region) + usize::from(matches!(stop, Stop::In))
 }
 
 impl<F: Frame> Gate<F> {
-    /// The gate with a number of [`gate_of`].
+    /// Creates the gate with a number of [`gate_of`].
     pub(crate) fn new(number: usize, gateways: &[GatewayConfig]) -> Self {
         let config = &gateways[number / 2];
         let is_out = number.is_multiple_of(2);
@@ -71,12 +73,13 @@ impl<F: Frame> Gate<F> {
         GateStats { passed: received, dropped, wait_nanos_max: downlink_wait_nanos_max }
     }
 
-    /// Packets that came through or were dropped: the unit of work of the simulator.
+    /// Returns the number of packets that passed or were dropped: the unit of work of the
+    /// simulator.
     pub(crate) fn steps(&self) -> u64 {
         self.stats.steps
     }
 
-    /// The next time at which something happens here.
+    /// Returns the time of the next event at this gate.
     pub(crate) fn next_at(&self) -> u64 {
         let inbox = self.inbox.iter().map(|packet| packet.arrive).min().unwrap_or(u64::MAX);
         self.line.next_at().min(inbox)
@@ -109,13 +112,14 @@ impl<F: Frame> Gate<F> {
 
     fn arrive(&mut self, mut packet: Packet<F>) -> Option<Packet<F>> {
         if self.is_out {
-            // The network of the region is wider than the way out: a packet has come as a whole before its first bit leaves.
+            // The network of the region is wider than the way out: the gateway has the whole packet
+            // before its first bit leaves.
             packet.arrive += (f64::from(packet.len) * self.nanos_per_byte) as u64;
         }
         self.line.arrive(packet, &mut self.stats)
     }
 
-    /// Sends a packet that came through at a time to its next stop.
+    /// Sends a packet that passed the gateway at a time to its next stop.
     fn pass(&mut self, at: u64, mut packet: Packet<F>, world: &World<F>) -> Packet<F> {
         self.stats.received.add(packet.body.packets(), packet.len);
         let way = if self.is_out {
@@ -129,7 +133,7 @@ impl<F: Frame> Gate<F> {
     }
 }
 
-/// Checks that gateways are possible in a network.
+/// Checks that the gateways of a network are valid.
 pub(crate) fn check(network: &Network) -> Result<(), ConfigError> {
     if network.gateways.is_empty() {
         return Ok(());

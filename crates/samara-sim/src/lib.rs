@@ -40,8 +40,8 @@ pub use transport::tcp::{Congestion, RtoFloor, SendBuffer, TcpConfig};
 pub use transport::{Connection, Control, Framing, Transport};
 pub use world::{host_of, identity_of};
 
-/// Has a queue that is empty begin again where its memory begins, which is in the processor's cache: otherwise it goes round all that it
-/// ever needed.
+/// Makes an empty queue start again at the beginning of its memory, which is in the processor's
+/// cache. Otherwise the queue cycles through all memory that it ever needed.
 fn rewind<T>(queue: &mut std::collections::VecDeque<T>) {
     if queue.is_empty() {
         queue.clear();

@@ -1,4 +1,4 @@
-//! One host's end of a link, and the uplink that its links share.
+//! One host's end of a link, and the uplink that the links of a host share.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,17 +11,18 @@ use crate::transport::{Receiver, Sender, Transport};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
-    /// Not there.
+    /// The link does not exist.
     Down,
-    /// This host has dialled; the step that it sent last, and how often it tried.
+    /// This host has dialled: the last step that it sent, and the number of attempts.
     Dialling { step: u32, tries: u32 },
     /// The other host has dialled and this one has answered.
     Answering,
-    /// Frames flow.
+    /// The link carries frames.
     Up,
 }
 
-/// One host's end of a link. Its index at the host is the engine's [`PeerId`](samara_engine::PeerId).
+/// One host's end of a link. Its index at the host is the engine's
+/// [`PeerId`](samara_engine::PeerId).
 #[derive(Debug)]
 pub(crate) struct Link<F> {
     pub(crate) peer: u32,
@@ -30,26 +31,26 @@ pub(crate) struct Link<F> {
     /// Counts the incarnations of the link.
     pub(crate) epoch: u32,
     pub(crate) state: LinkState,
-    /// Whether this host dialled the current incarnation.
+    /// True if this host dialled the current incarnation.
     pub(crate) outbound: bool,
-    /// When this host sent a step of the handshake last.
+    /// The time at which this host last sent a step of the handshake.
     pub(crate) hello_at: u64,
     /// One-way latency to the peer in nanoseconds.
     pub(crate) latency: u64,
-    /// The latest arrival so far at the peer: keeps packets in order under jitter.
+    /// The latest arrival so far at the peer; keeps packets in order under jitter.
     pub(crate) last_arrival: u64,
     pub(crate) sender: Sender<F>,
     pub(crate) receiver: Receiver<F>,
     pub(crate) nic: NicState,
-    /// Packets with nothing but an acknowledgement that should leave.
+    /// Number of packets with only an acknowledgement that should leave.
     pub(crate) acks_due: u32,
-    /// When an acknowledgement must leave that waits for data to ride on; 0 if none does.
+    /// The deadline of an acknowledgement that waits for data to carry it; 0 if none waits.
     pub(crate) ack_by: u64,
-    /// Whether a timer for `ack_by` is running.
+    /// True while a timer for `ack_by` is running.
     pub(crate) ack_timer: bool,
-    /// When the timer for lost packets fires that was set to do so soonest; `u64::MAX` if none is running.
+    /// The time of the earliest running timer for lost packets; `u64::MAX` if none is running.
     pub(crate) loss_timer: u64,
-    /// Whether the link has data that the window lets out now.
+    /// True if the link has data that the window lets out now.
     pub(crate) data_ready: bool,
 }
 
@@ -84,23 +85,23 @@ impl<F: Frame> Link<F> {
         self.data_ready = false;
     }
 
-    /// An acknowledgement should leave, at the next turn of the link.
+    /// Requests an acknowledgement at the next turn of the link.
     pub(crate) fn ack_is_due(&mut self, separate: bool) {
         self.acks_due = if separate { self.acks_due + 1 } else { 1 };
     }
 }
 
-/// The links that have something to send, in the order of the discipline.
+/// The links with something to send, in the order of the discipline.
 #[derive(Debug)]
 pub(crate) enum Nic {
     RoundRobin { turn: VecDeque<u32> },
     Fifo { by_rank: BinaryHeap<Reverse<(u64, u32)>> },
 }
 
-/// What the interface remembers of a link.
+/// The interface's state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum NicState {
-    /// The link has nothing that could be sent now.
+    /// The link has nothing to send now.
     #[default]
     Idle,
     /// The link waits for its turn with a packet of this rank.
@@ -122,7 +123,7 @@ impl Nic {
         }
     }
 
-    /// The link has something to send whose first packet has this rank.
+    /// Queues a link whose first packet has this rank.
     pub(crate) fn wait(&mut self, link: u32, state: &mut NicState, rank: u64) {
         match self {
             Self::RoundRobin { turn } => {
@@ -139,13 +140,13 @@ impl Nic {
         *state = NicState::Waiting { rank };
     }
 
-    /// Whether links take turns now, packet by packet.
+    /// Returns true if links currently take turns, packet by packet.
     pub(crate) fn shares(&self) -> bool {
         matches!(self, Self::RoundRobin { turn } if !turn.is_empty())
     }
 
-    /// The link whose turn it is; the caller makes its state idle and puts it back if it has more to send. Entries of
-    /// links that are idle or whose rank has changed are skipped.
+    /// Returns the link whose turn it is. The caller sets its state to idle and queues it again if
+    /// it has more to send. Skips entries of links that are idle or whose rank has changed.
     pub(crate) fn next(&mut self, state_of: impl Fn(u32) -> NicState) -> Option<u32> {
         match self {
             Self::RoundRobin { turn } => loop {

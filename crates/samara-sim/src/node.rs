@@ -1,4 +1,5 @@
-//! Nodes whatever their types, so that the simulator is compiled once for each type of frames, not for every protocol.
+//! Type-erased nodes, so that the simulator is compiled once for each type of frames and not for
+//! every protocol.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -8,18 +9,18 @@ use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Ti
 
 use crate::shard::lock;
 
-/// Something that a node told its application.
+/// An event that a node emitted to its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<E> {
-    /// When.
+    /// The time of the event.
     pub at: Time,
-    /// At which host.
+    /// The host of the node.
     pub host: u32,
-    /// What.
+    /// The event itself.
     pub event: E,
 }
 
-/// What the nodes of a shard told their applications and nobody has taken yet.
+/// Events of the nodes of a shard that nobody has taken yet.
 pub(crate) type Records<E> = Arc<Mutex<Vec<Record<E>>>>;
 
 pub(crate) const OTHER_TYPE: &str = "all nodes of a simulation have the type that its factory makes";
@@ -27,12 +28,13 @@ pub(crate) const OTHER_TYPE: &str = "all nodes of a simulation have the type tha
 /// A command of any type.
 pub(crate) type Order = Box<dyn Any + Send>;
 
-/// A copy that leaves the outbox: for whom, what, and its encoded length.
+/// A copy that leaves the outbox: its peer, its frame, and its encoded length.
 pub(crate) type Copied<F> = (PeerId, F, u32);
 
-/// An engine of any type and its outbox, whose methods these are.
+/// An engine of any type together with its outbox.
 pub(crate) trait Node<F>: Any + Send {
-    /// What the engine tells its application goes to the records; all else that it asks for is in `effects`.
+    /// Handles an input. Events of the engine go to the records; its other requests go to
+    /// `effects`.
     fn handle(&mut self, now: Time, input: Input<F, Order>, rng: &mut NodeRng, effects: &mut Effects<()>);
 
     fn config(&self) -> &OutboxConfig;
@@ -50,10 +52,10 @@ pub(crate) trait Node<F>: Any + Send {
     fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied<F>>;
 }
 
-/// Makes the node of a host in a shard.
+/// Creates the node of a host in a shard.
 pub(crate) type Factory<F> = Box<dyn Fn(u32, usize) -> Box<dyn Node<F>> + Send + Sync>;
 
-/// A node with its types.
+/// A node with its concrete types.
 pub(crate) struct Typed<N: Engine> {
     pub(crate) host: u32,
     pub(crate) engine: N,

@@ -1,18 +1,18 @@
-//! What crosses the network.
+//! The packets of the network.
 
 use smallvec::SmallVec;
 
 use crate::transport::{http2, mconn};
 
-/// A packet on its way, or waiting in a queue.
+/// A packet on its way, or in a queue.
 #[derive(Debug)]
 pub(crate) struct Packet<F> {
-    /// When its last bit reaches the receiver's side of the network, in nanoseconds.
+    /// The time at which its last bit reaches the receiver's side of the network, in nanoseconds.
     pub(crate) arrive: u64,
     pub(crate) src: u32,
-    /// The receiving host, and what comes before it.
+    /// The receiving host, and the stops before it.
     pub(crate) heading: Heading,
-    /// Counts the packets of the sending host: orders those that arrive at the same time.
+    /// The number of the packet at its sending host: orders packets that arrive at the same time.
     pub(crate) order: u32,
     /// The receiver's slot for the link, or [`UNKNOWN_SLOT`].
     pub(crate) slot: u32,
@@ -20,20 +20,21 @@ pub(crate) struct Packet<F> {
     pub(crate) epoch: u32,
     /// Bytes on the wire.
     pub(crate) len: u32,
-    /// What it acknowledges: see [`Ack`](crate::transport::Ack).
+    /// The acknowledgement: see [`Ack`](crate::transport::Ack).
     pub(crate) ack: u32,
-    /// TCP: when it left (RFC 7323), in microseconds modulo 2^32. QUIC: its number.
+    /// TCP: the time at which it left (RFC 7323), in microseconds modulo 2^32. QUIC: its number.
     pub(crate) stamp: u32,
     pub(crate) echo: u32,
-    /// How many packets beyond `ack` the sender has room for; 0 where that never changes.
+    /// Number of packets beyond `ack` that the sender has room for; 0 where that never changes.
     pub(crate) window: u32,
     pub(crate) sack: Option<Box<Sack>>,
     pub(crate) body: Body<F>,
 }
 
 impl<F> Packet<F> {
-    /// Takes the first of several segments off, as large as their mean. Returns its bytes, or `None` if there is only one.
-    pub(crate) fn behead(&mut self) -> Option<u32> {
+    /// Removes the first of several segments, with the size of their mean. Returns its bytes, or
+    /// `None` if there is only one segment.
+    pub(crate) fn take_first_segment(&mut self) -> Option<u32> {
         let Body::Stream { seq, count, .. } = &mut self.body else { return None };
         if *count == 1 {
             return None;
@@ -46,8 +47,9 @@ impl<F> Packet<F> {
     }
 }
 
-/// Where a packet goes: the number of a host in the lower 24 bits (there are no more hosts), and how many gateways come before it in
-/// those above, so that packets grow for no network.
+/// The destination of a packet: the number of a host in the lower 24 bits (the maximum number of
+/// hosts), and the number of gateways before it in the upper bits. Networks with gateways therefore
+/// need no larger packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heading(u32);
 
@@ -83,7 +85,7 @@ impl Heading {
         }
     }
 
-    /// The same behind the next gateway.
+    /// Returns the heading after the next gateway.
     pub(crate) const fn passed(self) -> Self {
         Self(self.0 - (1 << Self::HOST_BITS))
     }
@@ -94,20 +96,20 @@ pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) enum Body<F> {
-    /// A segment; the last one of a frame brings the frame.
+    /// A segment; the last one of a frame carries the frame.
     Data { seq: u32, frame: Option<F> },
-    /// The same of a connection with channels: `count` segments that left one after the other. They complete none, one or
-    /// several frames, with the last segment.
+    /// Segments of a connection with channels: `count` segments that left one after the other. With
+    /// its last segment, the body completes no, one or several frames.
     Stream { seq: u32, count: u32, load: Option<mconn::Load<F>> },
-    /// The same of HTTP/2; the last segment of one or several of its frames brings these.
+    /// A segment of HTTP/2; the last segment of one or several of its frames carries them.
     Http2 { seq: u32, load: Option<http2::Load<F>> },
-    /// Only the acknowledgement.
+    /// Only an acknowledgement.
     Ack,
-    /// A step of the handshake (even from the dialler) and the sender's own slot.
+    /// A step of the handshake (an even number from the dialler) and the sender's own slot.
     Hello { step: u32, slot: u32 },
     /// The sender has closed the link.
     Close,
-    /// Nothing listens at the host that a dial of this incarnation of the link went to.
+    /// A refusal: nothing listens at the host that this incarnation of the link dialled.
     Refuse { epoch: u32 },
 }
 
@@ -125,8 +127,9 @@ impl<F> Body<F> {
     }
 }
 
-/// Ranges (from, to exclusive) of what arrived. TCP: up to four beyond a gap, the newest first (RFC 2018). QUIC: all that
-/// the receiver remembers, the largest first (RFC 9000 section 19.3).
+/// Ranges (from, to exclusive) of arrived segments or packets. TCP: up to four beyond a gap, the
+/// newest first (RFC 2018). QUIC: all that the receiver remembers, the largest first (RFC 9000
+/// section 19.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sack {
     pub(crate) ranges: SmallVec<[(u32, u32); 4]>,

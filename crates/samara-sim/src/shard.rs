@@ -1,4 +1,4 @@
-//! The hosts that one thread simulates.
+//! A shard: the hosts that one thread simulates.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,32 +10,34 @@ use crate::host::Host;
 use crate::packet::{Packet, Stop};
 use crate::world::World;
 
-/// So many hosts of a shard are simulated before it looks whether others have sent something.
+/// Number of hosts that a shard simulates between two checks of its mailbox.
 const HOSTS_BETWEEN_MAIL: usize = 64;
-/// Packets that are handed over together, so that locks are rare.
+/// Number of packets that are passed to another shard together, so that locks are rare.
 const BUNDLE: usize = 512;
 
-/// What came for a shard and was not taken yet. The order in which packets are taken does not matter: a host sorts those of a window.
+/// Packets for a shard that it has not taken yet. The order of taking them does not matter: a host
+/// sorts the packets of a window.
 pub(crate) type Mailbox<F> = Mutex<Vec<Packet<F>>>;
 
 pub(crate) struct Shard<F: Frame> {
     number: usize,
     first: u32,
     pub(crate) hosts: Vec<Host<F>>,
-    /// When something happens next at each host.
+    /// The time of the next event at each host.
     pub(crate) next_at: Vec<u64>,
-    /// All hosts of a shard share these two buffers: each host would keep those of its busiest window.
+    /// All hosts of a shard share these two buffers; otherwise each host would keep those of its
+    /// busiest window.
     arrivals: Vec<Packet<F>>,
     outgoing: Vec<Packet<F>>,
-    /// Every so many of the network's gates, as there are shards.
+    /// Every n-th gate of the network, where n is the number of shards.
     pub(crate) gates: Vec<Gate<F>>,
-    /// What its hosts have done so far.
+    /// The steps of its hosts so far.
     pub(crate) steps: u64,
-    /// What was not handed over yet, by shard.
+    /// Packets that were not passed on yet, by shard.
     waiting: Vec<Vec<Packet<F>>>,
-    /// The memory of a mailbox that was emptied.
+    /// The spare memory for the next swap of the mailbox.
     taken: Vec<Packet<F>>,
-    /// To hosts of other processes.
+    /// Packets to hosts of other processes.
     pub(crate) remote: Vec<Packet<F>>,
 }
 
@@ -66,17 +68,18 @@ impl<F: Frame> Shard<F> {
         self.flush(world);
     }
 
-    /// The next time at which something happens in this shard.
+    /// Returns the time of the next event in this shard.
     pub(crate) fn next(&self) -> u64 {
         let gates = self.gates.iter().map(Gate::next_at);
         self.next_at.iter().copied().chain(gates).min().unwrap_or(u64::MAX)
     }
 
-    /// Simulates everything that happens before `end`. Packets go to the inboxes of this shard at once: none of them arrives in this window.
+    /// Simulates everything that happens before `end`. Packets to hosts of this shard go to their
+    /// inboxes at once: none of them arrives in this window.
     pub(crate) fn run(&mut self, end: u64, world: &World<F>) {
         for index in 0..self.hosts.len() {
             if index % HOSTS_BETWEEN_MAIL == 0 {
-                // What waits for the end of the window is twice in memory.
+                // Packets that wait for the end of the window would occupy memory twice.
                 self.take(world);
             }
             if self.next_at[index] < end {
@@ -90,7 +93,7 @@ impl<F: Frame> Shard<F> {
         self.flush(world);
     }
 
-    /// Has a host work, and sends what leaves it.
+    /// Lets a host work, and sends the packets that leave it.
     fn work(&mut self, index: usize, world: &World<F>, act: impl FnOnce(&mut Host<F>)) {
         let host = &mut self.hosts[index];
         std::mem::swap(&mut host.outgoing, &mut self.outgoing);
@@ -104,7 +107,7 @@ impl<F: Frame> Shard<F> {
         self.send(world);
     }
 
-    /// Sends what leaves this shard, and puts what stays into its inbox.
+    /// Sends packets to other shards, and puts local packets into inboxes.
     fn send(&mut self, world: &World<F>) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         for packet in outgoing.drain(..) {
@@ -136,7 +139,7 @@ impl<F: Frame> Shard<F> {
         }
     }
 
-    /// Puts what other shards sent since the last time into its inbox.
+    /// Moves the packets that other shards have sent since the last call into inboxes.
     pub(crate) fn take(&mut self, world: &World<F>) {
         let mut taken = std::mem::take(&mut self.taken);
         std::mem::swap(&mut *lock(&world.boxes[self.number]), &mut taken);
@@ -157,14 +160,15 @@ impl<F: Frame> Shard<F> {
     }
 }
 
-/// The number of the gate that a packet comes to next.
+/// Returns the number of the next gate of a packet.
 fn next_gate<F: Frame>(packet: &Packet<F>, world: &World<F>) -> usize {
     let stop = packet.heading.stop();
     let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
     gate_of(world.hosts[host as usize].region, stop)
 }
 
-/// A thread that panics ends the whole simulation, so that what it left is never read.
+/// Locks a mutex and ignores poisoning: a thread that panics ends the whole simulation, so that its
+/// partial state is never read.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

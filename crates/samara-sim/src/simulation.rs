@@ -1,4 +1,4 @@
-//! Hosts through windows of time, on one or more threads.
+//! Simulates hosts through windows of time, on one or more threads.
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut, Range};
@@ -19,12 +19,15 @@ use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::{self, ConnectionStats};
 use crate::world::World;
 
-/// Minimum steps per thread before a window runs in parallel. Below, threads wait for each other longer than they work: on two processors, thresholds from 100 to 400 differ by at most 15 % in time, and without one the first run of `gossip-study` takes 2.4 times as long.
+/// Minimum steps per thread before a window runs in parallel. Below it, threads wait for each other
+/// longer than they work. On two processors, thresholds from 100 to 400 differ by at most 15 % in
+/// time; without a threshold, the first run of `gossip-study` takes 2.4 times as long.
 const PARALLEL_THRESHOLD: u64 = 200;
-/// Threads go on for so many windows before it is looked whether they are worth it.
+/// Number of parallel windows between two checks of whether threads are worthwhile.
 const WINDOWS_SHARED: u64 = 256;
 
-/// Makes a node: its engine and an empty outbox. Called once for every host, and again when a host restarts.
+/// Creates a node: its engine and an empty outbox. Called once for every host, and again when a
+/// host restarts.
 pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) + Send + Sync>;
 
 /// A network of nodes in virtual time.
@@ -34,32 +37,35 @@ pub type NodeFactory<N> = Arc<dyn Fn(u32) -> (N, Outbox<<N as Engine>::Frame>) +
 /// ```
 pub struct Simulation<N: Engine> {
     any: AnySimulation<N::Frame>,
-    /// By shard.
+    /// Events of the nodes, by shard.
     pub(crate) records: Vec<Records<N::Event>>,
 }
 
-/// A [`Simulation`] of any nodes that exchange these frames.
+/// A [`Simulation`] of nodes of any type that exchange these frames.
 pub struct AnySimulation<F: Frame> {
     world: World<F>,
     shards: Vec<Shard<F>>,
-    /// [`Shard::run`] and [`Shard::take`], which are compiled where the simulation is created: optimised crates share no instances of
-    /// generic functions, so that those of a caller who is not optimised would be used otherwise.
+    /// [`Shard::run`] and [`Shard::take`], compiled in the crate that creates the simulation.
+    /// Optimised crates share no instances of generic functions; otherwise the instances of an
+    /// unoptimised caller would be used.
     run_shard: fn(&mut Shard<F>, u64, &World<F>),
     take_mail: fn(&mut Shard<F>, &World<F>),
     started: bool,
     now: u64,
-    /// Whether windows have enough to do for several threads.
+    /// True while windows have enough work for several threads.
     is_busy: bool,
     parallel_threshold: u64,
-    /// Links that hosts of other processes were given with [`establish`](Self::establish), by host; empty if there are none.
+    /// Number of links that [`establish`](Self::establish) created at hosts of other processes, by
+    /// host. Empty if there are no such hosts.
     remote_links: Vec<u32>,
 }
 
 impl<N: Engine> Simulation<N> {
-    /// A network of hosts without links. `factory` makes the node of each host, and a new one when a host restarts.
+    /// Creates a network of hosts without links. `factory` creates the node of each host, and a new
+    /// one when a host restarts.
     ///
     /// # Errors
-    /// A value of the configuration that cannot be simulated.
+    /// Returns an error if the configuration cannot be simulated.
     pub fn new(
         config: SimConfig,
         hosts: Vec<HostConfig>,
@@ -69,19 +75,20 @@ impl<N: Engine> Simulation<N> {
         Self::with_local_hosts(config, hosts, factory, all)
     }
 
-    /// Some hosts of a network, of which other processes simulate the others: see
-    /// [`run_until_distributed`](Self::run_until_distributed). Actions of other hosts are ignored; a look at one of them panics.
+    /// Creates the local part of a network whose other hosts are simulated by other processes: see
+    /// [`run_until_distributed`](Self::run_until_distributed). Actions of other hosts are ignored;
+    /// accessing one of them panics.
     ///
     /// # Errors
-    /// A value of the configuration that cannot be simulated; in several processes also connections with layers of their own,
-    /// and gateways.
+    /// Returns an error if the configuration cannot be simulated. With several processes, this
+    /// includes connections with layers of their own, and gateways.
     pub fn with_local_hosts(
         config: SimConfig,
         hosts: Vec<HostConfig>,
         factory: NodeFactory<N>,
         local: Range<u32>,
     ) -> Result<Self, ConfigError> {
-        // As many as there can be shards.
+        // The maximum number of shards.
         let records: Vec<Records<N::Event>> = (0..config.threads.max(1)).map(|_| Arc::default()).collect();
         let of_shard = records.clone();
         let node = move |host, shard: usize| -> Box<dyn Node<N::Frame>> {
@@ -91,22 +98,22 @@ impl<N: Engine> Simulation<N> {
         Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records })
     }
 
-    /// Gives a node a command at a time. It is lost if the node is down then.
+    /// Passes a command to a node at a time. The command is lost if the node is down then.
     pub fn command(&mut self, at: Time, host: u32, command: N::Command) {
         self.schedule(at, host, Action::Command(Box::new(command)));
     }
 
-    /// Simulates everything before `until` and hands what nodes told their applications to `observer`, ordered by time
-    /// and then by host.
+    /// Simulates everything before `until` and passes the events of nodes to `observer`, ordered by
+    /// time and then by host.
     pub fn run_until(&mut self, until: Time, mut observer: impl FnMut(Record<N::Event>)) {
         self.any.run(until.as_nanos(), &mut hand_over(&self.records, &mut observer));
     }
 
-    /// Like [`run_until`](Self::run_until), in step with the other processes: all call it with the same time. The observer gets the records
-    /// of its own hosts.
+    /// Like [`run_until`](Self::run_until), in step with the other processes, which all call it
+    /// with the same time. The observer gets the records of the local hosts.
     ///
     /// # Errors
-    /// Another process is gone.
+    /// Returns an error if another process is gone.
     ///
     /// # Panics
     /// If the hosts of the processes are not those of [`hosts_of_rank`](crate::hosts_of_rank).
@@ -121,12 +128,12 @@ impl<N: Engine> Simulation<N> {
         self.any.run_distributed(until.as_nanos(), ranks, codec, each_window)
     }
 
-    /// The node of a host.
+    /// Returns the engine of a host.
     pub fn node(&self, host: u32) -> &N {
         &self.typed(host).engine
     }
 
-    /// The outbox of a host.
+    /// Returns the outbox of a host.
     pub fn outbox(&self, host: u32) -> &Outbox<N::Frame> {
         &self.typed(host).outbox
     }
@@ -154,7 +161,8 @@ impl<N: Engine> DerefMut for Simulation<N> {
     }
 }
 
-/// Hands over the records of a window by time, then host, then the order in which the host made them.
+/// Passes on the records of a window by time, then host, then the order in which the host emitted
+/// them.
 fn hand_over<E>(records: &[Records<E>], observer: &mut dyn FnMut(Record<E>)) -> impl FnMut() {
     let mut merged = Vec::new();
     move || {
@@ -213,24 +221,27 @@ impl<F: Frame> AnySimulation<F> {
         })
     }
 
-    /// Sets which protocol a pair of hosts agrees on: the first is the one that is told of the second.
+    /// Sets the function that returns the protocol of a pair of hosts. The first host is the one
+    /// that gets the protocol in its [`PeerInfo`](samara_engine::PeerInfo) of the second one.
     pub fn set_protocol(&mut self, protocol: impl Fn(u32, u32) -> Arc<str> + Send + Sync + 'static) {
         self.world.protocol = Arc::new(protocol);
     }
 
-    /// Sets the minimum of steps per thread before a window runs in parallel (200 by default; with 0, all do): meeting in every
-    /// window takes threads longer than a few steps. Results do not depend on it.
+    /// Sets the minimum steps per thread before a window runs in parallel (default: 200; with 0,
+    /// all windows do). Synchronising threads in every window takes longer than a few steps.
+    /// Results do not depend on it.
     pub fn set_parallel_threshold(&mut self, steps: u64) {
         self.parallel_threshold = steps;
     }
 
-    /// Has `dialler` dial `listener` at a time; the handshake takes its round trips.
+    /// Makes `dialler` dial `listener` at a time; the handshake takes its round trips.
     pub fn dial(&mut self, at: Time, dialler: u32, listener: u32) {
         self.schedule(at, dialler, Action::Dial(listener));
     }
 
-    /// Brings a link up at both ends at a time, without a handshake. In several processes, a pair gets one such link only, before
-    /// anything runs, in the same order in all of them.
+    /// Brings a link up at both ends at a time, without a handshake. With several processes, a pair
+    /// of hosts may get only one such link, before the simulation runs and in the same order in all
+    /// processes.
     pub fn establish(&mut self, at: Time, dialler: u32, listener: u32) {
         let mut slot_at = |host: u32, peer: u32| match self.world.place(host) {
             Some((shard, index)) => self.shards[shard].hosts[index].slot(peer, &self.world),
@@ -247,18 +258,19 @@ impl<F: Frame> AnySimulation<F> {
         self.schedule(at, listener, end(dialler, there, here, false));
     }
 
-    /// Ends the process of a host. Its peers are told at once, or, if the host itself dies (`silent`), find out after
-    /// the time that the transport sets for dead peers.
+    /// Ends the process of a host. The operating system notifies its peers at once. If the host
+    /// itself dies (`silent`), the peers notice after the timeout of the transport for dead peers.
     pub fn crash(&mut self, at: Time, host: u32, silent: bool) {
         self.schedule(at, host, Action::Crash { silent });
     }
 
-    /// Starts a crashed host again with a new node, which dials all peers that the old one was given.
+    /// Restarts a crashed host with a new node, which dials all peers that the old one was set up
+    /// with.
     pub fn restart(&mut self, at: Time, host: u32) {
         self.schedule(at, host, Action::Restart);
     }
 
-    /// Changes the rates of a host.
+    /// Changes the rates of a host, in bits per second.
     pub fn set_rates(&mut self, at: Time, host: u32, uplink_bps: u64, downlink_bps: u64) {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
     }
@@ -300,12 +312,12 @@ impl<F: Frame> AnySimulation<F> {
         true
     }
 
-    /// When something happens next at the hosts of this process.
+    /// Returns the time of the next event at the hosts of this process.
     pub(crate) fn next(&self) -> u64 {
         self.shards.iter().map(Shard::next).min().unwrap_or(u64::MAX)
     }
 
-    /// Simulates the window that begins at `start`, on this thread.
+    /// Simulates the window that starts at `start` on this thread.
     pub(crate) fn run_window(&mut self, start: u64, until: u64) {
         let end = start.saturating_add(self.world.lookahead).min(until);
         self.shards.iter_mut().for_each(|shard| (self.run_shard)(shard, end, &self.world));
@@ -320,7 +332,7 @@ impl<F: Frame> AnySimulation<F> {
         self.shards[0].post(packet, &self.world);
     }
 
-    /// The hosts that are simulated here.
+    /// Returns the range of hosts that this process simulates.
     pub fn local_hosts(&self) -> Range<u32> {
         self.world.local.clone()
     }
@@ -329,7 +341,7 @@ impl<F: Frame> AnySimulation<F> {
         self.world.hosts.len() as u32
     }
 
-    /// Simulates on this thread until there is more to do than that.
+    /// Simulates on this thread until windows have enough work for several threads.
     fn run_alone(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let many = 2 * self.parallel_threshold * self.shards.len() as u64;
         loop {
@@ -350,8 +362,9 @@ impl<F: Frame> AnySimulation<F> {
         self.shards.iter().map(|shard| shard.steps).sum()
     }
 
-    /// The same on several threads, for some windows: every thread runs its shard through the window, then takes what others sent; the first
-    /// thread hands over the records meanwhile.
+    /// Simulates a number of windows on several threads. Every thread runs its shard through the
+    /// window, then takes the packets of other shards. Meanwhile the first thread passes on the
+    /// records.
     fn run_threads(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let (count, world) = (self.shards.len(), &self.world);
         let (run_shard, take_mail) = (self.run_shard, self.take_mail);
@@ -393,48 +406,50 @@ impl<F: Frame> AnySimulation<F> {
         self.is_busy = self.shard_steps() - steps >= many;
     }
 
-    /// The time up to which everything has been simulated.
+    /// Returns the time up to which everything has been simulated.
     pub fn now(&self) -> Time {
         Time::from_nanos(self.now)
     }
 
-    /// Whether the host's process runs.
+    /// Returns true if the host's process runs.
     pub fn is_running(&self, host: u32) -> bool {
         self.host(host).running
     }
 
-    /// The host behind a peer handle of another host.
+    /// Returns the host behind a peer handle of another host.
     ///
     /// # Panics
-    /// If the host never gave out that handle.
+    /// If the host never assigned that handle.
     pub fn peer_of(&self, host: u32, peer: samara_engine::PeerId) -> u32 {
         self.host(host).links[peer.index()].peer
     }
 
-    /// The handle under which a host knows another one, if it ever met it.
+    /// Returns the handle under which a host knows another one, if they ever had a link.
     pub fn handle_of(&self, host: u32, peer: u32) -> Option<samara_engine::PeerId> {
         self.host(host).slot_of.get(&peer).map(|slot| samara_engine::PeerId(*slot))
     }
 
-    /// The congestion window of a host's link in packets.
+    /// Returns the congestion window of a host's link in packets.
     ///
     /// # Panics
-    /// If the host never gave out that handle.
+    /// If the host never assigned that handle.
     pub fn congestion_window(&self, host: u32, peer: samara_engine::PeerId) -> f64 {
         self.host(host).links[peer.index()].sender.cwnd()
     }
 
-    /// What a host has done so far.
+    /// Returns the counters of a host so far.
     pub fn stats(&self, host: u32) -> &HostStats {
         &self.host(host).stats
     }
 
-    /// What a host's connections with channels wrote so far; `None` if there are no channels.
+    /// Returns the counters of a host's connections with channels so far; `None` if there are no
+    /// channels.
     pub fn connection_stats(&self, host: u32) -> Option<&ConnectionStats> {
         self.host(host).connection_stats.as_deref()
     }
 
-    /// What passed the gateway of a region so far: out of it, and into it. `None` if there is no such gateway.
+    /// Returns the counters of the gateway of a region so far: out of it, and into it. `None` if
+    /// there is no such gateway.
     pub fn gateway_stats(&self, region: u16) -> Option<[GateStats; 2]> {
         let gate = |stop| {
             let (number, count) = (gate_of(region, stop), self.shards.len());
@@ -443,19 +458,22 @@ impl<F: Frame> AnySimulation<F> {
         Some([gate(Stop::Out)?, gate(Stop::In)?])
     }
 
-    /// Packets sent, received and passed on by gateways, and timers fired: the work done.
+    /// Returns the number of steps so far: packets sent, received and forwarded by gateways, and
+    /// timers fired.
     pub fn steps(&self) -> u64 {
         let hosts = self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.stats.steps);
         let gates = self.shards.iter().flat_map(|shard| &shard.gates).map(Gate::steps);
         hosts.chain(gates).sum()
     }
 
-    /// A digest of every packet that every host received: two runs with the same digest were the same run.
+    /// Returns a digest of every packet that every host received. Two runs with the same digest are
+    /// identical.
     pub fn digest(&self) -> u64 {
         digest_of(self.digests())
     }
 
-    /// The digests of the hosts of this process, in their order; [`digest_of`] those of all processes is that of the run.
+    /// Returns the digests of the hosts of this process, in their order. [`digest_of`] the digests
+    /// of all processes is the digest of the run.
     pub fn digests(&self) -> impl Iterator<Item = u64> + '_ {
         self.shards.iter().flat_map(|shard| &shard.hosts).map(|host| host.digest.value())
     }
@@ -463,12 +481,15 @@ impl<F: Frame> AnySimulation<F> {
     fn host(&self, host: u32) -> &Host<F> {
         match self.world.place(host) {
             Some((shard, index)) => &self.shards[shard].hosts[index],
-            None => panic!("host {host} is not one of this process, {:?}", self.world.local),
+            None => panic!(
+                "host {host} is simulated by another process; this one simulates {:?}",
+                self.world.local
+            ),
         }
     }
 }
 
-/// The digest of a run from those of its hosts.
+/// Returns the digest of a run from the digests of its hosts.
 pub fn digest_of(hosts: impl IntoIterator<Item = u64>) -> u64 {
     let mut all = Digest::new();
     hosts.into_iter().for_each(|host| all.word(host));

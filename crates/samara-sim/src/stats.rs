@@ -1,4 +1,4 @@
-//! What a simulation counts for every host, and the digest of what happened to it.
+//! Counters of the simulation for every host, and the digest of its packets.
 
 use crate::distributed::Reader;
 use crate::gateway::GateStats;
@@ -7,14 +7,14 @@ use crate::transport::mconn::{ChannelStats, ConnectionStats};
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets of any content, acknowledgements included.
+    /// Number of packets of any content, including acknowledgements.
     pub packets: u64,
-    /// Bytes with headers.
+    /// Number of bytes including headers.
     pub bytes: u64,
 }
 
 impl Count {
-    /// Counts packets with so many bytes in all.
+    /// Counts packets with this many bytes in total.
     pub fn add(&mut self, packets: u32, bytes: u32) {
         self.packets += u64::from(packets);
         self.bytes += u64::from(bytes);
@@ -28,7 +28,7 @@ impl std::ops::AddAssign for Count {
     }
 }
 
-/// Packets that were lost, by cause.
+/// Lost packets, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     /// At the receiver: the downlink's queue was full.
@@ -39,7 +39,7 @@ pub struct Drops {
     pub random: Count,
     /// At the sender: a partition was in the way.
     pub partition: Count,
-    /// At the receiver: it was down, or the link they belonged to is gone.
+    /// At the receiver: the host was down, or the link of the packet was gone.
     pub stale: Count,
 }
 
@@ -50,7 +50,7 @@ pub struct FrameCount {
     pub frames: u64,
     /// Bytes of application payload in them.
     pub payload_bytes: u64,
-    /// All other bytes in them.
+    /// All other bytes of the frames.
     pub control_bytes: u64,
 }
 
@@ -63,39 +63,39 @@ impl FrameCount {
     }
 }
 
-/// What one host did. All counts are since the start of the run.
+/// Counters of one host, since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostStats {
-    /// Sent on the uplink, retransmissions and packets that are lost later included.
+    /// Packets sent on the uplink, including retransmissions and packets that are lost later.
     pub sent: Count,
-    /// Received from the downlink.
+    /// Packets received from the downlink.
     pub received: Count,
-    /// Sent again.
+    /// Packets that were sent again.
     pub retransmitted: Count,
     /// Retransmission timeouts (TCP) and probe timeouts (QUIC).
     pub timeouts: u64,
-    /// Lost packets.
+    /// Lost packets by cause.
     pub drops: Drops,
-    /// Frames handed to the transport.
+    /// Frames passed to the transport.
     pub frames_sent: FrameCount,
     /// Frames delivered to the engine.
     pub frames_received: FrameCount,
-    /// How long the uplink was busy, in nanoseconds.
+    /// Time during which the uplink was busy, in nanoseconds.
     pub uplink_busy_nanos: u64,
-    /// The longest that a packet waited for the downlink, in nanoseconds.
+    /// The longest wait of a packet for the downlink, in nanoseconds.
     pub downlink_wait_nanos_max: u64,
-    /// Packets sent and received, and timers: the unit of work of the simulator.
+    /// Packets sent and received, and timers fired: the unit of work of the simulator.
     pub steps: u64,
 }
 
 impl HostStats {
-    /// Writes all counts, for another process of the simulation.
+    /// Writes all counters, for another process of the simulation.
     pub fn write(mut self, out: &mut Vec<u8>) {
         self.each(&mut |count| out.extend_from_slice(&count.to_le_bytes()));
         out.extend_from_slice(&self.downlink_wait_nanos_max.to_le_bytes());
     }
 
-    /// Reads what [`write`](Self::write) wrote; `None` if there is less.
+    /// Reads counters that [`write`](Self::write) wrote. Returns `None` if bytes are missing.
     pub fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let mut stats = Self::default();
         stats.each(&mut |count| *count = reader.u64().unwrap_or_default());
@@ -103,9 +103,9 @@ impl HostStats {
     }
 }
 
-/// What is made of counts that only grow.
+/// A type that consists of counters that only grow.
 trait Counts {
-    /// Hands over every count, always in the same order.
+    /// Passes every counter to `take`, always in the same order.
     fn each(&mut self, take: &mut dyn FnMut(&mut u64));
 }
 
@@ -144,7 +144,8 @@ counts! {
 macro_rules! since {
     ($($type:ident),*) => {
         $(impl $type {
-            /// What happened since an earlier look; the longest wait stays that of the whole run.
+            /// Returns the difference to an earlier snapshot. The longest wait stays that of the
+            /// whole run.
             pub fn since(&self, earlier: &Self) -> Self {
                 let mut before = Vec::new();
                 earlier.clone().each(&mut |count| before.push(*count));

@@ -1,4 +1,4 @@
-//! What all hosts share and nobody changes while the simulation runs.
+//! The state that all hosts share and that never changes during a simulation.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -12,15 +12,17 @@ use crate::packet::Heading;
 use crate::shard::Mailbox;
 use crate::transport::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
 
-/// How long segments of a connection with channels that leave as one step may occupy the uplink, in nanoseconds: as much
-/// later may the first of them arrive than by itself.
+/// How long segments of a connection with channels that leave as one step may occupy the uplink, in
+/// nanoseconds. The first of them arrives up to this much later than it would alone.
 const BURST_NANOS: f64 = 1_000_000.0;
-/// They are read at once: the limit of the rate of reading, which is looked at before, has so many steps in a second at
-/// least (its samples last a tenth of one).
+/// The minimum number of such steps in a second under a limit of the receive rate. The segments of
+/// a step are read at once, and the limit is checked only before (its samples last a tenth of a
+/// second).
 const READS_PER_SECOND: f64 = 320.0;
-/// They take at most this part of the receiver's queue.
+/// The divisor of the receiver's queue: a step takes at most this part of it.
 const QUEUE_SHARE: f64 = 8.0;
-/// And how many segments they may be: what a network card of Linux is given at once (`GSO_MAX_SIZE`, 64 KiB).
+/// Maximum number of segments in a step: the amount that Linux passes to a network card at once
+/// (`GSO_MAX_SIZE`, 64 KiB).
 const BURST_SEGMENTS: f64 = 44.0;
 
 pub(crate) struct World<F: Frame> {
@@ -30,30 +32,31 @@ pub(crate) struct World<F: Frame> {
     pub(crate) protocol: Arc<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>,
     /// The hosts that are simulated here; others are in other processes.
     pub(crate) local: Range<u32>,
-    /// By host: links share them.
+    /// The identities of hosts, which links share.
     pub(crate) identities: Vec<PeerIdentity>,
-    /// The least latency in the network, in nanoseconds: how far hosts can be simulated alone. As far away is a host from the gateway of
-    /// its region, since that leaves windows as they are.
+    /// The minimum latency in the network, in nanoseconds: how far hosts can be simulated alone.
+    /// The gateway of a region is this far from its hosts, which leaves the windows unchanged.
     pub(crate) lookahead: u64,
-    /// Hosts in each shard but the last.
+    /// Number of hosts in each shard but the last.
     pub(crate) shard_len: usize,
-    /// By shard.
+    /// The mailboxes of the shards.
     pub(crate) boxes: Vec<Mailbox<F>>,
 }
 
 impl<F: Frame> World<F> {
-    /// A new node for a host of this process.
+    /// Creates a node for a host of this process.
     pub(crate) fn node(&self, host: u32) -> Box<dyn Node<F>> {
         (self.factory)(host, self.place(host).map_or(0, |(shard, _)| shard))
     }
 
-    /// One-way latency from host to host in nanoseconds.
+    /// Returns the one-way latency from host to host in nanoseconds.
     pub(crate) fn latency(&self, from: u32, to: u32) -> u64 {
         let latency = self.config.network.latency.nanos(self.config.seed, &self.hosts, from, to);
         latency.max(LATENCY_FLOOR.as_nanos() as u64)
     }
 
-    /// Where a packet from a host to another one goes, and when it is at its first stop: there after `latency`, if nothing is between them.
+    /// Returns the heading of a packet from one host to another, and its travel time to the first
+    /// stop. Without a gateway on the way, that time is `latency`.
     pub(crate) fn way(&self, from: u32, to: u32, latency: u64) -> (Heading, u64) {
         let region = |host: u32| self.hosts[host as usize].region;
         if self.config.network.gateways.is_empty() || region(from) == region(to) {
@@ -63,14 +66,15 @@ impl<F: Frame> World<F> {
         }
     }
 
-    /// The shard of a host, and its place there; `None` if it is in another process.
+    /// Returns the shard of a host and its index there, or `None` if it is in another process.
     pub(crate) fn place(&self, host: u32) -> Option<(usize, usize)> {
         let place = self.local.contains(&host).then(|| (host - self.local.start) as usize)?;
         Some((place / self.shard_len, place % self.shard_len))
     }
 
-    /// How many segments of a connection with channels may leave as one step of an uplink with such a rate: one where each
-    /// can be lost for itself on the way, and few beside what a short queue of the receiver takes, which they fill or miss together.
+    /// Returns the maximum number of segments of a connection with channels that may leave as one
+    /// step of an uplink with this rate. One if segments can be lost individually on the way. Few
+    /// compared with a short queue of the receiver, which accepts or drops them together.
     pub(crate) fn burst_max(&self, uplink_nanos_per_byte: f64) -> u32 {
         let transport = &self.config.transport;
         let segment = f64::from(SEALED_FRAME + transport.header);
@@ -79,7 +83,7 @@ impl<F: Frame> World<F> {
         }
         let queued = match self.config.downlink_queue {
             DownlinkQueue::DropTail { bytes } => bytes as f64 / QUEUE_SHARE / segment,
-            // It drops one segment of them at a time.
+            // CoDel drops one segment of a step at a time.
             DownlinkQueue::CoDel { .. } => f64::INFINITY,
         };
         let in_time = BURST_NANOS / (uplink_nanos_per_byte * segment);
@@ -90,7 +94,7 @@ impl<F: Frame> World<F> {
         in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, BURST_SEGMENTS) as u32
     }
 
-    /// Whether a partition is in the way.
+    /// Returns true if a partition separates two hosts now.
     pub(crate) fn partitioned(&self, now: u64, from: u32, to: u32) -> bool {
         let now = Time::from_nanos(now);
         self.config.network.partitions.iter().any(|partition| {
@@ -101,7 +105,7 @@ impl<F: Frame> World<F> {
     }
 }
 
-/// The identity of a host: its number, little endian, behind the prefix of an identity hash.
+/// Returns the identity of a host: its number, little endian, after the prefix of an identity hash.
 pub fn identity_of(host: u32) -> PeerIdentity {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&[0x00, 0x24, 0x73, 0x61]);
@@ -109,13 +113,13 @@ pub fn identity_of(host: u32) -> PeerIdentity {
     PeerIdentity::new(&bytes)
 }
 
-/// The host with this identity, if it is one of a simulation.
+/// Returns the host with this identity, if it is one of a simulation.
 pub fn host_of(identity: &PeerIdentity) -> Option<u32> {
     let bytes = identity.as_bytes().strip_prefix(&[0x00, 0x24, 0x73, 0x61])?;
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// The address that a host is seen under: one of its own in 10.0.0.0/8.
+/// Returns the address of a host: its own one in 10.0.0.0/8.
 pub(crate) fn address_of(host: u32) -> IpAddr {
     let [_, a, b, c] = host.to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(10, a, b, c))

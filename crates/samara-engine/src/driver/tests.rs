@@ -1,10 +1,10 @@
-//! The clock of the driver.
+//! Tests of the driver's clock.
 
 use super::*;
 use crate::outbox::{Dispatch, OutboxConfig};
 use crate::{Frame, Purpose};
 
-/// An engine that sets a timer at its start, and notes when it fires.
+/// An engine that sets a timer at its start and records when it fires.
 #[derive(Default)]
 struct Timed(Vec<Time>);
 
@@ -40,12 +40,12 @@ fn start() -> Driver<Timed> {
 }
 
 #[test]
-fn the_clock_leaves_out_the_time_in_which_the_process_did_not_run() {
+fn clock_skips_time_while_the_process_was_suspended() {
     let mut driver = start();
     let due = driver.timers.peek().expect("a timer").0.0;
     driver.started -= Duration::from_secs(3);
     driver.fire_timers();
-    assert_eq!(driver.engine().0, [due], "it fires as if on time");
+    assert_eq!(driver.engine().0, [due], "the timer fires as if it were on time");
     let now = driver.now();
     assert!(now >= due && now.since(due) < Duration::from_secs(2), "{now:?}");
     assert!(driver.now() >= now, "the clock never goes back");

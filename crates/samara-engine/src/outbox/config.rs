@@ -1,8 +1,8 @@
-//! How an outbox is set up, and what it counts.
+//! The configuration of an outbox, and its counters.
 
 use std::time::Duration;
 
-/// Whether links drain their own queues or one order holds over all of them.
+/// Whether each link drains its own queue or one order covers all links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(
     feature = "config",
@@ -10,15 +10,15 @@ use std::time::Duration;
     serde(rename_all = "kebab-case")
 )]
 pub enum Dispatch {
-    /// Each link drains its own queue and the links share the uplink as the network interface pleases: what
-    /// implementations with a queue per peer do.
+    /// Each link drains its own queue, and the network interface decides how the links share the
+    /// uplink. Implementations with a queue per peer do this.
     #[default]
     PerLink,
     /// One order over all links: the next copy is the best one among all links that have room.
     Node,
 }
 
-/// What happens to a copy that a full queue has no place for. All three are counted.
+/// The treatment of a copy that does not fit into a full queue. Each case has its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(
     feature = "config",
@@ -26,13 +26,13 @@ pub enum Dispatch {
     serde(rename_all = "kebab-case")
 )]
 pub enum Overflow {
-    /// The copy is not taken; whoever owed it is told and can try again later.
+    /// The copy is refused; the caller is notified and can try again later.
     Block,
     /// The copy is dropped.
     #[default]
     DropNewest,
-    /// The copies that have been owed longest on the same lane and link are dropped instead, as many as it takes. A copy
-    /// that is larger than the whole lane is dropped itself.
+    /// The oldest copies of the same lane and link are dropped, as many as necessary. A copy that
+    /// is larger than the whole lane is dropped itself.
     DropOldest,
 }
 
@@ -43,79 +43,81 @@ pub struct Lane(pub u8);
 /// A class of frames that share a priority, a capacity and an overflow policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneConfig {
-    /// What counters and reports call it.
+    /// The name of the lane in counters and reports.
     pub name: &'static str,
-    /// Lanes with a smaller number always go first; lanes with the same number take turns, a copy each.
+    /// Lanes with a smaller number always go first. Lanes with the same number take turns, one copy
+    /// each.
     pub priority: u8,
-    /// How much may be owed to one peer.
+    /// The maximum amount owed to one peer on this lane.
     pub capacity: LaneCapacity,
-    /// How much younger a first copy may be and still go before a second one; twice as much for a third, and so on.
-    /// This bounds how long any copy can be held back by the schedules that prefer first copies: nothing starves.
+    /// How much younger a first copy may be and still go before a second one; twice as much for a
+    /// third, and so on. This limits how long schedules that prefer first copies can hold back any
+    /// copy: nothing starves.
     pub patience: Duration,
 }
 
 impl LaneConfig {
-    /// A lane with room for everything, and a patience of four seconds (the time that an Ethereum attester waits for a
-    /// block).
+    /// Returns a lane with unlimited capacity and a patience of four seconds, the time that an
+    /// Ethereum attester waits for a block.
     pub const fn unbounded(name: &'static str, priority: u8) -> Self {
         Self { name, priority, capacity: LaneCapacity::UNBOUNDED, patience: Duration::from_secs(4) }
     }
 }
 
-/// How much a lane holds for one peer.
+/// The capacity of a lane for one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneCapacity {
-    /// The most copies.
+    /// Maximum number of copies.
     pub copies: usize,
-    /// The most encoded bytes of all copies together.
+    /// Maximum encoded bytes of all copies together.
     pub bytes: u64,
-    /// What happens beyond.
+    /// The treatment of copies beyond the capacity.
     pub overflow: Overflow,
 }
 
 impl LaneCapacity {
-    /// Room for everything.
+    /// A capacity without any limit.
     pub const UNBOUNDED: Self = Self { copies: usize::MAX, bytes: u64::MAX, overflow: Overflow::DropNewest };
 
-    /// Room for so many copies of any length; what comes beyond is dropped (and counted).
+    /// Returns a capacity of `copies` copies of any length. Further copies are dropped and counted.
     pub const fn copies(copies: usize) -> Self {
         Self { copies, ..Self::UNBOUNDED }
     }
 }
 
-/// How an outbox is set up.
+/// The configuration of an outbox.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboxConfig {
-    /// Who chooses the next copy.
+    /// How the next copy is chosen.
     pub dispatch: Dispatch,
-    /// The lanes, named by their index.
+    /// The lanes; [`Lane`] is an index into this list.
     pub lanes: Vec<LaneConfig>,
 }
 
-/// What became of copies, in copies and bytes. At any time
-/// `owed = sent + withdrawn + expired + dropped_oldest + pending`.
+/// Counters of copies by their fate, in copies and bytes. At any time `owed = sent + withdrawn +
+/// expired + dropped_oldest + pending`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Taken into the outbox.
+    /// Copies taken into the outbox.
     pub owed: Tally,
-    /// Handed to the transport.
+    /// Copies passed to the transport.
     pub sent: Tally,
-    /// Taken back: the peer has it, does not want it, or is gone.
+    /// Copies withdrawn: the peer has the message, does not want it, or is gone.
     pub withdrawn: Tally,
-    /// Not sent because the deadline had passed.
+    /// Copies not sent because the deadline had passed.
     pub expired: Tally,
-    /// Dropped on arrival because the queue was full (never counted as owed).
+    /// Copies dropped on arrival because the queue was full; never counted as owed.
     pub dropped_newest: Tally,
-    /// Dropped from the queue to make room.
+    /// Copies dropped from the queue to make room for newer ones.
     pub dropped_oldest: Tally,
-    /// Refused because the queue was full (never counted as owed); the caller was told.
+    /// Copies refused because the queue was full; never counted as owed. The caller was notified.
     pub refused: Tally,
-    /// Owed still.
+    /// Copies that are still owed.
     pub pending: Tally,
 }
 
 impl Counters {
-    /// Whether every copy and byte that was owed is accounted for.
+    /// Returns true if every copy and byte that was owed is accounted for.
     pub fn add_up(&self) -> bool {
         let parts = [self.sent, self.withdrawn, self.expired, self.dropped_oldest, self.pending];
         self.owed.copies == parts.iter().map(|part| part.copies).sum::<u64>()
@@ -123,37 +125,38 @@ impl Counters {
     }
 }
 
-/// What became of the copies of one message since it became pending.
+/// Counters of the copies of one message since it became pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Copies taken into the outbox.
     pub owed: u32,
-    /// Copies handed to the transport.
+    /// Copies passed to the transport.
     pub sent: u32,
-    /// Copies taken back.
+    /// Copies withdrawn before they left.
     pub withdrawn: u32,
     /// Copies whose deadline had passed.
     pub expired: u32,
-    /// Copies dropped to make room.
+    /// Copies dropped to make room for newer ones.
     pub dropped_oldest: u32,
-    /// Copies owed still, those that are held back included.
+    /// Copies that are still owed, including those held back.
     pub pending: u32,
-    /// Different peers noted to have the message (at most [`Progress::NOTED_MAX`] and the observers are remembered).
+    /// Number of different peers noted to have the message. At most [`Progress::NOTED_MAX`] peers
+    /// and the observers are remembered.
     pub noted: u32,
 }
 
 impl Progress {
-    /// How many peers are remembered to have a message. More do not matter: no sensible cap of a feedback schedule is
-    /// larger, and a message must not cost memory without bound because many claim to have it.
+    /// Maximum number of peers remembered to have a message. More are not useful: no sensible cap
+    /// of a feedback schedule is larger, and claims of peers must not cost unbounded memory.
     pub const NOTED_MAX: usize = 64;
 }
 
 /// A number of copies and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Messages times peers.
+    /// Number of copies: messages times peers.
     pub copies: u64,
-    /// Their encoded bytes.
+    /// Encoded bytes of the copies.
     pub bytes: u64,
 }
 
@@ -170,24 +173,25 @@ impl Tally {
     }
 }
 
-/// How many bytes of a copy would leave at once if a link were given it now: what a window has left, for example.
+/// The number of bytes of a copy that would leave at once if the driver passed it to a link now,
+/// for example the rest of a window.
 ///
-/// A link with any room can be given a copy. `bool` stands for a driver that knows no more than that.
+/// A link with any room accepts a copy. A driver that knows no more than that uses `bool`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Room(pub u64);
 
 impl Room {
-    /// The link can take nothing.
+    /// The link accepts nothing.
     pub const NONE: Self = Self(0);
     /// Any copy would leave at once, as far as the driver knows.
     pub const WHOLE: Self = Self(u64::MAX);
 
-    /// Whether the link can be given a copy.
+    /// Returns true if the link accepts a copy.
     pub const fn is_some(self) -> bool {
         self.0 > 0
     }
 
-    /// Whether a copy of `len` bytes would leave at once.
+    /// Returns true if a copy of `len` bytes would leave at once.
     pub const fn takes(self, len: u32) -> bool {
         self.0 >= len as u64
     }

@@ -1,4 +1,4 @@
-//! How copies get into the outbox, through it, and out of it.
+//! The path of copies into the outbox, through it, and out of it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::queue::{Entry, Link, NONE};
 use super::{Lane, LossCause, Lost, Outbox, Outgoing, Overflow, Room};
 use crate::{Frame, MessageKey, PeerId, Time};
 
-/// A link that has something in line on a lane. The key of its first copy is not smaller than the bound.
+/// A link with copies in line on a lane. The key of its first copy is not smaller than the bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Active {
     bound: Key,
@@ -37,14 +37,14 @@ impl<F: Frame> Outbox<F> {
         self.links.get_mut(peer.index())?.as_mut()
     }
 
-    /// The copy that has been owed longest on a lane of a link.
+    /// Returns the oldest copy on a lane of a link.
     pub(super) fn oldest(&self, peer: PeerId, lane: usize) -> Option<u32> {
         self.link(peer)?.lanes.get(lane).map(|queue| queue.head).filter(|head| *head != NONE)
     }
 
     // ---- in ----
 
-    /// Takes a copy, if there is a link and room.
+    /// Takes a copy in if there is a link and room.
     pub(super) fn take_in(
         &mut self,
         now: Time,
@@ -106,7 +106,7 @@ impl<F: Frame> Outbox<F> {
         true
     }
 
-    /// Applies the lane's capacity to a copy that is to come.
+    /// Applies the lane's capacity to a copy that is about to come in.
     fn make_room(
         &mut self,
         now: Time,
@@ -162,7 +162,7 @@ impl<F: Frame> Outbox<F> {
         self.store.groups.get(group as usize).map(|group| group.message)
     }
 
-    /// Puts a copy in line, from where it can leave.
+    /// Puts a copy in line, where it can leave.
     fn line_up(&mut self, slot: u32) {
         self.note_custom(slot);
         let copy = &self.store.copies[slot as usize];
@@ -187,18 +187,18 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// A copy that a policy orders has come: it stands behind the others until the policy is asked.
+    /// Puts a copy that a policy orders behind the others until the policy decides.
     fn note_custom(&mut self, slot: u32) {
         let Some(orders) = &mut self.store.orders else { return };
         let copy = &self.store.copies[slot as usize];
         let batch = self.store.batches.get(copy.origin.batch as usize);
         if batch.is_some_and(|batch| batch.rounds == Rounds::Custom) {
-            orders.set_key(slot, copy.key_alone());
+            orders.set_key(slot, copy.key_without_batch());
             orders.note(copy.origin.lane);
         }
     }
 
-    /// Makes the queues of a lane anew, after the keys of copies have changed.
+    /// Rebuilds the queues of a lane after the keys of copies have changed.
     pub(super) fn line_up_again(&mut self, lane: usize) {
         let mut i = 0;
         while let Some(active) = self.active[lane].get(i).copied() {
@@ -206,7 +206,7 @@ impl<F: Frame> Outbox<F> {
             if let Some(queue) = link.and_then(|link| link.lanes.get_mut(lane)) {
                 queue.rekey(&self.store);
             }
-            // A link without copies leaves the list, and another takes its place.
+            // A link without copies leaves the list, and another one takes its place.
             if self.freshen(lane, active.peer).is_some() {
                 i += 1;
             }
@@ -215,7 +215,8 @@ impl<F: Frame> Outbox<F> {
 
     // ---- out ----
 
-    /// The first copy in line on a lane of a link, unless that one has expired: then it is counted, and there is none.
+    /// Returns the first copy in line on a lane of a link. If that copy has expired, counts it and
+    /// returns `None`.
     pub(super) fn first_unless_expired(&mut self, now: Time, peer: PeerId, lane: u8) -> Option<u32> {
         let link = self.links.get_mut(peer.index())?.as_mut()?;
         let entry = link.lanes.get_mut(usize::from(lane))?.first(&self.store)?;
@@ -226,7 +227,8 @@ impl<F: Frame> Outbox<F> {
         Some(entry.slot)
     }
 
-    /// The first copy in line on a lane of a link that has not expired. Those that have are counted.
+    /// Returns the first copy in line on a lane of a link that has not expired. Counts the expired
+    /// copies before it.
     pub(super) fn first_in_time(&mut self, now: Time, peer: PeerId, lane: u8) -> Option<u32> {
         loop {
             let found = self.first_unless_expired(now, peer, lane);
@@ -238,10 +240,10 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// Of the links with room, the one whose first copy on a lane goes first.
+    /// Returns the link with room whose first copy on a lane goes first.
     pub(super) fn best_link(&mut self, lane: u8, room: &impl Fn(PeerId) -> Room) -> Option<PeerId> {
         let lane = usize::from(lane);
-        // The link that looks best; then those that might be better than it turned out to be.
+        // First the link that looks best; then those that might beat its up-to-date key.
         let mut likely: Option<(Key, PeerId)> = None;
         for active in &self.active[lane] {
             if likely.is_none_or(|(key, _)| active.bound < key) && room(active.peer).is_some() {
@@ -256,7 +258,8 @@ impl<F: Frame> Outbox<F> {
             |best, active| best.is_none_or(|best| active.bound < best) && room(active.peer).is_some(),
             |_| true,
         )?;
-        // Of the links that are owed the same message in the same round, one that takes the whole copy goes first.
+        // Among links that are owed the same message in the same round, prefer one that takes the
+        // whole copy.
         let slot = self.links.get_mut(peer.index())?.as_mut()?.lanes.get_mut(lane)?.first(&self.store)?.slot;
         let len = self.store.copies[slot as usize].len;
         if room(peer).takes(len) {
@@ -271,8 +274,9 @@ impl<F: Frame> Outbox<F> {
         Some(whole.map_or(peer, |(_, peer)| peer))
     }
 
-    /// The link with the smallest key on a lane, and the key, among those whose bound is `worth` a look, given the best key
-    /// so far, and whose key, once it is brought up to date, `counts`.
+    /// Returns the link with the smallest key on a lane, and the key. `worth` decides from a link's
+    /// bound and the best key so far whether the link's key is brought up to date; `counts` decides
+    /// whether the up-to-date key is eligible.
     fn smallest(
         &mut self,
         lane: usize,
@@ -289,7 +293,7 @@ impl<F: Frame> Outbox<F> {
                         best = Some((key, active.peer));
                     }
                     Some(_) => {}
-                    // It is not in the list any more; another link took its place.
+                    // The link has left the list; another one took its place.
                     None => continue,
                 }
             }
@@ -298,7 +302,8 @@ impl<F: Frame> Outbox<F> {
         best
     }
 
-    /// Brings the bound of a link up to date, or takes the link off the list if it has nothing in line.
+    /// Brings the bound of a link up to date, or removes the link from the list if it has nothing
+    /// in line.
     fn freshen(&mut self, lane: usize, peer: PeerId) -> Option<Key> {
         let queue = self.links.get_mut(peer.index())?.as_mut()?.lanes.get_mut(lane)?;
         let first = queue.first(&self.store);
@@ -350,7 +355,7 @@ impl<F: Frame> Outbox<F> {
             Outcome::Expired => counters.expired.add(copy.len),
             Outcome::DroppedOldest => counters.dropped_oldest.add(copy.len),
         }
-        debug_assert!(counters.add_up(), "copies got lost: {counters:?}");
+        debug_assert!(counters.add_up(), "the counters do not add up: {counters:?}");
         self.leave_link(&copy, lane);
         if let Some(orders) = &mut self.store.orders {
             orders.note(copy.origin.lane);
@@ -413,7 +418,8 @@ impl<F: Frame> Outbox<F> {
             }
         } else if matches!(stagger.waiting, Waiting::Queued { slot: queued, .. } if queued == slot) {
             match outcome {
-                // There is nothing to wait for if it has it already, or if nobody is behind it.
+                // There is nothing to wait for if the peer has the message already or no copy
+                // follows.
                 Outcome::Sent(now) if !noted && !stagger.held.is_empty() => {
                     let until = now + stagger.timeout;
                     stagger.waiting = Waiting::Left { until, peer: copy.peer };
@@ -426,7 +432,7 @@ impl<F: Frame> Outbox<F> {
 
     // ---- staggered ----
 
-    /// Holds a copy back behind those of its message that are held back already.
+    /// Holds a copy back behind the other held-back copies of its message.
     fn hold(&mut self, slot: u32, timeout: Duration) {
         let id = self.store.copies[slot as usize].group;
         let group = &mut self.store.groups[id as usize];
@@ -439,7 +445,7 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// The wait for a message is over: releases its next copy, if there is one.
+    /// Ends the wait for a message and releases its next copy, if any.
     pub(super) fn advance(&mut self, id: u32) {
         let Some(stagger) = self.store.groups[id as usize].stagger.as_mut() else { return };
         if let Waiting::Left { until, .. } = stagger.waiting {
@@ -455,7 +461,7 @@ impl<F: Frame> Outbox<F> {
         self.line_up(slot);
     }
 
-    /// A peer has a message: if the message waits for it, the wait is over.
+    /// Notes that a peer has a message. Ends the wait if the message waits for this peer.
     pub(super) fn confirm(&mut self, id: u32, peer: PeerId) {
         let waiting = self.store.groups[id as usize].stagger.as_ref().map(|stagger| stagger.waiting);
         if let Some(Waiting::Queued { peer: awaited, .. } | Waiting::Left { peer: awaited, .. }) = waiting
@@ -465,7 +471,7 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// Nothing is released any more until something new is held back.
+    /// Stops releasing copies until a new one is held back.
     pub(super) fn stop_waiting(&mut self, id: u32) {
         if let Some(stagger) = self.store.groups[id as usize].stagger.as_mut() {
             if let Waiting::Left { until, .. } = stagger.waiting {

@@ -1,4 +1,4 @@
-//! Pending copies, and what they have in common by message.
+//! Pending copies, and their shared state by message.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use super::queue::{Entry, NONE};
 use super::{Dispatch, FeedbackSource, MessageOrder, Progress};
 use crate::{MessageKey, PeerId, Time};
 
-/// How many copies the word of a trusted observer stands for: more than a message has mesh peers in common networks
-/// (GossipSub's degree is at most 12), few enough to keep the wait of every copy bounded.
+/// The number of copies that a report of a trusted observer stands for. It exceeds the mesh peers
+/// of a message in common networks (GossipSub's degree is at most 12) and still keeps the wait of
+/// every copy bounded.
 pub(super) const OBSERVED_ROUNDS: u32 = 8;
 
-/// The call that a copy was owed by, and the copy's place in it.
+/// The call that owed a copy, and the copy's place in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     /// The serial of the first copy of the call.
     pub(super) call: u64,
-    /// [`Time::MAX`] for none.
+    /// The time after which the copy expires; [`Time::MAX`] without a deadline.
     pub(super) deadline: Time,
     pub(super) lane: u8,
     pub(super) batch: u32,
@@ -50,20 +51,20 @@ pub(super) struct Pending<F> {
     /// Neighbours in the list of the message.
     pub(super) before: u32,
     pub(super) after: u32,
-    /// Held back by a staggered schedule.
+    /// True while a staggered schedule holds the copy back.
     pub(super) held: bool,
 }
 
 impl<F> Pending<F> {
-    /// The key of a copy that was owed by itself: it never changes.
+    /// Returns the key of a copy that was owed outside a batch. It never changes.
     #[inline]
-    pub(super) fn key_alone(&self) -> Key {
+    pub(super) fn key_without_batch(&self) -> Key {
         let (at, position) = (self.owed_at.as_nanos(), u64::from(self.origin.place));
         Key { at, round: 0, origin: self.origin.call, tier: 0, position, preference: 0 }
     }
 }
 
-/// Whom a staggered message waits for.
+/// The peer that a staggered message waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     Idle,
@@ -72,7 +73,7 @@ pub(super) enum Waiting {
         slot: u32,
         peer: PeerId,
     },
-    /// It has, and the next one goes at this time.
+    /// It has left; the next copy is released at this time.
     Left {
         until: Time,
         peer: PeerId,
@@ -86,7 +87,7 @@ pub(super) struct Stagger {
     pub(super) waiting: Waiting,
 }
 
-/// What the pending copies of one message have in common. Exists while there are any.
+/// The shared state of the pending copies of one message. Exists while there are any.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) message: MessageKey,
@@ -100,19 +101,20 @@ pub(super) struct Group {
 #[derive(Debug)]
 pub(super) struct Store<F> {
     pub(super) dispatch: Dispatch,
-    /// Nanoseconds, by lane.
+    /// Patience of each lane in nanoseconds.
     pub(super) patience: Vec<u64>,
     pub(super) copies: Slab<Pending<F>>,
     pub(super) groups: Slab<Group>,
     pub(super) batches: Slab<Batch>,
-    /// If a policy orders copies.
+    /// Present if a policy orders copies.
     pub(super) orders: Option<Box<Orders>>,
     /// Never iterated over.
     by_message: FxHashMap<MessageKey, u32>,
 }
 
-/// Room for so many copies is kept by an outbox that owes nothing: with a thousand outboxes in one process, the memory of
-/// their busiest moments adds up. Something small for each of some twenty peers needs no memory anew.
+/// An idle outbox keeps room for this many copies. With a thousand outboxes in one process, the
+/// memory of their busiest moments would add up. A small message to each of some twenty peers needs
+/// no new memory.
 const KEPT_WHEN_IDLE: usize = 32;
 
 impl<F> Store<F> {
@@ -140,7 +142,7 @@ impl<F> Store<F> {
         self.by_message.get(&message).copied()
     }
 
-    /// The copy that an entry stands for, unless it is gone.
+    /// Returns the copy that an entry stands for, unless it is gone.
     pub(super) fn live(&self, entry: &Entry) -> Option<&Pending<F>> {
         self.copies.get(entry.slot as usize).filter(|copy| copy.serial == entry.serial)
     }
@@ -149,7 +151,7 @@ impl<F> Store<F> {
     pub(super) fn key(&self, slot: u32, copy: &Pending<F>) -> Key {
         match self.batches.get(copy.origin.batch as usize) {
             Some(batch) => self.key_in_batch(slot, copy, batch),
-            None => copy.key_alone(),
+            None => copy.key_without_batch(),
         }
     }
 
@@ -193,7 +195,7 @@ impl<F> Store<F> {
         self.batches.get(copy.origin.batch as usize).is_some_and(|batch| batch.rounds == Rounds::Custom)
     }
 
-    /// What a policy sees of a copy of a message.
+    /// Returns a policy's view of a copy of a message.
     pub(super) fn pending_copy(&self, slot: u32) -> PendingCopy {
         let copy = &self.copies[slot as usize];
         let group = &self.groups[copy.group as usize];
@@ -211,7 +213,7 @@ impl<F> Store<F> {
         }
     }
 
-    /// Takes a copy in, at the end of its message's list. Returns its slot.
+    /// Inserts a copy into its message's list. Returns its slot.
     pub(super) fn insert(&mut self, mut copy: Pending<F>, message: Option<MessageKey>) -> u32 {
         let slot = self.copies.vacant_key() as u32;
         if let Some(message) = message {
@@ -235,7 +237,8 @@ impl<F> Store<F> {
         slot
     }
 
-    /// Takes a copy out of its slot and of its message's list, but leaves the group and the batch.
+    /// Removes a copy from its slot and from its message's list, but leaves the group and the
+    /// batch.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> Pending<F> {
         let copy = self.copies.remove(slot as usize);
@@ -264,7 +267,7 @@ impl<F> Store<F> {
         self.by_message.remove(&group.message);
     }
 
-    /// The slots of a message's copies, of one peer or of all.
+    /// Returns the slots of a message's copies, for one peer or for all.
     pub(super) fn slots(&self, group: u32, peer: Option<PeerId>) -> SmallVec<[u32; 16]> {
         let mut slots = SmallVec::new();
         let mut slot = self.groups[group as usize].first;
@@ -319,18 +322,20 @@ impl Group {
 
 // ---- the order of copies inside a lane ----
 
-/// By what copies of one lane are ordered, smallest first; ties go to the copy that was owed first.
+/// The sort key of copies of one lane, smallest first. The copy that was owed first wins ties.
 ///
-/// While a copy is pending its key never decreases: rounds and loads only grow. Queues rely on that and bring a key up to
-/// date only when it surfaces. Where a policy gives new keys, queues are made anew.
+/// While a copy is pending its key never decreases: rounds and loads only grow. Queues rely on that
+/// and bring a key up to date only when it surfaces. When a policy assigns new keys, queues are
+/// rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// Nanoseconds: since when it is owed, and the lane's patience for every round.
+    /// Nanoseconds: the time when the copy was owed, plus the lane's patience for every round.
     pub(super) at: u64,
     pub(super) round: u32,
-    /// The call that owed it.
+    /// The call that owed the copy.
     pub(super) origin: u64,
-    /// 0 where a balanced plan is kept, otherwise one more than the copies that the peer got of the batch.
+    /// Zero while a balanced plan is kept; otherwise one more than the number of copies of the
+    /// batch that the peer got.
     pub(super) tier: u32,
     /// The place of the message in the round.
     pub(super) position: u64,
@@ -339,7 +344,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The same without the peer's place: equal for copies of one message that only the peer order tells apart.
+    /// Returns the same key without the peer's place: equal for copies of one message that differ
+    /// only in the peer order.
     pub(super) const fn of_any_peer(self) -> Self {
         Self { preference: 0, ..self }
     }
@@ -348,30 +354,32 @@ impl Key {
 /// How the round of a copy is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {
-    /// By the copies of the message before it.
+    /// By the number of copies of the message before it.
     Copies,
-    /// By these and by what peers say.
+    /// By these copies and by the feedback of peers.
     Feedback(FeedbackSource),
-    /// By the copies of the message that left, and one at a time, so long after each other at most.
+    /// By the number of copies of the message that left. Copies leave one at a time, at most
+    /// `timeout` apart.
     Staggered { timeout: Duration },
     /// A policy orders the copies.
     Custom,
 }
 
-/// What the copies of one call with rounds have in common.
+/// The shared state of the copies of one call with rounds.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) rounds: Rounds,
     pub(super) messages: MessageOrder,
-    /// For shuffled rounds.
+    /// The seed of shuffled rounds.
     pub(super) seed: u64,
-    /// Copies that each peer got, by the column of the plan; empty unless the order is balanced.
+    /// Number of copies that each peer got, by the column of the plan. Empty unless the order is
+    /// balanced.
     pub(super) loads: Vec<u32>,
     pub(super) live: u32,
 }
 
-/// The place of a message in a round. A shuffled round is ordered by a hash, so that any round can be asked for at any
-/// time (the finaliser of SplitMix64: Steele, Lea, Flood 2014).
+/// Returns the place of a message in a round. A hash orders a shuffled round, so that any round can
+/// be computed at any time (the finaliser of SplitMix64: Steele, Lea, Flood 2014).
 pub(super) fn position(order: MessageOrder, seed: u64, round: u32, message: u32) -> u64 {
     match order {
         MessageOrder::AsGiven => u64::from(message),

@@ -1,8 +1,9 @@
-//! What a node owes to its peers, and which copy leaves next.
+//! The copies that a node owes to its peers, and the order in which they leave.
 //!
-//! An engine owes frames ([`Outbox::owe`]) and messages ([`Outbox::owe_batch`]) to peers; a driver asks for the next copy
-//! when there is room for it. Until then a copy can be taken back ([`Outbox::withdraw`]), can expire, and its place in
-//! line follows what happened since. Every copy is accounted for ([`Outbox::counters`]).
+//! An engine owes frames ([`Outbox::owe`]) and messages ([`Outbox::owe_batch`]) to peers. A driver
+//! requests the next copy when there is room for it. Until then a copy can be withdrawn
+//! ([`Outbox::withdraw`]) or expire, and its place in line follows later events. Every copy is
+//! accounted for ([`Outbox::counters`]).
 //!
 //! ```
 //! use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
@@ -40,7 +41,7 @@
 //! let second = outbox.pop(Time::ZERO, |_| true).unwrap();
 //! assert_eq!((first.frame.0, second.frame.0), (7, 8));
 //!
-//! // Meanwhile the other peer got column 7 elsewhere.
+//! Meanwhile the other peer got column 7 elsewhere.
 //! assert_eq!(outbox.withdraw(PeerId(1), MessageKey(7)), 1);
 //! let last = outbox.pop(Time::ZERO, |_| true).unwrap();
 //! assert_eq!((last.frame.0, last.rank), (8, 1));
@@ -49,52 +50,63 @@
 //!
 //! # Which copy leaves next
 //!
-//! **Lanes.** A lane with a smaller [`priority`](LaneConfig::priority) always goes first. Lanes with the same priority
-//! take turns, one copy each: on every link in per-link dispatch, over the whole node in node dispatch.
+//! **Lanes.** A lane with a smaller [`priority`](LaneConfig::priority) always goes first. Lanes
+//! with the same priority take turns, one copy each: on every link in per-link dispatch, over the
+//! whole node in node dispatch.
 //!
-//! **Inside a lane** the copy with the smallest time goes: since when it is owed, plus the lane's
-//! [`patience`](LaneConfig::patience) times its *round*. Equal times are ordered by round, then by call, then by message
-//! (in the order of the round), then by the peer order of the message.
+//! **Inside a lane** the copy with the smallest time goes first. Its time is the time when it was
+//! owed, plus the lane's [`patience`](LaneConfig::patience) times its *round*. Equal times are
+//! ordered by round, then by call, then by message (in the order of the round), then by the peer
+//! order of the message.
 //!
 //! | schedule | round of a copy, per link | round of a copy, node |
 //! |---|---|---|
 //! | sequential, and [`Outbox::owe`] | 0 | 0 |
 //! | interleaved | its place in the peer order of its message | copies of its message that left |
-//! | feedback | the same, and the feedback | the same, and the feedback |
-//! | staggered | copies of its message that had left when it was released | the same, and those that left since |
+//! | feedback | the same, plus the feedback | the same, plus the feedback |
+//! | staggered | copies of its message that had left when it was released | the same, plus those that left since |
 //! | custom | 0: a [`Policy`] orders them | 0 |
 //!
-//! In node dispatch any peer with room may get the next copy of a message. Those come first whose [`Room`] takes the whole
-//! copy: on other links a part of it waits for an acknowledgement, and with it all that the receiver would pass on. Among
-//! equals the peer order decides. A policy's order is kept to the letter.
+//! In node dispatch any peer with room may get the next copy of a message. Peers whose [`Room`]
+//! takes the whole copy come first: on other links a part of the copy waits for an acknowledgement,
+//! and with it everything that the receiver would forward. Among equals the peer order decides. A
+//! policy's order is always kept.
 //!
-//! *Custom.* A copy that a policy orders comes with the place that it would have in a sequential order; the policy's copies trade these places
-//! among themselves only, and each takes its place along when it leaves. The policy is asked when a copy is to leave, if two or more are pending and something has changed since. A lane is
-//! ordered by the policy that came with its last such batch.
+//! *Custom.* A copy that a policy orders starts with the place that it would have in a sequential
+//! order. The policy's copies trade these places only among themselves, and each takes its place
+//! along when it leaves. The outbox calls the policy when a copy is about to leave, if two or more
+//! are pending and something has changed since the last call. The policy of the last such batch
+//! orders a lane.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - *Interleaved.* In node dispatch no second copy of a message leaves while a link with room is owed a first copy of
-//!   another message of the same batch (and so on for third copies). In per-link dispatch the same holds on each link
-//!   for the places that the copies have in the planned order, which is all that publishing into queues can promise.
-//! - *Balanced.* As long as nothing is lost or withdrawn, two peers that are owed the same messages of a batch differ by at
-//!   most one copy at any moment: in node dispatch as the copies leave if all links have room, in per-link dispatch as
-//!   they are planned. Where links have no room, the next copy of a message goes to the peer that got the fewest.
-//! - *Nothing starves.* A copy with `n` copies of its message before it (planned or left), owed at time `t`, goes before
-//!   everything of its lane that is owed after `t + (n + f) * patience`, where `f` is the most that feedback can count:
-//!   0 without feedback, the `cap` (at most [`Progress::NOTED_MAX`]) for peers, 8 for a trusted observer. Staggered copies
-//!   also wait for those before them: each until it is known to have arrived, is taken back or expires, or until the
-//!   timeout after it left. A policy can hold back what it orders for as long as it likes, but nothing else.
+//! - *Interleaved.* In node dispatch no second copy of a message leaves while a link with room is
+//!   owed a first copy of another message of the same batch (and so on for third copies). In
+//!   per-link dispatch the same holds on each link for the places that the copies have in the
+//!   planned order, which is all that publishing into queues can promise.
+//! - *Balanced.* As long as nothing is lost or withdrawn, two peers that are owed the same messages
+//!   of a batch differ by at most one copy at any moment. In node dispatch this holds for the
+//!   copies that have left, if all links have room; in per-link dispatch it holds for the plan.
+//!   Where links have no room, the next copy of a message goes to the peer that got the fewest.
+//! - *Nothing starves.* A copy with `n` copies of its message before it (planned or left), owed at
+//!   time `t`, goes before everything of its lane that is owed after `t + (n + f) * patience`. Here
+//!   `f` is the most that feedback can count: 0 without feedback, the `cap` (at most
+//!   [`Progress::NOTED_MAX`]) for peers, 8 for a trusted observer. Staggered copies also wait for
+//!   those before them: each until it is known to have arrived, is withdrawn or expires, or until
+//!   the timeout after it left. A policy can hold back the copies that it orders for as long as it
+//!   likes, but no others.
 //! - *Nothing is lost silently.* For each lane, in copies and in bytes:
 //!   `owed = sent + withdrawn + expired + dropped_oldest + pending`.
 //!
 //! # Cost
 //!
-//! An idle link costs one small record and no heap memory. Queues are binary heaps whose keys are brought up to date only
-//! when they surface (keys never decrease), so that a copy that leaves costs nothing for the other copies of its message;
-//! node dispatch looks once or twice at each link that has something pending. It also brings the keys up to date that
-//! surface on these links: next to none where a message goes to a few of many peers, but about one for each link and copy
-//! where every message goes to all peers, so that node dispatch is meant for some hundred links with copies at most.
+//! An idle link costs one small record and no heap memory. Queues are binary heaps. Keys never
+//! decrease and are brought up to date only when they surface, so that a copy that leaves costs
+//! nothing for the other copies of its message. Node dispatch visits each link with pending copies
+//! once or twice, and brings the keys up to date that surface on these links. That is almost free
+//! where a message goes to a few of many peers, but costs about one key for each link and copy
+//! where every message goes to all peers. Node dispatch is therefore meant for at most a few
+//! hundred links with copies.
 
 mod config;
 mod flow;
@@ -130,62 +142,63 @@ use queue::{Class, Link, NONE, Spare};
 /// A message that is owed to several peers.
 #[derive(Clone, Debug)]
 pub struct Owe<F> {
-    /// What the engine calls the message, to withdraw it later.
+    /// The engine's key of the message, to withdraw it later.
     pub message: MessageKey,
-    /// What to send.
+    /// The frame to send.
     pub frame: F,
-    /// To whom, each peer at most once.
+    /// The peers to send it to, each at most once.
     pub peers: Vec<PeerId>,
-    /// A copy that has not left by then is not sent any more.
+    /// A copy that has not left by this time expires.
     pub deadline: Option<Time>,
 }
 
 /// One copy that leaves: a frame for a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing<F> {
-    /// For whom.
+    /// The peer that the copy is for.
     pub peer: PeerId,
-    /// The lane it was owed on.
+    /// The lane on which it was owed.
     pub lane: Lane,
-    /// The message that it is a copy of, if it is one.
+    /// The message, if the frame is a copy of one.
     pub message: Option<MessageKey>,
-    /// What to send.
+    /// The frame to send.
     pub frame: F,
-    /// Its encoded length.
+    /// Its encoded length in bytes.
     pub len: u32,
-    /// Since when it was owed.
+    /// The time since which it was owed.
     pub owed_at: Time,
-    /// How many copies of the message had left before this one.
+    /// The number of copies of the message that left before this one.
     pub rank: u32,
 }
 
-/// What could not be owed.
+/// A copy that was not accepted, or that was dropped later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// To whom.
+    /// The peer that the copy was for.
     pub peer: PeerId,
-    /// Of what.
+    /// The message that it was a copy of, if any.
     pub message: Option<MessageKey>,
-    /// Why.
+    /// The reason for the loss.
     pub cause: LossCause,
 }
 
-/// Why a copy was not taken, or was lost later.
+/// The reason why a copy was not accepted or was dropped later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossCause {
     /// There is no link to the peer.
     NotConnected,
-    /// The queue was full and the policy is to drop the newest.
+    /// The queue was full and its policy drops the newest copy.
     DroppedNewest,
     /// The queue was full and this older copy made room.
     DroppedOldest,
-    /// The queue was full and the policy is to refuse.
+    /// The queue was full and its policy refuses copies.
     Refused,
 }
 
-/// What a node owes, by peer and by message. See the [module](self) for the order in which it leaves.
+/// The copies that a node owes, by peer and by message. The [module](self) describes the order in
+/// which they leave.
 ///
-/// The times handed in must never decrease.
+/// Times passed to the outbox must never decrease.
 #[derive(Debug)]
 pub struct Outbox<F> {
     config: OutboxConfig,
@@ -193,23 +206,23 @@ pub struct Outbox<F> {
     store: Store<F>,
     links: Vec<Option<Link>>,
     spare: Spare,
-    /// By lane: the links that have something in line.
+    /// The links with copies in line, by lane.
     active: Vec<Vec<Active>>,
     /// Node dispatch: the lane of each class that was served last.
     turns: Vec<Option<u8>>,
     touched: Vec<PeerId>,
     counters: Vec<Counters>,
-    /// By peer and [`Weight`]; allocated with the first weight.
+    /// Weights by peer and [`Weight`]; allocated with the first weight.
     weights: Vec<[f64; 3]>,
-    /// When staggered messages go on: time and group.
+    /// The times at which staggered messages continue, with their groups.
     wakes: BTreeSet<(Time, u32)>,
     serial: u64,
-    /// How many copies were put in line so far.
+    /// The number of copies put in line so far.
     lined_up: u64,
 }
 
 impl<F: Frame> Outbox<F> {
-    /// An empty outbox.
+    /// Creates an empty outbox.
     ///
     /// # Panics
     /// If there are more than 255 lanes.
@@ -237,11 +250,11 @@ impl<F: Frame> Outbox<F> {
 
     // ---- the engine's side ----
 
-    /// Owes one frame to one peer, behind what the lane already owes it in round 0.
+    /// Owes one frame to one peer, behind the copies that the lane already owes it in round 0.
     ///
     /// # Errors
-    /// What was lost: this copy, or the first of the older ones that made room for it ([`owe_into`](Self::owe_into) names
-    /// them all).
+    /// Returns the lost copy: this one, or the first of the older ones that made room for it
+    /// ([`owe_into`](Self::owe_into) names them all).
     ///
     /// # Panics
     /// If there is no such lane.
@@ -259,8 +272,8 @@ impl<F: Frame> Outbox<F> {
         lost.first().map_or(Ok(()), |lost| Err(*lost))
     }
 
-    /// Owes one frame to one peer as [`owe`](Self::owe) does, and appends all that was lost to `lost`. Returns whether the
-    /// copy was taken.
+    /// Owes one frame to one peer as [`owe`](Self::owe) does, and appends all lost copies to
+    /// `lost`. Returns whether the copy was taken.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -281,10 +294,12 @@ impl<F: Frame> Outbox<F> {
         self.take_in(now, peer, frame, message, origin, lost)
     }
 
-    /// Owes messages to peers in the order of a schedule: one message that is published or forwarded, or a whole batch.
-    /// What could not be owed is appended to `lost`; returns the number of copies taken.
+    /// Owes messages to peers in the order of a schedule: one message that is published or
+    /// forwarded, or a whole batch. Appends the lost copies to `lost` and returns the number of
+    /// copies taken.
     ///
-    /// Copies are taken in the planned order, so that a full queue keeps those that would leave first.
+    /// The outbox takes copies in the planned order, so that a full queue keeps those that would
+    /// leave first.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -339,17 +354,17 @@ impl<F: Frame> Outbox<F> {
         taken
     }
 
-    /// Whether a copy of a message to a peer is still to leave.
+    /// Returns true if a copy of a message to a peer has not left yet.
     pub fn owes(&self, peer: PeerId, message: MessageKey) -> bool {
         self.store.group_of(message).is_some_and(|group| !self.store.slots(group, Some(peer)).is_empty())
     }
 
-    /// Takes back what is owed of a message to a peer. Returns the number of copies.
+    /// Withdraws the copies of a message to a peer. Returns the number of copies.
     pub fn withdraw(&mut self, peer: PeerId, message: MessageKey) -> usize {
         self.withdraw_from(message, Some(peer))
     }
 
-    /// Takes back what is owed of a message to everybody. Returns the number of copies.
+    /// Withdraws the copies of a message to all peers. Returns the number of copies.
     pub fn withdraw_message(&mut self, message: MessageKey) -> usize {
         self.withdraw_from(message, None)
     }
@@ -358,7 +373,7 @@ impl<F: Frame> Outbox<F> {
         let Some(group) = self.store.group_of(message) else { return 0 };
         let slots = self.store.slots(group, peer);
         if peer.is_none() {
-            // So that no copy is released only to be taken back.
+            // Otherwise a copy could be released only to be withdrawn.
             self.stop_waiting(group);
         }
         for slot in &slots {
@@ -367,8 +382,9 @@ impl<F: Frame> Outbox<F> {
         slots.len()
     }
 
-    /// Notes that a peer has, or claims to have, a message that is pending: releases a staggered copy that waited for it,
-    /// and counts as feedback for schedules that use it, once per peer. Does not withdraw anything.
+    /// Notes that a peer has, or claims to have, a pending message. Releases a staggered copy that
+    /// waited for it, and counts as feedback for schedules that use it, once per peer. Does not
+    /// withdraw anything.
     pub fn note_has(&mut self, now: Time, peer: PeerId, message: MessageKey) {
         self.wake(now);
         if let Some(group) = self.store.group_of(message) {
@@ -380,8 +396,9 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// Sets what a weighted order weighs a peer by. Values that are not positive and finite count as the smallest weight.
-    /// Costs next to nothing, so that a driver can do it with every sample. A weight outlives the link.
+    /// Sets the weight of a peer in a weighted order. Values that are not positive and finite count
+    /// as the smallest weight. The call is cheap enough for a driver to make it with every sample.
+    /// A weight outlives the link.
     pub fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
         let value = if value.is_finite() { value.max(f64::MIN_POSITIVE) } else { f64::MIN_POSITIVE };
         if self.weights.len() <= peer.index() {
@@ -394,7 +411,7 @@ impl<F: Frame> Outbox<F> {
 
     // ---- the driver's side ----
 
-    /// A link is up: from now on the peer can be owed something.
+    /// Adds a link: from now on the peer can be owed copies.
     pub fn link_up(&mut self, peer: PeerId) {
         if self.links.len() <= peer.index() {
             self.links.resize_with(peer.index() + 1, || None);
@@ -402,7 +419,7 @@ impl<F: Frame> Outbox<F> {
         self.links[peer.index()].get_or_insert_default();
     }
 
-    /// A link is gone: all that is owed to the peer is withdrawn. Returns the number of copies.
+    /// Removes a link and withdraws all copies owed to the peer. Returns the number of copies.
     pub fn link_down(&mut self, peer: PeerId) -> usize {
         let mut withdrawn = 0;
         for lane in 0..self.config.lanes.len() {
@@ -419,8 +436,9 @@ impl<F: Frame> Outbox<F> {
         withdrawn
     }
 
-    /// Moves the peers that were owed something new, or whose held-back copies were released, since the last call into
-    /// `into` (each at most once, in the order of the first such copy).
+    /// Moves into `into` the peers that were owed new copies, or whose held-back copies were
+    /// released, since the last call. Each peer appears at most once, in the order of the first
+    /// such copy.
     pub fn take_touched(&mut self, into: &mut Vec<PeerId>) {
         for peer in &self.touched {
             if let Some(Some(link)) = self.links.get_mut(peer.index()) {
@@ -430,8 +448,9 @@ impl<F: Frame> Outbox<F> {
         into.append(&mut self.touched);
     }
 
-    /// Releases held-back copies whose time has come. A driver calls it at [`next_wake`](Self::next_wake) and then finds
-    /// the links that have something to send in [`take_touched`](Self::take_touched); popping calls it too.
+    /// Releases held-back copies whose time has come. A driver calls this at
+    /// [`next_wake`](Self::next_wake) and then finds the links with copies to send in
+    /// [`take_touched`](Self::take_touched). Popping calls it too.
     pub fn wake(&mut self, now: Time) {
         while let Some((at, group)) = self.wakes.first().copied().filter(|(at, _)| *at <= now) {
             self.wakes.remove(&(at, group));
@@ -439,34 +458,35 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
-    /// When to look again although nothing happened: a held-back copy is released then. `None` if none waits for time to
-    /// pass.
+    /// Returns the time at which the next held-back copy is released, even if nothing else happens.
+    /// `None` if no copy waits for time to pass.
     pub fn next_wake(&self) -> Option<Time> {
         self.wakes.first().map(|(at, _)| *at)
     }
 
-    /// How many copies are owed to a peer, those that are held back included.
+    /// Returns the number of copies owed to a peer, including those held back.
     pub fn pending_to(&self, peer: PeerId) -> usize {
         self.link(peer).map_or(0, |link| link.copies as usize)
     }
 
-    /// How many copies are owed to a peer on one lane, those that are held back included.
+    /// Returns the number of copies owed to a peer on one lane, including those held back.
     pub fn pending_on(&self, peer: PeerId, lane: Lane) -> usize {
         let queue = self.link(peer).and_then(|link| link.lanes.get(usize::from(lane.0)));
         queue.map_or(0, |queue| queue.copies as usize)
     }
 
-    /// How many bytes are owed to a peer, those that are held back included.
+    /// Returns the number of bytes owed to a peer, including those held back.
     pub fn pending_bytes_to(&self, peer: PeerId) -> u64 {
         self.link(peer).map_or(0, |link| link.lanes.iter().map(|lane| lane.bytes).sum())
     }
 
-    /// How many copies are owed in all.
+    /// Returns the number of copies owed in total.
     pub fn pending(&self) -> usize {
         self.store.copies.len()
     }
 
-    /// How many copies of messages each peer is owed, for reports: looks at every copy. Other frames do not count.
+    /// Returns the number of message copies owed to each peer, for reports. Visits every copy;
+    /// other frames do not count.
     pub fn pending_messages(&self) -> BTreeMap<PeerId, usize> {
         let mut by_peer = BTreeMap::new();
         for (_, copy) in self.store.copies.iter().filter(|(_, copy)| copy.group != NONE) {
@@ -475,22 +495,22 @@ impl<F: Frame> Outbox<F> {
         by_peer
     }
 
-    /// What became of the copies of a message, while it has any that are pending.
+    /// Returns the counters of a message's copies, while any are pending.
     pub fn progress(&self, message: MessageKey) -> Option<Progress> {
         self.store.group_of(message).map(|group| self.store.groups[group as usize].progress)
     }
 
-    /// The set-up.
+    /// Returns the configuration of the outbox.
     pub fn config(&self) -> &OutboxConfig {
         &self.config
     }
 
-    /// How many lanes there are: they are numbered from 0.
+    /// Returns the number of lanes, which are numbered from 0.
     pub fn lanes(&self) -> usize {
         self.counters.len()
     }
 
-    /// What became of the copies of a lane.
+    /// Returns the counters of a lane.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -507,13 +527,15 @@ impl<F: Frame> Outbox<F> {
             Schedule::Staggered { timeout } => (Rounds::Staggered { timeout }, MessageOrder::AsGiven),
             Schedule::Feedback { source, messages, .. } => (Rounds::Feedback(source), messages),
             Schedule::Custom(ref policy) => {
-                // Of a clone: what else the node draws does not depend on how its copies are ordered.
+                // A clone of `rng`: the node's other random numbers do not depend on the order of
+                // its copies.
                 self.store.orders.get_or_insert_default().set_policy(lane, policy, || rng.clone().next_u64());
                 (Rounds::Custom, MessageOrder::AsGiven)
             }
         };
         let loads = vec![0; plan.columns];
-        // One more while it is being filled, so that it stays even if nothing else does.
+        // One more while the batch is being filled, so that it is not removed before its first
+        // copy.
         self.store.batches.insert(Batch { rounds, messages, seed: plan.seed, loads, live: 1 }) as u32
     }
 

@@ -13,11 +13,11 @@ pub(super) struct Step {
     pub(super) column: u32,
 }
 
-/// All copies of a batch in the order in which they leave if nothing is in their way.
+/// All copies of a batch, in the order in which they leave if nothing delays them.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
-    /// What shuffled rounds are derived from.
+    /// The seed of shuffled rounds.
     pub(super) seed: u64,
     /// The number of peers of a balanced batch, otherwise 0.
     pub(super) columns: usize,
@@ -32,11 +32,11 @@ impl Plan {
         rng: &mut NodeRng,
     ) -> Self {
         let (messages, peers) = match *schedule {
-            Schedule::Sequential | Schedule::Staggered { .. } => return Self::in_a_loop(&targets),
+            Schedule::Sequential | Schedule::Staggered { .. } => return Self::sequential(&targets),
             Schedule::Interleaved { messages, peers } | Schedule::Feedback { messages, peers, .. } => {
                 (messages, peers)
             }
-            // What a queue without room for all keeps, and nothing else.
+            // This order decides only which copies a full queue keeps.
             Schedule::Custom(_) => (MessageOrder::AsGiven, PeerOrder::AsGiven),
         };
         let seed = match messages {
@@ -65,7 +65,7 @@ impl Plan {
         Self { steps, seed, columns: 0 }
     }
 
-    fn in_a_loop(targets: &[Vec<PeerId>]) -> Self {
+    fn sequential(targets: &[Vec<PeerId>]) -> Self {
         let of_message = |(index, peers): (usize, &Vec<PeerId>)| -> Vec<Step> {
             peers.iter().map(|peer| Step { index: index as u32, peer: *peer, column: 0 }).collect()
         };
@@ -73,7 +73,7 @@ impl Plan {
     }
 }
 
-/// The messages that have a copy in each round, in the order of the round.
+/// Returns the messages that have a copy in each round, in the order of the round.
 fn rounds(
     targets: &[Vec<PeerId>],
     order: MessageOrder,
@@ -89,9 +89,10 @@ fn rounds(
     })
 }
 
-/// Orders peers at random so that each place goes to one of the remaining peers with a probability in proportion to its
-/// weight: sorted by an exponential variate with the weight as its rate, which is the order of the keys `u^(1/w)` of
-/// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", Information Processing Letters 97 (2006).
+/// Orders peers at random: each place goes to one of the remaining peers with a probability
+/// proportional to its weight. Sorts them by an exponential variate with the weight as its rate,
+/// which is the order of the keys `u^(1/w)` of Efraimidis and Spirakis, "Weighted random sampling
+/// with a reservoir", Information Processing Letters 97 (2006).
 fn by_weight(peers: &mut [PeerId], weight_of: impl Fn(PeerId) -> f64, rng: &mut NodeRng) {
     let mut keyed: Vec<(f64, PeerId)> =
         peers.iter().map(|peer| (rng.exponential(1.0) / weight_of(*peer), *peer)).collect();
@@ -103,31 +104,35 @@ fn by_weight(peers: &mut [PeerId], weight_of: impl Fn(PeerId) -> f64, rng: &mut 
 
 // ---- plans that give all peers their copies at the same pace ----
 //
-// Taking the least loaded peer each time is not enough: towards the end, the least loaded peer may have got all the
-// messages that are left in the round. Peers that are owed exactly the same messages are therefore planned as one
-// *class*:
+// Taking the least loaded peer each time is not enough: towards the end, the least loaded peer may
+// already have all the messages that are left in the round. Peers that are owed exactly the same
+// messages are therefore planned as one *class*:
 //
-// 1. The rounds are walked through in the order of messages; each copy goes to the class with the fewest copies per
-//    peer so far among those that can still take one (the one after the class served last, among equals).
-// 2. The copies of a class of `c` peers are cut into blocks of `c`. As a graph of messages and blocks with an edge for
-//    each copy, every vertex has degree `c`, so that its edges can be coloured with `c` colours (König 1916). A colour
-//    is a peer: each gets exactly one copy of each message and exactly one copy in each block.
+// 1. The rounds are processed in the order of messages. Each copy goes to the class with the fewest
+//    copies per peer so far among those that can still take one; among equals, to the one after the
+//    class served last.
+// 2. The copies of a class of `c` peers are cut into blocks of `c`. In a graph of messages and
+//    blocks with an edge for each copy, every vertex has degree `c`, so that `c` colours suffice
+//    for its edges (König 1916). A colour is a peer: each peer gets exactly one copy of each
+//    message and exactly one copy in each block.
 //
-// So at every prefix of the plan, two peers that are owed the same messages differ by at most one copy.
+// So at every prefix of the plan, two peers that are owed the same messages differ by at most one
+// copy.
 
 /// Peers that are owed the same messages.
 #[derive(Debug)]
 struct Class {
     columns: Vec<u32>,
     messages: Vec<u32>,
-    /// For each copy in the order of the plan: the place of its message in `messages`.
+    /// The place in `messages` of each copy's message, in the order of the plan.
     served: Vec<u32>,
 }
 
-/// The plan, and the number of different peers.
+/// Returns the plan and the number of different peers.
 fn balanced(targets: &[Vec<PeerId>], order: MessageOrder, seed: u64) -> (Vec<Step>, usize) {
     let (peers, mut classes) = classes_of(targets);
-    // For each message: its classes, the message's place in them, and how many copies each has still to take.
+    // For each message: its classes, its place in each class, and the number of copies that the
+    // class still takes.
     let mut open: Vec<Vec<(u32, u32, u32)>> = vec![Vec::new(); targets.len()];
     for (id, class) in classes.iter().enumerate() {
         for (place, message) in class.messages.iter().enumerate() {
@@ -163,7 +168,7 @@ fn balanced(targets: &[Vec<PeerId>], order: MessageOrder, seed: u64) -> (Vec<Ste
     (steps.collect(), peers.len())
 }
 
-/// The peers in the order of their first message, and their classes.
+/// Returns the peers in the order of their first message, and their classes.
 fn classes_of(targets: &[Vec<PeerId>]) -> (Vec<PeerId>, Vec<Class>) {
     let mut owed: Vec<(PeerId, u32, u32)> = Vec::new();
     for (message, peers) in targets.iter().enumerate() {
@@ -190,10 +195,10 @@ fn classes_of(targets: &[Vec<PeerId>]) -> (Vec<PeerId>, Vec<Class>) {
     (peers, classes)
 }
 
-/// A colour for each copy of a class in order, so that no message and no block has a colour twice.
+/// Returns a colour for each copy of a class, in order. No message and no block has a colour twice.
 ///
-/// Edge by edge; where the message and the block have no free colour in common, two colours are exchanged along the
-/// path that alternates between them (the proof of König's theorem).
+/// Colours edge by edge. If the message and the block have no free colour in common, exchanges two
+/// colours along the path that alternates between them (the proof of König's theorem).
 fn colour(class: &Class) -> Vec<u32> {
     let size = class.columns.len();
     if size == 1 {
@@ -203,7 +208,8 @@ fn colour(class: &Class) -> Vec<u32> {
     let mut shift = 0;
     for (edge, message) in class.served.iter().enumerate() {
         let (message, block) = (*message as usize, edge / size);
-        // Turning with the place in the block is right most of the time; `shift` follows where it was not.
+        // Rotating with the place in the block is right most of the time; `shift` corrects it after
+        // a miss.
         let wanted = (edge + shift) % size;
         let found = (0..size)
             .map(|i| (wanted + i) % size)
@@ -221,7 +227,7 @@ fn colour(class: &Class) -> Vec<u32> {
 
 const FREE: u32 = u32::MAX;
 
-/// Which edge has which colour at which vertex (messages first, then blocks).
+/// The edge of each colour at each vertex (messages first, then blocks).
 struct Table {
     size: usize,
     messages: usize,
@@ -253,8 +259,9 @@ impl Table {
         (0..self.size).find(|colour| self.is_free(vertex, *colour)).unwrap_or(0)
     }
 
-    /// Colours an edge whose ends have no free colour in common: the colour that is free at the message is freed at the
-    /// block too. The path cannot come back to the message, since it would arrive there by that colour.
+    /// Colours an edge whose ends have no free colour in common: frees at the block the colour that
+    /// is free at the message. The path cannot return to the message, since it would arrive there
+    /// by that colour.
     fn exchange(&mut self, edge: usize, message: usize, block: usize, class: &Class) {
         let (mine, theirs) = (self.free_at(message), self.free_at(self.block(block)));
         let mut path = Vec::new();

@@ -1,4 +1,4 @@
-//! Schedules that are code: a policy looks at what is pending and says in which order it leaves.
+//! Schedules in code: a policy sees the pending copies and decides in which order they leave.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use super::message::Key;
 use super::{Lane, Outbox};
 use crate::{Frame, MessageKey, PeerId, Time};
 
-/// A scheduling policy of somebody else's making, as [`Schedule::Custom`](super::Schedule::Custom) takes it.
+/// A custom scheduling policy, for [`Schedule::Custom`](super::Schedule::Custom).
 ///
 /// ```
 /// use samara_engine::Time;
 /// use samara_engine::outbox::{Custom, Orderer, PendingCopy, Policy, Schedule};
 ///
-/// /// First copies first; of these the largest.
+/// First copies first, and the largest of them first.
 /// struct LargestFirst;
 ///
 /// impl Policy for LargestFirst {
@@ -38,58 +38,62 @@ use crate::{Frame, MessageKey, PeerId, Time};
 /// assert_eq!(format!("{schedule:?}"), "Custom(largest-first)");
 /// ```
 pub trait Policy: Send + Sync {
-    /// What reports and messages call it.
+    /// Returns the name of the policy in reports and messages.
     fn name(&self) -> &str;
 
-    /// What orders the copies of one outbox. It may remember what it has seen; the same calls must give the same orders. `seed` is of the
-    /// node, for those that draw.
+    /// Creates the orderer of one outbox. It may keep state; the same calls must return the same
+    /// orders. `seed` belongs to the node, for policies that draw random numbers.
     fn orderer(&self, seed: u64) -> Box<dyn Orderer>;
 }
 
-/// Orders what one outbox owes.
+/// Orders the pending copies of one outbox.
 pub trait Orderer: Send {
-    /// Puts pending copies into the order in which they are to leave. `pending` are the copies of one lane that were owed by this policy, in the
-    /// order in which they were owed; `order` has the places 0, 1, 2, ... of all of them, to be permuted. A place that is missing in the end
-    /// comes behind those that are there; one that is twice there, or that there is not, counts for nothing.
+    /// Puts pending copies into the order in which they should leave.
+    ///
+    /// `pending` holds the copies of one lane that this policy orders, in the order in which they
+    /// were owed. `order` holds their indices 0, 1, 2, ..., to be permuted. Indices that are
+    /// missing afterwards are appended; duplicate and out-of-range indices are ignored.
     fn order(&mut self, now: Time, lane: &'static str, pending: &[PendingCopy], order: &mut Vec<u32>);
 }
 
-/// A copy that is owed, as a policy sees it.
+/// A policy's view of a pending copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingCopy {
     /// The message that it is a copy of.
     pub message: MessageKey,
-    /// For whom.
+    /// The peer that the copy is for.
     pub peer: PeerId,
     /// Its encoded length in bytes.
     pub len: u32,
-    /// Since when it is owed.
+    /// The time since which it is owed.
     pub owed_at: Time,
-    /// It is not sent any more after that.
+    /// The time after which the copy expires, if any.
     pub deadline: Option<Time>,
-    /// Grows with every call that owes something: copies of one batch have the same.
+    /// The number of the call that owed the copy. It grows with every call; copies of one batch
+    /// have the same number.
     pub batch: u64,
     /// The message's place in its batch.
     pub index: u32,
-    /// The copy's place among the copies of its message, as they were given.
+    /// The copy's place among the copies of its message, in the engine's order.
     pub rank: u32,
-    /// Copies of the message that have left since it is pending.
+    /// Number of copies of the message that have left since it became pending.
     pub sent: u32,
-    /// Peers that are known to have the message ([`Outbox::note_has`]), at most [`Progress::NOTED_MAX`](super::Progress::NOTED_MAX).
+    /// Number of peers known to have the message ([`Outbox::note_has`]), at most
+    /// [`Progress::NOTED_MAX`](super::Progress::NOTED_MAX).
     pub noted: u32,
 }
 
-/// A policy that schedules share. Equal to itself only.
+/// A policy that several schedules share. It is equal only to its clones.
 #[derive(Clone)]
 pub struct Custom(Arc<dyn Policy>);
 
 impl Custom {
-    /// A schedule by a policy.
+    /// Wraps a policy for use in schedules.
     pub fn new(policy: impl Policy + 'static) -> Self {
         Self(Arc::new(policy))
     }
 
-    /// What the policy is called.
+    /// Returns the name of the policy.
     pub fn name(&self) -> &str {
         self.0.name()
     }
@@ -107,13 +111,13 @@ impl fmt::Debug for Custom {
     }
 }
 
-/// The orderers of an outbox, and what they said. There is none in an outbox that no policy has ordered.
+/// The orderers of an outbox and their decisions. Absent in an outbox without policies.
 #[derive(Default)]
 pub(super) struct Orders {
     orderers: Vec<(Custom, Box<dyn Orderer>)>,
-    /// By lane: which orderer, and whether it has to be asked again.
+    /// The orderer of each lane, and whether its order is out of date.
     lanes: Vec<Option<(usize, bool)>>,
-    /// By the slot of a copy.
+    /// The keys of the copies, by slot.
     keys: Vec<Key>,
 }
 
@@ -124,7 +128,7 @@ impl fmt::Debug for Orders {
 }
 
 impl Orders {
-    /// From now on a lane is ordered by this policy.
+    /// Makes a policy order a lane from now on.
     pub(super) fn set_policy(&mut self, lane: Lane, policy: &Custom, seed: impl FnOnce() -> u64) {
         let known = self.orderers.iter().position(|(known, _)| known == policy);
         let orderer = known.unwrap_or_else(|| {
@@ -160,35 +164,36 @@ impl Orders {
         self.lanes.iter_mut().flatten().for_each(|(_, is_stale)| *is_stale = true);
     }
 
-    /// Nothing is pending any more.
+    /// Forgets all keys once nothing is pending.
     pub(super) fn forget_keys(&mut self) {
         self.keys = Vec::new();
     }
 
-    /// The orderer of a lane if it has to be asked.
+    /// Returns the orderer of a lane if its order is out of date.
     fn take_stale(&mut self, lane: usize) -> Option<usize> {
         let (orderer, is_stale) = self.lanes.get_mut(lane)?.as_mut()?;
         std::mem::take(is_stale).then_some(*orderer)
     }
 
-    fn ask(&mut self, orderer: usize, now: Time, lane: &'static str, pending: &[PendingCopy]) -> Vec<u32> {
+    fn order(&mut self, orderer: usize, now: Time, lane: &'static str, pending: &[PendingCopy]) -> Vec<u32> {
         let all = 0..pending.len() as u32;
         let mut order: Vec<u32> = all.clone().collect();
         self.orderers[orderer].1.order(now, lane, pending, &mut order);
-        let mut is_there = vec![false; pending.len()];
+        let mut is_listed = vec![false; pending.len()];
         order.retain(|at| {
-            is_there.get_mut(*at as usize).is_some_and(|is_there| !std::mem::replace(is_there, true))
+            is_listed.get_mut(*at as usize).is_some_and(|is_listed| !std::mem::replace(is_listed, true))
         });
-        order.extend(all.filter(|at| !is_there[*at as usize]));
+        order.extend(all.filter(|at| !is_listed[*at as usize]));
         order
     }
 }
 
 impl<F: Frame> Outbox<F> {
-    /// Asks the policy of a lane, if something has changed since it was asked last.
+    /// Calls the policy of a lane if something has changed since the last call.
     ///
-    /// The copies trade places among themselves: the first in the policy's order gets the first place, and takes it along when it leaves. So
-    /// others on the lane wait no longer for them than they would without a policy.
+    /// The copies trade places among themselves: the first in the policy's order gets the first
+    /// place, and takes it along when it leaves. Other copies on the lane therefore wait no longer
+    /// than they would without a policy.
     pub(super) fn reorder(&mut self, now: Time, lane: u8) {
         let at = usize::from(lane);
         let Some(orders) = &mut self.store.orders else { return };
@@ -211,7 +216,7 @@ impl<F: Frame> Outbox<F> {
         let mut places: Vec<(u64, u64)> =
             slots.iter().filter_map(|slot| orders.key(*slot)).map(|key| (key.at, key.origin)).collect();
         places.sort_unstable();
-        let order = orders.ask(orderer, now, name, &pending);
+        let order = orders.order(orderer, now, name, &pending);
         for ((turn, chosen), (at, origin)) in order.into_iter().enumerate().zip(places) {
             let key = Key { at, round: 0, origin, tier: 0, position: turn as u64, preference: 0 };
             orders.set_key(slots[chosen as usize], key);
@@ -220,26 +225,27 @@ impl<F: Frame> Outbox<F> {
     }
 }
 
-/// Scheduling policies that a program brings along, by the names that scenarios use: `schedule_publish = { kind = "custom", policy = "mine" }`.
+/// Scheduling policies of a program, by the names that scenarios use: `schedule_publish = { kind =
+/// "custom", policy = "mine" }`.
 #[cfg(feature = "config")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies(std::collections::BTreeMap<String, Custom>);
 
 #[cfg(feature = "config")]
 impl Policies {
-    /// With one more policy; one of the same name is replaced.
+    /// Adds a policy, or replaces the one with the same name.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, policy: impl Policy + 'static) -> Self {
         self.0.insert(name.into(), Custom::new(policy));
         self
     }
 
-    /// Names of the registered policies, sorted.
+    /// Returns the names of the registered policies, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The policy of a name.
+    /// Returns the policy with this name.
     pub fn get(&self, name: &str) -> Option<Custom> {
         self.0.get(name).cloned()
     }

@@ -1,4 +1,4 @@
-//! What is pending on one link.
+//! The queues of one link.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,10 +6,10 @@ use std::collections::binary_heap::PeekMut;
 
 use super::message::{Key, Store};
 
-/// No copy, no group, no place.
+/// Stands for no copy, no group and no place.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A copy in line. The serial tells it from a later copy in the same slot.
+/// A copy in line. The serial distinguishes it from a later copy in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     pub(super) key: Key,
@@ -17,8 +17,8 @@ pub(super) struct Entry {
     pub(super) slot: u32,
 }
 
-/// The copies of one lane on one link: all of them in the order in which they were owed, and those that may leave in the
-/// order in which they do.
+/// The copies of one lane on one link: a list of all copies in the order in which they were owed,
+/// and a heap of those that may leave in the order in which they leave.
 #[derive(Debug)]
 pub(super) struct LaneQueue {
     /// Keys may be out of date (too small), and copies may be gone.
@@ -26,7 +26,7 @@ pub(super) struct LaneQueue {
     pub(super) head: u32,
     pub(super) tail: u32,
     pub(super) copies: u32,
-    /// Where the lane's list of links in use has this one.
+    /// The place of this link in the lane's list of active links.
     pub(super) active: u32,
     pub(super) bytes: u64,
 }
@@ -39,8 +39,9 @@ impl LaneQueue {
     #[inline]
     pub(super) fn push(&mut self, entry: Entry) {
         if self.heap.is_empty() {
-            // Most queues have one copy. Nothing is to be compared, and `BinaryHeap::push` would read the entry again at
-            // once: by other words than it was written, which waits for every write before it.
+            // Most queues have one copy. There is nothing to compare, and `BinaryHeap::push` would
+            // read the entry back at once in words of another size than they were written, which
+            // stalls until all earlier writes have finished.
             let mut entries = std::mem::take(&mut self.heap).into_vec();
             entries.push(Reverse(entry));
             self.heap = entries.into();
@@ -49,7 +50,7 @@ impl LaneQueue {
         }
     }
 
-    /// The first copy that may leave, with its key brought up to date.
+    /// Returns the first copy that may leave, with its key brought up to date.
     pub(super) fn first<F>(&mut self, store: &Store<F>) -> Option<Entry> {
         while let Some(mut top) = self.heap.peek_mut() {
             let entry = top.0;
@@ -57,7 +58,7 @@ impl LaneQueue {
                 PeekMut::pop(top);
                 continue;
             };
-            // A copy that was owed by itself stays where it is.
+            // The key of a copy that was owed outside a batch never changes.
             if copy.origin.batch == NONE {
                 return Some(entry);
             }
@@ -71,7 +72,7 @@ impl LaneQueue {
         None
     }
 
-    /// Puts all copies in line again, by new keys.
+    /// Rebuilds the heap with new keys.
     pub(super) fn rekey<F>(&mut self, store: &Store<F>) {
         let entries = std::mem::take(&mut self.heap).into_vec().into_iter();
         let fresh = entries.filter_map(|Reverse(entry)| {
@@ -80,7 +81,7 @@ impl LaneQueue {
         self.heap = fresh.collect();
     }
 
-    /// Throws entries of copies away that are gone, once they are the majority.
+    /// Removes entries of copies that are gone, once they are the majority.
     pub(super) fn tidy<F>(&mut self, store: &Store<F>) {
         if self.copies == 0 {
             self.heap.clear();
@@ -91,20 +92,21 @@ impl LaneQueue {
     }
 }
 
-/// An empty queue keeps room for so many copies.
+/// An empty queue keeps room for this many copies.
 const HEAP_KEPT: usize = 16;
 
-/// What links with copies have besides themselves: the queues of all lanes, and the lane that was served last, by class
-/// of equal priority.
+/// The memory of a link with copies: the queues of all lanes, and the lane that was served last, by
+/// class of equal priority.
 type Queues = (Vec<LaneQueue>, Option<Box<[u8]>>);
 
-/// The memory of links that became empty, for those that get copies next: on most links, copies come one at a time.
+/// The memory of links that became empty, for the next links that get copies. On most links, copies
+/// come one at a time.
 pub(super) type Spare = Vec<Queues>;
 
-/// For so many links at most.
+/// Maximum number of links whose memory is kept.
 const SPARE_MAX: usize = 8;
 
-/// One link. While nothing is pending it owns no memory besides itself (48 bytes).
+/// One link. It owns no memory besides itself (48 bytes) while nothing is pending.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) lanes: Vec<LaneQueue>,
@@ -138,7 +140,7 @@ impl Link {
         self.lanes.capacity() > 0 || self.turns.is_some()
     }
 
-    /// Gives away what an empty link does not need.
+    /// Hands the memory of an empty link to `spare`.
     pub(super) fn tidy(&mut self, spare: &mut Spare) {
         if self.copies == 0 {
             let (lanes, mut turns) = (std::mem::take(&mut self.lanes), self.turns.take());
@@ -153,7 +155,7 @@ impl Link {
 /// Lanes of equal priority, in the order of their numbers.
 pub(super) type Class = Vec<u8>;
 
-/// The lanes by priority, smallest first.
+/// Returns the lanes by priority, smallest first.
 pub(super) fn classes(lanes: &[super::LaneConfig]) -> Vec<Class> {
     let mut priorities: Vec<u8> = lanes.iter().map(|lane| lane.priority).collect();
     priorities.sort_unstable();
@@ -166,7 +168,7 @@ pub(super) fn classes(lanes: &[super::LaneConfig]) -> Vec<Class> {
         .collect()
 }
 
-/// The lanes of a class in turn: first the one after the lane that was served last.
+/// Returns the lanes of a class in turn, starting after the lane that was served last.
 pub(super) fn in_turn(class: &Class, last: Option<u8>) -> impl Iterator<Item = u8> + '_ {
     let start = last.map_or(0, |last| class.partition_point(|lane| *lane <= last));
     class[start..].iter().chain(&class[..start]).copied()

@@ -1,4 +1,4 @@
-//! In which order copies leave.
+//! Schedules: the order in which copies leave.
 
 use std::time::Duration;
 
@@ -8,40 +8,44 @@ use crate::PeerId;
 /// The order in which the copies of one message, or of a batch of messages, leave.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Schedule {
-    /// All copies of the first message, then all of the second, and so on: what publishing in a loop does.
+    /// All copies of the first message, then all of the second, and so on, as if published in a
+    /// loop.
     #[default]
     Sequential,
     /// The first copy of every message, then the second copies, and so on: batch publishing.
     Interleaved {
         /// The order of messages within a round.
         messages: MessageOrder,
-        /// Which peer gets which copy.
+        /// The choice of the peer that gets each copy.
         peers: PeerOrder,
     },
-    /// One copy of a message at a time: the next one is held back until the peer is known to have the last one
-    /// ([`Outbox::note_has`](crate::Outbox::note_has)) or the timeout has passed since it left.
+    /// One copy of a message at a time. The next copy is held back until the peer is known to have
+    /// the last one ([`Outbox::note_has`](crate::Outbox::note_has)) or the timeout has passed since
+    /// it left.
     Staggered {
-        /// How long to wait for a sign of the peer.
+        /// How long to wait for confirmation from the peer.
         timeout: Duration,
     },
-    /// Interleaved, but copies of messages that came back from others count as sent already, so that messages not yet
-    /// seen anywhere go first. A hint from untrusted peers counts for at most a few copies
-    /// ([`FeedbackSource::Peers`]) and the lane's patience bounds the wait of every copy.
+    /// Interleaved, but copies of messages that other peers reported count as already sent, so that
+    /// messages not yet seen anywhere go first. A hint from untrusted peers counts for at most a
+    /// few copies ([`FeedbackSource::Peers`]), and the lane's patience limits the wait of every
+    /// copy.
     Feedback {
-        /// Whose word counts.
+        /// The peers whose reports count.
         source: FeedbackSource,
         /// The order of messages within a round.
         messages: MessageOrder,
-        /// Which peer gets which copy.
+        /// The choice of the peer that gets each copy.
         peers: PeerOrder,
     },
-    /// By a policy, which is asked again whenever a copy is to leave and something has changed. Slower than the others by what the
-    /// policy costs, and no promises but its own.
+    /// The order of a policy. The outbox calls it again whenever a copy is about to leave and
+    /// something has changed. Slower than the other schedules by the cost of the policy, and
+    /// without their guarantees.
     Custom(Custom),
 }
 
 impl Schedule {
-    /// Interleaved in the given order: batch publishing in its plainest form.
+    /// Interleaved in the given order: the simplest form of batch publishing.
     pub const INTERLEAVED: Self =
         Self::Interleaved { messages: MessageOrder::AsGiven, peers: PeerOrder::AsGiven };
 }
@@ -49,47 +53,47 @@ impl Schedule {
 /// The order of messages within a round of an interleaved schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MessageOrder {
-    /// As the application gave them.
+    /// In the order of the application.
     #[default]
     AsGiven,
-    /// Shuffled anew for every round.
+    /// In a new random order for every round.
     Shuffled,
 }
 
-/// Which of the peers that a message is owed to gets the next copy.
+/// The choice of the next peer among those that a message is owed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PeerOrder {
-    /// As the engine gave them.
+    /// In the order of the engine.
     #[default]
     AsGiven,
-    /// A random order for every message.
+    /// In a random order for every message.
     Random,
     /// The peer that got the fewest copies of the batch so far.
     Balanced,
-    /// Drawn at random with a probability in proportion to a weight of the peer
+    /// At random, with a probability proportional to a weight of the peer
     /// ([`Outbox::set_weight`](crate::Outbox::set_weight)).
     Weighted(Weight),
 }
 
-/// What a weighted order weighs peers by. Weights are positive; a peer without one counts as 1.
+/// The weight of peers in a weighted order. Weights are positive; the default is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
-    /// The peer's score at this node (set by the engine).
+    /// The score of the peer at this node (set by the engine).
     Score,
-    /// The inverse of the link's round trip time (set by the driver).
+    /// The inverse of the round-trip time of the link (set by the driver).
     Latency,
-    /// The link's rate (set by the driver).
+    /// The rate of the link (set by the driver).
     Bandwidth,
 }
 
-/// Whose word a feedback schedule takes for the spread of a message.
+/// The peers whose reports a feedback schedule trusts about the spread of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedbackSource {
-    /// All peers; together they can move a message back by at most `cap` copies.
+    /// All peers. Together they can move a message back by at most `cap` copies.
     Peers {
-        /// The most copies that announcements of a message can stand for.
+        /// Maximum number of copies that announcements of a message can stand for.
         cap: u32,
     },
-    /// Only this peer, which the operator trusts: what it has counts as spread.
+    /// Only this peer, which the operator trusts: messages that it has count as spread.
     Observer(PeerId),
 }

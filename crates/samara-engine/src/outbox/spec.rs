@@ -1,4 +1,4 @@
-//! Schedules as a configuration file states them.
+//! Schedules in configuration files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,24 +7,27 @@ use super::{FeedbackSource, MessageOrder, PeerOrder, Policies, Schedule, Weight}
 use crate::PeerId;
 use crate::units::Span;
 
-/// In which order copies leave.
+/// The order in which copies leave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// The schedule.
+    /// The kind of schedule.
     pub kind: ScheduleKind,
-    /// Interleaved and feedback: shuffle the messages in every round instead of taking them as given.
+    /// Interleaved and feedback: shuffle the messages in every round instead of keeping their
+    /// order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle: bool,
-    /// Interleaved and feedback: which peer gets the next copy.
+    /// Interleaved and feedback: the choice of the next peer.
     pub peers: Option<PeerOrderKind>,
-    /// Staggered: how long to wait for a sign of the last peer (200 ms).
+    /// Staggered: how long to wait for confirmation from the last peer (default: 200 ms).
     pub timeout: Option<Span>,
-    /// Feedback: whose word counts (all peers).
+    /// Feedback: the peers whose reports count (default: all peers).
     pub source: Option<SourceKind>,
-    /// Feedback from peers: the most copies that their announcements can stand for (4).
+    /// Feedback from peers: maximum number of copies that their announcements can stand for
+    /// (default: 4).
     pub cap: Option<u32>,
-    /// Custom: which policy, of those that the program that runs the scenario brings along (in Python: `samara.run(..., policies={...})`).
+    /// Custom: the name of a policy that the program registers (in Python: `samara.run(...,
+    /// policies={...})`).
     pub policy: Option<String>,
 }
 
@@ -34,53 +37,53 @@ pub struct ScheduleSpec {
 pub enum ScheduleKind {
     /// All copies of one message, then all of the next.
     Sequential,
-    /// First copies first.
+    /// First copies of all messages first.
     Interleaved,
     /// One copy of a message at a time.
     Staggered,
     /// First copies first, and messages that others have seen last.
     Feedback,
-    /// As a policy says that a program brings along.
+    /// The order of a policy that the program registers.
     Custom,
 }
 
-/// Which peer gets the next copy of a message.
+/// The choice of the peer that gets the next copy of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeerOrderKind {
-    /// As the protocol lists them.
+    /// In the order of the protocol.
     AsGiven,
-    /// A random one.
+    /// A peer at random.
     Random,
-    /// The one that got the fewest copies.
+    /// The peer that got the fewest copies.
     Balanced,
-    /// A random one, by score.
+    /// A random peer, weighted by score.
     WeightedScore,
-    /// A random one, by latency.
+    /// A random peer, weighted by latency.
     WeightedLatency,
-    /// A random one, by rate.
+    /// A random peer, weighted by rate.
     WeightedBandwidth,
 }
 
-/// Whose word a feedback schedule takes.
+/// The peers whose reports a feedback schedule trusts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
-    /// All peers.
+    /// All peers of the node.
     Peers,
     /// The observer of the workload.
     Observer,
 }
 
-/// How long a staggered schedule waits unless told otherwise: the value of nim-libp2p's experiment.
+/// The default wait of a staggered schedule: the value of nim-libp2p's experiment.
 const STAGGER_TIMEOUT: Span = Span::from_millis(200);
-/// How many copies the announcements of peers stand for at most unless told otherwise: half of D, so that a message that
-/// peers claim to have is still sent before its last copies would be.
+/// The default maximum number of copies that announcements of peers stand for: half of D, so that a
+/// message that peers claim to have still leaves before its last copies would.
 const FEEDBACK_CAP: u32 = 4;
 
 impl ScheduleSpec {
-    /// The engine's schedule. `observer` is the handle of the observer where there is one. A policy that there is not is not this function's
-    /// to tell: scenarios are checked before.
+    /// Builds the engine's schedule. `observer` is the handle of the observer, if any. An unknown
+    /// policy yields the default schedule: scenarios are validated before.
     pub fn build(&self, observer: Option<PeerId>, policies: &Policies) -> Schedule {
         let messages = if self.shuffle { MessageOrder::Shuffled } else { MessageOrder::AsGiven };
         let peers = match self.peers.unwrap_or(PeerOrderKind::AsGiven) {

@@ -1,4 +1,4 @@
-//! What an outbox costs in memory: only visible from inside.
+//! Tests of the memory of an outbox, which is visible only from inside.
 
 use super::queue::Link;
 use super::{Dispatch, Lane, LaneConfig, Outbox, OutboxConfig, Owe, Schedule, Weight};
@@ -36,17 +36,17 @@ fn used(dispatch: Dispatch) -> Outbox<Blob> {
 #[test]
 fn an_idle_link_is_one_small_record() {
     assert_eq!(size_of::<Link>(), 48);
-    assert_eq!(size_of::<Option<Link>>(), 48, "a slot without a link needs no more");
+    assert_eq!(size_of::<Option<Link>>(), 48, "a slot without a link needs no extra memory");
 }
 
 #[test]
-fn drained_links_own_nothing() {
+fn drained_links_own_no_memory() {
     for dispatch in [Dispatch::PerLink, Dispatch::Node] {
         let mut outbox = used(dispatch);
         let owning =
             |outbox: &Outbox<Blob>| outbox.links.iter().flatten().filter(|link| link.owns_memory()).count();
         assert_eq!(owning(&outbox), PEERS as usize);
-        // Some copies leave, others are taken back.
+        // Some copies leave, others are withdrawn.
         outbox.withdraw_message(MessageKey(3));
         match dispatch {
             Dispatch::Node => while outbox.pop(Time::ZERO, |_| true).is_some() {},
@@ -63,7 +63,7 @@ fn drained_links_own_nothing() {
 }
 
 #[test]
-fn weights_take_three_numbers_a_peer() {
+fn weights_take_three_numbers_per_peer() {
     let mut outbox = used(Dispatch::PerLink);
     for peer in (0..PEERS).rev() {
         outbox.set_weight(PeerId(peer), Weight::Latency, 20.0);

@@ -1,50 +1,50 @@
-//! Which shape is best for a workload, by closed forms, and the rounds of a broadcast played out.
+//! The best shape for a workload, by closed forms, and a simulation of a broadcast in rounds.
 
 use std::collections::VecDeque;
 
 use super::{Shape, formula};
 
-/// What is to be broadcast, over what.
+/// The input of an estimate: the messages and the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
-    /// Members of the group.
+    /// Number of members of the group.
     pub members: usize,
-    /// How many of them broadcast at the same time.
+    /// Number of members that broadcast at the same time.
     pub senders: usize,
-    /// Payload of a message, without framing.
+    /// Payload of a message in bytes, without framing.
     pub message_bytes: u64,
-    /// Bytes of the chunks that larger messages travel in.
+    /// Size of the chunks of larger messages, in bytes.
     pub chunk_bytes: u64,
-    /// Bytes/s of each member's link, in each direction.
+    /// Rate of each member's link in each direction, in bytes per second.
     pub link_bytes_per_s: f64,
-    /// Seconds that it costs to hand a unit on, latency included.
+    /// Time for passing a unit on, including latency, in seconds.
     pub hop_s: f64,
 }
 
-/// What a shape would achieve.
+/// The estimated performance of a shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// What was estimated.
+    /// The shape that was estimated.
     pub shape: Shape,
-    /// Seconds until everybody has one message of every sender, if all begin together.
+    /// Seconds until everybody has one message of every sender, if all start together.
     pub seconds: f64,
-    /// Bytes/s that each sender can broadcast for ever.
+    /// Bytes per second that each sender can broadcast permanently.
     pub rate: f64,
-    /// What no shape exceeds ([`formula::rate_max`]).
+    /// The upper bound of `rate` in any shape ([`formula::rate_max`]).
     pub rate_max: f64,
 }
 
 impl Estimate {
-    /// The share of the bound, 1 at best.
+    /// Returns `rate` as a share of the bound, at most 1.
     pub fn share(&self) -> f64 {
         self.rate / self.rate_max
     }
 }
 
-/// What a shape would achieve: the busiest link sends or receives so many copies of each unit, one a round, and the last one
-/// has to come down to the last member.
+/// Estimates the performance of a shape. The busiest link sends or receives a number of copies of
+/// each unit, one in each round, and the last copy travels down to the last member.
 ///
-/// For a single sender it is X(N-1) rounds directly and X+N-2 along the chain.
+/// For a single sender this is X(N-1) rounds with direct sending and X+N-2 along the chain.
 pub fn estimate(shape: Shape, workload: &Workload) -> Estimate {
     let Workload { members, senders, message_bytes, chunk_bytes, link_bytes_per_s, hop_s } = *workload;
     let senders = senders.clamp(1, members.max(1));
@@ -60,7 +60,7 @@ pub fn estimate(shape: Shape, workload: &Workload) -> Estimate {
     }
 }
 
-/// Rounds that a level adds: where a place has two children, the second one waits.
+/// Returns the rounds that a level adds. If a place has two children, the second one waits.
 fn level_rounds(shape: Shape) -> f64 {
     match shape {
         Shape::Ring | Shape::Direct => 1.0,
@@ -68,10 +68,11 @@ fn level_rounds(shape: Shape) -> f64 {
     }
 }
 
-/// The most copies that any member sends or receives if the first `senders` members send one unit each.
+/// Returns the maximum number of copies that any member sends or receives if the first `senders`
+/// members send one unit each.
 fn busiest(shape: Shape, members: usize, senders: usize) -> f64 {
     let (mut sent, mut received) = (vec![0.0; members], vec![0.0; members]);
-    // What goes two ways counts half for each.
+    // Each of two ways carries half of the units.
     let (ways, share) = if shape.has_two_ways() { (2, 0.5) } else { (1, 1.0) };
     for (origin, me, way) in (0..senders)
         .flat_map(|origin| (0..members).map(move |me| (origin, me)))
@@ -85,11 +86,13 @@ fn busiest(shape: Shape, members: usize, senders: usize) -> f64 {
     sent.into_iter().chain(received).fold(0.0, f64::max)
 }
 
-/// By how much another shape must be faster than the ring to be chosen: what the estimate does not know, that many senders are in
-/// each other's way at a receiver, cost JGroups 2 % to 10 % of the ring's throughput where all send (4 members, 100 Mbit/s).
+/// The factor by which another shape must be faster than the ring to be chosen. The estimate
+/// ignores that many senders delay each other at a receiver. This cost JGroups 2 % to 10 % of the
+/// ring's throughput with all members sending (4 members, 100 Mbit/s).
 const MARGIN: f64 = 1.05;
 
-/// The shape that has everybody served first; the ring unless another one is faster by a margin of 5 %.
+/// Returns the shape that serves everybody first, or the ring unless another shape is faster by a
+/// margin of 5 %.
 pub fn choose(workload: &Workload) -> Estimate {
     let mut best = estimate(Shape::Ring, workload);
     for shape in [Shape::DoubleTree, Shape::BinaryTree, Shape::Direct] {
@@ -102,12 +105,12 @@ pub fn choose(workload: &Workload) -> Estimate {
     best
 }
 
-// ---- the rounds of the post, played out: in each round a member sends one unit and receives one ----
+// ---- simulated rounds of the post: in each, a member sends one unit and receives one ----
 
-/// A unit that crosses a link in a round.
+/// The transfer of a unit over a link in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transfer {
-    /// The unit, from 1.
+    /// The number of the unit, from 1.
     pub unit: u64,
     /// The rank of the member that sends it.
     pub from: u16,
@@ -115,8 +118,9 @@ pub struct Transfer {
     pub to: u16,
 }
 
-/// What crosses the links in each round until everybody has `units` units of member 0: the transfers of a round by rank of the
-/// sender. Members send in the order in which they received; one whose receiver is taken in a round waits for the next.
+/// Returns the transfers of each round until everybody has `units` units of member 0, ordered by
+/// rank of the sender. Members send in the order in which they received. A sender whose receiver is
+/// busy in a round waits for the next one.
 pub fn rounds(shape: Shape, units: u64, members: u16) -> Vec<Vec<Transfer>> {
     let count = usize::from(members);
     let mut queues: Vec<VecDeque<Transfer>> = vec![VecDeque::new(); count];

@@ -1,4 +1,4 @@
-//! How a message gets from its origin to all the others: who passes it on to whom.
+//! Shapes of broadcasts: the members that pass a message on, and the members they pass it to.
 
 mod choose;
 pub mod formula;
@@ -9,43 +9,45 @@ use smallvec::SmallVec;
 
 pub use choose::{Estimate, Transfer, Workload, choose, estimate, rounds};
 
-/// Ranks that a member passes a unit on to.
+/// The ranks that a member passes a unit on to.
 pub type Children = SmallVec<[u16; 2]>;
 
 crate::names! {
-    /// How messages travel from their origins.
+    /// The paths of messages from their origins.
     pub enum Shape {
-        /// Each member to its successor, until the next one would be the origin: DAISYCHAIN. For each single origin it is a
-        /// chain that begins there.
+        /// From each member to its successor, until the next one would be the origin: DAISYCHAIN.
+        /// For a single origin it is a chain that starts there.
         Ring = "ring",
-        /// The origin to everybody: what a group does over TCP without anything else.
+        /// From the origin to everybody, as a group does over plain TCP.
         Direct = "direct",
         /// A binary tree with the origin at its root, pipelined by units.
         BinaryTree = "binary-tree",
-        /// Two binary trees that take turns, such that whoever passes units on in one of them has no children in the other
-        /// (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL since
-        /// 2.4): every uplink is used, at a depth that grows with the logarithm.
+        /// Two binary trees that take turns. A member that passes units on in one of them has no
+        /// children in the other (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth
+        /// broadcast, reduction and scan", 2009; NCCL since 2.4). Every uplink is used, at a depth
+        /// that grows with the logarithm of the members.
         DoubleTree = "double-tree",
     }
 }
 
 impl Shape {
-    /// Its number on the wire.
+    /// Returns the shape's number on the wire.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The shape with this number on the wire.
+    /// Returns the shape with this number on the wire.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether units of one origin can take different ways, and overtake each other.
+    /// Returns true if units of one origin can take different ways and overtake each other.
     const fn has_two_ways(self) -> bool {
         matches!(self, Self::DoubleTree)
     }
 
-    /// The most links that a unit crosses in a group of `members`: its hop budget.
+    /// Returns the maximum number of links that a unit crosses in a group of `members`: its hop
+    /// budget.
     pub fn hops(self, members: usize) -> u16 {
         let others = members.saturating_sub(1);
         let hops = match self {
@@ -57,11 +59,12 @@ impl Shape {
         hops as u16
     }
 
-    /// To whom `me` passes a unit of `origin` on; to whom the origin sends it, if that is `me`. Ranks are below `members`;
-    /// odd and even sequence numbers take different ways where there are two.
+    /// Returns the members that `me` passes a unit of `origin` on to. If `me` is the origin, these
+    /// are its first receivers. Ranks are below `members`. In shapes with two ways, odd and even
+    /// sequence numbers take different ways.
     pub fn children(self, members: usize, origin: u16, me: u16, sequence: u64) -> Children {
         let count = members;
-        // Seen from the origin, everybody is so many places further on.
+        // A place is the distance from the origin in the order of ranks.
         let place = (usize::from(me) + count - usize::from(origin)) % count;
         let rank = |place: usize| ((usize::from(origin) + place) % count) as u16;
         match self {
@@ -80,11 +83,12 @@ impl Shape {
 
 // ---- two binary trees over the places 1 to `others`, fed by the origin at place 0 ----
 //
-// The first tree is the in-order one of NCCL (`ncclGetBtree` in `src/graph/trees.cc`): a place is as high in it as its
-// number has trailing zeros, so that odd places are leaves. The second one is the first one with all places moved by one, so
-// that even places are leaves.
+// The first tree is the in-order tree of NCCL (`ncclGetBtree` in `src/graph/trees.cc`): the height
+// of a place is the number of trailing zeros of its number, so that odd places are leaves. The
+// second tree is the first one with all places moved by one, so that even places are leaves.
 
-/// The children of a place in the first or the second tree. Place 0 has one child, the root.
+/// Returns the children of a place in the first or the second tree. Place 0 has one child, the
+/// root.
 fn double_tree_children(others: usize, place: usize, second: bool) -> impl Iterator<Item = usize> {
     let places: SmallVec<[usize; 2]> = match (others, place) {
         (0, _) => SmallVec::new(),
@@ -103,7 +107,7 @@ fn below(others: usize, label: usize) -> SmallVec<[usize; 2]> {
     if step > 0 {
         found.push(label - step);
     }
-    // To the right, the tree may be cut off: the next lower place that exists takes over.
+    // The tree may be cut off at the right: the next lower existing place takes over.
     while step > 0 && label + step > others {
         step /= 2;
     }
@@ -113,31 +117,32 @@ fn below(others: usize, label: usize) -> SmallVec<[usize; 2]> {
     found
 }
 
-/// The most links from the origin to a place.
+/// Returns the maximum number of links from the origin to a place.
 fn double_tree_depth(others: usize) -> usize {
     if others == 0 { 0 } else { others.ilog2() as usize + 1 }
 }
 
-/// How messages travel.
+/// The setting for the paths of messages.
 #[cfg(feature = "config")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShapeSetting {
-    /// Each member to its successor.
+    /// From each member to its successor.
     Ring,
-    /// The origin to everybody.
+    /// From the origin to everybody.
     Direct,
     /// A pipelined binary tree below each origin.
     BinaryTree,
-    /// Two such trees in turn, in which nobody passes units on twice.
+    /// Two such trees in turn, in which no member passes units on in both.
     DoubleTree,
-    /// As is best by formula for the number of members and senders, the size of messages and chunks, rate and latency.
+    /// The best shape by formula for the number of members and senders, the size of messages and
+    /// chunks, rate and latency.
     ByFormula,
 }
 
 #[cfg(feature = "config")]
 impl ShapeSetting {
-    /// The shape; `None` if it is chosen by formula.
+    /// Returns the shape, or `None` if it is chosen by formula.
     pub fn fixed(self) -> Option<Shape> {
         match self {
             Self::Ring => Some(Shape::Ring),

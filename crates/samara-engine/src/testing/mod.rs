@@ -1,8 +1,9 @@
-//! Drivers for tests, in virtual time: [`Single`] runs one engine whose peers the test plays, [`Network`] runs many.
+//! Drivers for tests in virtual time: [`Single`] runs one engine whose peers the test plays,
+//! [`Network`] runs many.
 //!
-//! Both keep the order of calls that [`Engine`] documents, and both are deterministic: a run follows from the seed.
-//! A [`Network`] carries frames as the contract says, whole and in order, over links that take time, break, and come
-//! back. It models no transport; the simulator (`samara-sim`) does.
+//! Both keep the order of calls that [`Engine`] documents, and both are deterministic: the seed
+//! defines a run. A [`Network`] delivers frames complete and in order, over links that take time,
+//! break, and come back. It models no transport; the simulator (`samara-sim`) does.
 
 mod network;
 
@@ -17,18 +18,18 @@ use crate::{
     Time, TimerToken,
 };
 
-/// The context of an engine.
+/// The context type of an engine.
 pub type ContextOf<'a, E> = Context<'a, <E as Engine>::Frame, <E as Engine>::Event>;
 
-/// The identity of a host: its number, as four bytes.
+/// Returns the identity of a host: its number, as four big-endian bytes.
 pub fn identity_of(host: u32) -> PeerIdentity {
     PeerIdentity::new(&host.to_be_bytes())
 }
 
-/// The host with this identity.
+/// Returns the host with this identity.
 ///
 /// # Panics
-/// If [`identity_of`] did not make the identity.
+/// If the identity is not from [`identity_of`].
 pub fn host_of(identity: &PeerIdentity) -> u32 {
     u32::from_be_bytes(identity.as_bytes().try_into().expect("four bytes"))
 }
@@ -37,13 +38,13 @@ pub fn host_of(identity: &PeerIdentity) -> u32 {
 pub struct Single<E: Engine> {
     /// The engine under test.
     pub engine: E,
-    /// What the engine owes to its peers.
+    /// The copies that the engine owes to its peers.
     pub outbox: Outbox<E::Frame>,
     /// The current time.
     pub now: Time,
-    /// Events for the application, until the test takes them.
+    /// Events for the application that the test has not taken yet.
     pub events: Vec<E::Event>,
-    /// Links that the engine requested, until the test takes them.
+    /// Links that the engine requested and the test has not taken yet.
     pub links: Vec<LinkRequest>,
     rng: NodeRng,
     timers: BTreeMap<(Time, u64), TimerToken>,
@@ -51,7 +52,7 @@ pub struct Single<E: Engine> {
 }
 
 impl<E: Engine> Single<E> {
-    /// A node that has not handled [`Input::Start`].
+    /// Creates a node that has not handled [`Input::Start`].
     pub fn new(engine: E, outbox: Outbox<E::Frame>, seed: u64) -> Self {
         Self {
             engine,
@@ -65,14 +66,14 @@ impl<E: Engine> Single<E> {
         }
     }
 
-    /// A node that has handled [`Input::Start`].
+    /// Creates a node that has handled [`Input::Start`].
     pub fn start(engine: E, outbox: Outbox<E::Frame>, seed: u64) -> Self {
         let mut node = Self::new(engine, outbox, seed);
         node.handle(Input::Start);
         node
     }
 
-    /// Hands an input to the engine.
+    /// Passes an input to the engine.
     pub fn handle(&mut self, input: Input<E::Frame, E::Command>) {
         self.with(|engine, cx| engine.handle(input, cx));
     }
@@ -94,7 +95,7 @@ impl<E: Engine> Single<E> {
         result
     }
 
-    /// Lets time pass; timers fire.
+    /// Advances the clock by `span` and fires the timers.
     pub fn advance(&mut self, span: Duration) {
         let until = self.now + span;
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= until) {
@@ -105,40 +106,40 @@ impl<E: Engine> Single<E> {
         self.now = until;
     }
 
-    /// The number of timers that have not fired.
+    /// Returns the number of timers that have not fired.
     pub fn timers(&self) -> usize {
         self.timers.len()
     }
 
-    /// A link comes up.
+    /// Brings a link up.
     pub fn connect(&mut self, peer: PeerId, identity: PeerIdentity, protocol: &str, outbound: bool) {
         self.outbox.link_up(peer);
         let info = PeerInfo { identity, outbound, address: None, protocol: protocol.into() };
         self.handle(Input::LinkUp { peer, info });
     }
 
-    /// A link goes down.
+    /// Takes a link down.
     pub fn disconnect(&mut self, peer: PeerId) {
         self.outbox.link_down(peer);
         self.handle(Input::LinkDown { peer });
     }
 
-    /// A frame arrives.
+    /// Delivers a frame from a peer.
     pub fn frame(&mut self, peer: PeerId, frame: E::Frame) {
         self.handle(Input::Frame { peer, frame });
     }
 
-    /// The application gives a command.
+    /// Delivers a command of the application.
     pub fn command(&mut self, command: E::Command) {
         self.handle(Input::Command(command));
     }
 
-    /// Takes the next copy over all links.
+    /// Pops the next copy over all links.
     pub fn pop(&mut self) -> Option<Outgoing<E::Frame>> {
         self.outbox.pop(self.now, |_| true)
     }
 
-    /// Takes all frames that the node owes to a peer, in their order.
+    /// Pops all frames that the node owes to a peer, in their order.
     pub fn take(&mut self, peer: PeerId) -> Vec<E::Frame> {
         std::iter::from_fn(|| self.outbox.pop_for(self.now, peer)).map(|copy| copy.frame).collect()
     }

@@ -1,4 +1,4 @@
-//! Hosts, links, and time.
+//! A network of hosts and links in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Deref, DerefMut};
@@ -11,26 +11,29 @@ use crate::{
     TimerToken, derive_seed,
 };
 
-/// Bytes that a segment has besides a frame (IP and TCP headers), on a path with a rate.
+/// Overhead of a segment in bytes (IP and TCP headers), on a path with a rate.
 const HEADERS: u64 = 60;
 
-/// How frames get from one host to another.
+/// The properties of the way from one host to another.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
-    /// The time that a frame travels.
+    /// The travel time of a frame.
     pub latency: Duration,
-    /// Bits per second; 0 for no limit.
+    /// Rate in bits per second; 0 for no limit.
     pub bps: u64,
-    /// Frames of all paths with the same pipe leave one after another, at the rate of `bps`.
+    /// The pipe of this path. Frames of all paths with the same pipe leave one after another, at
+    /// the rate of `bps`.
     pub pipe: (u32, u32),
-    /// How far ahead of time the pipe takes frames. What it does not take stays in the outbox.
+    /// How far ahead of time the pipe accepts frames. Other frames stay in the outbox.
     pub ahead: Duration,
-    /// A flush throttle: frames leave so long after the first of them was written. Zero for none.
+    /// The period of a flush throttle: frames leave this long after the first of them was written.
+    /// Zero for none.
     pub flush: Duration,
 }
 
 impl Path {
-    /// A latency between these two for each pair of hosts, the same in both directions.
+    /// Returns a latency between `min` and `max` for each pair of hosts, the same in both
+    /// directions.
     pub fn spread(seed: u64, from: u32, to: u32, min: Duration, max: Duration) -> Duration {
         let pair = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
         let span = (max - min).as_nanos() as u64 + 1;
@@ -38,31 +41,33 @@ impl Path {
     }
 }
 
-/// The part of a [`Network`] that a test defines: its paths, its applications, and what it records.
+/// The part of a [`Network`] that a test defines: its paths, its applications, and its records.
 pub trait World<E: Engine> {
-    /// The path from one host to another.
+    /// Returns the path from one host to another.
     fn path(&self, from: u32, to: u32) -> Path;
 
-    /// An application gets an event. It can answer with a command for its host at some time.
+    /// Handles an event for the application of a host. The application can answer with a command
+    /// for its host at some time.
     fn event(&mut self, now: Time, host: u32, event: E::Event) -> Option<(Time, E::Command)>;
 
-    /// A frame leaves a host. The world can count it, change it, or drop it.
+    /// Handles a frame that leaves a host. The world can count it, change it, or drop it.
     fn frame(&mut self, from: u32, to: u32, sender: &E, frame: E::Frame) -> Option<E::Frame> {
         let _ = (from, to, sender);
         Some(frame)
     }
 
-    /// A host has handled an input.
+    /// Observes a host after it has handled an input.
     fn handled(&mut self, host: u32, engine: &E) {
         let _ = (host, engine);
     }
 
-    /// The identity of a host.
+    /// Returns the identity of a host.
     fn identity(&self, host: u32) -> PeerIdentity {
         identity_of(host)
     }
 
-    /// The protocol that two hosts agree on; `None` if they agree on none and do not connect.
+    /// Returns the protocol that two hosts agree on, or `None` if they agree on none and do not
+    /// connect.
     fn protocol(&self, dialler: u32, listener: u32) -> Option<Arc<str>> {
         let _ = (dialler, listener);
         Some("".into())
@@ -79,7 +84,8 @@ pub struct Uniform<V> {
 }
 
 impl<V> Uniform<V> {
-    /// Links with this latency, and uplinks with this rate in bits per second (0 for no limit).
+    /// Creates a world with this latency on all links and this rate of all uplinks in bits per
+    /// second (0 for no limit).
     pub fn new(latency: Duration, bps: u64) -> Self {
         Self { path: Path { latency, bps, ..Path::default() }, events: Vec::new() }
     }
@@ -96,32 +102,33 @@ impl<E: Engine> World<E> for Uniform<E::Event> {
     }
 }
 
-/// How others notice that a process is gone.
+/// The way in which other hosts notice a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// The kernel closes its connections.
     Closes,
-    /// Nothing comes any more. Frames that have left still arrive.
+    /// The host sends nothing any more. Frames that have left still arrive.
     Silent,
 }
 
 struct Host<E: Engine> {
     node: Single<E>,
     is_alive: bool,
-    /// By the number that this host gave a peer: the peer.
+    /// The host number of each peer, by the peer's handle at this host.
     peers: Vec<u32>,
     numbers: BTreeMap<u32, PeerId>,
     up: BTreeSet<u32>,
-    /// Counts the lives of the host: timers, dials and answers of earlier ones are void.
+    /// The number of restarts. Timers, dials and answers of earlier lives are void.
     life: u32,
-    /// When the host looks at its outbox again although nothing happens.
+    /// The time at which the host next checks its outbox even if nothing happens.
     wake: Option<Time>,
 }
 
-enum What<E: Engine, W> {
+enum Action<E: Engine, W> {
     Timer(TimerToken),
     Command(E::Command),
-    /// A request to dial, which takes a round trip. The other host may still be added at the same time.
+    /// A request to dial, which takes a round trip. The other host may still be added at the same
+    /// time.
     Dialling(PeerIdentity),
     Dial(PeerIdentity),
     DialFailed(PeerIdentity),
@@ -135,19 +142,20 @@ enum What<E: Engine, W> {
     Call(Call<E, W>),
 }
 
-/// What a test does at a time of its own.
+/// A function that a test scheduled.
 type Call<E, W> = Box<dyn FnOnce(&mut Network<E, W>)>;
 
-/// Steps by their times and in the order in which they were scheduled: from one host, to another.
-type Queue<E, W> = BTreeMap<(Time, u64), (u32, u32, What<E, W>)>;
+/// Steps by their times and the order in which they were scheduled, each with its host and that
+/// host's life.
+type Queue<E, W> = BTreeMap<(Time, u64), (u32, u32, Action<E, W>)>;
 
-/// A pipe that frames leave through one after another.
+/// A pipe that frames pass one after another.
 #[derive(Default)]
 struct Pipe {
-    /// When the last frame that the pipe took has left.
+    /// The time at which the last accepted frame has left.
     until: Time,
     ahead: Duration,
-    /// Hosts that have more for this pipe. They take turns.
+    /// Hosts with more frames for this pipe. They take turns.
     waiting: VecDeque<u32>,
     is_armed: bool,
 }
@@ -164,8 +172,9 @@ fn pair(a: u32, b: u32) -> (u32, u32) {
 
 /// A network of engines in virtual time. Dereferences to its [`World`].
 ///
-/// Commands, frames, crashes and broken links that a test calls for happen at once, at the time [`now`](Self::now);
-/// [`run_for`](Self::run_for), [`run_until`](Self::run_until) and [`step`](Self::step) let time pass.
+/// Commands, frames, crashes and broken links that a test requests take effect at once, at the time
+/// [`now`](Self::now). [`run_for`](Self::run_for), [`run_until`](Self::run_until) and
+/// [`step`](Self::step) advance the clock.
 pub struct Network<E: Engine, W> {
     /// The current time.
     pub now: Time,
@@ -177,13 +186,14 @@ pub struct Network<E: Engine, W> {
     hosts: Vec<Host<E>>,
     queue: Queue<E, W>,
     queued: u64,
-    /// Counts how often a link was made or broken, so that frames of an old one do not arrive.
+    /// Counts how often each link was made or broken, so that frames of an old link do not arrive.
     links: BTreeMap<(u32, u32), u64>,
     cut: BTreeSet<(u32, u32)>,
     pipes: BTreeMap<(u32, u32), Pipe>,
-    /// By direction: when the last frame arrives, and no sooner than when the next one may.
+    /// By direction: the time at which the last frame arrives, and before which the next one must
+    /// not arrive.
     arrivals: BTreeMap<(u32, u32), Time>,
-    /// By direction: when the flush throttle fires.
+    /// By direction: the time at which the flush throttle fires.
     flushes: BTreeMap<(u32, u32), Time>,
 }
 
@@ -202,7 +212,7 @@ impl<E: Engine, W> DerefMut for Network<E, W> {
 }
 
 impl<E: Engine, W: World<E>> Network<E, W> {
-    /// A network without hosts.
+    /// Creates a network without hosts.
     pub fn new(seed: u64, world: W) -> Self {
         Self {
             now: Time::ZERO,
@@ -220,7 +230,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// Adds a host, which starts at once.
+    /// Adds a host, which starts at once. Returns its number.
     pub fn add(&mut self, engine: E, outbox: Outbox<E::Frame>) -> u32 {
         let host = self.hosts.len() as u32;
         let made = self.make(engine, outbox, 0);
@@ -249,40 +259,40 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         &mut self.hosts[host as usize]
     }
 
-    /// The number of hosts, those that have crashed included.
+    /// Returns the number of hosts, including crashed ones.
     #[allow(clippy::len_without_is_empty, reason = "a network without hosts is of no use")]
     pub fn len(&self) -> u32 {
         self.hosts.len() as u32
     }
 
-    /// The engine of a host.
+    /// Returns the engine of a host.
     pub fn engine(&self, host: u32) -> &E {
         &self.host(host).node.engine
     }
 
-    /// The outbox of a host.
+    /// Returns the outbox of a host.
     pub fn outbox(&self, host: u32) -> &Outbox<E::Frame> {
         &self.host(host).node.outbox
     }
 
-    /// Whether a host runs.
+    /// Returns true if a host runs.
     pub fn is_alive(&self, host: u32) -> bool {
         self.host(host).is_alive
     }
 
-    /// Whether a host has a link to another one.
+    /// Returns true if a host has a link to another one.
     pub fn is_up(&self, host: u32, other: u32) -> bool {
         self.host(host).up.contains(&other)
     }
 
-    /// The number of links.
+    /// Returns the number of links.
     pub fn links(&self) -> usize {
         self.hosts.iter().map(|host| host.up.len()).sum::<usize>() / 2
     }
 
     // ---- faults ----
 
-    /// The process of a host is gone.
+    /// Crashes the process of a host.
     pub fn crash(&mut self, host: u32, how: Crash) {
         self.host_mut(host).is_alive = false;
         for other in self.host(host).up.clone() {
@@ -293,7 +303,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// A host comes back with an engine that remembers nothing.
+    /// Restarts a host with an engine without memory.
     pub fn restart(&mut self, host: u32, engine: E, outbox: Outbox<E::Frame>) {
         (0..self.len()).filter(|other| *other != host).for_each(|other| self.disconnect(host, other));
         let life = self.host(host).life + 1;
@@ -303,7 +313,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         self.handle(host, Input::Start);
     }
 
-    /// Two hosts connect, as if the first one had dialled; nothing happens if they are connected.
+    /// Connects two hosts, as if the first one had dialled. Does nothing if they are connected.
     pub fn connect(&mut self, a: u32, b: u32) {
         if a == b || self.is_up(a, b) && self.is_up(b, a) {
             return;
@@ -325,7 +335,8 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// The link of two hosts breaks, with all that is on its way; it can be made anew at once.
+    /// Breaks the link of two hosts, with all frames on their way. The hosts can connect again at
+    /// once.
     pub fn disconnect(&mut self, a: u32, b: u32) {
         *self.links.entry(pair(a, b)).or_default() += 1;
         for (host, other) in [(a, b), (b, a)] {
@@ -338,7 +349,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// The link of two hosts breaks, and cannot be made anew before [`heal`](Self::heal).
+    /// Breaks the link of two hosts. They cannot connect again before [`heal`](Self::heal).
     pub fn cut(&mut self, a: u32, b: u32) {
         self.cut.insert(pair(a, b));
         self.disconnect(a, b);
@@ -351,13 +362,13 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// All hosts can reach each other again.
+    /// Lets all hosts reach each other again.
     pub fn heal(&mut self) {
         self.cut.clear();
     }
 
-    /// Frames from one host to another arrive no sooner than after this time, and in order: the packets of a TCP
-    /// connection are lost, and sent again by then.
+    /// Delays frames from one host to another: they arrive in order and no sooner than after this
+    /// time, as if the packets of a TCP connection were lost and sent again by then.
     pub fn hold(&mut self, from: u32, to: u32, span: Duration) {
         let until = self.now + span;
         let arrival = self.arrivals.entry((from, to)).or_default();
@@ -370,12 +381,12 @@ impl<E: Engine, W: World<E>> Network<E, W> {
 
     // ---- inputs ----
 
-    /// The application of a host gives a command, now.
+    /// Delivers a command of the application of a host, now.
     pub fn command(&mut self, host: u32, command: E::Command) {
         self.handle(host, Input::Command(command));
     }
 
-    /// A frame arrives at a host, as if a peer of it had sent it.
+    /// Delivers a frame to a host, as if one of its peers had sent it.
     pub fn frame(&mut self, host: u32, from: u32, frame: E::Frame) {
         let peer = self.host(host).numbers[&from];
         self.handle(host, Input::Frame { peer, frame });
@@ -391,9 +402,9 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         result
     }
 
-    /// Calls a function at some time.
+    /// Calls a function at a given time.
     pub fn at(&mut self, at: Time, call: impl FnOnce(&mut Self) + 'static) {
-        self.schedule(at, 0, What::Call(Box::new(call)));
+        self.schedule(at, 0, Action::Call(Box::new(call)));
     }
 
     fn handle(&mut self, host: u32, input: Input<E::Frame, E::Command>) {
@@ -409,16 +420,16 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         let links = std::mem::take(&mut node.links);
         self.world.handled(host, &node.engine);
         for ((at, _), token) in timers {
-            self.schedule(at, host, What::Timer(token));
+            self.schedule(at, host, Action::Timer(token));
         }
         for event in events {
             if let Some((at, command)) = self.world.event(self.now, host, event) {
-                self.schedule(at, host, What::Command(command));
+                self.schedule(at, host, Action::Command(command));
             }
         }
         for link in links {
             match link {
-                LinkRequest::Dial(identity) => self.schedule(self.now, host, What::Dialling(identity)),
+                LinkRequest::Dial(identity) => self.schedule(self.now, host, Action::Dialling(identity)),
                 LinkRequest::Close(peer) => {
                     let other = self.host(host).peers[peer.index()];
                     self.disconnect(host, other);
@@ -434,13 +445,13 @@ impl<E: Engine, W: World<E>> Network<E, W> {
 
     // ---- time ----
 
-    fn schedule(&mut self, at: Time, host: u32, what: What<E, W>) {
+    fn schedule(&mut self, at: Time, host: u32, action: Action<E, W>) {
         self.queued += 1;
         let life = self.hosts.get(host as usize).map_or(0, |host| host.life);
-        self.queue.insert((at.max(self.now), self.queued), (host, life, what));
+        self.queue.insert((at.max(self.now), self.queued), (host, life, action));
     }
 
-    /// Lets this time pass.
+    /// Advances the clock by `span`.
     pub fn run_for(&mut self, span: Duration) {
         let until = self.now + span;
         while self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= until) {
@@ -452,7 +463,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
     /// Runs until a condition holds.
     ///
     /// # Panics
-    /// If it does not hold within `limit`, or nothing is left to happen.
+    /// If it does not hold within `limit`, or if no step is left.
     pub fn run_until(&mut self, limit: Duration, holds: impl Fn(&Self) -> bool) {
         let until = self.now + limit;
         while !holds(self) {
@@ -460,39 +471,39 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// The next thing happens. Returns false if there is none.
+    /// Executes the next step. Returns false if there is none.
     pub fn step(&mut self) -> bool {
-        let Some(((at, _), (host, life, what))) = self.queue.pop_first() else { return false };
+        let Some(((at, _), (host, life, action))) = self.queue.pop_first() else { return false };
         self.now = at;
         let is_same_life = self.hosts.get(host as usize).is_some_and(|host| host.life == life);
-        match what {
-            What::Call(call) => call(self),
-            What::Free(pipe) => self.free(pipe),
-            What::Frame { from, frame, link } => {
+        match action {
+            Action::Call(call) => call(self),
+            Action::Free(pipe) => self.free(pipe),
+            Action::Frame { from, frame, link } => {
                 if self.links[&pair(from, host)] == link && self.is_up(host, from) {
                     self.frame(host, from, frame);
                 }
             }
             _ if !is_same_life => {}
-            What::Timer(token) => self.handle(host, Input::Timer(token)),
-            What::Command(command) => self.command(host, command),
-            What::DialFailed(identity) => self.handle(host, Input::DialFailed { identity }),
-            What::Wake => {
+            Action::Timer(token) => self.handle(host, Input::Timer(token)),
+            Action::Command(command) => self.command(host, command),
+            Action::DialFailed(identity) => self.handle(host, Input::DialFailed { identity }),
+            Action::Wake => {
                 self.host_mut(host).wake = None;
                 self.transmit(host);
             }
-            What::Dialling(identity) => {
+            Action::Dialling(identity) => {
                 let known = self.find(&identity);
                 let trip = known.map_or(Duration::ZERO, |other| 2 * self.world.path(host, other).latency);
-                self.schedule(at + trip, host, What::Dial(identity));
+                self.schedule(at + trip, host, Action::Dial(identity));
             }
-            What::Dial(identity) => match self.find(&identity) {
+            Action::Dial(identity) => match self.find(&identity) {
                 Some(other) if self.can_reach(host, other) => self.connect(host, other),
                 other => {
-                    // A port that nobody listens on answers at once; a dial into a partition times out.
+                    // A port without a listener answers at once; a dial into a partition times out.
                     let is_alive = other.is_some_and(|other| self.is_alive(other));
                     let wait = Duration::from_millis(if is_alive { 1_000 } else { 1 });
-                    self.schedule(at + wait, host, What::DialFailed(identity));
+                    self.schedule(at + wait, host, Action::DialFailed(identity));
                 }
             },
         }
@@ -501,7 +512,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
 
     // ---- frames ----
 
-    /// Offers room to the outbox of a host until it has nothing to send or no pipe takes it.
+    /// Offers room to the outbox of a host until it has nothing to send or all pipes are full.
     fn transmit(&mut self, host: u32) {
         let now = self.now;
         while self.is_alive(host) {
@@ -532,7 +543,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         let path = self.world.path(from, to);
         let mut leaves = self.now;
         if !path.flush.is_zero() {
-            // The first write arms the throttle; all that is written until it fires leaves then.
+            // The first write arms the throttle; all frames written until it fires leave then.
             let fires = self.flushes.entry((from, to)).or_default();
             if *fires <= self.now {
                 *fires = self.now + path.flush;
@@ -550,10 +561,10 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         let last = self.arrivals.entry((from, to)).or_default();
         *last = (leaves + path.latency).max(*last);
         let (arrives, link) = (*last, self.links[&pair(from, to)]);
-        self.schedule(arrives, to, What::Frame { from, frame, link });
+        self.schedule(arrives, to, Action::Frame { from, frame, link });
     }
 
-    /// A host waits for room in a pipe.
+    /// Makes a host wait for room in a pipe.
     fn wait(&mut self, host: u32, pipe: (u32, u32)) {
         let state = self.pipes.entry(pipe).or_default();
         if !state.waiting.contains(&host) {
@@ -561,7 +572,7 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
         if !std::mem::replace(&mut state.is_armed, true) {
             let at = self.now + state.until.since(self.now).saturating_sub(state.ahead);
-            self.schedule(at, 0, What::Free(pipe));
+            self.schedule(at, 0, Action::Free(pipe));
         }
     }
 
@@ -577,13 +588,13 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         }
     }
 
-    /// A host waits for the next copy that its outbox holds back.
+    /// Makes a host wait for the next copy that its outbox holds back.
     fn sleep(&mut self, host: u32) {
         let state = self.host_mut(host);
         let next = state.node.outbox.next_wake();
         if let Some(at) = next.filter(|at| state.wake.is_none_or(|wake| *at < wake)) {
             state.wake = Some(at);
-            self.schedule(at, host, What::Wake);
+            self.schedule(at, host, Action::Wake);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The outbox, hash tables, the reader of protobuf, and the drivers for tests.
+//! Tests of the outbox, hash tables, the protobuf reader, and the drivers for tests.
 
 mod outbox;
 mod protobuf;

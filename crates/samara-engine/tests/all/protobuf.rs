@@ -1,11 +1,11 @@
-//! The reader against `prost`, and on what no codec writes.
+//! The reader against `prost`, and on bytes that no codec writes.
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
 use samara_engine::protobuf::{Reader, WireError, WireErrorKind, put_varint, varint_len};
 
-/// One field of each wire type, and itself.
+/// A message with one field of each wire type, and itself as a nested message.
 #[derive(Clone, PartialEq, Message)]
 struct Sample {
     #[prost(uint64, optional, tag = "1")]
@@ -16,10 +16,10 @@ struct Sample {
     data: Option<Bytes>,
     #[prost(message, optional, boxed, tag = "4")]
     inner: Option<Box<Sample>>,
-    /// Not known to [`read`].
+    /// Unknown to [`read`].
     #[prost(fixed32, optional, tag = "5")]
     short: Option<u32>,
-    /// Not known to [`read`]; the longest tag that there is.
+    /// Unknown to [`read`]; has the longest possible tag.
     #[prost(bytes = "vec", repeated, tag = "536870911")]
     far: Vec<Vec<u8>>,
 }
@@ -45,7 +45,7 @@ fn sample() -> impl Strategy<Value = Sample> {
     })
 }
 
-/// What the reader makes of it, and how many bytes it passed over.
+/// Returns the decoded sample, and the number of bytes skipped.
 fn read(mut reader: Reader<'_>) -> Result<(Sample, usize), WireError> {
     let (mut sample, mut skipped) = (Sample::default(), 0);
     while let Some(head) = reader.head()? {
@@ -73,7 +73,7 @@ fn without_unknown(sample: &Sample) -> Sample {
     Sample { short: None, far: Vec::new(), inner, ..sample.clone() }
 }
 
-/// Bytes of unknown fields.
+/// Returns the encoded length of the unknown fields.
 fn unknown_len(sample: &Sample) -> usize {
     let own = Sample { short: sample.short, far: sample.far.clone(), ..Sample::default() };
     own.encoded_len() + sample.inner.as_deref().map_or(0, unknown_len)
@@ -95,9 +95,10 @@ proptest! {
         prop_assert_eq!(found, without_unknown(&sample));
     }
 
-    /// A frame that ends early is never read beyond its end; where it ends between two fields of the outermost message it is a shorter one.
+    /// The reader never reads beyond the end of a truncated frame. A frame cut between two fields
+    /// of the outermost message is a shorter valid one.
     #[test]
-    fn no_cut_goes_unnoticed(sample in sample(), at in any::<prop::sample::Index>()) {
+    fn detects_truncated_frames(sample in sample(), at in any::<prop::sample::Index>()) {
         let whole = Bytes::from(sample.encode_to_vec());
         let cut = whole.slice(..at.index(whole.len() + 1));
         let ours = read(Reader::new(&cut, "frame"));
@@ -109,9 +110,10 @@ proptest! {
         }
     }
 
-    /// Where `prost` reads something, so do we, and the same. (It takes more: groups.)
+    /// Whenever `prost` accepts bytes that the reader accepts, both return the same. (`prost` also
+    /// accepts groups.)
     #[test]
-    fn no_bytes_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let frame = Bytes::from(bytes);
         if let Ok((found, _)) = read(Reader::new(&frame, "frame")) {
             let theirs = Sample::decode(frame.clone());
@@ -135,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_name_the_field_offset_and_kind() {
     refused(&[0x08], "number", 1, WireErrorKind::Truncated { needed: 1, available: 0 });
     refused(&[0x08, 0x80], "number", 1, WireErrorKind::Truncated { needed: 2, available: 1 });
     refused(&[0x11, 1, 2], "fixed", 1, WireErrorKind::Truncated { needed: 8, available: 2 });
@@ -150,13 +152,13 @@ fn errors_say_where_and_what() {
     refused(&[0x02, 0], "frame", 0, WireErrorKind::FieldNumber);
     refused(&[0xff, 0xff, 0xff, 0xff, 0x1f], "frame", 0, WireErrorKind::FieldNumber);
     refused(&[0xff; 11], "frame", 0, WireErrorKind::VarintTooLong);
-    // A nested message ends where it ends, whatever follows in the frame.
+    // A nested message ends at its own end, whatever follows in the frame.
     refused(&[0x22, 2, 0x1a, 3, 1, 2, 3], "data", 4, WireErrorKind::Truncated { needed: 3, available: 0 });
 }
 
-/// The 64th bit is the tenth byte's first; there is no 65th.
+/// The 64th bit is the first bit of the tenth byte; there is no 65th.
 #[test]
-fn the_largest_varint() {
+fn largest_varint_is_accepted_and_one_more_bit_rejected() {
     let mut frame = vec![0x08];
     put_varint(&mut frame, u64::MAX);
     assert_eq!(read(Reader::new(&frame.clone().into(), "frame")).unwrap().0.number, Some(u64::MAX));
@@ -165,7 +167,7 @@ fn the_largest_varint() {
 }
 
 #[test]
-fn bytes_share_the_frame_and_short_ones_are_bounded() {
+fn bytes_share_the_frame_and_short_enforces_its_limit() {
     let frame = Bytes::from_static(&[0x1a, 3, 7, 8, 9]);
     let mut reader = Reader::new(&frame, "frame");
     let head = reader.head().unwrap().unwrap();

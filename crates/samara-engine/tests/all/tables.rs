@@ -1,9 +1,11 @@
-//! No table may have a hash that its peers can predict. The compiler cannot say so: this reads the sources.
+//! No table may use a hash that peers can predict. The compiler cannot check this, so this test
+//! reads the sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What [`rustc_hash`] may hash: numbers that this node gives out, and addresses, of which connections are limited.
+/// Keys that [`rustc_hash`] may hash: numbers that this node assigns, and addresses, because the
+/// number of connections is limited.
 const OWN_KEYS: [&str; 6] = ["(PeerId, TopicIdx)", "AddressKey", "ItemId", "MessageKey", "PeerId", "u32"];
 
 /// The crates whose tables can have keys from frames.
@@ -21,7 +23,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The sources below a directory.
+/// Collects the sources below a directory.
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory of the workspace") {
         let path = entry.expect("an entry").path();
@@ -33,7 +35,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The first argument of a generic type, of which this is what follows the `<`.
+/// Returns the first argument of a generic type; `after` is the text after the `<`.
 fn first_argument(after: &str) -> &str {
     let mut depth = 0;
     let end = after.find(|c| {
@@ -48,19 +50,19 @@ fn first_argument(after: &str) -> &str {
     &after[..end.unwrap_or(after.len())]
 }
 
-/// What is wrong with a line, if anything is.
+/// Returns the fault of a line, if any.
 fn fault(line: &str) -> Option<String> {
     if ["foldhash", "FoldHasher", "FixedState", "ahash", "fxhash"].iter().any(|name| line.contains(name)) {
-        return Some("this hash has no secret key, or claims no resistance: use PeerKeyed".to_owned());
+        return Some("this hash has no secret key or claims no resistance; use PeerKeyed".to_owned());
     }
     let is_fast = line.contains("Fx") && !line.trim_start().starts_with("use ");
     let table = ["HashMap<", "HashSet<"].iter().find_map(|name| Some(line.find(name)? + name.len()));
     let key = first_argument(&line[table.filter(|_| is_fast)?..]);
-    (!OWN_KEYS.contains(&key)).then(|| format!("a table of {key} with a hash without a key: use PeerKeyed"))
+    (!OWN_KEYS.contains(&key)).then(|| format!("a table of {key} uses a hash without a key; use PeerKeyed"))
 }
 
 #[test]
-fn tables_whose_keys_peers_choose_have_a_secret_key() {
+fn tables_with_keys_from_peers_have_a_secret_hash_key() {
     let (mut files, mut tables) = (Vec::new(), 0);
     for name in CRATES {
         sources(&crates().join(name).join("src"), &mut files);
@@ -73,12 +75,12 @@ fn tables_whose_keys_peers_choose_have_a_secret_key() {
         faults.extend(text.lines().enumerate().filter_map(|(at, line)| Some((at, fault(line)?))).map(at));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    // Neither a wrong directory nor a new name of the type may make this test look at nothing.
+    // A wrong directory or a new name of the type must not make this test check nothing.
     assert!(files.len() > 100 && tables > 20, "{} files, {tables} mentions of PeerKeyed", files.len());
 }
 
 #[test]
-fn the_faults_are_seen() {
+fn detects_tables_without_a_secret_hash_key() {
     for wrong in [
         "    hasher: FixedState,",
         "use foldhash::fast::FixedState;",

@@ -1,4 +1,4 @@
-//! The network that engines are tested in.
+//! Tests of the network in which engines are tested.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use samara_engine::outbox::{Lane, LaneConfig, OutboxConfig};
 use samara_engine::testing::{Crash, Network, Path, Uniform, World, host_of, identity_of};
 use samara_engine::{Context, Engine, Frame, Input, Outbox, PeerId, PeerIdentity, Time, TimerToken};
 
-/// A number in a frame of 940 bytes, which are 1,000 with the headers of a segment.
+/// A number in a frame of 940 bytes, which is 1,000 bytes with the headers of a segment.
 #[derive(Clone, Debug, PartialEq)]
 struct Number(u64);
 
@@ -21,7 +21,7 @@ impl Frame for Number {
 }
 
 #[derive(Debug)]
-enum Do {
+enum Order {
     Dial(u32),
     /// Sends this number and the next ones to all peers.
     Send(u64, u64),
@@ -38,7 +38,7 @@ enum Seen {
     Reminded,
 }
 
-/// Does what it is told, and tells what it sees.
+/// An engine that executes commands and reports its inputs.
 #[derive(Default)]
 struct Puppet {
     peers: Vec<PeerId>,
@@ -46,10 +46,10 @@ struct Puppet {
 
 impl Engine for Puppet {
     type Frame = Number;
-    type Command = Do;
+    type Command = Order;
     type Event = Seen;
 
-    fn handle(&mut self, input: Input<Number, Do>, cx: &mut Context<'_, Number, Seen>) {
+    fn handle(&mut self, input: Input<Number, Order>, cx: &mut Context<'_, Number, Seen>) {
         let now = cx.now();
         match input {
             Input::Start => {}
@@ -64,10 +64,10 @@ impl Engine for Puppet {
             Input::DialFailed { identity } => cx.emit(Seen::Failed(host_of(&identity))),
             Input::Frame { frame, .. } => cx.emit(Seen::Got(frame.0)),
             Input::Timer(_) => cx.emit(Seen::Reminded),
-            Input::Command(Do::Dial(host)) => cx.dial(identity_of(host)),
-            Input::Command(Do::Close) => self.peers.clone().into_iter().for_each(|peer| cx.close(peer)),
-            Input::Command(Do::Remind(span)) => cx.set_timer(now + span, TimerToken(0)),
-            Input::Command(Do::Send(first, count)) => {
+            Input::Command(Order::Dial(host)) => cx.dial(identity_of(host)),
+            Input::Command(Order::Close) => self.peers.clone().into_iter().for_each(|peer| cx.close(peer)),
+            Input::Command(Order::Remind(span)) => cx.set_timer(now + span, TimerToken(0)),
+            Input::Command(Order::Send(first, count)) => {
                 for number in first..first + count {
                     for peer in &self.peers {
                         cx.outbox().owe(now, *peer, Lane(0), Number(number), None, None).unwrap();
@@ -91,57 +91,58 @@ fn network<W: World<Puppet>>(hosts: u32, world: W) -> Network<Puppet, W> {
     net
 }
 
-/// Hosts with links of 10 ms and uplinks of 8 Mbit/s: a frame takes a millisecond.
+/// A network with links of 10 ms and uplinks of 8 Mbit/s: a frame takes a millisecond.
 fn slow(hosts: u32) -> Network<Puppet, Uniform<Seen>> {
     network(hosts, Uniform::new(10 * MS, 8_000_000))
 }
 
-/// What a host has seen, and in which millisecond.
+/// Returns the events of a host, each with its millisecond.
 fn seen(net: &Network<Puppet, Uniform<Seen>>, host: u32) -> Vec<(u64, Seen)> {
     let of_host = net.events.iter().filter(|(_, at, _)| *at == host);
     of_host.map(|(at, _, event)| (at.as_nanos() / 1_000_000, event.clone())).collect()
 }
 
 #[test]
-fn a_dial_takes_a_round_trip_and_frames_leave_one_after_another() {
+fn dial_takes_a_round_trip_and_frames_leave_in_sequence() {
     let mut net = slow(3);
-    net.command(0, Do::Dial(1));
-    net.command(2, Do::Remind(5 * MS));
+    net.command(0, Order::Dial(1));
+    net.command(2, Order::Remind(5 * MS));
     net.run_for(20 * MS);
     assert_eq!(seen(&net, 0), [(20, Seen::Up(1, true))]);
     assert_eq!(seen(&net, 2), [(5, Seen::Reminded)]);
-    net.command(0, Do::Send(7, 2));
+    net.command(0, Order::Send(7, 2));
     net.run_for(20 * MS);
     assert_eq!(seen(&net, 1)[1..], [(31, Seen::Got(7)), (32, Seen::Got(8))]);
-    net.command(1, Do::Close);
+    net.command(1, Order::Close);
     assert_eq!(seen(&net, 0)[1..], [(40, Seen::Down)]);
     assert_eq!((net.links(), net.frames), (0, 2));
 }
 
 #[test]
-fn dials_fail_at_once_where_nobody_listens_and_late_in_a_partition() {
+fn dials_fail_at_once_without_a_listener_and_late_in_a_partition() {
     let mut net = slow(3);
     net.crash(1, Crash::Closes);
     net.cut(0, 2);
-    (1..4).for_each(|host| net.command(0, Do::Dial(host)));
+    (1..4).for_each(|host| net.command(0, Order::Dial(host)));
     net.run_for(Duration::from_secs(2));
     let failed = [(1, Seen::Failed(3)), (21, Seen::Failed(1)), (1_020, Seen::Failed(2))];
     assert_eq!(seen(&net, 0), failed);
     net.heal();
-    net.command(0, Do::Dial(2));
+    net.command(0, Order::Dial(2));
     net.run_until(Duration::from_secs(1), |net| net.is_up(0, 2) && net.is_up(2, 0));
 }
 
 #[test]
-fn a_link_that_breaks_takes_its_frames_with_it() {
+fn broken_link_loses_its_frames() {
     let mut net = slow(2);
     net.connect(0, 1);
-    net.command(0, Do::Send(0, 5));
-    // One frame has arrived, nine milliseconds of frames are on their way, and the rest waits in the outbox.
+    net.command(0, Order::Send(0, 5));
+    // One frame has arrived, nine milliseconds of frames are on their way, and the rest is in the
+    // outbox.
     net.run_for(11 * MS);
     net.disconnect(0, 1);
     net.connect(1, 0);
-    net.command(0, Do::Send(9, 1));
+    net.command(0, Order::Send(9, 1));
     net.run_for(100 * MS);
     let got = [Seen::Up(0, false), Seen::Got(0), Seen::Down, Seen::Up(0, true), Seen::Got(9)];
     assert_eq!(seen(&net, 1).into_iter().map(|(_, seen)| seen).collect::<Vec<_>>(), got);
@@ -149,18 +150,22 @@ fn a_link_that_breaks_takes_its_frames_with_it() {
 }
 
 #[test]
-fn a_silent_crash_is_noticed_by_nobody_and_a_restart_by_all() {
+fn peers_notice_a_restart_but_not_a_silent_crash() {
     let mut net = slow(3);
     net.connect(0, 1);
     net.connect(0, 2);
-    net.command(0, Do::Remind(50 * MS));
+    net.command(0, Order::Remind(50 * MS));
     net.crash(0, Crash::Silent);
-    net.command(1, Do::Send(1, 1));
+    net.command(1, Order::Send(1, 1));
     net.run_for(20 * MS);
     assert!(net.is_up(1, 0) && !net.is_alive(0));
     net.restart(0, Puppet::default(), outbox());
     net.run_for(100 * MS);
-    assert_eq!(seen(&net, 0), [(0, Seen::Up(1, true)), (0, Seen::Up(2, true))], "a timer of an earlier life");
+    assert_eq!(
+        seen(&net, 0),
+        [(0, Seen::Up(1, true)), (0, Seen::Up(2, true))],
+        "a timer of an earlier life does not fire"
+    );
     assert_eq!(seen(&net, 1)[1..], [(20, Seen::Down)]);
     assert_eq!(seen(&net, 2)[1..], [(20, Seen::Down)]);
 }
@@ -175,18 +180,19 @@ fn a_partition_cuts_all_links_between_its_sides() {
 }
 
 #[test]
-fn what_a_held_direction_carries_arrives_late_and_in_order() {
+fn frames_of_a_held_direction_arrive_late_and_in_order() {
     let mut net = slow(2);
     net.connect(0, 1);
     net.hold(0, 1, 50 * MS);
-    net.command(0, Do::Send(1, 3));
-    net.command(1, Do::Send(7, 1));
+    net.command(0, Order::Send(1, 3));
+    net.command(1, Order::Send(7, 1));
     net.run_for(100 * MS);
     assert_eq!(seen(&net, 1)[1..], [(50, Seen::Got(1)), (50, Seen::Got(2)), (50, Seen::Got(3))]);
     assert_eq!(seen(&net, 0)[1..], [(11, Seen::Got(7))]);
 }
 
-/// Hosts 0 and 1 share a pipe to host 2; the world drops every fifth number, changes others, and answers the first one.
+/// Hosts 0 and 1 share a pipe to host 2. The world drops every fifth number, changes others, and
+/// answers the first one.
 #[derive(Default)]
 struct Shared {
     got: Vec<(u32, u64)>,
@@ -198,10 +204,10 @@ impl World<Puppet> for Shared {
         Path { latency: MS, bps: 8_000_000, pipe: (to, to), ahead: 2 * MS, ..Path::default() }
     }
 
-    fn event(&mut self, now: Time, host: u32, event: Seen) -> Option<(Time, Do)> {
+    fn event(&mut self, now: Time, host: u32, event: Seen) -> Option<(Time, Order)> {
         let Seen::Got(number) = event else { return None };
         self.got.push((host, number));
-        (host == 2 && self.got.len() == 1).then_some((now + MS, Do::Send(500, 1)))
+        (host == 2 && self.got.len() == 1).then_some((now + MS, Order::Send(500, 1)))
     }
 
     fn frame(&mut self, from: u32, _: u32, sender: &Puppet, frame: Number) -> Option<Number> {
@@ -219,49 +225,49 @@ impl World<Puppet> for Shared {
 }
 
 #[test]
-fn hosts_that_share_a_pipe_take_turns_and_a_world_sees_everything() {
+fn hosts_take_turns_on_a_shared_pipe_and_the_world_sees_all_frames() {
     let mut net = network(3, Shared::default());
     net.connect(0, 2);
     net.connect(1, 2);
-    net.command(0, Do::Send(1, 50));
-    net.command(1, Do::Send(1, 50));
+    net.command(0, Order::Send(1, 50));
+    net.command(1, Order::Send(1, 50));
     net.run_for(Duration::from_secs(1));
     let at_2: Vec<u64> = net.got.iter().filter(|(host, _)| *host == 2).map(|(_, number)| *number).collect();
     assert_eq!(at_2.len(), 80);
     let of_host = |host: u64| at_2.iter().filter(move |number| **number / 1_000 == host).collect::<Vec<_>>();
     assert!(of_host(0).is_sorted() && of_host(1).is_sorted());
-    // The one that was first fills the pipe, two milliseconds ahead of time; then both take turns.
+    // The first host fills the pipe, two milliseconds ahead of time; then both take turns.
     let of_1 = at_2[..40].iter().filter(|number| **number >= 1_000).count();
     assert!((16..=20).contains(&of_1), "{of_1} of 40");
     assert!(net.got.contains(&(0, 2_500)) && net.got.contains(&(1, 2_500)), "the answer");
-    // Three starts, four ends of links, three commands, 80 frames and two answers.
+    // Three starts, four link inputs, three commands, 80 frames and two answers.
     assert_eq!(net.handled, 3 + 4 + 3 + 80 + 2);
 }
 
 #[test]
-fn a_flush_throttle_holds_frames_back_together() {
+fn flush_throttle_releases_frames_together() {
     let mut world = Uniform::new(MS, 0);
     world.path.flush = 10 * MS;
     let mut net = network(2, world);
     net.connect(0, 1);
-    net.command(0, Do::Send(1, 1));
+    net.command(0, Order::Send(1, 1));
     net.run_for(4 * MS);
-    net.command(0, Do::Send(2, 1));
+    net.command(0, Order::Send(2, 1));
     net.run_for(20 * MS);
     assert_eq!(seen(&net, 1)[1..], [(11, Seen::Got(1)), (11, Seen::Got(2))]);
 }
 
 #[test]
-fn runs_follow_from_the_seed() {
+fn seed_defines_the_run() {
     let run = |seed| {
         let mut net = Network::new(seed, Uniform::new(MS, 8_000_000));
         (0..5).for_each(|_| _ = net.add(Puppet::default(), outbox()));
         for _ in 0..50 {
             let (a, b) = (net.rng.below(5) as u32, net.rng.below(5) as u32);
             match net.rng.below(4) {
-                0 => net.command(a, Do::Dial(b)),
+                0 => net.command(a, Order::Dial(b)),
                 1 if a != b => net.disconnect(a, b),
-                _ => net.command(a, Do::Send(net.now.as_nanos(), 3)),
+                _ => net.command(a, Order::Send(net.now.as_nanos(), 3)),
             }
             let wait = Duration::from_micros(net.rng.below(3_000));
             net.run_for(wait);
@@ -274,6 +280,6 @@ fn runs_follow_from_the_seed() {
 
 #[test]
 #[should_panic(expected = "does not hold within 1s")]
-fn waiting_for_what_never_comes_ends() {
+fn run_until_panics_after_its_limit() {
     slow(1).run_until(Duration::from_secs(1), |_| false);
 }

@@ -139,7 +139,7 @@ fn mistakes_are_told_with_line_and_remedy() {
     assert!(number.contains("found 50; expected a time with its unit, such as \"50 ms\""), "{number}");
 
     let rate = error(&format!("{HEAD}[network]\nuplink = \"20 Mbps\"\n"), &[], &[]);
-    assert!(rate.contains("\"Mbps\" is not a unit of it; expected a rate such as \"20 Mbit/s\""), "{rate}");
+    assert!(rate.contains("unknown unit \"Mbps\"; expected a rate such as \"20 Mbit/s\""), "{rate}");
 
     let kind = error(&format!("{HEAD}[network.topology]\nkind = \"star\"\n"), &[], &[]);
     assert!(kind.contains("found `star`; expected one of `random-regular`, `random-dials`"), "{kind}");

@@ -1,4 +1,4 @@
-//! Links come up and go down.
+//! Links that come up and go down.
 
 use samara_engine::{Frame, Input, PeerId, PeerInfo};
 
@@ -8,13 +8,14 @@ use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::transport::Control;
 use crate::world::{World, address_of, identity_of};
 
-/// How often a dial is tried before it has failed, as Linux does by default (`tcp_syn_retries`).
+/// The number of attempts before a dial fails, as Linux does by default (`tcp_syn_retries`).
 const DIAL_TRIES: u32 = 6;
-/// How long the first answer is waited for; doubled with every try (RFC 6298; RFC 9002 section 6.2.2 comes to 999 ms).
+/// The wait for the answer of the first attempt; doubled with every attempt (RFC 6298; RFC 9002
+/// section 6.2.2 comes to 999 ms).
 const DIAL_TIMEOUT_NANOS: u64 = 1_000_000_000;
 
 impl<F: Frame> Host<F> {
-    /// The slot for a link to a host; made if there is none yet.
+    /// Returns the slot of the link to a host. Creates the slot if there is none yet.
     pub(crate) fn slot(&mut self, peer: u32, world: &World<F>) -> u32 {
         let links = &mut self.links;
         *self.slot_of.entry(peer).or_insert_with(|| {
@@ -32,7 +33,7 @@ impl<F: Frame> Host<F> {
         let link = &mut self.links[slot as usize];
         let is_free = match link.state {
             LinkState::Down => true,
-            // Whoever dialled here is gone.
+            // The host that dialled here is gone.
             LinkState::Answering => now - link.hello_at > DIAL_TIMEOUT_NANOS,
             LinkState::Dialling { .. } | LinkState::Up => false,
         };
@@ -62,7 +63,7 @@ impl<F: Frame> Host<F> {
     pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         let waiting = matches!(link.state, LinkState::Dialling { tries: current, .. } if current == tries);
-        // The answer may have raised the epoch, so that only an older timer is told apart by it.
+        // The answer may have raised the epoch, so that the epoch only identifies older timers.
         if !waiting || link.epoch < epoch {
             return;
         }
@@ -91,11 +92,11 @@ impl<F: Frame> Host<F> {
         if step == 0 {
             match link.state {
                 LinkState::Up if epoch <= link.epoch => return,
-                // The peer has lost the old incarnation and dials anew.
+                // The peer has lost the old incarnation and dials again.
                 LinkState::Up => self.take_down(now, slot, world),
-                // Both have dialled: the dial of the lower number wins.
+                // Both hosts have dialled: the dial of the lower number wins.
                 LinkState::Dialling { step: sent, .. } if self.id < src => {
-                    // It was lost, or would have been answered: the way is open now.
+                    // Our dial was lost, or the peer would have answered it. The way is open now.
                     if sent == 0 && now - link.hello_at > 2 * link.latency {
                         self.transmit_hello(now, slot, 0, world);
                     }
@@ -139,8 +140,9 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// A packet reaches a host whose process is gone: the operating system answers a dial with a reset (RFC 9293 section 3.10.7.1). That
-    /// of a datagram stays without an answer, for quic-go and quinn pay no attention to what ICMP says.
+    /// Answers a packet to a host whose process is gone. The operating system answers a dial with a
+    /// reset (RFC 9293 section 3.10.7.1). A datagram gets no answer, because quic-go and quinn
+    /// ignore ICMP errors.
     pub(super) fn turn_away(&mut self, now: u64, src: u32, epoch: u32, body: &Body<F>, world: &World<F>) {
         let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
         if !self.is_up || matches!(world.config.transport.control, Control::Quic(_)) {
@@ -151,7 +153,7 @@ impl<F: Frame> Host<F> {
         self.transmit_packet(now, slot, (0, 0), Body::Refuse { epoch }, world);
     }
 
-    /// Nothing listens where this host has dialled.
+    /// Handles a refusal: nothing listens at the host that this one dialled.
     pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World<F>) {
         let waits = self.links.get(slot as usize).is_some_and(|link| {
             let has_dialled = matches!(link.state, LinkState::Dialling { step: 0, .. });
@@ -176,7 +178,7 @@ impl<F: Frame> Host<F> {
         self.input(now, Input::LinkUp { peer: PeerId(slot), info }, world);
     }
 
-    /// The link is gone, for whatever reason.
+    /// Takes a link down, for whatever reason.
     pub(super) fn take_down(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         let state = std::mem::replace(&mut link.state, LinkState::Down);
@@ -203,8 +205,8 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// The process ends: the operating system closes its sockets at once; those of a dead host stay silent, and the
-    /// peer's keep-alive finds out.
+    /// Closes a link because the process ends. The operating system closes its sockets at once. The
+    /// sockets of a dead host stay silent until the peer's keep-alive notices.
     pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World<F>) {
         let sent = self.outgoing.len();
         self.transmit_packet(now, slot, (0, 0), Body::Close, world);

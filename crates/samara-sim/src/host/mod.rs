@@ -1,4 +1,5 @@
-//! A host: a node, its links, its uplink and downlink, simulated alone through a window of time.
+//! A host: a node, its links, its uplink and its downlink, simulated alone through a window of
+//! time.
 
 mod connection;
 mod packets;
@@ -19,20 +20,20 @@ use crate::transport::Sender;
 use crate::transport::mconn::ConnectionStats;
 use crate::world::{World, host_of};
 
-/// Something that a host is to do at a given time.
+/// An action of a host at a given time.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Dial this host.
     Dial(u32),
     /// Bring up a link that both sides know, without a handshake.
     Establish { peer: u32, peer_slot: u32, slot: u32, outbound: bool },
-    /// Give the node a command.
+    /// Pass a command to the node.
     Command(Order),
-    /// The node's process ends. With the host itself gone (`silent`) its peers are not told.
+    /// End the node's process. If the host itself dies (`silent`), nothing notifies its peers.
     Crash { silent: bool },
-    /// A new process starts and dials again whom the old one had links with at the start.
+    /// Start a new process, which dials the peers that the old one had at the start.
     Restart,
-    /// The rates change.
+    /// Change the rates of the host.
     SetRates { uplink_bps: u64, downlink_bps: u64 },
 }
 
@@ -44,27 +45,27 @@ pub(crate) enum TimerKind {
     DelayedAck(u32),
     Redial { slot: u32, epoch: u32, tries: u32 },
     OutboxWake,
-    // Flushes, probes of a closed window, and limits of rates, on a connection with channels.
+    // Flushes, probes of a closed window and rate limits, on a connection with channels.
     Connection(u32),
     Ping(u32),
 }
 
-/// A running timer: when, which in order of setting, what. The incarnation of the node keeps timers of an engine from
-/// firing at its successor.
+/// A running timer: its time, its place in the order of setting, the incarnation of the node, and
+/// its kind. The incarnation prevents timers of an old engine from firing at its successor.
 type Timer = Reverse<(u64, u32, u32, TimerKind)>;
 
 pub(crate) struct Host<F: Frame> {
     pub(crate) id: u32,
     pub(crate) node: Box<dyn Node<F>>,
     pub(crate) running: bool,
-    /// Whether the operating system is there, with or without the process.
+    /// True while the operating system runs, with or without the process.
     pub(super) is_up: bool,
     pub(crate) incarnation: u32,
     pub(crate) stats: HostStats,
-    /// What connections with channels wrote, where there are any.
+    /// Counters of connections with channels, if there are any.
     pub(crate) connection_stats: Option<Box<ConnectionStats>>,
     pub(crate) digest: Digest,
-    /// Packets that arrive in this or a later window, in no order.
+    /// Packets that arrive in this or a later window, unsorted.
     pub(crate) inbox: Vec<Packet<F>>,
     pub(crate) links: Vec<Link<F>>,
     pub(crate) outgoing: Vec<Packet<F>>,
@@ -79,9 +80,9 @@ pub(crate) struct Host<F: Frame> {
     pub(super) nic: Nic,
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
-    /// Links with data that their window lets out.
+    /// Number of links with data that their windows let out.
     pub(super) links_with_data: u32,
-    /// The node-wide outbox had nothing for the links that have room; reset when either changes.
+    /// True if the node-wide outbox had nothing for the links with room; reset when either changes.
     pub(super) outbox_dry: bool,
     pub(super) dispatch: Dispatch,
     pub(super) frames_written: u64,
@@ -89,13 +90,14 @@ pub(crate) struct Host<F: Frame> {
     pub(super) outbox_wake_at: u64,
     pub(super) touched: Vec<PeerId>,
     pub(super) delivered: Vec<F>,
-    /// Whom to dial again after a restart.
+    /// The peers to dial after a restart.
     pub(super) home_peers: Vec<u32>,
     /// The packets of the current window, the next one last.
     pub(crate) arrivals: Vec<Packet<F>>,
 }
 
-/// Room for so many packets is kept by the inbox of a quiet host: the memory of every host's busiest moment adds up.
+/// The inbox of a quiet host keeps room for this many packets: otherwise the memory of every host's
+/// busiest moment adds up.
 const INBOX_KEPT: usize = 32;
 
 impl<F: Frame> Host<F> {
@@ -140,7 +142,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Has an action done at a time, which must not be before the current window.
+    /// Schedules an action at a time, which must not be before the current window.
     pub(crate) fn schedule(&mut self, at: u64, action: Action) {
         let index = self.actions.len() as u32;
         self.actions.push(Some(action));
@@ -152,19 +154,20 @@ impl<F: Frame> Host<F> {
         self.timers_set = self.timers_set.wrapping_add(1);
     }
 
-    /// The next time at which something happens here, not counting the inbox.
+    /// Returns the time of the next event at this host, without the inbox.
     fn next_own(&self) -> u64 {
         let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
         timer.min(self.downlink.next_at()).min(self.uplink_at())
     }
 
-    /// The next time at which something happens here.
+    /// Returns the time of the next event at this host.
     pub(crate) fn next_at(&self) -> u64 {
         let inbox = self.inbox.iter().map(|packet| packet.arrive).min().unwrap_or(u64::MAX);
         self.next_own().min(inbox)
     }
 
-    /// When the uplink can take the next packet; `u64::MAX` if there is nothing to send.
+    /// Returns the time at which the uplink can take the next packet; `u64::MAX` if there is
+    /// nothing to send.
     fn uplink_at(&self) -> u64 {
         let wanted = self.nic_waits() || (self.dispatch == Dispatch::Node && !self.outbox_dry);
         if wanted { self.uplink_free_at } else { u64::MAX }
@@ -179,8 +182,8 @@ impl<F: Frame> Host<F> {
 
     /// Simulates everything that happens before `end`.
     ///
-    /// Nothing that another host sends from `start` on can arrive before `end`, so that what is in the inbox now is
-    /// all that there will be.
+    /// Nothing that another host sends from `start` on can arrive before `end`, so that the inbox
+    /// is complete.
     pub(crate) fn run(&mut self, end: u64, world: &World<F>) {
         self.take_arrivals(end);
         let mut now = 0;
@@ -195,7 +198,7 @@ impl<F: Frame> Host<F> {
             }
             now = next.max(now);
             self.stats.steps += 1;
-            // Ties: what arrives, then what fires, then what leaves.
+            // Ties: arrivals first, then timers, then departures.
             if downlink == next {
                 if let Some(packet) = self.downlink.receive(now, &mut self.stats) {
                     self.receive(now, packet, world);
@@ -229,7 +232,7 @@ impl<F: Frame> Host<F> {
         if self.inbox.capacity() > INBOX_KEPT && self.inbox.len() < self.inbox.capacity() / 4 {
             self.inbox.shrink_to(INBOX_KEPT.max(2 * self.inbox.len()));
         }
-        // The order in which packets were found does not matter: these keys are unique.
+        // The order in which packets were added does not matter: these keys are unique.
         self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
     }
 
@@ -312,7 +315,7 @@ impl<F: Frame> Host<F> {
                 self.links[slot as usize].nic = NicState::Idle;
                 self.node.link_down(PeerId(slot));
             }
-            // The timers of this process do not fire any more.
+            // The timers of this process no longer fire.
             self.links[slot as usize].ack_timer = false;
             self.links[slot as usize].loss_timer = u64::MAX;
         }
@@ -334,7 +337,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Gives the node an input and carries out what it asks for.
+    /// Passes an input to the node and carries out its requests.
     pub(super) fn input(&mut self, now: u64, input: Input<F, Order>, world: &World<F>) {
         self.node.handle(Time::from_nanos(now), input, &mut self.rng, &mut self.effects);
         self.after_engine(now, world);
@@ -362,8 +365,8 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Lets links with new copies take them, or the uplink look for the next one, until nothing new comes of it (a copy
-    /// that leaves can release one for another link).
+    /// Lets links with new copies take them, or the uplink search for the next one, until nothing
+    /// changes (a copy that leaves can release one for another link).
     pub(super) fn offer_room(&mut self, now: u64, world: &World<F>) {
         loop {
             let mut touched = std::mem::take(&mut self.touched);
@@ -374,12 +377,13 @@ impl<F: Frame> Host<F> {
             }
             self.outbox_dry = false;
             if world.config.transport.connection.channels().is_some() {
-                // What is urgent has a channel of its own.
+                // Urgent copies have their own channel.
                 for peer in &touched {
                     self.feed(now, peer.0, world);
                 }
             } else if self.dispatch == Dispatch::PerLink {
-                // Writers run one after the other, but what is urgent is short and written by all of them at once.
+                // Writers run one after the other, but urgent copies are short and all writers
+                // write them at once.
                 for peer in &touched {
                     self.fill_link(now, peer.0, world, Node::pop_urgent_for);
                 }
@@ -399,7 +403,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Hands the copies that are next on a link to its transport while that has room.
+    /// Passes the next copies of a link to its transport while that has room.
     pub(super) fn fill_link(
         &mut self,
         now: u64,
@@ -408,7 +412,7 @@ impl<F: Frame> Host<F> {
         pop: fn(&mut dyn Node<F>, Time, PeerId) -> Option<Copied<F>>,
     ) {
         if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
-            // Room in the socket is news only to a routine that waits for it.
+            // Room in the socket matters only to a routine that waits for it.
             if sender.waits_for_socket() {
                 self.feed(now, slot, world);
             }
@@ -432,7 +436,7 @@ impl<F: Frame> Host<F> {
         self.links[slot as usize].sender.write(frame, len, self.frames_written, &world.config.transport);
     }
 
-    /// Tells the interface whether a link has something to send.
+    /// Updates the interface when a link may have something to send.
     pub(super) fn refresh(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
         let data = link.state == LinkState::Up && link.sender.can_send();
@@ -446,7 +450,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// The uplink is free: sends the next packet.
+    /// Sends the next packet on the free uplink.
     fn send_next(&mut self, now: u64, world: &World<F>) {
         if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
             self.pull_from_outbox(now, world);
@@ -459,7 +463,8 @@ impl<F: Frame> Host<F> {
         self.refresh(slot);
     }
 
-    /// Hands the best copy over all links with room to its link: just in time, so that it can be withdrawn until then.
+    /// Passes the best copy over all links with room to its link: just in time, so that it can be
+    /// withdrawn until then.
     fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
             let links = &self.links;

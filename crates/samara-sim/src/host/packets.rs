@@ -1,4 +1,4 @@
-//! Packets in, packets out, and the timers of transports.
+//! Incoming packets, outgoing packets, and the timers of transports.
 
 use samara_engine::outbox::{Dispatch, Weight};
 use samara_engine::{Frame, Input, PeerId, Time};
@@ -13,7 +13,7 @@ use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
 use crate::world::World;
 
 impl<F: Frame> Host<F> {
-    /// A packet has been received from the downlink.
+    /// Handles a packet that the downlink has received.
     pub(super) fn receive(&mut self, now: u64, packet: Packet<F>, world: &World<F>) {
         self.digest.word(now);
         self.digest.word(u64::from(packet.src) << 32 | u64::from(packet.order));
@@ -86,12 +86,12 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Delivers frames of a link, in order, and keeps the empty buffer.
+    /// Delivers frames of a link in order, and keeps the empty buffer.
     pub(super) fn deliver_all(&mut self, now: u64, slot: u32, mut delivered: Vec<F>, world: &World<F>) {
         self.refresh(slot);
         let epoch = self.links[slot as usize].epoch;
         for frame in delivered.drain(..) {
-            // Handling a frame can close the link; what comes behind it is then gone.
+            // Handling a frame can close the link; the frames behind it are then lost.
             let link = &self.links[slot as usize];
             if link.state == LinkState::Up && link.epoch == epoch {
                 self.stats.frames_received.add(&frame);
@@ -127,8 +127,8 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Sets the timer if none is running. One of QUIC's may also run for too long: a packet that was overtaken is lost soon,
-    /// while the running timer waits for a probe.
+    /// Starts the loss timer if none is running. A running timer of QUIC may also be too late: an
+    /// overtaken packet is lost soon, while the running timer waits for a probe.
     fn start_loss_timer(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
         let due = link.sender.timer_at();
@@ -148,7 +148,7 @@ impl<F: Frame> Host<F> {
         let transport = &world.config.transport;
         let link = &mut self.links[slot as usize];
         if now < link.loss_timer {
-            // One that was set sooner has fired already.
+            // An earlier timer has fired already.
             return;
         }
         link.loss_timer = u64::MAX;
@@ -158,7 +158,7 @@ impl<F: Frame> Host<F> {
         let held = link.sender.is_held();
         let expired = link.sender.timer_at() <= now && link.sender.timer_expired(now, transport);
         if held && !link.sender.is_held() {
-            // There is room again.
+            // The link has room again.
             self.outbox_dry = false;
         }
         if expired {
@@ -182,7 +182,7 @@ impl<F: Frame> Host<F> {
             return;
         }
         if link.ack_by > now {
-            // The acknowledgement that this timer was set for rode on data; a later one waits.
+            // The acknowledgement of this timer was carried by data; a later one waits.
             link.ack_timer = true;
             let at = link.ack_by;
             self.set_timer(at, TimerKind::DelayedAck(slot));
@@ -193,7 +193,8 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// It is the turn of a link: sends its next segment, or its acknowledgement if there is none.
+    /// Transmits on a link whose turn it is: its next segment, or its acknowledgement if there is
+    /// none.
     pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let burst_max = if self.nic.shares() { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
@@ -231,7 +232,7 @@ impl<F: Frame> Host<F> {
         self.start_loss_timer(slot);
     }
 
-    /// Puts a packet on the uplink: so many bytes of payload, and what it says of itself.
+    /// Puts a packet on the uplink, with its payload bytes and its stamp.
     pub(super) fn transmit_packet(
         &mut self,
         now: u64,
@@ -269,8 +270,8 @@ impl<F: Frame> Host<F> {
             self.stats.drops.partition.add(packets, len);
             return;
         }
-        // A closing segment is sent again by TCP until it arrives, QUIC's close in answer to whatever still comes (RFC 9000
-        // section 10.2); the model lets it through.
+        // TCP repeats a closing segment until it arrives, and QUIC repeats its close in answer to
+        // later packets (RFC 9000 section 10.2). The model therefore never loses it.
         let lossy = network.loss > 0.0 && !matches!(body, Body::Close);
         if lossy && self.network_rng.chance(network.loss) {
             self.stats.drops.random.add(packets, len);
@@ -306,8 +307,8 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Hands copies to the channels of a link that have room and lets its send routine work, until nothing more comes of
-    /// it.
+    /// Passes copies to the channels of a link that have room and runs its send routine, until
+    /// nothing changes.
     pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let Some(link) = self.links.get_mut(slot as usize) else { return };
@@ -353,7 +354,7 @@ impl<F: Frame> Host<F> {
                     sender.note_full(index, around.stats);
                 }
             }
-            // Nobody reads here: when to go on with that is as before.
+            // Nothing is read here: the time of the next read is unchanged.
             let due = sender.due(now);
             if due < sender.timer {
                 sender.timer = due;
@@ -361,14 +362,14 @@ impl<F: Frame> Host<F> {
             }
             self.set_ping_timer(slot);
             if self.frames_written == sealed_before {
-                // Nor has the socket got anything new.
+                // The socket got nothing new either.
                 return;
             }
         }
         self.refresh(slot);
     }
 
-    /// Reads what has arrived on a link with channels, as far as the limit of the rate allows.
+    /// Reads the data that has arrived on a link with channels, as far as the rate limit allows.
     fn read(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
@@ -392,7 +393,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Sets the timer for what is due next on a link, unless one that fires no later is running.
+    /// Sets the timer for the next due time of a link, unless a running timer fires no later.
     fn set_connection_timer(&mut self, now: u64, slot: u32) {
         let link = &mut self.links[slot as usize];
         if let (Sender::MConnection(sender), Receiver::MConnection(receiver)) =
@@ -416,7 +417,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// The timer for flushes, probes, and limits of rates fires.
+    /// Handles the timer for flushes, probes and rate limits.
     pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let link = &mut self.links[slot as usize];

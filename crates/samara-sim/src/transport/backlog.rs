@@ -1,4 +1,4 @@
-//! Frames that were handed to a link, cut into segments: what every transport model sends from.
+//! Frames that were written to a link, cut into segments: the send queue of every transport model.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,15 @@ use super::{Framing, Transport};
 #[derive(Debug)]
 pub(crate) struct Segment<F> {
     pub(crate) seq: u32,
-    /// How many segments leave together, of which `seq` is the first: more than one only on connections with channels.
+    /// Number of segments that leave together, of which `seq` is the first. More than one only on
+    /// connections with channels.
     pub(crate) count: u32,
-    /// Payload bytes.
+    /// Payload length in bytes.
     pub(crate) len: u32,
     pub(crate) frame: Option<F>,
     pub(crate) again: bool,
-    /// What the packet says of itself and its acknowledgement refers to: a timestamp (TCP) or its number (QUIC).
+    /// The packet's identification, which its acknowledgement refers to: a timestamp (TCP) or its
+    /// number (QUIC).
     pub(crate) stamp: u32,
 }
 
@@ -24,16 +26,16 @@ struct Written<F> {
     segments: u32,
     /// Payload bytes with framing.
     len: u32,
-    /// Payload bytes of a segment in the middle.
+    /// Payload bytes of each segment except the first and the last.
     unit: u32,
-    /// Whether all segments leave together when they leave first.
+    /// True if all segments leave together on their first transmission.
     together: bool,
-    /// When it was written, among all frames of the host.
+    /// The frame's place among all writes of the host.
     rank: u64,
 }
 
 impl<F> Written<F> {
-    /// How many segments leave at once from this one on, and their bytes.
+    /// Returns the number of segments that leave together from this one on, and their bytes.
     fn leaving(&self, offset: u32, again: bool, framing: Framing) -> (u32, u32) {
         if self.together && !again {
             return (self.segments - offset, self.len - offset * self.unit);
@@ -46,19 +48,19 @@ impl<F> Written<F> {
 pub(crate) struct Run {
     pub(crate) segments: u32,
     pub(crate) len: u32,
-    /// Payload bytes of each but the last, which may have fewer.
+    /// Payload bytes of each segment; the last one may have fewer.
     pub(crate) unit: u32,
-    /// When the first was written, among all writes of the host.
+    /// The first frame's place among all writes of the host.
     pub(crate) rank: u64,
 }
 
-/// Frames that are written and not released yet. Segments are numbered from 0.
+/// Frames that are written but not released yet. Segments are numbered from 0.
 #[derive(Debug)]
 pub(crate) struct Backlog<F> {
     written: VecDeque<Written<F>>,
-    /// The index in `written` of the frame that `nxt` belongs to.
+    /// The index in `written` of the frame that contains `nxt`.
     cursor: usize,
-    /// The next segment that was never sent.
+    /// The first segment that was never sent.
     pub(super) nxt: u32,
     end: u32,
     /// Bytes of all frames that are not released.
@@ -70,7 +72,7 @@ impl<F: Clone> Backlog<F> {
         Self { written: VecDeque::new(), cursor: 0, nxt: 0, end: 0, buffered: 0 }
     }
 
-    /// Takes a frame of `len` encoded bytes. Returns its bytes with framing.
+    /// Takes a frame of `len` encoded bytes. Returns its length with framing in bytes.
     pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) -> u32 {
         let (len, segments) = cut(len, transport.mss, transport.framing);
         let (unit, first) = (transport.mss, self.end);
@@ -78,7 +80,8 @@ impl<F: Clone> Backlog<F> {
         len
     }
 
-    /// Takes what has been cut into segments of `unit` bytes, the last one maybe shorter, all of which leave together.
+    /// Takes data that is already cut into segments of `unit` bytes, the last of which may be
+    /// shorter. All of them leave together.
     pub(crate) fn write_run(&mut self, frame: F, run: Run) {
         let Run { segments, len, unit, rank } = run;
         self.push(Written { frame, first: self.end, segments, len, unit, together: true, rank });
@@ -90,7 +93,7 @@ impl<F: Clone> Backlog<F> {
         self.written.push_back(written);
     }
 
-    /// Whether there is a segment that was never sent.
+    /// Returns true if there is a segment that was never sent.
     pub(crate) const fn has_new(&self) -> bool {
         self.nxt < self.end
     }
@@ -99,17 +102,17 @@ impl<F: Clone> Backlog<F> {
         self.end - self.nxt
     }
 
-    /// The write rank of the oldest frame.
+    /// Returns the write rank of the oldest frame.
     pub(crate) fn oldest_rank(&self) -> u64 {
         self.written.front().map_or(0, |written| written.rank)
     }
 
-    /// The write rank of the frame of the next new segment.
+    /// Returns the write rank of the frame that contains the next new segment.
     pub(crate) fn new_rank(&self) -> u64 {
         self.written.get(self.cursor).map_or(u64::MAX, |written| written.rank)
     }
 
-    /// Segment `seq`, which was sent before, or the next new one.
+    /// Returns segment `again`, which was sent before, or the next new one.
     pub(crate) fn take(&mut self, again: Option<u32>, stamp: u32, transport: &Transport) -> Segment<F> {
         let (seq, index) = match again {
             Some(seq) => (seq, self.written.partition_point(|written| written.first <= seq) - 1),
@@ -127,7 +130,7 @@ impl<F: Clone> Backlog<F> {
         Segment { seq, count, len, frame, again: again.is_some(), stamp }
     }
 
-    /// The next segment, which need not be remembered once it has left.
+    /// Returns the next segment, which is not kept after it has left.
     pub(crate) fn take_and_forget(&mut self, transport: &Transport) -> Option<Segment<F>> {
         let written = self.written.front()?;
         let seq = self.nxt;
@@ -142,7 +145,7 @@ impl<F: Clone> Backlog<F> {
         Some(Segment { seq, count, len, frame, again: false, stamp: 0 })
     }
 
-    /// Everything before `una` has arrived.
+    /// Releases the frames before `una`, which have arrived.
     pub(crate) fn release(&mut self, una: u32) {
         while self.written.front().is_some_and(|written| written.first + written.segments <= una) {
             self.buffered -= self.written.pop_front().map_or(0, |written| u64::from(written.len));
@@ -155,7 +158,7 @@ impl<F: Clone> Backlog<F> {
     }
 }
 
-/// Bytes with framing, and segments, of a frame of `len` encoded bytes.
+/// Returns the bytes with framing and the number of segments of a frame of `len` encoded bytes.
 pub(crate) fn cut(len: u32, mss: u32, framing: Framing) -> (u32, u32) {
     let small = len + framing.small_overhead;
     if small <= mss {

@@ -1,18 +1,22 @@
-//! What gRPC has between a protocol and TCP: HTTP/2 (RFC 9113), as far as it decides when bytes may leave.
+//! The layer between a protocol and TCP in gRPC: HTTP/2 (RFC 9113), as far as it decides when bytes
+//! may leave.
 //!
-//! A message is cut into `DATA` frames. They may leave only while the receiver has **credit** left for the connection: it starts
-//! with a window, and gives back what it has taken in with `WINDOW_UPDATE` frames, each of which is half a round trip late.
-//! A window that stays at the standard's 65,535 bytes therefore carries that much in a round trip and no more. A receiver can
-//! hold a larger one from the start, or **estimate** what the path holds and widen it, as grpc-go does.
+//! A message is cut into `DATA` frames. They may leave only while the sender has **credit** for the
+//! connection. The receiver starts with a window, and returns credit for received bytes with
+//! `WINDOW_UPDATE` frames, each of which arrives half a round trip late. A window that stays at the
+//! standard's 65,535 bytes therefore carries only that much in a round trip. A receiver can offer a
+//! larger window from the start, or **estimate** the capacity of the path and widen the window, as
+//! grpc-go does.
 //!
 //! ```text
 //! outbox -> messages -> DATA frames (credit) -> Bytes (segments, window of TCP) -> tcp::Sender
 //!                                     engine <- Receiver (credit, estimator) <- tcp::Receiver
 //! ```
 //!
-//! Streams have windows of their own, which are not modelled: grpc-go widens the one of a call to the message that is being read
-//! (`maybeAdjust`), and elsewhere they are as large as that of the connection, or larger than what a call has in flight. Nor are header
-//! blocks and TLS records, which add less than one part in two hundred.
+//! Windows of streams are not modelled: grpc-go widens the window of a call to the message that is
+//! being read (`maybeAdjust`), and elsewhere they are as large as the window of the connection, or
+//! larger than the data that a call has in flight. Header blocks and TLS records are not modelled
+//! either; they add less than one part in two hundred.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,46 +35,48 @@ use crate::packet::Body;
 #[cfg(test)]
 mod tests;
 
-/// The window of a connection that nobody has widened, in bytes (RFC 9113 section 6.9.2).
+/// The initial window of a connection in bytes (RFC 9113 section 6.9.2).
 const INITIAL_WINDOW: u32 = 65_535;
-/// The widest window that an estimator opens, in bytes (`bdpLimit` in `internal/transport/bdp_estimator.go` of grpc-go since
-/// 1.17; the same in hyper).
+/// The widest window that an estimator opens, in bytes (`bdpLimit` in
+/// `internal/transport/bdp_estimator.go` of grpc-go since 1.17; the same in hyper).
 const ESTIMATED_MAX: u32 = 16 << 20;
 /// The header of a frame in bytes (RFC 9113 section 4.1).
 const FRAME_HEADER: u32 = 9;
-/// What gRPC puts before a message: whether it is compressed, and its length.
+/// The prefix of a gRPC message in bytes: its compression flag and its length.
 const MESSAGE_PREFIX: u32 = 5;
-/// The most bytes of a `DATA` frame that every peer takes (`SETTINGS_MAX_FRAME_SIZE`, RFC 9113 section 6.5.2).
+/// The largest `DATA` frame that every peer accepts, in bytes (`SETTINGS_MAX_FRAME_SIZE`, RFC 9113
+/// section 6.5.2).
 const FRAME_PAYLOAD: u32 = 16_384;
-/// A `WINDOW_UPDATE` frame in bytes (RFC 9113 section 6.9).
+/// The size of a `WINDOW_UPDATE` frame in bytes (RFC 9113 section 6.9).
 const UPDATE_BYTES: u32 = FRAME_HEADER + 4;
-/// A `PING` frame in bytes (RFC 9113 section 6.7).
+/// The size of a `PING` frame in bytes (RFC 9113 section 6.7).
 const PING_BYTES: u32 = FRAME_HEADER + 8;
 
-/// HTTP/2 over TCP, or over the ideal transport. Both ends of a link are configured alike; each direction has the window that its
-/// receiver holds, as an upload has it from the server.
+/// HTTP/2 over TCP or over the ideal transport. Both ends of a link have the same configuration.
+/// The window of each direction belongs to its receiver: for an upload, to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Http2Config {
-    /// What the receiver lets a connection have in flight.
+    /// The amount of data that the receiver allows in flight on a connection.
     pub window: Window,
 }
 
-/// What a receiver lets a connection have in flight.
+/// The amount of data that a receiver allows in flight on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Window {
-    /// 65,535 bytes at first; wider if the path is seen to hold more, up to 16 MiB: the default of grpc-go at both ends, and
-    /// `http2_adaptive_window` of hyper and tonic.
+    /// 65,535 bytes at first; wider if the path turns out to hold more, up to 16 MiB. This is the
+    /// default of grpc-go at both ends, and `http2_adaptive_window` of hyper and tonic.
     #[default]
     Estimated,
-    /// So many bytes from the start (hyper's server: 1 MiB; the standard without anything else: 65,535).
+    /// A fixed number of bytes from the start (hyper's server: 1 MiB; the standard's initial
+    /// window: 65,535).
     Fixed {
-        /// How many (at least 1).
+        /// The size of the window in bytes (at least 1).
         bytes: u32,
     },
 }
 
 impl Window {
-    /// How wide it is on a new connection, in bytes.
+    /// Returns the window of a new connection in bytes.
     const fn at_first(self) -> u32 {
         match self {
             Self::Estimated => INITIAL_WINDOW,
@@ -80,11 +86,11 @@ impl Window {
 }
 
 impl Transport {
-    /// TCP below TLS 1.3 and HTTP/2, as gRPC has them.
+    /// Returns TCP below TLS 1.3 and HTTP/2, as gRPC uses them.
     pub fn grpc(config: Http2Config) -> Self {
         Self {
             framing: Framing::PLAIN,
-            // TCP and TLS 1.3 (RFC 8446 section 2); the preface of HTTP/2 rides along.
+            // TCP and TLS 1.3 (RFC 8446 section 2); the preface of HTTP/2 needs no round trip.
             handshake_round_trips: 2,
             connection: Connection::Http2(config),
             ..Self::tcp()
@@ -102,25 +108,27 @@ pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     super::tcp::check(transport)
 }
 
-/// Bytes on the wire of a message in its `DATA` frames, if credit does not cut it into smaller ones.
+/// Returns the bytes on the wire of a message in its `DATA` frames, if credit does not cut it into
+/// smaller ones.
 pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
     let len = encoded_len + MESSAGE_PREFIX;
     let bytes = len + len.div_ceil(FRAME_PAYLOAD) * FRAME_HEADER;
     u64::from(bytes) + u64::from(bytes.div_ceil(transport.mss)) * u64::from(transport.header)
 }
 
-/// What a segment brings: the frames that end in it. Shared between what is on its way and what the sender keeps to send again.
+/// The frames that end in a segment. The packet on its way and the sender's copy for retransmission
+/// share them.
 pub(crate) type Load<F> = Arc<SmallVec<[Item<F>; 1]>>;
 
 #[derive(Debug)]
 pub(crate) enum Item<F> {
-    /// So many bytes of messages, and the one that ends with them.
+    /// A number of message bytes, and the message that ends with them.
     Data { bytes: u32, message: Option<F> },
-    /// So many bytes more may leave.
+    /// Credit for more bytes.
     Update(u32),
-    /// An answer is wanted.
+    /// A request for a `Pong`.
     Ping,
-    /// The answer.
+    /// The answer to a `Ping`.
     Pong,
 }
 
@@ -135,11 +143,11 @@ struct Message<F> {
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     tcp: tcp::Sender<Load<F>>,
-    /// What may leave as far as HTTP/2 is concerned.
+    /// Frames that HTTP/2 allows to leave.
     bytes: Bytes<Item<F>>,
     waiting: VecDeque<Message<F>>,
     waiting_bytes: u64,
-    /// Bytes of messages that may leave beyond those that have.
+    /// Bytes of messages that may leave beyond those that have left.
     credit: u64,
 }
 
@@ -154,7 +162,7 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// The peer lets so many bytes more leave.
+    /// Adds the credit that the peer returned.
     fn add_credit(&mut self, bytes: u32) {
         self.credit += u64::from(bytes);
         self.use_credit();
@@ -165,7 +173,7 @@ impl<F: Frame> Sender<F> {
         self.bytes.push_control(bytes, rank, item);
     }
 
-    /// Makes frames of what waits while there is credit.
+    /// Cuts waiting messages into frames while there is credit.
     fn use_credit(&mut self) {
         while self.credit > 0
             && let Some(front) = self.waiting.front_mut()
@@ -220,7 +228,7 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
         if self.tcp.can_send() { self.tcp.next_rank() } else { self.bytes.rank() }
     }
 
-    /// What was lost goes before what is new.
+    /// Lost segments go before new ones.
     fn pop(&mut self, now: u64, _burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
         if !self.tcp.can_send() {
             if self.tcp.window_left() < 1.0 {
@@ -235,8 +243,9 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
     }
 }
 
-/// Frames in a row, cut into segments when these can leave, so that small ones share a segment. Those of control overtake those of
-/// data that nothing has left of: gRPC's writer takes them first, and data wait for it.
+/// A sequence of frames that is cut into segments when these can leave, so that small frames share
+/// a segment. Control frames overtake data frames of which nothing has left: gRPC's writer takes
+/// them first, and data wait for it.
 #[derive(Debug)]
 struct Bytes<T> {
     control: VecDeque<Waiting<T>>,
@@ -248,7 +257,7 @@ struct Bytes<T> {
 struct Waiting<T> {
     bytes: u32,
     left: u32,
-    /// When it was written, among all writes of the host.
+    /// The frame's place among all writes of the host.
     rank: u64,
     frame: T,
 }
@@ -262,7 +271,7 @@ impl<T> Bytes<T> {
         self.bytes == 0
     }
 
-    /// The write rank of what leaves next; `u64::MAX` if there is nothing.
+    /// Returns the write rank of the next frame to leave; `u64::MAX` if there is none.
     fn rank(&self) -> u64 {
         let line = if self.data_goes_on() { &self.data } else { &self.control };
         line.front().or(self.data.front()).map_or(u64::MAX, |waiting| waiting.rank)
@@ -278,12 +287,12 @@ impl<T> Bytes<T> {
         self.data.push_back(Waiting { bytes, left: bytes, rank, frame });
     }
 
-    /// Whether a part of the first data frame has left.
+    /// Returns true if a part of the first data frame has left.
     fn data_goes_on(&self) -> bool {
         self.data.front().is_some_and(|waiting| waiting.left < waiting.bytes)
     }
 
-    /// The next segment of at most `mss` bytes, and the frames that end in it.
+    /// Cuts the next segment of at most `mss` bytes. Returns it with the frames that end in it.
     fn cut(&mut self, mss: u32) -> Option<(Run, SmallVec<[T; 1]>)> {
         let mut run = Run { segments: 1, len: 0, unit: mss, rank: self.rank() };
         let mut complete = SmallVec::new();
@@ -309,7 +318,7 @@ pub(crate) struct Receiver<F> {
     tcp: tcp::Receiver<Load<F>>,
     credit: Credit,
     estimator: Option<Estimator>,
-    /// What arrived in order and was not looked at yet.
+    /// Segments that arrived in order and are not processed yet.
     arrived: Vec<Load<F>>,
 }
 
@@ -327,8 +336,8 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// Takes a segment; messages that are complete now go to `deliver`, and what they make this end write to `sender`, with ranks after
-    /// `writes`, which counts them.
+    /// Takes a segment. Complete messages go to `deliver`. Control frames that this end answers
+    /// with go to `sender`, with ranks after `writes`, which counts them.
     pub(crate) fn segment(
         &mut self,
         now: u64,
@@ -367,7 +376,8 @@ impl<F: Frame> Receiver<F> {
                     sender.control(Item::Update(given), next());
                 }
                 if ping {
-                    // With all credit before it: grpc-go's way not to be taken for a flood of pings.
+                    // Returns all credit before the ping, as grpc-go does, so that the peer does
+                    // not count it as a flood of pings.
                     if let Some(given) = self.credit.give_back() {
                         sender.control(Item::Update(given), next());
                     }
@@ -386,18 +396,18 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// A packet leaves. Returns what it acknowledges.
+    /// Returns the acknowledgement that a departing packet carries.
     pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
         self.tcp.acknowledge(now, transport)
     }
 }
 
-/// The credit of a connection at its receiver: `trInFlow` in `internal/transport/flowcontrol.go` of grpc-go. Bytes count as taken in
-/// when they arrive, whether they are read or not.
+/// The credit of a connection at its receiver: `trInFlow` in `internal/transport/flowcontrol.go` of
+/// grpc-go. Bytes are accounted for when they arrive, even if they are not read yet.
 #[derive(Debug)]
 struct Credit {
     limit: u32,
-    /// Taken in and not given back.
+    /// Bytes that arrived and whose credit was not returned yet.
     owed: u32,
 }
 
@@ -406,19 +416,20 @@ impl Credit {
         Self { limit, owed: 0 }
     }
 
-    /// Bytes arrive. Returns what is given back now: all that is owed, once it is a quarter of the window.
+    /// Accounts for arriving bytes. Returns the credit to send now: all of it, once it is a quarter
+    /// of the window.
     fn take_in(&mut self, bytes: u32) -> Option<u32> {
         self.owed += bytes;
         if self.owed < self.limit / 4 { None } else { self.give_back() }
     }
 
-    /// Gives back all that is owed, if anything is.
+    /// Returns all credit that is owed, if any.
     fn give_back(&mut self) -> Option<u32> {
         let owed = std::mem::take(&mut self.owed);
         (owed > 0).then_some(owed)
     }
 
-    /// Widens the window. Returns by how much.
+    /// Widens the window. Returns the difference.
     fn widen(&mut self, limit: u32) -> Option<u32> {
         let more = limit.saturating_sub(self.limit);
         self.limit += more;
@@ -428,21 +439,22 @@ impl Credit {
 
 /// The weight of the past in the mean round trip, once there are enough samples (`alpha`).
 const PAST: f64 = 0.9;
-/// How many samples count alike before that.
+/// The number of samples with equal weights before that.
 const ALIKE: f64 = 10.0;
-/// A sample that fills this part of the window shows that the window may be what limits (`beta`).
+/// A sample that fills this part of the window shows that the window may be the limit (`beta`).
 const FULL: f64 = 0.66;
-/// How much wider than the sample the window then becomes (`gamma`).
+/// The new window as a multiple of the sample (`gamma`).
 const WIDER: f64 = 2.0;
-/// The round trip is taken to be so much longer than measured.
+/// The assumed round trip as a multiple of the measured one.
 const SLACK: f64 = 1.5;
 
-/// `bdpEstimator` of `internal/transport/bdp_estimator.go` in grpc-go: the first data after a pause sends a `PING`; what arrives until it is
-/// answered is a sample. Times in nanoseconds.
+/// `bdpEstimator` of `internal/transport/bdp_estimator.go` in grpc-go: the first data after a pause
+/// sends a `PING`; the data that arrive until its answer are a sample. Times in nanoseconds.
 #[derive(Debug)]
 struct Estimator {
     window: u32,
-    /// When the `PING` was sent that is not answered yet, and what has arrived since, itself included.
+    /// The time of the unanswered `PING`, and the bytes that have arrived since, including those
+    /// that caused it.
     sample: Option<(u64, u32)>,
     samples: f64,
     /// The mean round trip in seconds.
@@ -456,7 +468,7 @@ impl Estimator {
         Self { window: INITIAL_WINDOW, sample: None, samples: 0.0, round_trip: 0.0, bandwidth_max: 0.0 }
     }
 
-    /// Data arrive. Whether a `PING` is to be sent.
+    /// Adds arriving data to the sample. Returns whether to send a `PING`.
     fn add(&mut self, now: u64, bytes: u32) -> bool {
         if self.window == ESTIMATED_MAX {
             return false;
@@ -474,7 +486,7 @@ impl Estimator {
         }
     }
 
-    /// The `PING` is answered. Returns how wide the window is now, if it has become wider.
+    /// Evaluates the answer of the `PING`. Returns the new window if it has become wider.
     fn answered(&mut self, now: u64) -> Option<u32> {
         let (sent_at, sample) = self.sample.take()?;
         let round_trip = (now - sent_at) as f64 / 1e9;

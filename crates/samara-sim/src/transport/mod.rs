@@ -1,8 +1,8 @@
-//! Transports: how frames become packets, when these leave, and how losses are repaired.
+//! Transports: how frames become packets, when packets leave, and how losses are repaired.
 //!
-//! A transport is a folder and one line in the table of `transports!`. The folder has `Sender` and `Receiver`, the two halves
-//! of a direction of a link, `check` of its configuration, `wire_bytes` of a frame, and `hello_bytes` of a step of the
-//! handshake.
+//! A transport is a folder and one line in the table of `transports!`. The folder has `Sender` and
+//! `Receiver`, the two halves of a direction of a link; `check` for its configuration; `wire_bytes`
+//! of a frame; and `hello_bytes` of a step of the handshake.
 
 mod backlog;
 mod config;
@@ -22,7 +22,8 @@ use crate::error::ConfigError;
 use crate::packet::{Body, Sack};
 use backlog::Segment;
 
-/// Makes one type of the halves of all transports, so that hosts need not ask which one a link has.
+/// Combines the halves of all transports in one type, so that hosts need not know the transport of
+/// a link.
 macro_rules! transports {
     ($($(#[$doc:meta])* $connection:pat, $control:pat => $name:ident: $module:ident ($sender:ty, $receiver:ty);)*) => {
         /// One direction of a link, at its sender.
@@ -57,15 +58,17 @@ macro_rules! transports {
                 }
             }
 
-            /// Bytes on the wire of a frame of `encoded_len` bytes: framing, and the headers of its packets. On a connection
-            /// with channels those of a frame that is alone in its flush and finds the window open.
+            /// Returns the bytes on the wire of a frame of `encoded_len` bytes: framing, and the
+            /// headers of its packets. On a connection with channels, the frame is alone in its
+            /// flush and finds the window open.
             pub fn wire_bytes(&self, encoded_len: u32) -> u64 {
                 match (&self.connection, &self.control) {
                     $(($connection, $control) => $module::wire_bytes(encoded_len, self),)*
                 }
             }
 
-            /// Payload of a step of the handshake, by its number (even from the dialler).
+            /// Returns the payload of a step of the handshake, by its number (even from the
+            /// dialler).
             pub(crate) fn hello_bytes(&self, step: u32) -> u32 {
                 match (&self.connection, &self.control) {
                     $(($connection, $control) => $module::hello_bytes(step, self),)*
@@ -73,7 +76,7 @@ macro_rules! transports {
             }
         }
 
-        /// Evaluates an expression for the half of whichever transport.
+        /// Evaluates an expression for the half of the actual transport.
         macro_rules! each {
             ($half:ident, $value:expr, $inner:ident => $call:expr) => {
                 match $value { $($half::$name($inner) => $call,)* }
@@ -94,36 +97,40 @@ transports! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckNeed {
-    /// Nothing: nothing is acknowledged.
+    /// No acknowledgement: the transport has none.
     None,
-    /// An acknowledgement no later than the delay of the configuration.
+    /// An acknowledgement no later than the configured delay.
     Later,
-    /// One at once.
+    /// An acknowledgement at once.
     Now,
 }
 
-/// What an outgoing packet says about those that came in. Numbers are of segments (TCP) or packets (QUIC).
+/// The acknowledgement that an outgoing packet carries. Numbers are of segments (TCP) or packets
+/// (QUIC).
 #[derive(Debug, Default)]
 pub(crate) struct Ack {
-    /// TCP: the next segment that is expected. QUIC: one more than the largest packet that arrived, 0 for none.
+    /// TCP: the next segment that is expected. QUIC: one more than the largest packet that arrived,
+    /// 0 for none.
     pub(crate) ack: u32,
-    /// TCP: the timestamp of the packet that it acknowledges. QUIC: how long it was kept, in microseconds.
+    /// TCP: the timestamp of the acknowledged packet. QUIC: how long the acknowledgement was
+    /// delayed, in microseconds.
     pub(crate) echo: u32,
-    /// How many packets beyond `ack` there is room for; 0 where that never changes.
+    /// Number of packets beyond `ack` that the receiver has room for; 0 where that never changes.
     pub(crate) window: u32,
-    /// TCP: what arrived beyond `ack`. QUIC: what arrived, if there is a gap.
+    /// TCP: the segments that arrived beyond `ack`. QUIC: the packets that arrived, if there is a
+    /// gap.
     pub(crate) sack: Option<Box<Sack>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Outgoing<F> {
     pub(crate) body: Body<F>,
-    /// Payload bytes.
+    /// Payload length in bytes.
     pub(crate) len: u32,
     pub(crate) again: bool,
-    /// What the packet says of itself: see [`Packet`](crate::packet::Packet).
+    /// The packet's identification: see [`Packet`](crate::packet::Packet).
     pub(crate) stamp: u32,
-    /// Whether it frees a part of the send buffer, if nothing is acknowledged.
+    /// Without acknowledgements: true if the packet frees a part of the send buffer.
     pub(crate) frees: bool,
 }
 
@@ -135,43 +142,44 @@ impl<F> From<Segment<F>> for Outgoing<F> {
     }
 }
 
-/// Limits what is in flight, and repairs losses. Times in nanoseconds.
+/// Limits the data in flight, and repairs losses. Times in nanoseconds.
 pub(crate) trait LossRecovery {
-    /// The smoothed round trip time, 0 if unknown.
+    /// Returns the smoothed round-trip time, 0 if unknown.
     fn srtt(&self) -> u64;
 
-    /// The congestion window in packets.
+    /// Returns the congestion window in packets.
     fn cwnd(&self) -> f64;
 
-    /// Whether the next packet waits for its time, not for the window: QUIC's pacing.
+    /// Returns true if the next packet waits for its time and not for the window: QUIC's pacing.
     fn is_held(&self) -> bool {
         false
     }
 
-    /// When the timer for lost packets expires, or that of the pacer; `u64::MAX` if neither runs.
+    /// Returns the time at which the loss timer or the pacer's timer expires; `u64::MAX` if neither
+    /// runs.
     fn timer_at(&self) -> u64;
 
-    /// Whether the timer may have to expire sooner after an acknowledgement. TCP's only ever moves on, and one that
-    /// expires too soon is set again.
+    /// Returns true if an acknowledgement can make the timer expire sooner. TCP's timer only moves
+    /// forward, and one that expires too soon is set again.
     fn timer_moves_back(&self) -> bool {
         false
     }
 
-    /// How long nothing new was acknowledged since a first timeout.
+    /// Returns the time without new acknowledgements since a first timeout.
     fn stalled_for(&self, now: u64) -> u64;
 
-    /// Takes an acknowledgement. Returns whether anything was news (there may be room now).
+    /// Handles an acknowledgement. Returns true if it was new, so that there may be room now.
     fn acknowledged(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool;
 
-    /// The timer expired. Returns whether acknowledgements stayed out for too long.
+    /// Handles the expired timer. Returns true if acknowledgements are overdue.
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool;
 }
 
 pub(crate) trait SendHalf<F> {
-    /// What limits the direction.
+    /// The loss recovery of this direction.
     type Recovery: LossRecovery;
 
-    /// What limits the direction.
+    /// Returns the loss recovery of this direction.
     fn recovery(&self) -> &Self::Recovery;
 
     fn recovery_mut(&mut self) -> &mut Self::Recovery;
@@ -179,24 +187,25 @@ pub(crate) trait SendHalf<F> {
     /// Takes a frame of `len` encoded bytes.
     fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport);
 
-    /// Whether a per-link queue may hand over another frame.
+    /// Returns true if a per-link queue may pass another frame.
     fn has_buffer(&self, transport: &Transport) -> bool;
 
-    /// Whether the segment that left has made room for frames.
+    /// Returns true if the segment that left has made room for frames.
     fn has_room_again(&self, _transport: &Transport) -> bool {
         false
     }
 
-    /// Bytes of a frame written now that would leave as soon as the uplink is free.
+    /// Returns the bytes of a frame written now that would leave as soon as the uplink is free.
     fn room(&self, transport: &Transport) -> Room;
 
-    /// Whether a packet with data can leave now.
+    /// Returns true if a packet with data can leave now.
     fn can_send(&self) -> bool;
 
-    /// The write rank of the segment that leaves next.
+    /// Returns the write rank of the next segment to leave.
     fn next_rank(&self) -> u64;
 
-    /// The segment that leaves at `now`, if one can; of a connection with channels up to `burst_max` of them.
+    /// Returns the segment that leaves at `now`, if one can; on a connection with channels, up to
+    /// `burst_max` segments.
     fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
 
     fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
@@ -208,7 +217,7 @@ pub(crate) trait SendHalf<F> {
     }
 }
 
-/// Hands calls on to the half of whichever transport, or to what limits it.
+/// Forwards calls to the half of the actual transport, or to its loss recovery.
 macro_rules! hand_on {
     ($($(.$part:ident)? $name:ident($own:ident: $kind:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {
         $(pub(crate) fn $name($own: $kind $(, $arg: $type)*) -> $out {
@@ -217,7 +226,7 @@ macro_rules! hand_on {
     };
 }
 
-/// See [`SendHalf`] and [`LossRecovery`].
+/// Forwards [`SendHalf`] and [`LossRecovery`].
 impl<F: Frame> Sender<F> {
     hand_on! {
         write(self: &mut Self, frame: F, len: u32, rank: u64, transport: &Transport) -> ();
@@ -239,8 +248,8 @@ impl<F: Frame> Sender<F> {
 }
 
 impl<F: Frame> Receiver<F> {
-    /// Takes what a packet carries and what it says of itself. Frames that are complete now go to `deliver`, unless they are read later; what
-    /// they make this end write goes to `sender`, counted by `writes`.
+    /// Takes the body and the stamp of a packet. Complete frames go to `deliver`, unless they are
+    /// read later. Writes of this end in response go to `sender`, counted by `writes`.
     pub(crate) fn take(
         &mut self,
         now: u64,
@@ -270,7 +279,7 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// A packet leaves. Returns what it acknowledges.
+    /// Returns the acknowledgement that a departing packet carries.
     pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
         each!(Receiver, self, half => half.acknowledge(now, transport))
     }

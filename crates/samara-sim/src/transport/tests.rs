@@ -1,4 +1,4 @@
-//! A sender and a receiver across a path that loses what it likes.
+//! Tests of a sender and a receiver across a lossy path.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::packet::Body;
 pub(super) const MILLI: u64 = 1_000_000;
 const LATENCY: u64 = 20 * MILLI;
 
-/// A frame: its number and its bytes.
+/// A frame: its number and its length in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Blob(pub(super) u32, pub(super) u32);
 
@@ -29,7 +29,7 @@ impl Frame for Blob {
     }
 }
 
-/// Packets of 1,000 bytes and no limit of the send buffer.
+/// TCP with packets of 1,000 bytes and an unlimited send buffer.
 fn tcp() -> Transport {
     let delayed_ack = Duration::from_millis(10);
     let send_buffer = SendBuffer::Fixed { bytes: u64::MAX };
@@ -37,7 +37,7 @@ fn tcp() -> Transport {
     Transport { mss: 1000, framing: Framing::PLAIN, control, ..Transport::tcp() }
 }
 
-/// The same of QUIC, without pacing.
+/// QUIC with the same values, without pacing.
 pub(super) fn quic(streams: StreamOrder) -> Transport {
     let send_buffer = QuicSendBuffer::Unacked { bytes: u64::MAX };
     let config = QuicConfig { streams, send_buffer, pacing: false, ..QuicConfig::default() };
@@ -48,7 +48,7 @@ struct Path {
     sender: Sender<Blob>,
     receiver: Receiver<Blob>,
     transport: Transport,
-    /// On their way, by arrival: what packets say of themselves, and their segments.
+    /// Packets on their way, by arrival: their stamps and segments.
     packets: VecDeque<(u64, u32, (u32, Option<Blob>))>,
     acks: VecDeque<(u64, Ack)>,
     now: u64,
@@ -76,7 +76,7 @@ impl Path {
         }
     }
 
-    /// Sends what can be sent; `lost` decides over each packet.
+    /// Sends all packets that can leave; `lost` decides the loss of each packet.
     fn send(&mut self, lost: &mut impl FnMut() -> bool) {
         while let Some(outgoing) = self.sender.pop(self.now, 1, &self.transport) {
             let Outgoing { body: Body::Data { seq, frame }, again, mut stamp, .. } = outgoing else {
@@ -84,7 +84,7 @@ impl Path {
             };
             self.sent += 1;
             self.sent_again += u32::from(again);
-            // A microsecond each, so that packets stay in order.
+            // A microsecond for each packet, so that packets stay in order.
             self.now += 1000;
             if matches!(self.transport.control, Control::Tcp(_)) {
                 stamp = timestamp(self.now);
@@ -95,7 +95,7 @@ impl Path {
         }
     }
 
-    /// The next thing happens. Returns whether there was one.
+    /// Executes the next event. Returns false if there is none.
     fn step(&mut self, lost: &mut impl FnMut() -> bool) -> bool {
         let timer = self.sender.timer_at();
         let packet = self.packets.front().map_or(u64::MAX, |packet| packet.0);
@@ -109,7 +109,7 @@ impl Path {
         if next == packet {
             let (_, stamp, (seq, frame)) = self.packets.pop_front().unwrap();
             let (body, back) = (Body::Data { seq, frame }, (&mut self.sender, &mut 0));
-            // Every packet is acknowledged: the delay has tests of its own.
+            // Every packet is acknowledged: other tests cover delayed acknowledgements.
             let _: AckNeed = self.receiver.take(now, stamp, body, transport, back, &mut self.delivered);
             let ack = self.receiver.acknowledge(now, transport);
             if !lost() {
@@ -131,7 +131,8 @@ fn transports() -> impl Strategy<Value = Transport> {
 }
 
 proptest! {
-    /// Whatever is lost, everything arrives exactly once (and in order on a single stream), and the sender comes to rest.
+    /// Whatever is lost, every frame arrives exactly once (and in order on a single stream), and
+    /// the sender becomes idle.
     #[test]
     fn every_frame_arrives_once(
         frames in prop::collection::vec(1u32..40_000, 1..30),
@@ -140,7 +141,7 @@ proptest! {
     ) {
         let has_order = transport.control.quic().streams == StreamOrder::Single;
         let mut path = Path::new(&frames, transport);
-        // The pattern ends, so that the transfer can.
+        // The pattern of losses ends, so that the transfer can end.
         let mut losses = losses.into_iter();
         let mut lost = move || losses.next().unwrap_or(false);
         path.send(&mut lost);
@@ -187,7 +188,7 @@ proptest! {
 }
 
 #[test]
-fn a_column_leaves_as_it_was_captured() {
+fn column_is_cut_as_in_the_capture() {
     // 57 + 11 x 1,460 + 414 bytes: a column of 16,442 bytes from go-libp2p.
     let (bytes, segments) = cut(16_442, 1460, Framing::NOISE_YAMUX);
     assert_eq!((bytes, segments), (57 + 11 * 1460 + 414, 13));
@@ -196,7 +197,7 @@ fn a_column_leaves_as_it_was_captured() {
 }
 
 #[test]
-fn three_arrivals_above_a_hole_bring_the_lost_segment_back_at_once() {
+fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
     let mut path = Path::new(&[10_000], tcp());
     let mut packet = 0;
     // The second packet of the first flight is lost.

@@ -1,4 +1,4 @@
-//! Times that can be computed by hand.
+//! Transfers whose times can be computed by hand.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::common::*;
 use samara_engine::Time;
 use samara_sim::{NicDiscipline, SendBuffer, TcpConfig};
 
-/// Acknowledges every packet at once, so that windows double exactly once a round trip.
+/// Acknowledges every packet at once, so that windows double exactly once in each round trip.
 fn tcp() -> TcpConfig {
     TcpConfig {
         delayed_ack: Duration::from_micros(1),
@@ -18,13 +18,13 @@ fn tcp() -> TcpConfig {
 }
 
 #[test]
-fn an_ideal_transfer_takes_serialisation_plus_latency() {
+fn ideal_transfer_takes_serialisation_plus_latency() {
     // 25 segments of 1,000 bytes at 8 Mbit/s: 1 ms each.
     assert_close(one(&mut pair(config(50, bare(None)), 8), 25_000), 25.0 + 50.0, &());
 }
 
 #[test]
-fn slow_start_doubles_each_round_trip() {
+fn slow_start_doubles_in_each_round_trip() {
     // Windows of 10, 20, 40 ... segments; the rate is so high that serialisation hardly counts.
     for (segments, round_trips) in
         [(1, 0), (10, 0), (11, 1), (30, 1), (31, 2), (70, 2), (71, 3), (150, 3), (151, 4)]
@@ -36,23 +36,24 @@ fn slow_start_doubles_each_round_trip() {
 
 #[test]
 fn delayed_acknowledgements_do_not_slow_the_doubling() {
-    // The window grows by the packets acknowledged, not by the acknowledgements (RFC 3465), but the last odd packet of
-    // a flight waits for the timer.
+    // The window grows by the number of acknowledged packets, not of acknowledgements (RFC 3465),
+    // but the last odd packet of a flight waits for the timer.
     let tcp = TcpConfig { ack_every: 2, delayed_ack: Duration::from_millis(5), ..tcp() };
     assert_close(one(&mut pair(config(50, bare(Some(tcp))), 1_000_000), 70_000), 250.0, &());
 }
 
 #[test]
-fn a_window_larger_than_the_path_leaves_the_uplink_busy() {
-    // 8 Mbit/s and 100 ms round trip are 100 segments in flight; once the window is there the rate is the uplink's.
+fn window_larger_than_the_path_keeps_the_uplink_busy() {
+    // 8 Mbit/s and a round trip of 100 ms are 100 segments in flight. Once the window is that
+    // large, the rate is the uplink's.
     let took = one(&mut pair(config(50, bare(Some(tcp()))), 8), 2_000_000);
-    // A round trip is 100 ms and 1 ms for the segment that is acknowledged first; of it, the rounds of 10, 20, 40 and 80
-    // segments leave 91, 81, 61 and 21 ms unused.
+    // A round trip is 100 ms and 1 ms for the segment that is acknowledged first. Of it, the rounds
+    // of 10, 20, 40 and 80 segments leave 91, 81, 61 and 21 ms unused.
     assert_close(took, 2000.0 + 91.0 + 81.0 + 61.0 + 21.0 + 50.0, &());
 }
 
 #[test]
-fn a_shared_uplink_serves_all_links_in_turn() {
+fn shared_uplink_serves_all_links_in_turn() {
     let mut sim = network(config(50, bare(None)), hosts(5, 8 * MBIT), &[(0, 1), (0, 2), (0, 3), (0, 4)]);
     sim.command(START, 0, Say::To { hosts: vec![1, 2, 3, 4], id: 7, len: 25_000 });
     let heard = heard(&run(&mut sim, Time::from_secs(3)));
@@ -63,7 +64,7 @@ fn a_shared_uplink_serves_all_links_in_turn() {
 }
 
 #[test]
-fn a_fifo_uplink_serves_writes_in_order() {
+fn fifo_uplink_serves_writes_in_order() {
     let mut config = config(50, bare(None));
     config.nic = NicDiscipline::Fifo;
     let mut sim = network(config, hosts(5, 8 * MBIT), &[(0, 1), (0, 2), (0, 3), (0, 4)]);
@@ -77,20 +78,21 @@ fn a_fifo_uplink_serves_writes_in_order() {
 }
 
 #[test]
-fn a_shared_downlink_is_the_sum_of_what_arrives() {
+fn shared_downlink_serialises_all_arrivals() {
     let mut sim = network(config(50, bare(None)), hosts(5, 8 * MBIT), &[(1, 0), (2, 0), (3, 0), (4, 0)]);
     for host in 1..5 {
         sim.command(START, host, Say::To { hosts: vec![0], id: u64::from(host), len: 25_000 });
     }
     let heard = heard(&run(&mut sim, Time::from_secs(3)));
     assert_eq!(heard.len(), 4);
-    // Segments arrive four at a time each millisecond and leave the queue one each millisecond; the first is not stored.
+    // Four segments arrive in each millisecond and one leaves the queue in each millisecond; the
+    // first is not stored.
     let last = heard.last().unwrap().0;
     assert!(close_to(last, 1000.0 + (1.0 + 99.0 + 50.0)), "{last}");
 }
 
 #[test]
-fn a_slow_downlink_is_the_bottleneck_of_a_fast_uplink() {
+fn slow_downlink_is_the_bottleneck_of_a_fast_uplink() {
     let mut hosts = hosts(2, 80 * MBIT);
     hosts[1].downlink_bps = 8 * MBIT;
     let took = one(&mut network(config(50, bare(None)), hosts, &[(0, 1)]), 100_000);
@@ -98,7 +100,7 @@ fn a_slow_downlink_is_the_bottleneck_of_a_fast_uplink() {
 }
 
 #[test]
-fn a_chain_stores_and_forwards_at_every_node() {
+fn chain_stores_and_forwards_at_every_node() {
     let edges: Vec<(u32, u32)> = (0..9).map(|i| (i, i + 1)).collect();
     let mut sim = network(config(20, bare(None)), hosts(10, 8 * MBIT), &edges);
     sim.command(START, 0, Say::Along { route: (1..10).collect(), id: 7, len: 5_000 });
@@ -112,7 +114,7 @@ fn a_chain_stores_and_forwards_at_every_node() {
 }
 
 #[test]
-fn an_idle_connection_falls_back_towards_the_initial_window() {
+fn idle_connection_falls_back_towards_the_initial_window() {
     for (idle_restart, round_trips) in [(false, 0.0), (true, 2.0)] {
         let tcp = TcpConfig { idle_restart, ..tcp() };
         let mut sim = pair(config(50, bare(Some(tcp))), 1_000_000);
@@ -125,7 +127,7 @@ fn an_idle_connection_falls_back_towards_the_initial_window() {
 }
 
 #[test]
-fn the_receive_window_bounds_the_rate() {
+fn receive_window_limits_the_rate() {
     let tcp = TcpConfig { receive_window: 10, ..tcp() };
     let took = one(&mut pair(config(50, bare(Some(tcp))), 1_000_000), 100_000);
     assert_close(took, 9.0 * 100.0 + 50.0, &());

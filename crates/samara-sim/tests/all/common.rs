@@ -1,4 +1,4 @@
-//! A node that sends what it is told and forwards along a chain, and networks of such nodes.
+//! A node that sends blobs on command and forwards them along a chain, and networks of such nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use samara_sim::{
 };
 
 pub(crate) const MBIT: u64 = 1_000_000;
-/// When most tests begin to send.
+/// The time at which most tests begin to send.
 pub(crate) const START: Time = Time::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blob {
     pub(crate) id: u64,
     pub(crate) len: u32,
-    /// Whom the receiver passes it on to, the next one last.
+    /// The remaining route of the blob, the next host last.
     pub(crate) route: Arc<Vec<u32>>,
 }
 
@@ -35,12 +35,12 @@ impl Frame for Blob {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
-    // One blob to each of these hosts.
+    // Sends one blob to each of these hosts.
     To { hosts: Vec<u32>, id: u64, len: u32 },
-    // A blob along these hosts.
+    // Sends a blob along these hosts.
     Along { route: Vec<u32>, id: u64, len: u32 },
     On { lane: u8, host: u32, id: u64, len: u32 },
-    // Messages to all hosts by this schedule.
+    // Sends messages to all hosts by this schedule.
     Batch { hosts: Vec<u32>, messages: u64, len: u32, schedule: Schedule },
     Dial(u32),
     Close(u32),
@@ -141,7 +141,7 @@ impl Talker {
     }
 }
 
-/// Makes nodes whose outboxes have so many lanes.
+/// Returns a factory of nodes whose outboxes have this many lanes.
 pub(crate) fn talkers(dispatch: Dispatch, lanes: usize) -> NodeFactory<Talker> {
     Arc::new(move |_| {
         let lanes = vec![LaneConfig::unbounded("data", 0); lanes];
@@ -149,7 +149,7 @@ pub(crate) fn talkers(dispatch: Dispatch, lanes: usize) -> NodeFactory<Talker> {
     })
 }
 
-/// The channels of a transaction pool, one for each of two lanes: no pings, no limits.
+/// The channels of a transaction pool, one for each of two lanes, without pings and limits.
 pub(crate) fn channels(flush: Flush) -> MConnectionConfig {
     let channel = |id, priority, lane| ChannelConfig { id, priority, queue: 1, lanes: vec![Lane(lane)] };
     MConnectionConfig {
@@ -166,13 +166,14 @@ pub(crate) fn over(tcp: Option<TcpConfig>, config: MConnectionConfig) -> Transpo
     Transport { control: tcp.map_or(Control::Ideal, Control::Tcp), ..Transport::mconnection(config) }
 }
 
-/// No framing, no headers, no handshake cost worth the name: closed forms stay short.
+/// A transport without framing, headers and handshake cost worth the name, to keep closed forms
+/// short.
 pub(crate) fn bare(tcp: Option<TcpConfig>) -> Transport {
     let control = tcp.map_or(Control::Ideal, Control::Tcp);
     Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control, ..Transport::tcp() }
 }
 
-/// The same for QUIC.
+/// The same transport with QUIC.
 pub(crate) fn bare_quic(quic: QuicConfig) -> Transport {
     let control = Control::Quic(quic);
     Transport { mss: 1000, header: 0, framing: Framing::PLAIN, control, ..Transport::quic() }
@@ -189,7 +190,7 @@ pub(crate) fn config(latency_ms: u64, transport: Transport) -> SimConfig {
     }
 }
 
-/// Latency that differs, jitter, and loss where the transport can repair it.
+/// A configuration with different latencies, jitter, and loss if the transport can repair it.
 pub(crate) fn rough(seed: u64, transport: &Transport) -> SimConfig {
     let mut config = config(10, transport.clone());
     config.seed = seed;
@@ -200,13 +201,13 @@ pub(crate) fn rough(seed: u64, transport: &Transport) -> SimConfig {
     config
 }
 
-/// Some pairs of hosts.
+/// Returns random pairs of hosts.
 pub(crate) fn pairs(hosts: u32, chance: f64, rng: &mut NodeRng) -> Vec<(u32, u32)> {
     let all = (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| (a, b)));
     all.filter(|_| rng.chance(chance)).collect()
 }
 
-/// Has random hosts send blobs along random ways, within three seconds.
+/// Lets random hosts send blobs along random routes, within three seconds.
 pub(crate) fn chatter(sim: &mut Simulation<Talker>, hosts: u32, blobs: u64, rng: &mut NodeRng) {
     for id in 0..blobs {
         let at = Time::from_millis(1000 + rng.below(3000));
@@ -224,12 +225,12 @@ pub(crate) fn network(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, 
     network_with(config, hosts, edges, Dispatch::PerLink, 1)
 }
 
-/// Two hosts with a link, at so many Mbit/s.
+/// Returns two hosts with a link, with a rate in Mbit/s.
 pub(crate) fn pair(config: SimConfig, mbit: u64) -> Simulation<Talker> {
     network(config, hosts(2, mbit * MBIT), &[(0, 1)])
 }
 
-/// Nodes whose outboxes have two lanes.
+/// Returns a network of nodes whose outboxes have two lanes.
 pub(crate) fn two_lanes(
     config: SimConfig,
     hosts: Vec<HostConfig>,
@@ -258,7 +259,7 @@ pub(crate) fn run(sim: &mut Simulation<Talker>, until: Time) -> Vec<Record<Heard
     records
 }
 
-/// When each blob was heard, in the order of hearing: (time, host, id).
+/// Returns the received blobs in the order of reception: (time, host, id).
 pub(crate) fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
     let blob = |record: &Record<Heard>| match record.event {
         Heard::Blob { id, .. } => Some((record.at, record.host, id)),
@@ -267,7 +268,8 @@ pub(crate) fn heard(records: &[Record<Heard>]) -> Vec<(Time, u32, u64)> {
     records.iter().filter_map(blob).collect()
 }
 
-/// Has host 0 send blobs of these lengths to host 1 at [`START`]: when each was heard, in milliseconds after that, and its number.
+/// Lets host 0 send blobs of these lengths to host 1 at [`START`]. Returns the time of each
+/// reception, in milliseconds after that, and the id.
 pub(crate) fn transfer(sim: &mut Simulation<Talker>, lens: &[u32]) -> Vec<(f64, u64)> {
     for (id, len) in (0..).zip(lens) {
         sim.command(START, 0, Say::To { hosts: vec![1], id, len: *len });
@@ -276,19 +278,20 @@ pub(crate) fn transfer(sim: &mut Simulation<Talker>, lens: &[u32]) -> Vec<(f64, 
     heard.iter().map(|(at, _, id)| (at.as_millis_f64() - 1000.0, *id)).collect()
 }
 
-/// When the only blob of a [`transfer`] was heard.
+/// Returns the time of reception of the only blob of a [`transfer`].
 pub(crate) fn one(sim: &mut Simulation<Talker>, len: u32) -> f64 {
     let heard = transfer(sim, &[len]);
     assert_eq!(heard.len(), 1, "{heard:?}");
     heard[0].0
 }
 
-/// Milliseconds that differ by no more than rounding to nanoseconds per packet can make.
+/// Asserts that two times in milliseconds differ by no more than the rounding to nanoseconds per
+/// packet.
 pub(crate) fn assert_close(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
     assert!((found - expected).abs() < 0.01, "{what:?}: {found} ms, not {expected}");
 }
 
-/// The largest difference that rounding to nanoseconds per packet can make.
+/// Returns true if two times differ by no more than the rounding to nanoseconds per packet.
 pub(crate) fn close_to(found: Time, expected_ms: f64) -> bool {
     (found.as_millis_f64() - expected_ms).abs() < 0.01
 }

@@ -1,4 +1,4 @@
-//! The same scenario and seed give the same run on any number of threads.
+//! The same scenario and seed yield the same run on any number of threads.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn messy(
     (sim.digest(), sim.steps(), records)
 }
 
-/// One channel for the one lane.
+/// Returns a configuration with one channel for the only lane.
 fn one_channel(flush: Flush) -> MConnectionConfig {
     let mut config = channels(flush);
     config.channels.truncate(1);
@@ -39,7 +39,7 @@ fn one_channel(flush: Flush) -> MConnectionConfig {
 }
 
 #[test]
-fn threads_do_not_show() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for seed in 0..3 {
         let quic = QuicConfig { streams: StreamOrder::PerFrame, ..QuicConfig::default() };
         let streams = Transport { control: Control::Quic(quic), ..Transport::quic() };
@@ -61,7 +61,8 @@ fn threads_do_not_show() {
         ] {
             let one = messy(seed, (1, 0), dispatch, &transport);
             assert!(one.2.iter().any(|record| matches!(record.event, Heard::Blob { .. })));
-            // Always together, alone but in the busiest windows, and hardly ever together.
+            // Always in parallel, in parallel only in the busiest windows, and hardly ever in
+            // parallel.
             for threads in [(1, 0), (2, 0), (3, 0), (7, 0), (16, 0), (2, 10), (3, 10), (2, 1_000)] {
                 let many = messy(seed, threads, dispatch, &transport);
                 assert_eq!((one.0, one.1), (many.0, many.1), "seed {seed}, {threads:?}, {dispatch:?}");
@@ -72,7 +73,7 @@ fn threads_do_not_show() {
 }
 
 #[test]
-fn seeds_do_show() {
+fn results_depend_on_the_seed() {
     let digests: Vec<u64> =
         (0..5).map(|seed| messy(seed, (2, 0), Dispatch::PerLink, &Transport::tcp()).0).collect();
     let mut distinct = digests.clone();
@@ -81,7 +82,7 @@ fn seeds_do_show() {
 }
 
 #[test]
-fn slicing_a_run_does_not_show() {
+fn results_do_not_depend_on_slicing_a_run() {
     let build = || {
         let mut sim =
             network(config(20, bare(Some(TcpConfig::default()))), hosts(3, 8 * MBIT), &[(0, 1), (1, 2)]);
@@ -103,7 +104,7 @@ fn slicing_a_run_does_not_show() {
 }
 
 #[test]
-fn one_order_over_the_uplink_sends_first_copies_first() {
+fn node_dispatch_sends_first_copies_first() {
     let edges: Vec<(u32, u32)> = (1..=8).map(|peer| (0, peer)).collect();
     let mut sim = network_with(config(50, bare(None)), hosts(9, 8 * MBIT), &edges, Dispatch::Node, 1);
     let schedule = Schedule::INTERLEAVED;

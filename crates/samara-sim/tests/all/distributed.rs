@@ -1,4 +1,4 @@
-//! Several processes simulate one network: the result is that of one.
+//! Several processes simulate one network, with the result of one process.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn messy(seed: u64, transport: &Transport, dials: bool, local: std::ops::Range<u
     sim
 }
 
-/// What one process, or all of them, saw.
+/// The observations of one process, or of all of them.
 #[derive(Debug, PartialEq)]
 struct Seen {
     digest: u64,
@@ -75,7 +75,7 @@ fn distributed(seed: u64, transport: &Transport, dials: bool, count: usize) -> S
             let until = Time::from_millis(until);
             sim.run_until_distributed(until, &mut ranks, &Blobs, |record| records.push(record)).unwrap();
         }
-        // As they travel.
+        // Encodes and decodes the counters as processes exchange them.
         let mut bytes = Vec::new();
         local.clone().for_each(|host| sim.stats(host).write(&mut bytes));
         let mut reader = Reader::new(&bytes);
@@ -96,7 +96,7 @@ fn distributed(seed: u64, transport: &Transport, dials: bool, count: usize) -> S
 }
 
 #[test]
-fn any_number_of_processes_see_what_one_sees() {
+fn results_do_not_depend_on_the_number_of_processes() {
     let quic = QuicConfig { streams: StreamOrder::PerFrame, ..QuicConfig::default() };
     let transports = [bare(None), bare(Some(TcpConfig::default())), bare_quic(quic)];
     for (seed, transport) in (0..).zip(&transports) {
@@ -112,7 +112,7 @@ fn any_number_of_processes_see_what_one_sees() {
 }
 
 #[test]
-fn the_hosts_of_all_ranks_are_the_network() {
+fn hosts_of_all_ranks_cover_the_network() {
     for hosts in [1, 2, 30, 99_999] {
         for count in 1..=hosts.min(9) as usize {
             let parts: Vec<_> = (0..count).map(|rank| hosts_of_rank(hosts, rank, count)).collect();
@@ -124,7 +124,7 @@ fn the_hosts_of_all_ranks_are_the_network() {
     }
 }
 
-/// The only process, which gets nonsense.
+/// The only process of a run, which receives these bytes.
 struct Nonsense(Vec<u8>);
 
 impl Ranks for Nonsense {
@@ -146,7 +146,7 @@ impl Ranks for Nonsense {
 }
 
 #[test]
-fn what_is_no_packet_is_told() {
+fn invalid_packets_and_lost_processes_are_reported() {
     let mut rng = NodeRng::new(1, 0, Purpose::Workload);
     for len in 1..200 {
         let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
@@ -154,7 +154,7 @@ fn what_is_no_packet_is_told() {
         let outcome = sim.run_until_distributed(Time::from_secs(2), &mut Nonsense(bytes), &Blobs, |_| {});
         assert_eq!(outcome, Err(RankError::Garbled { from: 0 }));
     }
-    // A thread that is gone is noticed.
+    // A process that is gone causes an error.
     let mut ranks = Threads::new(2);
     drop(ranks.pop());
     let mut sim = messy(1, &bare(None), false, hosts_of_rank(HOSTS, 0, 2));

@@ -1,4 +1,4 @@
-//! What hosts of a region share on the way to other regions.
+//! Gateways that hosts of a region share on the way to other regions.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use samara_sim::{
 
 const LONG: DownlinkQueue = DownlinkQueue::DropTail { bytes: u64::MAX };
 
-/// So many regions, 1 ms within and 20 ms between them, with gateways of such a rate.
+/// Regions with latencies of 1 ms within and 20 ms between them, and gateways with this rate.
 fn regions(count: usize, transport: Transport, gateway_bps: u64) -> SimConfig {
     let latency = |a, b| Duration::from_millis(if a == b { 1 } else { 20 });
     let mut config = config(1, transport);
@@ -21,13 +21,13 @@ fn regions(count: usize, transport: Transport, gateway_bps: u64) -> SimConfig {
     config
 }
 
-/// So many hosts in each of so many regions.
+/// Returns `each` hosts in each of the regions.
 fn spread(regions: usize, each: usize, bps: u64) -> Vec<HostConfig> {
     let host = |region: usize| HostConfig { uplink_bps: bps, downlink_bps: bps, region: region as u16 };
     (0..regions).flat_map(|region| vec![host(region); each]).collect()
 }
 
-/// When host `to` has everything that is sent at once by `from`, in milliseconds.
+/// Returns the time in milliseconds at which the last of these simultaneous transfers is complete.
 fn last(sim: &mut Simulation<Talker>, sends: &[(u32, u32, u32)]) -> f64 {
     for (id, (from, to, len)) in sends.iter().enumerate() {
         sim.command(Time::from_secs(1), *from, Say::To { hosts: vec![*to], id: id as u64, len: *len });
@@ -38,9 +38,10 @@ fn last(sim: &mut Simulation<Talker>, sends: &[(u32, u32, u32)]) -> f64 {
 }
 
 #[test]
-fn the_narrowest_link_of_the_way_decides() {
-    // 100 packets of 1,000 bytes: 1 ms each on the gateway, 0.1 ms on the hosts' links. The first one leaves its host after 0.1 ms and the
-    // gateway after one more; the last one 99 ms later.
+fn narrowest_link_of_the_way_limits_the_rate() {
+    // 100 packets of 1,000 bytes: 1 ms each at the gateway, 0.1 ms on the hosts' links. The first
+    // one leaves its host after 0.1 ms and the gateway after one more; the last one follows 99 ms
+    // later.
     let mut sim = network(regions(2, bare(None), 8 * MBIT), spread(2, 1, 80 * MBIT), &[(0, 1)]);
     let took = last(&mut sim, &[(0, 1, 100_000)]);
     assert!((took - (0.1 + 100.0 + 20.0)).abs() < 0.01, "{took} ms");
@@ -51,8 +52,8 @@ fn the_narrowest_link_of_the_way_decides() {
 }
 
 #[test]
-fn hosts_of_a_region_share_their_gateway_and_nothing_within_it() {
-    // Four hosts send 100 kB each across, and each of four others within the region.
+fn hosts_share_their_gateway_but_no_link_within_the_region() {
+    // Four hosts send 100 kB each to the other region, and two others within their region.
     let sends: Vec<_> = (0..4).map(|host| (host, 8 + host, 100_000)).collect();
     let edges: Vec<_> = sends.iter().map(|(from, to, _)| (*from, *to)).chain([(4, 5), (6, 7)]).collect();
     let mut sim = network(regions(2, bare(None), 8 * MBIT), spread(2, 8, 80 * MBIT), &edges);
@@ -65,7 +66,7 @@ fn hosts_of_a_region_share_their_gateway_and_nothing_within_it() {
 }
 
 #[test]
-fn the_way_in_is_shared_by_all_regions() {
+fn all_regions_share_the_way_into_a_region() {
     let sends = [(0, 2, 100_000), (1, 2, 100_000)];
     let mut sim = network(regions(3, bare(None), 8 * MBIT), spread(3, 1, 800 * MBIT), &[(0, 2), (1, 2)]);
     let took = last(&mut sim, &sends);
@@ -74,7 +75,7 @@ fn the_way_in_is_shared_by_all_regions() {
 }
 
 #[test]
-fn a_full_gateway_drops_and_tcp_repairs() {
+fn full_gateway_drops_packets_and_tcp_repairs_the_loss() {
     let mut config = regions(2, bare(Some(TcpConfig::default())), 8 * MBIT);
     for gateway in &mut config.network.gateways {
         gateway.queue = DownlinkQueue::DropTail { bytes: 20_000 };
@@ -92,7 +93,7 @@ fn a_full_gateway_drops_and_tcp_repairs() {
 }
 
 #[test]
-fn wide_gateways_change_next_to_nothing() {
+fn wide_gateways_do_not_change_transfer_times() {
     let run = |gateways: bool| {
         let mut config = regions(2, bare(Some(TcpConfig::default())), 1_000_000 * MBIT);
         if !gateways {
@@ -126,7 +127,7 @@ fn messy(seed: u64, threads: usize) -> (u64, u64, Vec<Record<Heard>>) {
 }
 
 #[test]
-fn results_do_not_depend_on_threads() {
+fn gateways_do_not_make_results_depend_on_threads() {
     for seed in 0..4 {
         let alone = messy(seed, 1);
         assert!(alone.2.len() > 100);

@@ -1,4 +1,4 @@
-//! HTTP/2: times that can be computed by hand, and what grpc-go was measured to take.
+//! HTTP/2: times that can be computed by hand, and measurements of grpc-go.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use samara_sim::{
 };
 
 const WIDE: Window = Window::Fixed { bytes: 1 << 30 };
-/// What nobody has widened: 64 KiB without one byte.
+/// The initial window of the standard: 64 KiB minus one byte.
 const STANDARD: Window = Window::Fixed { bytes: 65_535 };
 
 fn tcp() -> TcpConfig {
@@ -25,8 +25,8 @@ fn over(tcp: Option<TcpConfig>, window: Window) -> Transport {
     Transport { control, ..Transport::grpc(Http2Config { window }) }
 }
 
-/// Milliseconds that batches of `size` bytes take one after the other, each as messages of `each` bytes that are all there at once.
-/// One begins `every` milliseconds after the other.
+/// Returns the milliseconds that batches of `size` bytes take, each of which consists of messages
+/// of `each` bytes that are sent at once. A batch begins every `every` milliseconds.
 fn batches(sim: &mut Simulation<Talker>, size: u32, each: u32, count: u64, every: u64) -> Vec<f64> {
     let batch = |number: u64| {
         let start = 1000 + number * every;
@@ -34,7 +34,7 @@ fn batches(sim: &mut Simulation<Talker>, size: u32, each: u32, count: u64, every
             sim.command(Time::from_millis(start), 0, Say::To { hosts: vec![1], id, len: each });
         }
         let heard = heard(&run(sim, Time::from_millis(start + every)));
-        assert_eq!(heard.len() as u32, size / each, "in order, and all of it");
+        assert_eq!(heard.len() as u32, size / each, "the batch arrives completely");
         assert!(heard.iter().map(|(.., id)| *id).eq(0..u64::from(size / each)));
         heard.last().unwrap().0.as_millis_f64() - start as f64
     };
@@ -46,7 +46,7 @@ fn near(found: f64, expected: f64, part: f64) -> bool {
 }
 
 #[test]
-fn a_message_pays_for_its_frames() {
+fn message_pays_for_its_frames() {
     // 40,000 bytes and a prefix of 5 in three frames with headers of 9, in 28 packets with 40 each.
     let transport = over(None, WIDE);
     assert_eq!(transport.wire_bytes(40_000), 40_005 + 27 + 28 * 40);
@@ -56,7 +56,7 @@ fn a_message_pays_for_its_frames() {
 }
 
 #[test]
-fn messages_that_are_there_at_once_share_packets() {
+fn simultaneous_messages_share_packets() {
     // 526 bytes each.
     let mut sim = pair(config(50, over(None, WIDE)), 8);
     let took = batches(&mut sim, 51_200, 512, 1, 1000);
@@ -65,17 +65,17 @@ fn messages_that_are_there_at_once_share_packets() {
 }
 
 #[test]
-fn the_standard_window_is_what_a_round_trip_carries() {
+fn round_trip_carries_one_standard_window() {
     for tcp in [None, Some(TcpConfig { initial_window: 1000, idle_restart: false, ..tcp() })] {
         let mut sim = pair(config(45, over(tcp, STANDARD)), 10_000);
         let took = batches(&mut sim, 6_553_500, 6_553_500, 1, 30_000);
-        // A hundred windows: the first one needs no round trip, the last one only one way.
+        // A hundred windows: the first one needs no round trip, the last one only half of one.
         assert!(near(took[0], 100.0 * 90.0 - 45.0, 0.02), "{took:?}");
     }
 }
 
 #[test]
-fn a_wide_window_does_not_show() {
+fn wide_window_adds_no_time() {
     let plain = Transport { framing: Framing::PLAIN, control: Control::Tcp(tcp()), ..Transport::tcp() };
     for size in [50_000, 5_000_000] {
         let alone = batches(&mut pair(config(45, plain.clone()), 100), size, size, 3, 5000);
@@ -86,10 +86,10 @@ fn a_wide_window_does_not_show() {
     }
 }
 
-/// grpc-go 1.85 at both ends of a path of 45 ms one way, in kernels that pace by CUBIC: milliseconds for 100, 1,000 and 10,000 payloads of 512
-/// bytes on a new connection.
+/// grpc-go 1.85 at both ends of a path of 45 ms one way, in kernels that pace by CUBIC:
+/// milliseconds for 100, 1,000 and 10,000 payloads of 512 bytes on a new connection.
 #[test]
-fn a_new_connection_takes_as_long_as_that_of_grpc_go() {
+fn new_connection_takes_as_long_as_in_grpc_go() {
     for (mbit, measured) in [(500, [227.0, 594.0, 1247.0]), (30, [232.0, 593.0, 1936.0])] {
         for (payloads, measured) in [100, 1000, 10_000].into_iter().zip(measured) {
             let mut sim = pair(config(45, over(Some(tcp()), Window::Estimated)), mbit);
@@ -102,10 +102,10 @@ fn a_new_connection_takes_as_long_as_that_of_grpc_go() {
     }
 }
 
-/// The same once the window is wide: after two seconds of silence, after half a second, and with a kernel that keeps the congestion
-/// window.
+/// The same once the window is wide: after two seconds of silence, after half a second, and with a
+/// kernel that keeps the congestion window.
 #[test]
-fn a_connection_that_was_idle_takes_as_long_as_that_of_grpc_go() {
+fn idle_connection_takes_as_long_as_in_grpc_go() {
     let cases = [
         (true, 2000, [228.0, 504.0, 606.0]),
         (true, 500, [137.0, 144.0, 225.0]),
@@ -115,7 +115,7 @@ fn a_connection_that_was_idle_takes_as_long_as_that_of_grpc_go() {
         for (payloads, measured) in [100, 1000, 10_000].into_iter().zip(measured) {
             let mut sim =
                 pair(config(45, over(Some(TcpConfig { idle_restart, ..tcp() }), Window::Estimated)), 500);
-            // The window becomes wide, and then the pauses are as long as they were measured with.
+            // The window becomes wide first; then the pauses are those of the measurement.
             batches(&mut sim, 5_120_000, 5_120_000, 3, 3000);
             let (mut at, mut took) = (20_000, 0.0);
             for (number, until_next) in [850, measured as u64, measured as u64, 1000].into_iter().enumerate()
@@ -126,7 +126,8 @@ fn a_connection_that_was_idle_takes_as_long_as_that_of_grpc_go() {
                 took = heard(&run(&mut sim, Time::from_millis(next)))[0].0.as_millis_f64() - at as f64;
                 at = next;
             }
-            // 5 MB at once took the machine of the measurement some 50 ms more than the 84 ms of the rate.
+            // For 5 MB at once, the machine of the measurement took about 50 ms more than the 84 ms
+            // of the rate.
             let at_once = payloads == 10_000 && (pause == 500 || !idle_restart);
             let part = if at_once { 0.3 } else { 0.05 };
             let name = format!("{payloads} after {pause} ms, restart {idle_restart}");
@@ -135,9 +136,9 @@ fn a_connection_that_was_idle_takes_as_long_as_that_of_grpc_go() {
     }
 }
 
-/// What is lost is sent again, and credit with it: nothing stalls, in both directions at once.
+/// Lost segments are sent again, and credit with them: nothing stalls, in both directions at once.
 #[test]
-fn losses_cost_time_and_nothing_else() {
+fn losses_do_not_stall_a_connection() {
     for window in [Window::Estimated, STANDARD, Window::Fixed { bytes: 1 }] {
         let mut config = config(5, over(Some(TcpConfig::default()), window));
         config.network.loss = 0.02;

@@ -1,4 +1,4 @@
-//! Links come up, go down, and hosts fail.
+//! Links that come up and go down, and hosts that fail.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ fn events(sim: &mut Simulation<Talker>, until: u64) -> Vec<Logged> {
     run(sim, Time::from_secs(until)).into_iter().map(|r| (r.at.as_millis_f64(), r.host, r.event)).collect()
 }
 
-/// When links came up, went down, and blobs arrived.
+/// Returns the times at which links came up. The next functions do the same for links that went
+/// down and for blobs.
 fn ups(events: &[Logged]) -> Vec<f64> {
     events.iter().filter(|(.., event)| matches!(event, Heard::Up { .. })).map(|(at, ..)| *at).collect()
 }
@@ -29,20 +30,20 @@ fn tcp() -> SimConfig {
     config(50, Transport::tcp())
 }
 
-/// Two hosts that cannot reach each other for a while.
+/// Returns two hosts that cannot reach each other for a while.
 fn parted(transport: Transport, from: Time, until: Time) -> SimConfig {
     let mut config = config(50, transport);
     config.network.partitions = vec![Partition { from, until, group_of: vec![0, 1] }];
     config
 }
 
-/// Two hosts, with or without a link.
+/// Returns two hosts, with or without a link.
 fn two(config: SimConfig, edges: &[(u32, u32)]) -> Simulation<Talker> {
     network(config, hosts(2, 1000 * MBIT), edges)
 }
 
 #[test]
-fn a_dial_takes_its_round_trips() {
+fn dial_takes_its_round_trips() {
     let mut sim = two(tcp(), &[]);
     sim.dial(Time::from_secs(1), 0, 1);
     let events = events(&mut sim, 3);
@@ -53,9 +54,9 @@ fn a_dial_takes_its_round_trips() {
     assert_eq!(events[1].2, Heard::Up { peer: 0, outbound: false });
 }
 
-/// The process before left timers behind that will never fire for the new one.
+/// The timers of the process before never fire for the new one.
 #[test]
-fn a_restarted_host_repeats_what_is_lost() {
+fn restarted_host_retransmits_losses() {
     for transport in [Transport::tcp(), Transport::quic()] {
         let mut sim = two(parted(transport, Time::from_millis(4990), Time::from_millis(5200)), &[(0, 1)]);
         for host in [0, 1] {
@@ -71,7 +72,7 @@ fn a_restarted_host_repeats_what_is_lost() {
 }
 
 #[test]
-fn when_both_dial_one_link_comes_up() {
+fn simultaneous_dials_bring_up_one_link() {
     for offset in [0, 10, 50, 99, 100, 101, 300] {
         let mut sim = two(tcp(), &[]);
         sim.dial(Time::from_secs(1), 1, 0);
@@ -84,7 +85,7 @@ fn when_both_dial_one_link_comes_up() {
 }
 
 #[test]
-fn a_lossy_handshake_still_succeeds_or_fails_cleanly() {
+fn lossy_handshake_succeeds_or_fails_cleanly() {
     for seed in 0..60 {
         let mut config = tcp();
         config.seed = seed;
@@ -99,7 +100,7 @@ fn a_lossy_handshake_still_succeeds_or_fails_cleanly() {
 }
 
 #[test]
-fn nobody_home_fails_after_the_tries() {
+fn dial_of_a_dead_host_fails_after_all_attempts() {
     let mut sim = two(tcp(), &[]);
     sim.crash(Time::from_millis(500), 1, true);
     sim.dial(Time::from_secs(1), 0, 1);
@@ -110,9 +111,9 @@ fn nobody_home_fails_after_the_tries() {
     assert!((events[0].0 - 64_000.0).abs() < 1.0, "{events:?}");
 }
 
-/// An operating system without the process answers; one that is gone, and QUIC's, do not.
+/// An operating system without the process answers; a dead host and a QUIC host do not.
 #[test]
-fn a_dial_to_a_process_that_is_gone_is_refused() {
+fn dial_of_a_crashed_process_is_refused() {
     let failed_after = |transport: Transport, silent: bool| {
         let mut sim = two(config(50, transport), &[]);
         sim.crash(Time::from_millis(500), 1, silent);
@@ -125,7 +126,7 @@ fn a_dial_to_a_process_that_is_gone_is_refused() {
     assert!((failed_after(Transport::tcp(), false) - 100.0).abs() < 1.0);
     assert!(failed_after(Transport::tcp(), true) > 60_000.0);
     assert!(failed_after(Transport::quic(), false) > 60_000.0);
-    // Whoever starts again is reached again.
+    // A restarted process is reachable again.
     let mut sim = two(tcp(), &[]);
     sim.crash(Time::from_millis(500), 1, false);
     sim.dial(Time::from_secs(1), 0, 1);
@@ -135,9 +136,10 @@ fn a_dial_to_a_process_that_is_gone_is_refused() {
     assert_eq!((events.len(), ups(&events).len()), (3, 2), "{events:?}");
 }
 
-/// A dial whose first packet was lost waits for seconds; what the other side sends meanwhile shows that the way is open.
+/// A dial whose first packet was lost waits for seconds. Packets of the other side in the meantime
+/// show that the way is open.
 #[test]
-fn a_dial_from_the_other_side_ends_the_wait_of_a_lost_one() {
+fn dial_from_the_other_side_ends_the_wait_of_a_lost_one() {
     for first in [0, 1] {
         let mut sim = two(parted(Transport::tcp(), Time::ZERO, Time::from_secs(8)), &[]);
         // Its packets leave at 0.5, 1.5, 3.5, 7.5 and 15.5 s.
@@ -149,9 +151,9 @@ fn a_dial_from_the_other_side_ends_the_wait_of_a_lost_one() {
     }
 }
 
-/// Whoever answered a dial that was never finished dials itself.
+/// A host that answered an unfinished dial can dial itself.
 #[test]
-fn an_unfinished_dial_of_the_other_side_is_in_nobodys_way() {
+fn unfinished_dial_does_not_block_a_dial_back() {
     let mut sim = two(parted(Transport::tcp(), Time::from_millis(1060), Time::from_millis(2500)), &[]);
     sim.command(Time::from_secs(1), 0, Say::Dial(1));
     sim.crash(Time::from_millis(1200), 0, true);
@@ -163,7 +165,7 @@ fn an_unfinished_dial_of_the_other_side_is_in_nobodys_way() {
 }
 
 #[test]
-fn closing_is_seen_by_both() {
+fn both_ends_notice_a_close() {
     let mut sim = two(config(50, bare(None)), &[(0, 1)]);
     sim.command(Time::from_secs(1), 0, Say::Close(1));
     sim.command(Time::from_secs(2), 0, Say::Dial(1));
@@ -176,7 +178,7 @@ fn closing_is_seen_by_both() {
 }
 
 #[test]
-fn peers_of_a_crashed_process_are_told_and_those_of_a_dead_host_find_out() {
+fn peers_notice_a_crashed_process_at_once_and_a_dead_host_after_a_timeout() {
     for (silent, expected) in [(false, 1050.0), (true, 41_050.0)] {
         let mut sim = network(config(50, bare(None)), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
         sim.crash(Time::from_secs(1), 1, silent);
@@ -187,10 +189,10 @@ fn peers_of_a_crashed_process_are_told_and_those_of_a_dead_host_find_out() {
 }
 
 #[test]
-fn a_restarted_host_is_back_with_a_new_node() {
+fn restarted_host_has_a_new_node() {
     let mut sim = network(tcp(), hosts(3, 1000 * MBIT), &[(0, 1), (1, 2)]);
     sim.crash(Time::from_secs(1), 1, false);
-    // Lost: nobody is there.
+    // This command is lost: the process is down.
     sim.command(Time::from_secs(2), 1, Say::To { hosts: vec![0], id: 1, len: 100 });
     sim.restart(Time::from_secs(3), 1);
     sim.command(Time::from_secs(5), 1, Say::To { hosts: vec![0, 2], id: 2, len: 100 });
@@ -200,18 +202,18 @@ fn a_restarted_host_is_back_with_a_new_node() {
 }
 
 #[test]
-fn a_silent_restart_before_the_peers_notice_replaces_the_link() {
+fn silent_restart_before_the_peers_notice_replaces_the_link() {
     let mut sim = two(tcp(), &[(0, 1)]);
     sim.crash(Time::from_secs(1), 1, true);
     sim.restart(Time::from_secs(3), 1);
     sim.command(Time::from_secs(6), 0, Say::To { hosts: vec![1], id: 2, len: 100 });
     let events = events(&mut sim, 60);
     assert!(events.iter().any(|(_, host, event)| *host == 1 && matches!(event, Heard::Blob { id: 2, .. })));
-    assert_eq!(downs(&events).len(), 1, "the late notice of the first incarnation harms nothing: {events:?}");
+    assert_eq!(downs(&events).len(), 1, "the late notice of the first incarnation has no effect: {events:?}");
 }
 
 #[test]
-fn a_short_partition_is_bridged_and_a_long_one_breaks_links() {
+fn links_survive_a_short_partition_but_not_a_long_one() {
     for (seconds, broken) in [(5, false), (200, true)] {
         let config = parted(Transport::tcp(), Time::from_secs(2), Time::from_secs(2 + seconds));
         let mut sim = two(config, &[(0, 1)]);
@@ -225,7 +227,7 @@ fn a_short_partition_is_bridged_and_a_long_one_breaks_links() {
 }
 
 #[test]
-fn timers_and_rates() {
+fn timers_fire_and_rates_change_at_their_time() {
     let mut sim = network(config(50, bare(None)), hosts(2, 8 * MBIT), &[(0, 1)]);
     sim.command(Time::from_secs(1), 0, Say::Remind(Duration::from_millis(1234)));
     sim.set_rates(Time::from_secs(3), 0, 80 * MBIT, 8 * MBIT);
@@ -233,13 +235,15 @@ fn timers_and_rates() {
     let events = events(&mut sim, 10);
     let reminder = events.iter().find(|(.., event)| *event == Heard::Reminder).unwrap();
     assert!((reminder.0 - 2234.0).abs() < 0.001);
-    // The first of ten segments takes a tenth of a millisecond now, and the receiver's downlink a millisecond for each.
+    // The first of ten segments now takes a tenth of a millisecond on the uplink, and the
+    // receiver's downlink takes a millisecond for each.
     assert_close(blobs(&events)[0], 4059.1, &());
 }
 
-/// A frame of another lane waits behind what is in the kernel, which is little where only what was never sent counts.
+/// A frame of another lane waits behind the data in the kernel, which are few if only unsent bytes
+/// are limited.
 #[test]
-fn a_bound_on_what_is_unsent_keeps_waits_in_the_kernel_short() {
+fn limit_on_unsent_bytes_keeps_waits_in_the_kernel_short() {
     let waited = |send_buffer| {
         let tcp = TcpConfig { send_buffer, ..TcpConfig::default() };
         let mut sim = two_lanes(config(5, bare(Some(tcp))), hosts(2, 8 * MBIT), &[(0, 1)]);
@@ -256,7 +260,7 @@ fn a_bound_on_what_is_unsent_keeps_waits_in_the_kernel_short() {
         events.iter().find(urgent).unwrap().0 - 3_000.0
     };
     let auto = waited(SendBuffer::Auto { per_packet: 2_920, min: 16_384 });
-    // 20 kB more at most, at 1 kB/ms, than what is on its way in any case.
+    // At most 20 kB more, at 1 kB/ms, than the data that are on their way in any case.
     let bound = waited(SendBuffer::Unsent { bytes: 20_000 });
-    assert!(bound < auto / 2.0, "{bound} ms against {auto} ms");
+    assert!(bound < auto / 2.0, "{bound} ms with the limit, {auto} ms without");
 }

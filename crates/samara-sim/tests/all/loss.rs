@@ -1,4 +1,4 @@
-//! Loss: everything arrives, in order, and at the rate that theory says.
+//! Loss: every frame arrives, in order, and at the rate of theory.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ fn tcp() -> TcpConfig {
 }
 
 #[test]
-fn everything_arrives_in_order_whatever_is_lost() {
+fn frames_arrive_in_order_despite_losses() {
     for seed in 0..40 {
         let congestion = if seed % 8 < 4 { Congestion::Reno } else { Congestion::Cubic };
         let mut config = config(20, bare(Some(TcpConfig { congestion, ..tcp() })));
         config.seed = seed;
         config.network.loss = [0.001, 0.01, 0.05, 0.2][seed as usize % 4];
         config.network.jitter = Duration::from_millis(seed % 7);
-        // At 20 % loss both ways a link can be silent for longer than keep-alive would allow.
+        // With 20 % loss in both directions, a link can be silent for longer than keep-alive would
+        // allow.
         config.transport.dead_peer_timeout = Duration::from_secs(3600);
         let mut sim = pair(config, 20);
         for id in 0..100 {
@@ -37,8 +38,8 @@ fn everything_arrives_in_order_whatever_is_lost() {
 
 #[test]
 fn one_lost_segment_costs_one_round_trip() {
-    // A downlink queue that is too short by a little drops a few segments of the burst; selective acknowledgements
-    // bring them back within a round trip or two, never by a timeout.
+    // A slightly too short downlink queue drops a few segments of the burst. Selective
+    // acknowledgements bring them back within a round trip or two, never by a timeout.
     let mut config = config(50, bare(Some(TcpConfig { initial_window: 40, ..tcp() })));
     config.downlink_queue = DownlinkQueue::DropTail { bytes: 30_000 };
     let mut hosts = hosts(2, 800 * MBIT);
@@ -48,15 +49,16 @@ fn one_lost_segment_costs_one_round_trip() {
     let stats = *sim.stats(0);
     let dropped = sim.stats(1).drops.downlink_full.packets;
     assert!(dropped > 0, "the queue held everything");
-    assert_eq!(stats.retransmitted.packets, dropped, "only what was lost is sent again: {stats:?}");
+    assert_eq!(stats.retransmitted.packets, dropped, "only lost segments are sent again: {stats:?}");
     assert_eq!(stats.timeouts, 0);
-    // 40 lose 7, recovery halves the window, and 400 segments at about 50 in flight take eight round trips.
+    // 40 segments lose 7, recovery halves the window, and 400 segments at about 50 in flight take
+    // eight round trips.
     assert!((700.0..=1200.0).contains(&took), "{took} ms");
 }
 
 #[test]
-fn a_lost_tail_is_repaired_by_the_timer() {
-    // The last packets of a transfer have nothing behind them that could report their loss.
+fn timer_repairs_a_lost_tail() {
+    // No later packets can report the loss of the last packets of a transfer.
     let mut timeouts = 0;
     for seed in 0..30 {
         let congestion = if seed % 8 < 4 { Congestion::Reno } else { Congestion::Cubic };
@@ -70,8 +72,8 @@ fn a_lost_tail_is_repaired_by_the_timer() {
     assert!(timeouts > 0);
 }
 
-/// Mathis, Semke, Mahdavi, Ott 1997: rate = (MSS / RTT) * sqrt(3/2) / sqrt(p) for periodic loss and an acknowledgement for
-/// every packet. Random loss and timeouts stay somewhat below.
+/// Mathis, Semke, Mahdavi, Ott 1997: rate = (MSS / RTT) * sqrt(3/2) / sqrt(p) for periodic loss and
+/// an acknowledgement for every packet. Random loss and timeouts stay slightly below.
 #[test]
 fn throughput_under_random_loss_follows_the_square_root_law() {
     for loss in [0.0005, 0.002, 0.005] {
@@ -85,7 +87,7 @@ fn throughput_under_random_loss_follows_the_square_root_law() {
 }
 
 #[test]
-fn controlled_delay_bounds_the_queue_without_emptying_the_link() {
+fn controlled_delay_limits_the_queue_without_emptying_the_link() {
     let mut config = config(20, bare(Some(tcp())));
     config.downlink_queue =
         DownlinkQueue::CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
@@ -103,8 +105,9 @@ fn controlled_delay_bounds_the_queue_without_emptying_the_link() {
     assert_eq!(sim.stats(0).drops.downlink_full.packets, 0);
 }
 
-/// What CUBIC is for (RFC 9438 section 1): on a path of 100 Mbit/s and 100 ms NewReno takes half a minute to fill the link after a loss, a
-/// packet each round trip. And HyStart ends slow start before the queue overflows.
+/// The purpose of CUBIC (RFC 9438 section 1): on a path of 100 Mbit/s and 100 ms, NewReno takes
+/// half a minute to fill the link after a loss, with one more packet in each round trip. In
+/// addition, HyStart ends slow start before the queue overflows.
 #[test]
 fn cubic_fills_a_long_path_sooner_and_loses_less() {
     let run_with = |congestion, queue| {
@@ -117,7 +120,7 @@ fn cubic_fills_a_long_path_sooner_and_loses_less() {
         assert_eq!((heard.len(), sim.stats(0).timeouts), (100, 0));
         (heard[99].0, sim.stats(0).retransmitted.packets)
     };
-    // Bursts of slow start overflow a short queue when the window is half of what the path holds.
+    // Bursts of slow start overflow a short queue when the window is half of the path's capacity.
     let (reno, cubic) = (run_with(Congestion::Reno, 100_000), run_with(Congestion::Cubic, 100_000));
     assert!(cubic.0 < 0.75 * reno.0, "{cubic:?}, {reno:?} with NewReno");
     let (reno, cubic) = (run_with(Congestion::Reno, 400_000), run_with(Congestion::Cubic, 400_000));

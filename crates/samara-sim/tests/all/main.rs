@@ -1,4 +1,4 @@
-//! The simulator: transports, links, queues, and runs in several threads and processes.
+//! Tests of the simulator: transports, links, queues, and runs in several threads and processes.
 
 mod closed_forms;
 mod common;

@@ -10,12 +10,12 @@ use samara_sim::{
 };
 
 const THROTTLE: Flush = Flush::Throttle(Duration::from_millis(100));
-/// A microsecond for each byte.
+/// One microsecond for each byte.
 const SLOW: u64 = 8 * MBIT;
 const FAST: u64 = 1_000_000 * MBIT;
-/// A sealed frame in a packet, at a microsecond for each byte.
+/// The time of a sealed frame in a packet, at one microsecond for each byte.
 const FRAME_MS: f64 = 1.084;
-/// Takes all that a flush can make at once.
+/// A window for all data that a flush can make at once.
 fn wide() -> TcpConfig {
     let send_buffer = SendBuffer::Fixed { bytes: u64::MAX };
     TcpConfig { initial_window: 1000, idle_restart: false, send_buffer, ..TcpConfig::default() }
@@ -40,7 +40,7 @@ fn pair(latency_ms: u64, bps: u64, tcp: Option<TcpConfig>, config: MConnectionCo
 type Pair = samara_sim::Simulation<Talker>;
 
 #[test]
-fn a_lone_message_waits_for_the_flush_and_pays_for_a_whole_frame() {
+fn single_message_waits_for_the_flush_and_pays_for_a_whole_frame() {
     for tcp in both() {
         let mut sim = pair(50, SLOW, tcp, channels(THROTTLE));
         sim.command(START, 0, on(1, 7, 36));
@@ -56,7 +56,7 @@ fn a_lone_message_waits_for_the_flush_and_pays_for_a_whole_frame() {
 }
 
 #[test]
-fn a_connection_that_flushes_when_idle_does_not_wait() {
+fn flush_when_idle_does_not_wait() {
     for tcp in both() {
         let mut sim = pair(50, SLOW, tcp, channels(Flush::WhenIdle));
         sim.command(START, 0, on(1, 7, 36));
@@ -66,7 +66,7 @@ fn a_connection_that_flushes_when_idle_does_not_wait() {
 }
 
 #[test]
-fn a_request_and_its_answer_wait_for_two_flushes() {
+fn request_and_answer_wait_for_two_flushes() {
     for tcp in both() {
         let mut sim = pair(1, SLOW, tcp, channels(THROTTLE));
         sim.command(START, 0, Say::Along { route: vec![1, 0], id: 7, len: 36 });
@@ -77,8 +77,8 @@ fn a_request_and_its_answer_wait_for_two_flushes() {
 }
 
 #[test]
-fn messages_of_one_interval_share_sealed_frames() {
-    // 20 messages of 45 bytes with their framing.
+fn messages_of_one_flush_interval_share_sealed_frames() {
+    // 20 messages of 45 bytes, including their framing.
     let mut sim = pair(50, SLOW, Some(TcpConfig::default()), channels(THROTTLE));
     for id in 0..20 {
         sim.command(Time::from_millis(1000 + 5 * id), 0, on(1, id, 36));
@@ -89,7 +89,8 @@ fn messages_of_one_interval_share_sealed_frames() {
     let stats = sim.connection_stats(0).unwrap();
     assert_eq!((stats.sealed_frames, stats.flushes), (1, 1));
     assert_eq!(stats.padding_bytes, u64::from(1024 - 20 * message_bytes(0x31, 36)));
-    // The interval begins with the first message, not with the clock, and a later message begins the next one.
+    // The interval begins with the first message and not with the clock; a later message begins the
+    // next one.
     let mut sim = pair(50, SLOW, None, channels(THROTTLE));
     sim.command(Time::from_millis(1030), 0, on(1, 1, 36));
     sim.command(Time::from_millis(1131), 0, on(1, 2, 36));
@@ -99,7 +100,7 @@ fn messages_of_one_interval_share_sealed_frames() {
 }
 
 #[test]
-fn a_full_buffer_does_not_wait() {
+fn full_buffer_does_not_wait() {
     for tcp in [None, Some(wide())] {
         let mut sim = pair(50, FAST, tcp, channels(THROTTLE));
         for id in 0..100 {
@@ -137,17 +138,17 @@ fn channels_share_a_busy_link_by_their_priorities() {
     }
 }
 
-/// What a quiet channel saved up is forgotten within some decays: it does not keep the other one out for long.
+/// The credit of a quiet channel decays: it does not block the other channel for long.
 #[test]
-fn the_past_decays() {
+fn bytes_sent_in_the_past_decay() {
     let mut sim = pair(20, SLOW, Some(TcpConfig::default()), channels(Flush::WhenIdle));
     (0..4000).for_each(|id| sim.command(START, 0, on(0, id, 10_000)));
     (0..2000).for_each(|id| sim.command(Time::from_secs(21), 0, on(1, id, 10_000)));
     run(&mut sim, Time::from_secs(21));
     let before = sim.connection_stats(0).unwrap().channels[0].message_bytes;
     assert!(before > 18_000_000);
-    // 20 s at 1 MB/s, decaying by a fifth every 2 s, leave less than 9 MB: the second channel catches up with 5/6 of what
-    // is left while it alone sends, in at most some seconds.
+    // 20 s at 1 MB/s, decaying by a fifth every 2 s, leave less than 9 MB. The second channel sends
+    // alone until it has caught up with 5/6 of the remainder, which takes at most some seconds.
     let mut alone = 0;
     for second in 22..40 {
         run(&mut sim, Time::from_secs(second));
@@ -158,8 +159,9 @@ fn the_past_decays() {
 }
 
 #[test]
-fn the_send_rate_holds() {
-    // Batches of 10 packets of 1,033 or 1,036 bytes, until a sample of 100 ms has seen 100,000 bytes: 10 batches.
+fn send_rate_is_not_exceeded() {
+    // Batches of 10 packets of 1,033 or 1,036 bytes, until a sample of 100 ms has counted 100,000
+    // bytes: 10 batches.
     let config = MConnectionConfig { send_rate: 1_000_000, ..channels(Flush::WhenIdle) };
     for tcp in [None, Some(wide())] {
         let mut sim = pair(50, FAST, tcp, config.clone());
@@ -171,12 +173,12 @@ fn the_send_rate_holds() {
 }
 
 #[test]
-fn a_flush_that_finds_the_routine_held_back_comes_an_interval_later() {
+fn flush_during_a_rate_limit_comes_an_interval_later() {
     let config =
         MConnectionConfig { send_rate: 100_000, ..channels(Flush::Throttle(Duration::from_millis(70))) };
     let mut sim = pair(50, FAST, None, config);
-    // Ten packets are a sample's worth, so that the eleventh waits for the next sample, 100 ms later. The flush that was
-    // due after 70 ms comes after 140.
+    // Ten packets exhaust a sample, so that the eleventh waits for the next sample, 100 ms later.
+    // The flush that was due after 70 ms comes after 140 ms.
     sim.command(START, 0, on(0, 1, 10 * 1024));
     sim.command(START, 0, on(0, 2, 1024));
     let heard = heard(&run(&mut sim, Time::from_secs(5)));
@@ -185,7 +187,7 @@ fn a_flush_that_finds_the_routine_held_back_comes_an_interval_later() {
 }
 
 #[test]
-fn a_slow_reader_holds_the_sender_back() {
+fn slow_reader_limits_the_sender() {
     let tcp = TcpConfig { receive_window: 40, ..TcpConfig::default() };
     let config = MConnectionConfig { receive_rate: 500_000, ..channels(THROTTLE) };
     let mut sim = pair(10, 1000 * MBIT, Some(tcp), config);
@@ -193,20 +195,21 @@ fn a_slow_reader_holds_the_sender_back() {
     let mut so_far = 0;
     for tenth in 10..70 {
         so_far += heard(&run(&mut sim, Time::from_millis(100 * tenth))).len() as u64;
-        // What was read, sealed (a message is less than a frame), and a window of segments, with their headers.
+        // The data read so far, sealed (a message is less than a frame), and a window of segments,
+        // with their headers.
         let limit = (so_far + 1) * u64::from(SEALED_FRAME) * 1084 / 1044 + 41 * 1500;
         assert!(sim.stats(0).sent.bytes <= limit, "{:?} > {limit} at {tenth}", sim.stats(0).sent);
     }
     let rest = heard(&run(&mut sim, Time::from_secs(20)));
     assert_eq!(so_far + rest.len() as u64, 3000);
-    assert_eq!(sim.stats(0).retransmitted.packets, 0, "nothing was dropped for it");
+    assert_eq!(sim.stats(0).retransmitted.packets, 0, "no packet was dropped");
     let took = rest.last().unwrap().0.as_millis_f64() - 1000.0;
     let expected = 3000.0 * f64::from(message_bytes(0x30, 1000)) / 500.0;
     assert!((took / expected - 1.0).abs() < 0.05, "{took} ms, not {expected}");
 }
 
 #[test]
-fn a_closed_window_opens_again_whatever_is_lost() {
+fn closed_window_opens_again_despite_losses() {
     for seed in 0..20 {
         let tcp = TcpConfig { receive_window: 12, ..TcpConfig::default() };
         let limited = MConnectionConfig { receive_rate: 60_000, ..channels(THROTTLE) };
@@ -222,7 +225,7 @@ fn a_closed_window_opens_again_whatever_is_lost() {
 }
 
 #[test]
-fn bytes_add_up() {
+fn all_bytes_on_the_wire_are_accounted_for() {
     for (tcp, flush) in both().into_iter().flat_map(|tcp| [(tcp, THROTTLE), (tcp, Flush::WhenIdle)]) {
         let config = MConnectionConfig { ping_interval: Duration::from_secs(2), ..channels(flush) };
         let mut sim = pair(20, 20 * MBIT, tcp, config);
@@ -253,7 +256,7 @@ fn bytes_add_up() {
 }
 
 #[test]
-fn what_finds_no_room_in_the_queue_stays_in_the_outbox() {
+fn copies_without_room_in_the_queue_stay_in_the_outbox() {
     let tcp = TcpConfig { send_buffer: SendBuffer::Fixed { bytes: 10_000 }, ..TcpConfig::default() };
     let mut sim = pair(50, SLOW / 100, Some(tcp), channels(Flush::WhenIdle));
     (0..200).for_each(|id| sim.command(START, 0, on(0, id, 1000)));
@@ -262,7 +265,8 @@ fn what_finds_no_room_in_the_queue_stays_in_the_outbox() {
     let peer = sim.handle_of(0, 1).unwrap();
     let stats = sim.connection_stats(0).unwrap();
     let pending = sim.outbox(0).pending_to(peer);
-    // Blocked in the second flush, with some messages in the buffer, one being sent, and one in the queue.
+    // The routine is blocked in the second flush, with some messages in the buffer, one being sent,
+    // and one in the queue.
     let written = stats.channels[0].messages as usize;
     assert!((10..=75).contains(&written), "{stats:?}");
     assert_eq!(pending, 200 - written - 1, "{stats:?}");
@@ -273,8 +277,9 @@ fn what_finds_no_room_in_the_queue_stays_in_the_outbox() {
 }
 
 #[test]
-fn segments_are_frames_in_an_open_window_and_full_behind_a_closed_one() {
-    // 30 frames: 10 leave as they are, the others wait for the first acknowledgements in full segments.
+fn segments_are_frames_in_an_open_window_and_full_behind_it() {
+    // 30 frames: 10 leave unchanged, the others wait for the first acknowledgements in full
+    // segments.
     let tcp = TcpConfig { initial_window: 10, ..wide() };
     let mut sim = pair(50, FAST, Some(tcp), channels(Flush::WhenIdle));
     sim.command(START, 0, on(0, 7, 30 * 1000));
@@ -285,7 +290,7 @@ fn segments_are_frames_in_an_open_window_and_full_behind_a_closed_one() {
 }
 
 #[test]
-fn both_sides_ping_and_a_pong_that_stays_out_closes_the_link() {
+fn both_sides_ping_and_an_overdue_pong_closes_the_link() {
     let config = MConnectionConfig { ping_interval: Duration::from_secs(60), ..channels(THROTTLE) };
     let mut transport = over(Some(TcpConfig::default()), config);
     transport.dead_peer_timeout = Duration::from_secs(3600);
@@ -302,7 +307,7 @@ fn both_sides_ping_and_a_pong_that_stays_out_closes_the_link() {
 }
 
 #[test]
-fn a_dial_takes_three_round_trips_and_its_bytes() {
+fn dial_takes_three_round_trips_and_the_handshake_bytes() {
     let transport = over(Some(TcpConfig::default()), channels(THROTTLE));
     let mut sim = two_lanes(crate::common::config(50, transport), hosts(2, FAST), &[]);
     sim.dial(START, 0, 1);
@@ -314,18 +319,21 @@ fn a_dial_takes_three_round_trips_and_its_bytes() {
     assert_eq!(sim.stats(1).sent.bytes, 40 + 75 + 1084 + 1084);
 }
 
-/// When messages arrive, and how many sealed frames were written, as two `MConnection`s of CometBFT v0.37.0 over
-/// `SecretConnection`s did it, with 50 ms between them in the virtual time of Go's `testing/synctest`.
+/// The arrival times of messages and the number of sealed frames, measured with two `MConnection`s
+/// of CometBFT v0.37.0 over `SecretConnection`s, with 50 ms between them in the virtual time of
+/// Go's `testing/synctest`.
 #[test]
 fn the_real_code_does_the_same() {
     struct Case {
         config: MConnectionConfig,
-        /// Messages: how many, of how many bytes, how many milliseconds apart, on which lane.
+        /// Messages: their number, their length in bytes, their interval in milliseconds, and their
+        /// lane.
         sent: (u64, u32, u64, u8),
-        /// Milliseconds until the first and the last one, and between them how many arrived with the first.
+        /// Milliseconds until the first and the last message, and the number of messages that
+        /// arrived with the first.
         arrived: (f64, f64, usize),
         frames: u64,
-        /// Segments are read where the real code reads packets.
+        /// The model reads segments where the real code reads packets.
         tolerance_ms: f64,
     }
     let throttled = || channels(THROTTLE);
@@ -367,10 +375,11 @@ fn the_real_code_does_the_same() {
     }
 }
 
-/// Segments that leave as one step are what they are one by one: as many packets and bytes, and messages at most a
-/// millisecond apart. A chance of loss that never comes true keeps them apart.
+/// Segments that leave as one step have the effect of single segments: the same number of packets
+/// and bytes, and messages at most a millisecond apart. A probability of loss that is never met
+/// keeps segments apart.
 #[test]
-fn steps_of_several_segments_do_not_show() {
+fn steps_of_several_segments_do_not_change_results() {
     for flush in [THROTTLE, Flush::WhenIdle] {
         let outcome = |loss: f64| {
             let mut config = config(10, over(Some(wide()), channels(flush)));
@@ -395,9 +404,9 @@ fn steps_of_several_segments_do_not_show() {
     }
 }
 
-/// A queue that drops steps as wholes does not keep what was in them.
+/// A queue that drops whole steps does not lose the data in them.
 #[test]
-fn what_a_full_queue_drops_is_sent_again() {
+fn drops_of_a_full_queue_are_sent_again() {
     for bytes in [3000, 20_000, 100_000] {
         let mut config = config(10, over(Some(TcpConfig::default()), channels(THROTTLE)));
         config.downlink_queue = DownlinkQueue::DropTail { bytes };
@@ -412,8 +421,8 @@ fn what_a_full_queue_drops_is_sent_again() {
     }
 }
 
-/// CoDel drops the first segment of a step and looks at the others for themselves: about as many as one by one, and what was
-/// dropped is sent again.
+/// CoDel drops the first segment of a step and checks the others separately: about as many as with
+/// single segments, and dropped segments are sent again.
 #[test]
 fn codel_drops_single_segments_of_steps() {
     let outcome = |loss: f64| {

@@ -1,4 +1,4 @@
-//! Connections with channels, whatever happens on the way; and set-ups that make no sense.
+//! Connections with channels under random traffic, loss and configurations.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ proptest! {
         messages.sort_by_key(|message| message.after_ms);
         let tcp = TcpConfig { receive_window: window, ..TcpConfig::default() };
         let receive_rate = if ideal { 0 } else { connection.receive_rate };
-        // A pong can be late when half of what is sent gets lost in a row; that is another test's matter.
+        // A pong can be late when half of the packets get lost in a row; another test covers that.
         let ping_interval = if loss > 0.0 { Duration::ZERO } else { connection.ping_interval };
         let connection = MConnectionConfig { receive_rate, ping_interval, ..connection };
         let mut transport = over((!ideal).then_some(tcp), connection);

@@ -1,4 +1,4 @@
-//! QUIC: times that can be computed by hand, and what arrives under loss.
+//! QUIC: times that can be computed by hand, and deliveries under loss.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use samara_engine::outbox::Dispatch;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{Control, Partition, QuicConfig, QuicSendBuffer, SimConfig, StreamOrder, Transport};
 
-/// Acknowledges every packet at once, so that windows double exactly once a round trip, and does not pace.
+/// Acknowledges every packet at once, so that windows double exactly once in each round trip, and
+/// does not pace.
 fn quic() -> QuicConfig {
     QuicConfig {
         ack_every: 1,
@@ -18,9 +19,9 @@ fn quic() -> QuicConfig {
     }
 }
 
-/// Sends frames from host 0 to host 1, at 8 Mbit/s (1 ms a packet) and 50 ms. Every packet whose transmission starts within
-/// half a millisecond of one of the times in `lost` is. Returns when each frame was heard, in ms after the start, and the
-/// sender's timeouts.
+/// Sends frames from host 0 to host 1, at 8 Mbit/s (1 ms a packet) and 50 ms. Loses every packet
+/// whose transmission starts within half a millisecond of one of the times in `lost`. Returns the
+/// time at which each frame was heard, in ms after the start, and the sender's timeouts.
 fn with_losses(quic: QuicConfig, frames: &[u32], lost: &[f64]) -> (Vec<(f64, u64)>, u64) {
     let mut config = config(50, bare_quic(quic));
     config.network.partitions = lost
@@ -42,7 +43,7 @@ fn assert_heard(found: &[(f64, u64)], expected: &[(f64, u64)]) {
 }
 
 #[test]
-fn slow_start_doubles_each_round_trip() {
+fn slow_start_doubles_in_each_round_trip() {
     for (packets, round_trips) in
         [(1, 0), (10, 0), (11, 1), (30, 1), (31, 2), (70, 2), (71, 3), (150, 3), (151, 4)]
     {
@@ -54,10 +55,10 @@ fn slow_start_doubles_each_round_trip() {
 }
 
 #[test]
-fn a_paced_window_leaves_at_five_quarters_of_its_rate() {
+fn paced_window_leaves_at_five_quarters_of_its_rate() {
     let quic = QuicConfig { pacing: true, ..quic() };
-    // Ten packets are acknowledged after a round trip, which makes room for twenty: ten leave at once, and ten more when
-    // the bucket is full again, after 10 / (1.25 * 20) of a round trip.
+    // Ten packets are acknowledged after a round trip, which makes room for twenty. Ten leave at
+    // once, and ten more when the bucket is full again, after 10 / (1.25 * 20) of a round trip.
     for (packets, expected) in [(10, 50.0), (20, 150.0), (30, 190.0)] {
         let took = one(&mut pair(config(50, bare_quic(quic)), 1_000_000), packets * 1000);
         assert_close(took, expected, &packets);
@@ -65,8 +66,8 @@ fn a_paced_window_leaves_at_five_quarters_of_its_rate() {
 }
 
 #[test]
-fn a_held_link_takes_frames_again_when_its_time_has_come() {
-    // One order over all links: the second frame is asked for when there is room.
+fn paced_link_takes_frames_again_after_its_wait() {
+    // Node dispatch: the second frame is requested when there is room.
     let quic = QuicConfig { pacing: true, ..quic() };
     let hosts = hosts(2, 1_000_000 * MBIT);
     let mut sim = network_with(config(50, bare_quic(quic)), hosts, &[(0, 1)], Dispatch::Node, 1);
@@ -80,7 +81,10 @@ fn acknowledgements_come_after_two_packets_or_the_delay() {
         let mut sim = pair(config(50, bare_quic(quic)), 1_000_000);
         sim.command(START, 0, Say::To { hosts: vec![1], id: 7, len: packets * 1000 });
         run(&mut sim, START + Duration::from_secs_f64((last - 0.01) / 1000.0));
-        assert!(sim.stats(1).sent.packets < acks, "{packets} packets: the last one came too soon");
+        assert!(
+            sim.stats(1).sent.packets < acks,
+            "{packets} packets: the last acknowledgement came too soon"
+        );
         run(&mut sim, START + Duration::from_secs_f64((last + 0.01) / 1000.0));
         assert_eq!(sim.stats(1).sent.packets, acks, "{packets} packets");
         run(&mut sim, Time::from_secs(30));
@@ -89,30 +93,31 @@ fn acknowledgements_come_after_two_packets_or_the_delay() {
 }
 
 #[test]
-fn a_packet_is_lost_once_three_later_ones_arrived() {
-    // The packet of 2 ms is lost; that of 5 ms is acknowledged at 106 ms, and the lost one leaves again.
+fn packet_is_lost_once_three_later_ones_arrived() {
+    // The packet of 2 ms is lost. The packet of 5 ms is acknowledged at 106 ms, and the lost one
+    // leaves again.
     let (heard, timeouts) = with_losses(quic(), &[10_000], &[2.0]);
     assert_heard(&heard, &[(106.0 + 1.0 + 50.0, 0)]);
     assert_eq!(timeouts, 0);
 }
 
 #[test]
-fn a_packet_is_lost_nine_eighths_of_a_round_trip_after_it_was_overtaken() {
-    // Only two packets come behind the lost one; round trips are 101 ms.
+fn overtaken_packet_is_lost_after_nine_eighths_of_a_round_trip() {
+    // Only two packets follow the lost one; round trips are 101 ms.
     let (heard, timeouts) = with_losses(quic(), &[5_000], &[2.0]);
     assert_heard(&heard, &[(2.0 + 101.0 * 9.0 / 8.0 + 1.0 + 50.0, 0)]);
     assert_eq!(timeouts, 0);
 }
 
 #[test]
-fn a_lost_tail_is_probed_for() {
+fn probe_repairs_a_lost_tail() {
     // Four samples of 101 ms leave a variation of 101/2 * (3/4)^3.
     let timeout = 101.0 + 4.0 * 101.0 / 2.0 * 0.75f64.powi(3) + 25.0;
     let (heard, timeouts) = with_losses(quic(), &[5_000], &[4.0]);
     assert_heard(&heard, &[(4.0 + timeout + 1.0 + 50.0, 0)]);
     assert_eq!(timeouts, 1);
-    // The two probes are lost as well (the first one has the data, the second one is a PING, which takes no time here): the
-    // next two come after twice the time.
+    // Both probes are lost too (the first one has the data, the second one is a PING, which takes
+    // no time here). The next two come after twice the time.
     let (heard, timeouts) = with_losses(quic(), &[5_000], &[4.0, 4.0 + timeout, 4.0 + timeout + 1.0]);
     let last_sent = 4.0 + timeout + 1.0;
     assert_heard(&heard, &[(last_sent + 2.0 * timeout + 1.0 + 50.0, 0)]);
@@ -120,7 +125,7 @@ fn a_lost_tail_is_probed_for() {
 }
 
 #[test]
-fn a_lost_packet_holds_back_later_frames_on_a_single_stream_only() {
+fn lost_packet_delays_later_frames_only_on_a_single_stream() {
     let repaired = 106.0 + 1.0 + 50.0;
     let (single, _) = with_losses(quic(), &[5_000, 5_000], &[2.0]);
     assert_heard(&single, &[(repaired, 0), (repaired, 1)]);
@@ -130,7 +135,7 @@ fn a_lost_packet_holds_back_later_frames_on_a_single_stream_only() {
 }
 
 #[test]
-fn an_idle_connection_keeps_its_window() {
+fn idle_connection_keeps_its_window() {
     let mut sim = pair(config(50, bare_quic(quic())), 1_000_000);
     sim.command(START, 0, Say::To { hosts: vec![1], id: 1, len: 150_000 });
     sim.command(Time::from_secs(10), 0, Say::To { hosts: vec![1], id: 2, len: 70_000 });
@@ -139,7 +144,7 @@ fn an_idle_connection_keeps_its_window() {
 }
 
 #[test]
-fn the_receive_window_bounds_the_rate() {
+fn receive_window_limits_the_rate() {
     for streams in [StreamOrder::Single, StreamOrder::PerFrame] {
         let quic = QuicConfig { receive_window: 10, streams, ..quic() };
         let took = one(&mut pair(config(50, bare_quic(quic)), 1_000_000), 100_000);
@@ -148,8 +153,8 @@ fn the_receive_window_bounds_the_rate() {
 }
 
 #[test]
-fn a_buffer_of_a_packet_keeps_the_uplink_busy() {
-    // As in quic-go: the next frame is handed over when less than a packet of the one before is left.
+fn buffer_of_one_packet_keeps_the_uplink_busy() {
+    // As in quic-go, the next frame is written when less than a packet of the one before is left.
     let quic = QuicConfig { send_buffer: QuicSendBuffer::Unsent { bytes: 1000 }, ..quic() };
     let heard = transfer(&mut pair(config(50, bare_quic(quic)), 8), &[1_500; 5]);
     let expected: Vec<_> = (0..5).map(|id| (1.5 * (id + 1) as f64 + 50.0, id)).collect();
@@ -157,13 +162,14 @@ fn a_buffer_of_a_packet_keeps_the_uplink_busy() {
 }
 
 #[test]
-fn a_dial_takes_two_round_trips() {
+fn dial_takes_two_round_trips() {
     let mut sim = network(config(50, Transport::quic()), hosts(2, 1_000_000 * MBIT), &[]);
     sim.dial(START, 0, 1);
     let records = run(&mut sim, Time::from_secs(3));
     let up: Vec<_> = records.iter().map(|record| (record.host, record.at)).collect();
     assert_eq!(up.len(), 2, "{records:?}");
-    // The dialler is up when the second answer is there, the listener when the dialler's next packet is.
+    // The dialler is up when the second answer arrives, the listener when the dialler's next packet
+    // arrives.
     assert!(up[0].0 == 0 && close_to(up[0].1, 1200.0), "{up:?}");
     assert!(up[1].0 == 1 && close_to(up[1].1, 1250.0), "{up:?}");
     // Three datagrams of at least 1,200 bytes.
@@ -172,7 +178,7 @@ fn a_dial_takes_two_round_trips() {
 }
 
 #[test]
-fn packets_and_windows_are_those_of_the_payload() {
+fn packets_and_windows_follow_from_the_payload() {
     for (payload, mss, initial) in [(1200, 1169, 10), (1452, 1421, 10), (1500, 1469, 9), (9000, 8969, 2)] {
         let transport = Transport::quic_with(payload);
         let Control::Quic(quic) = transport.control else { panic!("{transport:?}") };
@@ -184,7 +190,7 @@ fn packets_and_windows_are_those_of_the_payload() {
     }
 }
 
-/// A hundred frames of mixed sizes, over a path that loses and delays.
+/// Returns a lossy path with jitter, and a hundred frames of mixed sizes.
 fn lossy(seed: u64, streams: StreamOrder, loss: f64) -> (SimConfig, Vec<u32>) {
     let quic = QuicConfig { streams, ..QuicConfig::default() };
     let mut config = config(20, Transport { control: Control::Quic(quic), ..Transport::quic() });
@@ -198,7 +204,7 @@ fn lossy(seed: u64, streams: StreamOrder, loss: f64) -> (SimConfig, Vec<u32>) {
 }
 
 #[test]
-fn everything_arrives_exactly_once_whatever_is_lost() {
+fn frames_arrive_exactly_once_despite_losses() {
     let mut sent_again = 0;
     for seed in 0..40 {
         for streams in [StreamOrder::Single, StreamOrder::PerFrame] {
@@ -206,7 +212,7 @@ fn everything_arrives_exactly_once_whatever_is_lost() {
             let (config, lens) = lossy(seed, streams, loss);
             let mut sim = pair(config, 20);
             for (id, len) in (0..).zip(&lens) {
-                // Both ways, so that acknowledgements also ride on data.
+                // In both directions, so that data also carry acknowledgements.
                 let at = Time::from_millis(1000 + 3 * id);
                 sim.command(at, 0, Say::To { hosts: vec![1], id, len: *len });
                 sim.command(at, 1, Say::To { hosts: vec![0], id, len: *len / 3 + 1 });
@@ -223,7 +229,7 @@ fn everything_arrives_exactly_once_whatever_is_lost() {
                 sent_again += stats.retransmitted.packets;
                 assert!(
                     loss > 0.01 || stats.retransmitted.packets <= 4 * stats.drops.random.packets + 8,
-                    "seed {seed}: hardly anything is sent again that arrived: {stats:?}"
+                    "seed {seed}: too many packets are sent again that arrived: {stats:?}"
                 );
             }
         }
@@ -232,7 +238,7 @@ fn everything_arrives_exactly_once_whatever_is_lost() {
 }
 
 #[test]
-fn frames_overtake_each_other_with_a_stream_each() {
+fn frames_on_separate_streams_overtake_each_other() {
     let mut overtaken = 0;
     for seed in 0..8 {
         let (config, lens) = lossy(seed, StreamOrder::PerFrame, 0.02);
@@ -242,7 +248,7 @@ fn frames_overtake_each_other_with_a_stream_each() {
     assert!(overtaken > 20, "{overtaken}");
 }
 
-/// The law of Mathis et al. as in the tests of TCP, once the first slow start is forgotten.
+/// The law of Mathis et al. as in the tests of TCP, without the first slow start.
 #[test]
 fn throughput_under_random_loss_follows_the_square_root_law() {
     for loss in [0.0005, 0.002, 0.005] {
@@ -256,7 +262,7 @@ fn throughput_under_random_loss_follows_the_square_root_law() {
 }
 
 #[test]
-fn a_vanished_peer_is_given_up_after_the_idle_timeout() {
+fn link_to_a_vanished_peer_closes_after_the_idle_timeout() {
     let mut config = config(50, Transport::quic());
     config.transport.dead_peer_timeout = Duration::from_secs(30);
     config.network.partitions = vec![Partition { from: START, until: Time::MAX, group_of: vec![0, 1] }];

@@ -1,4 +1,4 @@
-//! Configurations that cannot be simulated, and what is said about them.
+//! Errors for configurations that cannot be simulated.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use samara_sim::{
     SimConfig, Simulation, TcpConfig, Transport, Window,
 };
 
-/// Two hosts of this configuration, of which this process has some.
+/// Returns the error for two hosts of this configuration, of which this process simulates some.
 fn refused_of(config: SimConfig, dispatch: Dispatch, lanes: usize, local: std::ops::Range<u32>) -> String {
     let sim = Simulation::with_local_hosts(config, hosts(2, MBIT), talkers(dispatch, lanes), local);
     sim.map(|_| ()).expect_err("this must not be accepted").to_string()
@@ -24,7 +24,7 @@ fn of_transport(transport: Transport) -> String {
 }
 
 #[test]
-fn channels_need_tcp_or_ideal_and_sound_values() {
+fn channels_need_tcp_or_ideal_and_valid_values() {
     let tcp = Some(TcpConfig::default());
     let changed = |change: fn(&mut MConnectionConfig)| {
         let mut config = channels(Flush::WhenIdle);
@@ -53,8 +53,11 @@ fn channels_need_tcp_or_ideal_and_sound_values() {
         ),
         (|config| config.channels[1].queue = 0, "channel 0x31: priority and queue must be at least 1"),
         (|config| config.channels[0].priority = 0, "channel 0x30: priority and queue must be at least 1"),
-        (|config| config.channels[1].id = 0x30, "there are two channels 0x30"),
-        (|config| config.channels[1].lanes.push(Lane(0)), "lane 0 belongs to 2 channels; it must be one"),
+        (|config| config.channels[1].id = 0x30, "duplicate channel 0x30"),
+        (
+            |config| config.channels[1].lanes.push(Lane(0)),
+            "lane 0 belongs to 2 channels; it must belong to exactly one",
+        ),
     ];
     for (change, message) in changes {
         assert_eq!(of_transport(over(tcp, changed(change))), message);
@@ -64,11 +67,14 @@ fn channels_need_tcp_or_ideal_and_sound_values() {
         of_outbox(Dispatch::Node, 2),
         "connections with channels take copies per link; use per-link dispatch"
     );
-    assert_eq!(of_outbox(Dispatch::PerLink, 3), "lane 2 belongs to 0 channels; it must be one");
+    assert_eq!(
+        of_outbox(Dispatch::PerLink, 3),
+        "lane 2 belongs to 0 channels; it must belong to exactly one"
+    );
 }
 
 #[test]
-fn http2_needs_a_stream_of_bytes_and_credit() {
+fn http2_needs_a_stream_of_bytes_and_a_window() {
     let connection = Connection::Http2(Http2Config::default());
     let quic = Transport { connection: connection.clone(), ..bare_quic(QuicConfig::of(1452)) };
     assert_eq!(of_transport(quic), "HTTP/2 is one stream of bytes; use tcp or ideal");
@@ -82,7 +88,7 @@ fn http2_needs_a_stream_of_bytes_and_credit() {
     );
 }
 
-/// Two regions with a gateway each.
+/// Returns two regions with a gateway each.
 fn gateways(far_ms: u64) -> SimConfig {
     let mut config = config(10, bare(None));
     let (near, far) = (Duration::from_millis(10), Duration::from_millis(far_ms));
@@ -93,7 +99,7 @@ fn gateways(far_ms: u64) -> SimConfig {
 }
 
 #[test]
-fn gateways_belong_to_all_regions_have_rates_and_are_far_from_each_other() {
+fn gateways_need_all_regions_positive_rates_and_long_latencies() {
     let mut config = gateways(90);
     config.network.gateways.pop();
     assert_eq!(
@@ -111,7 +117,7 @@ fn gateways_belong_to_all_regions_have_rates_and_are_far_from_each_other() {
 }
 
 #[test]
-fn several_processes_simulate_neither_gateways_nor_layers() {
+fn rejects_gateways_and_layers_with_several_processes() {
     let refused = |config, local| refused_of(config, Dispatch::PerLink, 1, local);
     assert_eq!(
         refused(gateways(90), 0..1),

@@ -1,4 +1,4 @@
-//! What the outbox does in single situations.
+//! Behaviour of the outbox in single situations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn lanes_keep_priorities_and_take_turns() {
 }
 
 #[test]
-fn some_lanes_of_a_link_can_be_drained_by_themselves() {
+fn single_lanes_of_a_link_can_be_drained() {
     let lanes = [1, 0, 1, 1].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
     let mut outbox = outbox(Dispatch::PerLink, lanes, 2);
     for id in 0..3 {
@@ -57,7 +57,7 @@ fn some_lanes_of_a_link_can_be_drained_by_themselves() {
     assert_eq!(take(&[], 9), [0; 0]);
     assert_eq!(take(&[3, 200], 9), [0; 0], "nothing is owed there");
     assert_eq!(take(&[0, 1], 2), [10, 11], "the smaller priority goes first");
-    assert_eq!(take(&[2, 1, 0], 3), [12, 0, 21], "turns go on after lane 2");
+    assert_eq!(take(&[2, 1, 0], 3), [12, 0, 21], "turns continue after lane 2");
     let pending = |lane| outbox.pending_on(peer, Lane(lane));
     assert_eq!([pending(0), pending(1), pending(2), pending(3), pending(200)], [2, 0, 1, 0, 0]);
     assert_eq!(outbox.pending_on(PeerId(7), Lane(0)), 0);
@@ -70,7 +70,7 @@ fn some_lanes_of_a_link_can_be_drained_by_themselves() {
 }
 
 #[test]
-fn a_lane_drained_by_itself_counts_what_expired() {
+fn draining_one_lane_counts_only_its_expired_copies() {
     let lanes = [0, 0].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
     let mut outbox = outbox(Dispatch::PerLink, lanes, 1);
     let (peer, deadline) = (PeerId(0), Some(Time::from_millis(5)));
@@ -81,7 +81,7 @@ fn a_lane_drained_by_itself_counts_what_expired() {
     let late = Time::from_millis(6);
     assert_eq!(outbox.pop_lanes_for(late, peer, &[Lane(0)]).unwrap().frame.id, 3);
     let expired = |outbox: &Outbox<Blob>, lane| outbox.counters(Lane(lane)).expired.copies;
-    assert_eq!((expired(&outbox, 0), expired(&outbox, 1)), (1, 0), "the other lane was not looked at");
+    assert_eq!((expired(&outbox, 0), expired(&outbox, 1)), (1, 0), "the other lane is untouched");
     assert!(outbox.pop_lanes_for(late, peer, &[Lane(1)]).is_none());
     assert_eq!((expired(&outbox, 0), expired(&outbox, 1)), (1, 1));
 }
@@ -123,7 +123,7 @@ fn expired_copies_make_room_and_are_counted() {
 }
 
 #[test]
-fn staggered_waits_for_a_sign_or_the_timeout() {
+fn staggered_waits_for_confirmation_or_the_timeout() {
     let mut outbox = outbox(Dispatch::PerLink, one_lane(), 4);
     owe_all(&mut outbox, &everybody(4, 1), &Schedule::Staggered { timeout: Duration::from_millis(20) });
     let (mut touched, key) = (Vec::new(), MessageKey(0));
@@ -173,7 +173,7 @@ fn feedback_puts_unseen_messages_first() {
 }
 
 #[test]
-fn heavy_peers_come_first_more_often() {
+fn peers_with_larger_weights_come_first_more_often() {
     let mut outbox = outbox(Dispatch::Node, one_lane(), 2);
     outbox.set_weight(PeerId(1), Weight::Score, 3.0);
     let schedule =
@@ -210,7 +210,8 @@ fn a_nested_context_shares_everything_but_events() {
     assert_eq!((Time::MAX + Duration::from_secs(1), Time::ZERO - Time::MAX), (Time::MAX, Duration::ZERO));
 }
 
-/// Owes one copy of message 0 to each peer in turn, each on its lane and with its deadline, one held back by the other.
+/// Owes one copy of message 0 to each peer in turn, on its lane and with its deadline. Each copy
+/// holds back the next.
 fn owe_staggered(outbox: &mut Outbox<Blob>, copies: &[(u32, u8, Option<u64>)]) {
     let schedule = Schedule::Staggered { timeout: Duration::from_secs(1) };
     for (peer, lane, deadline_ms) in copies {
@@ -222,8 +223,8 @@ fn owe_staggered(outbox: &mut Outbox<Blob>, copies: &[(u32, u8, Option<u64>)]) {
     }
 }
 
-/// A copy that expired released the next one of its message into a lane that had been found empty: `pop` returned none
-/// although a copy was waiting.
+/// An expired copy released the next one of its message into a lane that was already found empty:
+/// `pop` returned `None` although a copy was waiting.
 #[test]
 fn expired_copy_releases_another_into_a_lane_already_passed() {
     for (dispatch, second) in [(Dispatch::Node, 1), (Dispatch::Node, 0), (Dispatch::PerLink, 0)] {
@@ -243,7 +244,8 @@ fn expired_copy_releases_another_into_a_lane_already_passed() {
     }
 }
 
-/// The same, but with another copy behind the expired one: that one left first, although the released one has priority.
+/// The same with another copy behind the expired one: that copy left first, although the released
+/// one has priority.
 #[test]
 fn copy_released_by_an_expired_one_keeps_its_priority() {
     for dispatch in [Dispatch::Node, Dispatch::PerLink] {
@@ -261,7 +263,8 @@ fn copy_released_by_an_expired_one_keeps_its_priority() {
     }
 }
 
-/// Also among peers that are owed different messages, a balanced plan serves the one that got the fewest.
+/// A balanced plan serves the peer with the fewest copies even among peers that are owed different
+/// messages.
 #[test]
 fn balanced_serves_the_peer_with_the_fewest_copies() {
     let mut outbox = outbox(Dispatch::Node, one_lane(), 2);

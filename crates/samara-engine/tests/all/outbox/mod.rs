@@ -1,4 +1,4 @@
-//! The outbox.
+//! Tests of the outbox.
 
 mod behaviour;
 mod overflow;
@@ -44,7 +44,7 @@ fn bounded(name: &'static str, priority: u8, copies: usize, bytes: u64, overflow
     LaneConfig { capacity: LaneCapacity { copies, bytes, overflow }, ..LaneConfig::unbounded(name, priority) }
 }
 
-/// Messages with ids from `first` on, of different lengths.
+/// Messages of different lengths, with ids from `first` on.
 fn messages(first: u64, targets: &[BTreeSet<u32>], deadline: Option<Time>) -> Vec<Owe<Blob>> {
     let owe = |(id, peers): (u64, &BTreeSet<u32>)| Owe {
         message: MessageKey(id),
@@ -65,7 +65,7 @@ fn drain(outbox: &mut Outbox<Blob>) -> Vec<(u32, u64)> {
     std::iter::from_fn(|| outbox.pop(Time::ZERO, |_| true)).map(|copy| (copy.peer.0, copy.frame.id)).collect()
 }
 
-/// For up to `count` messages, the peers that each is owed to.
+/// For up to `count` messages, the peers that each message is owed to.
 fn targets(count: usize, peers: u32) -> impl Strategy<Value = Vec<BTreeSet<u32>>> {
     let set = proptest::collection::btree_set(0..peers, 1..=peers as usize);
     proptest::collection::vec(set, 1..=count)

@@ -1,4 +1,4 @@
-//! Bounded lanes against a plain model of one queue a link.
+//! Bounded lanes against a plain model with one queue for each link.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ enum Step {
         deadline_ms: Option<u64>,
     },
     Pop(u32),
-    /// Of the copies ever owed, one counted from the last.
+    /// One of the copies ever owed, counted from the last.
     Withdraw(usize),
     Wait(u64),
 }
@@ -69,7 +69,7 @@ impl Model {
         self.queues[peer].retain(|waiting| !expired(waiting));
     }
 
-    /// Whether the copy is taken, and what is lost: ids and causes in order.
+    /// Returns whether the copy is taken, and the lost copies: ids and causes in order.
     fn owe(&mut self, now: u64, peer: usize, new: Waiting) -> (bool, Vec<(u64, LossCause)>) {
         let mut lost = Vec::new();
         if !self.fits(peer, new.len) {
@@ -101,7 +101,7 @@ impl Model {
     }
 
     fn pop(&mut self, now: u64, peer: usize) -> Option<u64> {
-        // Only those before the one that leaves are looked at.
+        // Only copies before the one that leaves are checked.
         while let Some(first) = self.queues[peer].pop_front() {
             if first.deadline.is_none_or(|deadline| now <= deadline) {
                 add(&mut self.counts.sent, first.len);
@@ -137,9 +137,10 @@ fn overflow() -> impl Strategy<Value = Overflow> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is taken, what is lost and why, what leaves and what is counted are as in the model, in copies and bytes.
+    /// Taken, lost and popped copies, their causes and the counters match the model, in copies and
+    /// bytes.
     #[test]
-    fn full_lanes_are_as_the_model(
+    fn full_lanes_match_the_model(
         steps in proptest::collection::vec(step(), 1..150),
         dispatch in prop_oneof![Just(Dispatch::PerLink), Just(Dispatch::Node)],
         overflow in overflow(),

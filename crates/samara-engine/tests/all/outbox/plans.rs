@@ -1,6 +1,7 @@
-//! The planned order of a batch, against a model that shares no code with it; and that links keep to it.
+//! The planned order of a batch, against a model that shares no code with it, and the order on
+//! links.
 //!
-//! A lane without any room shows the plan: everything is refused, in the planned order.
+//! A lane without any room reveals the plan: it refuses all copies in the planned order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use samara_engine::{Outbox, PeerId, Time};
 
 const PEER_COUNT: u32 = 8;
 
-/// Peer and message.
+/// A peer and a message.
 type Planned = (u32, u64);
 
 fn weight_of(peer: u32) -> f64 {
@@ -21,7 +22,7 @@ fn weight_of(peer: u32) -> f64 {
 fn empty(dispatch: Dispatch, copies: usize) -> Outbox<Blob> {
     let lane = bounded("a", 0, copies, u64::MAX, Overflow::Block);
     let mut outbox = outbox(dispatch, vec![lane], PEER_COUNT);
-    // One peer is left with the weight that everybody has at first.
+    // One peer keeps the default weight.
     (1..PEER_COUNT).for_each(|peer| outbox.set_weight(PeerId(peer), Weight::Bandwidth, weight_of(peer)));
     outbox
 }
@@ -46,7 +47,7 @@ fn peer_order() -> impl Strategy<Value = PeerOrder> {
     ]
 }
 
-/// The peers of each message in the order of their copies, for the orders that can be foretold.
+/// The peers of each message in the order of their copies, for predictable orders.
 fn model(targets: &[BTreeSet<u32>], messages: MessageOrder, peers: PeerOrder) -> Option<Vec<Vec<u32>>> {
     let mut rng = rng();
     if messages == MessageOrder::Shuffled {
@@ -73,9 +74,10 @@ fn model(targets: &[BTreeSet<u32>], messages: MessageOrder, peers: PeerOrder) ->
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Round by round, each message once in a round, in the order of messages; each copy for the peer that the model says.
+    /// Each round contains each message once, in the order of messages; each copy goes to the peer
+    /// of the model.
     #[test]
-    fn plans_are_as_the_model(targets in targets(12, PEER_COUNT), messages in message_order(), peers in peer_order()) {
+    fn plans_match_the_model(targets in targets(12, PEER_COUNT), messages in message_order(), peers in peer_order()) {
         let planned = plan(&targets, &Schedule::Interleaved { messages, peers });
         let mut left = planned.as_slice();
         for round in 0..PEER_COUNT as usize {
@@ -103,9 +105,10 @@ proptest! {
         }
     }
 
-    /// Per link: the copies of each link come exactly in the planned order. In node dispatch with room everywhere: all do.
+    /// Per link, the copies of each link leave exactly in the planned order. In node dispatch with
+    /// room everywhere, all copies do.
     #[test]
-    fn links_interleave_too(
+    fn links_follow_the_planned_order(
         targets in targets(12, PEER_COUNT),
         messages in message_order(),
         peers in peer_order(),
@@ -122,7 +125,7 @@ proptest! {
         let mut expected: Vec<_> = (0..PEER_COUNT)
             .map(|peer| planned.iter().filter(move |(other, _)| *other == peer).map(|(_, id)| *id))
             .collect();
-        // Links drain at any pace; in the end, all of them to the end.
+        // Links drain at any pace; in the end, all of them are empty.
         let rest = (0..PEER_COUNT).flat_map(|peer| vec![peer; targets.len() + 1]);
         for peer in links.into_iter().chain(rest) {
             let id = outbox.pop_for(Time::ZERO, PeerId(peer)).map(|copy| copy.frame.id);
@@ -131,7 +134,8 @@ proptest! {
         prop_assert_eq!(outbox.pending(), 0);
     }
 
-    /// A balanced plan: at every prefix, peers that are owed the same messages differ by at most one copy.
+    /// A balanced plan: at every prefix, peers that are owed the same messages differ by at most
+    /// one copy.
     #[test]
     fn balanced_plans_keep_twins_together(
         classes in proptest::collection::vec((targets(1, PEER_COUNT), 1..9usize), 1..6),

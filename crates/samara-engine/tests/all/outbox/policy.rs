@@ -1,6 +1,6 @@
-//! Schedules by a policy.
+//! Schedules by a custom policy.
 
-#![expect(clippy::ptr_arg, reason = "they are what orderers take")]
+#![expect(clippy::ptr_arg, reason = "the signature of Orderer::order")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use samara_engine::{MessageKey, Outbox, PeerId, Time};
 
 const PEER_COUNT: u32 = 8;
 
-/// Puts places into order.
+/// A function that orders the indices of copies.
 type Order = fn(&[PendingCopy], &mut Vec<u32>);
 
-/// A policy without memory.
+/// A stateless policy that counts its calls.
 #[derive(Clone)]
 struct By(Order, Arc<AtomicUsize>);
 
@@ -50,7 +50,7 @@ impl Orderer for By {
     }
 }
 
-/// What `interleaved` does in node dispatch while all links have room.
+/// The order of `interleaved` in node dispatch while all links have room.
 fn rounds(pending: &[PendingCopy], order: &mut Vec<u32>) {
     order.sort_by_key(|at| {
         let copy = &pending[*at as usize];
@@ -58,7 +58,7 @@ fn rounds(pending: &[PendingCopy], order: &mut Vec<u32>) {
     });
 }
 
-/// The same in per-link dispatch.
+/// The order of `interleaved` in per-link dispatch.
 fn ranks(pending: &[PendingCopy], order: &mut Vec<u32>) {
     order.sort_by_key(|at| {
         let copy = &pending[*at as usize];
@@ -71,15 +71,15 @@ fn last_first(_: &[PendingCopy], order: &mut Vec<u32>) {
 }
 
 #[test]
-fn a_policy_decides_what_leaves() {
+fn policy_decides_the_order() {
     let mut outbox = outbox(Dispatch::Node, one_lane(), 2);
     owe_all(&mut outbox, &everybody(2, 2), &By::schedule(last_first));
-    // Owed as a batch: (0, 0), (0, 1), (1, 0), (1, 1). What is left is reversed anew each time.
+    // Owed as a batch: (0, 0), (0, 1), (1, 0), (1, 1). The rest is reversed each time.
     assert_eq!(drain(&mut outbox), [(1, 1), (1, 0), (0, 1), (0, 0)]);
 }
 
 #[test]
-fn it_is_asked_only_if_something_has_changed() {
+fn policy_is_called_only_after_changes() {
     let (schedule, calls) = By::counted(last_first);
     let mut outbox = outbox(Dispatch::Node, one_lane(), 2);
     owe_all(&mut outbox, &everybody(2, 2), &schedule);
@@ -100,7 +100,7 @@ fn it_is_asked_only_if_something_has_changed() {
 }
 
 #[test]
-fn an_order_that_is_none_loses_nothing() {
+fn invalid_order_loses_no_copies() {
     let broken: [Order; 4] = [
         |_, order| order.clear(),
         |_, order| order.fill(3),
@@ -117,7 +117,7 @@ fn an_order_that_is_none_loses_nothing() {
 }
 
 #[test]
-fn what_others_owe_waits_no_longer() {
+fn other_copies_wait_no_longer_than_without_a_policy() {
     let mut outbox = outbox(Dispatch::Node, one_lane(), 1);
     let (schedule, mut rng, mut lost) = (By::schedule(last_first), rng(), Vec::new());
     let mut policy = |outbox: &mut Outbox<Blob>, at: u64, first| {
@@ -129,11 +129,11 @@ fn what_others_owe_waits_no_longer() {
     policy(&mut outbox, 3, 2);
     let now = Time::from_millis(3);
     let ids: Vec<u64> = std::iter::from_fn(|| outbox.pop(now, |_| true)).map(|copy| copy.frame.id).collect();
-    assert_eq!(ids, [3, 2, 99, 1, 0], "behind as many as were owed before it");
+    assert_eq!(ids, [3, 2, 99, 1, 0], "the other copy leaves behind as many copies as were owed before it");
 }
 
 #[test]
-fn a_policy_sees_what_has_become_of_a_message() {
+fn policy_sees_the_progress_of_a_message() {
     let seen = |pending: &[PendingCopy], order: &mut Vec<u32>| {
         let first = pending[0];
         assert_eq!((first.message, first.index, first.owed_at), (MessageKey(0), 0, Time::ZERO));
@@ -150,9 +150,9 @@ fn a_policy_sees_what_has_become_of_a_message() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A policy that says what a schedule does gives the same copies in the same order.
+    /// A policy that imitates a schedule yields the same copies in the same order.
     #[test]
-    fn a_policy_can_do_what_schedules_do(
+    fn policy_can_imitate_interleaved_schedules(
         first in targets(10, PEER_COUNT),
         second in targets(10, PEER_COUNT),
         between in 0..20usize,

@@ -44,7 +44,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
     prop_oneof![Just(Schedule::Sequential), interleaved, feedback, staggered, custom]
 }
 
-/// A policy with an order of no sense.
+/// A policy with an arbitrary order.
 struct Salted(u32);
 
 impl Policy for Salted {
@@ -79,7 +79,7 @@ enum Step {
         peer: u32,
         lane: u8,
     },
-    /// With a bit for each link with room; per link from some lanes only, with a bit for each.
+    /// A bit for each link with room. Per link, optionally a bit for each lane to pop from.
     Pop {
         rooms: u8,
         lanes: Option<u8>,
@@ -165,7 +165,7 @@ proptest! {
                     if let (Dispatch::PerLink, Some(lanes), Some(copy)) = (dispatch, &lanes, &copy) {
                         prop_assert!(lanes.contains(&copy.lane) && copy.peer == peer);
                     }
-                    prop_assert!(copy.is_some() || pop().is_none(), "none, although one was waiting");
+                    prop_assert!(copy.is_some() || pop().is_none(), "pop missed a waiting copy");
                     popped += usize::from(copy.is_some());
                 }
                 Step::Withdraw { peer, message } => withdrawn += outbox.withdraw(PeerId(peer), MessageKey(message)),
@@ -184,7 +184,7 @@ proptest! {
             let bytes: u64 = (0..PEER_COUNT).map(|p| outbox.pending_bytes_to(PeerId(p))).sum();
             prop_assert_eq!(bytes, (0..3).map(|lane| outbox.counters(Lane(lane)).pending.bytes).sum::<u64>());
         }
-        // What is left leaves, staggered copies with time.
+        // The remaining copies leave; staggered copies take time.
         loop {
             while outbox.pop(Time::from_millis(now), |_| true).is_some() {
                 popped += 1;
@@ -204,8 +204,8 @@ proptest! {
         prop_assert_eq!(total(|c| c.dropped_oldest.copies), dropped);
     }
 
-    /// Node dispatch: nobody with room waits for an earlier round while a later one is served, and who has room for the
-    /// whole copy goes before who has room for a part of it.
+    /// Node dispatch: no peer with room waits for an earlier round while a later one is served, and
+    /// peers with room for the whole copy go before peers with room for a part of it.
     #[test]
     fn interleaved_goes_round_by_round(
         targets in targets(12, PEER_COUNT),
@@ -251,7 +251,7 @@ proptest! {
         classes in proptest::collection::vec((targets(1, 9), 1..9usize), 1..6),
         order in message_order(),
     ) {
-        // Few different sets of peers, so that there are peers with the same messages.
+        // Few different sets of peers, so that some peers are owed the same messages.
         let sets: Vec<BTreeSet<u32>> =
             classes.iter().flat_map(|(set, times)| vec![set[0].clone(); *times]).collect();
         let owed = |peer: u32| -> Vec<bool> { sets.iter().map(|set| set.contains(&peer)).collect() };
@@ -267,8 +267,8 @@ proptest! {
         }
     }
 
-    /// go-libp2p-pubsub's three invariants of round robin: nothing is lost, no message repeats before all were seen, and
-    /// the copies that come out are those that went in.
+    /// The three invariants of go-libp2p-pubsub's round robin: nothing is lost, no message repeats
+    /// before all were seen, and the copies that come out are those that went in.
     #[test]
     fn round_robin_invariants(peers in 1..=64u32, count in 1..60usize) {
         let targets: Vec<BTreeSet<u32>> = vec![(0..peers).collect(); count];
@@ -281,15 +281,16 @@ proptest! {
         prop_assert_eq!(out.into_iter().collect::<BTreeSet<_>>(), expected);
     }
 
-    /// The same seed gives the same order.
+    /// The same seed yields the same order.
     #[test]
-    fn same_seed_same_order(targets in targets(10, PEER_COUNT), schedule in schedule()) {
+    fn same_seed_yields_the_same_order(targets in targets(10, PEER_COUNT), schedule in schedule()) {
         prop_assert_eq!(drain_node(&targets, &schedule), drain_node(&targets, &schedule));
     }
 
-    /// Liars and a steady inflow of new messages hold no copy back for longer than documented.
+    /// False reports and a steady inflow of new messages hold no copy back for longer than
+    /// documented.
     #[test]
-    fn feedback_starves_nothing(
+    fn feedback_starves_no_copy(
         liars in proptest::collection::vec((0..PEER_COUNT, 0..4u64), 0..60),
         cap in 0..4u32,
         observed in any::<bool>(),
@@ -306,7 +307,7 @@ proptest! {
         for (peer, message) in liars {
             outbox.note_has(Time::ZERO, PeerId(peer), MessageKey(message));
         }
-        // Each link gets a new message per millisecond and sends a copy per millisecond.
+        // Each link gets a new message and sends a copy in every millisecond.
         let rounds = u64::from(PEER_COUNT - 1) + if observed { 8 } else { u64::from(cap) };
         let bound = rounds * 10;
         for ms in 1.. {
@@ -316,7 +317,8 @@ proptest! {
             }
             for peer in 0..PEER_COUNT {
                 let copy = outbox.pop(now, |other| other.0 == peer);
-                // What is owed after the bound comes later; before it, a copy per millisecond and the 4 old ones were owed.
+                // Copies owed after the bound leave later. Before it, one copy per millisecond and
+                // the 4 old ones were owed.
                 let old = copy.is_some_and(|copy| copy.frame.id < 1000);
                 prop_assert!(!old || ms <= bound + 6, "a copy left after {ms} ms");
             }

@@ -1,9 +1,9 @@
-//! Parts by themselves.
+//! Tests of the parts of HTTP/2.
 
 use super::{Bytes, Credit, ESTIMATED_MAX, Estimator, INITIAL_WINDOW};
 
 #[test]
-fn credit_comes_back_by_quarters() {
+fn credit_returns_by_quarters_of_the_window() {
     let mut credit = Credit::new(65_535);
     assert_eq!(credit.take_in(16_382), None);
     assert_eq!(credit.take_in(1), Some(16_383));
@@ -11,29 +11,29 @@ fn credit_comes_back_by_quarters() {
     assert_eq!(credit.give_back(), Some(5));
     assert_eq!(credit.give_back(), None);
     assert_eq!(credit.widen(100_000), Some(34_465));
-    assert_eq!(credit.widen(50_000), None, "it never becomes narrower");
+    assert_eq!(credit.widen(50_000), None, "the window never becomes narrower");
 }
 
 #[test]
-fn the_window_is_twice_what_fills_it() {
+fn window_becomes_twice_the_sample_that_fills_it() {
     let mut estimator = Estimator::new();
     assert!(estimator.add(0, 16_384), "the first data send a ping");
     assert!(!estimator.add(1000, 30_000));
     assert_eq!(estimator.answered(90_000_000), Some(2 * 46_384));
-    // Half of the window: it is not what limits.
+    // Half of the window: the window is not the limit.
     assert!(estimator.add(100_000_000, 46_000));
     assert_eq!(estimator.answered(190_000_000), None);
-    // Full, and faster than ever.
+    // Full, and faster than before.
     assert!(estimator.add(200_000_000, 92_000));
     assert_eq!(estimator.answered(290_000_000), Some(184_000));
     // Full, but slower.
     assert!(estimator.add(300_000_000, 184_000));
     assert_eq!(estimator.answered(1_300_000_000), None);
-    assert_eq!(estimator.answered(1_400_000_000), None, "nobody asked");
+    assert_eq!(estimator.answered(1_400_000_000), None, "there was no ping");
 }
 
 #[test]
-fn the_window_has_a_limit_and_then_nobody_asks() {
+fn pings_stop_at_the_largest_window() {
     let mut estimator = Estimator::new();
     let (mut now, mut window) = (0, INITIAL_WINDOW);
     while window < ESTIMATED_MAX {
@@ -60,7 +60,7 @@ fn small_frames_share_a_segment() {
     assert!(bytes.cut(1460).is_none() && bytes.is_empty());
 }
 
-/// A frame of control waits for the rest of the data frame that has begun to leave, and for no other.
+/// A control frame waits for the rest of the data frame that has begun to leave, and for no other.
 #[test]
 fn control_overtakes_data() {
     let mut bytes = Bytes::new();
@@ -73,7 +73,7 @@ fn control_overtakes_data() {
     let (run, complete) = bytes.cut(1460).unwrap();
     assert_eq!((run.len, complete.to_vec()), (1460, vec!["first", "pong", "update"]));
     assert_eq!(bytes.rank(), 2);
-    // A control frame that is cut in two is one that goes on.
+    // A control frame that was cut in two continues first.
     bytes.push_control(17, 5, "ping");
     let (run, complete) = bytes.cut(2000).unwrap();
     assert_eq!((run.len, complete.to_vec()), (1127, vec!["second", "ping"]));

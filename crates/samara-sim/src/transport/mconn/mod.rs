@@ -1,20 +1,23 @@
-//! What CometBFT and celestia-core have between a protocol and TCP: an `MConnection` over a `SecretConnection`.
+//! The layer between a protocol and TCP in CometBFT and celestia-core: an `MConnection` over a
+//! `SecretConnection`.
 //!
-//! Several **channels** share a connection. Each has a short queue of messages; the **send routine** cuts the message at
-//! its head into packets of at most 1,024 bytes and writes the packet of the channel that has sent the least for its
-//! priority into a **buffer** of 64 KiB. What is in there leaves with the next **flush**: when the buffer is full, or some
-//! time after the first packet was written (the flush throttle). A flush **seals** the bytes in frames of 1,024, the last
-//! one padded, and each sealed frame of 1,044 bytes is one write to the socket.
+//! Several **channels** share a connection. Each has a short queue of messages. The **send
+//! routine** cuts the message at its head into packets of at most 1,024 bytes and writes the packet
+//! of the channel that has sent the least for its priority into a **buffer** of 64 KiB. The
+//! contents of the buffer leave with the next **flush**: when the buffer is full, or some time
+//! after the first packet was written (the flush throttle). A flush **seals** the bytes in frames
+//! of 1,024, the last one padded, and each sealed frame of 1,044 bytes is one write to the socket.
 //!
 //! ```text
 //! outbox -> Channel -> Writer (packets, buffer) -> Stream (sealed frames, segments) -> tcp::Sender
 //!                                                              engine <- Receiver <- tcp::Receiver
 //! ```
 //!
-//! Nothing can be withdrawn from a channel's queue: what finds no room there stays in the outbox.
+//! Nothing can be withdrawn from a channel's queue: copies without room there stay in the outbox.
 //!
-//! Source: `p2p/conn/connection.go`, `p2p/conn/secret_connection.go`, `libs/timer/throttle_timer.go` and
-//! `libs/flowrate/flowrate.go` of celestia-core v1.16.0-tm-v0.34.27 (the same in Tendermint and CometBFT 0.34 and 0.37).
+//! Source: `p2p/conn/connection.go`, `p2p/conn/secret_connection.go`,
+//! `libs/timer/throttle_timer.go` and `libs/flowrate/flowrate.go` of celestia-core
+//! v1.16.0-tm-v0.34.27 (the same in Tendermint and CometBFT 0.34 and 0.37).
 
 mod receiver;
 mod sender;
@@ -38,22 +41,24 @@ mod tests;
 /// A connection with channels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MConnectionConfig {
-    /// The channels, in the order in which the peer's software registers them (it decides between equals). Every lane of
-    /// the outbox belongs to one of them.
+    /// The channels, in the order in which the peer's software registers them (the order decides
+    /// ties). Every lane of the outbox belongs to exactly one of them.
     pub channels: Vec<ChannelConfig>,
-    /// When written packets leave.
+    /// The time at which written packets leave.
     pub flush: Flush,
-    /// How often each side pings (60 s: `defaultPingInterval`; a pong is waited for 45 s); zero for never.
+    /// The interval of pings from each side (60 s: `defaultPingInterval`; the timeout of a pong is
+    /// 45 s). Zero for no pings.
     pub ping_interval: Duration,
-    /// The most bytes per second that are written as packets; 0 for no limit.
+    /// Maximum rate of writing packets in bytes per second; 0 for no limit.
     pub send_rate: u64,
-    /// The most bytes per second that are read as packets; 0 for no limit. A slow reader closes its TCP window; over the
-    /// ideal transport, which has none, there must be no limit.
+    /// Maximum rate of reading packets in bytes per second; 0 for no limit. A slow reader closes
+    /// its TCP window. The ideal transport has no window and therefore allows no limit.
     pub receive_rate: u64,
 }
 
 impl MConnectionConfig {
-    /// The defaults of CometBFT and celestia-core (`DefaultP2PConfig` in `config/config.go`): 100 ms, 5.12 MB/s both ways.
+    /// Returns the defaults of CometBFT and celestia-core (`DefaultP2PConfig` in
+    /// `config/config.go`): a flush throttle of 100 ms, 5.12 MB/s both ways.
     pub const fn cometbft(channels: Vec<ChannelConfig>) -> Self {
         Self {
             channels,
@@ -68,27 +73,29 @@ impl MConnectionConfig {
 /// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelConfig {
-    /// Its number on the wire.
+    /// The number of the channel on the wire.
     pub id: u8,
-    /// Its share of a connection that is busy, relative to the others (at least 1).
+    /// Its share of a busy connection, relative to the other channels (at least 1).
     pub priority: u32,
-    /// The most messages that wait behind the one that is being sent (at least 1, the default there).
+    /// Maximum number of messages that wait behind the one being sent (at least 1, the default of
+    /// the real software).
     pub queue: usize,
     /// The lanes of the outbox whose copies it takes, in the outbox's order among them.
     pub lanes: Vec<Lane>,
 }
 
-/// When the packets that were written into the buffer leave. A full buffer always does.
+/// The time at which packets in the buffer leave. A full buffer always leaves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// So long after the first packet that was written since the last time (`ThrottleTimer`; 100 ms by default).
+    /// This long after the first packet written since the last flush (`ThrottleTimer`; 100 ms by
+    /// default).
     Throttle(Duration),
-    /// As soon as nothing more is to be written: a connection that waits for nothing.
+    /// As soon as there is nothing more to write: a connection without a throttle.
     WhenIdle,
 }
 
 impl Transport {
-    /// TCP below channels and a secret connection, as CometBFT and celestia-core have them.
+    /// Returns TCP below channels and a secret connection, as in CometBFT and celestia-core.
     pub fn mconnection(config: MConnectionConfig) -> Self {
         Self {
             framing: Framing::PLAIN,
@@ -117,23 +124,23 @@ pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     for (index, ChannelConfig { id, priority, queue, .. }) in config.channels.iter().enumerate() {
         ensure!(*priority > 0 && *queue > 0, "channel {id:#04x}: priority and queue must be at least 1");
         let is_second = config.channels[..index].iter().any(|other| other.id == *id);
-        ensure!(!is_second, "there are two channels {id:#04x}");
+        ensure!(!is_second, "duplicate channel {id:#04x}");
     }
     super::tcp::check(transport)
 }
 
-/// Checks that an outbox and a connection with channels fit together.
+/// Checks that an outbox fits a connection with channels.
 pub(crate) fn check_outbox(config: &MConnectionConfig, outbox: &OutboxConfig) -> Result<(), ConfigError> {
     let is_per_link = outbox.dispatch == Dispatch::PerLink;
     ensure!(is_per_link, "connections with channels take copies per link; use per-link dispatch");
     for lane in 0..outbox.lanes.len() as u8 {
         let channels = config.channels.iter().filter(|channel| channel.lanes.contains(&Lane(lane))).count();
-        ensure!(channels == 1, "lane {lane} belongs to {channels} channels; it must be one");
+        ensure!(channels == 1, "lane {lane} belongs to {channels} channels; it must belong to exactly one");
     }
     Ok(())
 }
 
-/// Bytes on the wire of a frame that is alone in its flush and finds the window open.
+/// Returns the bytes on the wire of a frame that is alone in its flush and finds the window open.
 pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
     let first = transport.connection.channels().and_then(|config| config.channels.first());
     let id = first.map_or(0, |channel| channel.id);
@@ -144,20 +151,23 @@ pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
 
 // ---- bytes on the wire ----
 
-/// The most bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in `p2p/conn/connection.go`).
+/// Maximum bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in
+/// `p2p/conn/connection.go`).
 pub const MESSAGE_PACKET_BYTES: u32 = 1024;
-/// The bytes that a sealed frame has room for (`dataMaxSize` in `p2p/conn/secret_connection.go`).
+/// The capacity of a sealed frame in bytes (`dataMaxSize` in `p2p/conn/secret_connection.go`).
 pub const SEALED_PLAINTEXT: u32 = 1024;
-/// Bytes of a sealed frame, full or not: a length of 4 bytes, [`SEALED_PLAINTEXT`], a tag of 16 bytes (`dataLenSize`,
-/// `aeadSizeOverhead`).
+/// Bytes of a sealed frame, full or not: a length of 4 bytes, [`SEALED_PLAINTEXT`], a tag of 16
+/// bytes (`dataLenSize`, `aeadSizeOverhead`).
 pub const SEALED_FRAME: u32 = 4 + SEALED_PLAINTEXT + 16;
-/// A ping or a pong: a length prefix, and a `Packet` whose only field is an empty message.
+/// The size of a ping or a pong: a length prefix, and a `Packet` whose only field is an empty
+/// message.
 pub(super) const PING_BYTES: u32 = 3;
-/// The buffer that packets are written into (`minWriteBufferSize`).
+/// The size of the buffer for packets (`minWriteBufferSize`).
 pub(super) const BUFFER_BYTES: u64 = 65_536;
 
-/// What a step of the handshake carries, by its number (even from the dialler), in the writes that the two sides make.
-/// Each side writes as soon as it has read what it waits for, so that they overlap in three round trips:
+/// The writes of each step of the handshake, by its number (even from the dialler). Each side
+/// writes as soon as it has read the data that it waits for, so that the writes overlap in three
+/// round trips:
 ///
 /// | step | | writes |
 /// |---|---|---|
@@ -168,22 +178,25 @@ pub(super) const BUFFER_BYTES: u64 = 65_536;
 /// | 5 | the listener's node info | 1,044 |
 /// | 6 | an acknowledgement | |
 ///
-/// `MakeSecretConnection` in `p2p/conn/secret_connection.go`, `handshake` in `p2p/transport.go`. A node info (identity,
-/// address, network, version, channels, moniker) has some 200 bytes and fits in one sealed frame.
+/// `MakeSecretConnection` in `p2p/conn/secret_connection.go`, `handshake` in `p2p/transport.go`. A
+/// node info (identity, address, network, version, channels, moniker) has some 200 bytes and fits
+/// in one sealed frame.
 const HANDSHAKE: [&[u32]; 7] =
     [&[], &[], &[EPHEMERAL_KEY], &[EPHEMERAL_KEY, SEALED_FRAME], &[SEALED_FRAME; 2], &[SEALED_FRAME], &[]];
-/// An ephemeral key, in the clear: a length prefix, and a `BytesValue` of 32 bytes (`shareEphPubKey`).
+/// The size of an ephemeral key in the clear: a length prefix, and a `BytesValue` of 32 bytes
+/// (`shareEphPubKey`).
 const EPHEMERAL_KEY: u32 = 1 + 2 + 32;
 /// Round trips from the dial until the dialler's link is up: see [`HANDSHAKE`].
 const HANDSHAKE_ROUND_TRIPS: u32 = 3;
 
-/// Payload of a step of the handshake. Every write is a segment: the headers of those behind the first are included.
+/// Returns the payload of a step of the handshake. Every write is a segment: the headers of all but
+/// the first are included.
 pub(crate) fn hello_bytes(step: u32, transport: &Transport) -> u32 {
     let writes = HANDSHAKE.get(step as usize).copied().unwrap_or_default();
     writes.iter().sum::<u32>() + (writes.len() as u32).saturating_sub(1) * transport.header
 }
 
-/// Bytes of a base 128 varint.
+/// Returns the bytes of a base 128 varint.
 const fn varint(value: u32) -> u32 {
     match value {
         0..0x80 => 1,
@@ -194,14 +207,14 @@ const fn varint(value: u32) -> u32 {
     }
 }
 
-/// Bytes of a field with a length prefix, whose number is below 16.
+/// Returns the bytes of a field with a length prefix, whose number is below 16.
 const fn field(len: u32) -> u32 {
     1 + varint(len) + len
 }
 
-/// Bytes of a packet with `data` bytes of a message, its length prefix included: `Packet { packet_msg: PacketMsg {
-/// channel_id, eof, data } }` as protobuf has it, where fields with their default value are left out
-/// (`proto/tendermint/p2p/conn.proto`).
+/// Returns the bytes of a packet with `data` bytes of a message, including its length prefix:
+/// `Packet { packet_msg: PacketMsg { channel_id, eof, data } }` in protobuf, which omits fields
+/// with their default value (`proto/tendermint/p2p/conn.proto`).
 pub(super) const fn packet_bytes(channel: u8, last: bool, data: u32) -> u32 {
     let id = if channel == 0 { 0 } else { 1 + varint(channel as u32) };
     let eof = if last { 2 } else { 0 };
@@ -210,7 +223,8 @@ pub(super) const fn packet_bytes(channel: u8, last: bool, data: u32) -> u32 {
     varint(packet) + packet
 }
 
-/// Bytes of all packets of a message of `len` bytes: what it takes of the stream before sealing.
+/// Returns the bytes of all packets of a message of `len` bytes: its share of the stream before
+/// sealing.
 pub const fn message_bytes(channel: u8, len: u32) -> u32 {
     let full = len.saturating_sub(1) / MESSAGE_PACKET_BYTES;
     let rest = len - full * MESSAGE_PACKET_BYTES;
@@ -219,21 +233,21 @@ pub const fn message_bytes(channel: u8, len: u32) -> u32 {
 
 // ---- counts ----
 
-/// What the connections of a host with channels wrote, since the start of the run.
+/// Counters of a host's connections with channels, since the start of the run.
 ///
-/// Everything that leaves is accounted for: payload and framing of the channels, three bytes for each ping and pong, twenty
-/// for sealing each frame, padding, and the headers of packets.
+/// Every byte that leaves is accounted for: payload and framing of the channels, three bytes for
+/// each ping and pong, twenty bytes for sealing each frame, padding, and the headers of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionStats {
-    /// Sealed frames handed to the socket.
+    /// Number of sealed frames written to the socket.
     pub sealed_frames: u64,
-    /// Bytes that frames were filled up with.
+    /// Number of padding bytes in sealed frames.
     pub padding_bytes: u64,
-    /// Flushes of something.
+    /// Number of flushes that had data.
     pub flushes: u64,
-    /// Those that a full buffer made.
+    /// Number of flushes caused by a full buffer.
     pub full_buffers: u64,
-    /// Both pings and pongs that were sent.
+    /// Number of pings and pongs sent.
     pub pings_and_pongs: u64,
     /// How often a copy in the outbox began to wait for room in the queue of its channel.
     pub queue_waits: u64,
@@ -241,18 +255,18 @@ pub struct ConnectionStats {
     pub channels: Vec<ChannelStats>,
 }
 
-/// What was written on one channel.
+/// Counters of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelStats {
-    /// The channel's number on the wire.
+    /// The number of the channel on the wire.
     pub id: u8,
-    /// Messages whose last packet was written.
+    /// Number of messages whose last packet was written.
     pub messages: u64,
-    /// Packets that were written, at most 1,024 bytes of a message each.
+    /// Number of packets written, with at most 1,024 bytes of a message each.
     pub packets: u64,
-    /// Bytes of messages in them.
+    /// Message bytes in these packets.
     pub message_bytes: u64,
-    /// All other bytes of them.
+    /// All other bytes of these packets.
     pub framing_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The receive routine: segments in, messages out, as fast as it may read.
+//! The receive routine: segments in, messages out, as fast as the rate limit allows.
 
 use std::collections::VecDeque;
 
@@ -11,26 +11,27 @@ use crate::transport::{Ack, AckNeed, Transport, tcp};
 pub(crate) struct Heard {
     pub(crate) ping: bool,
     pub(crate) pong: bool,
-    /// The window that the sender knows of is far behind: it should be told.
+    /// True if the sender knows a much smaller window and should get an update.
     pub(crate) window_opened: bool,
 }
 
 /// The receiving end of a connection. Times in nanoseconds.
 ///
-/// What was not read yet fills the window: the sender never has more than a window's packets in flight and unread.
+/// Unread data fill the window: the sender never has more than a window's packets in flight and
+/// unread.
 #[derive(Debug)]
 pub(crate) struct Receiver<F> {
     tcp: tcp::Receiver<Load<F>>,
-    /// What arrived in order and whole.
+    /// Data that arrived completely and in order.
     unread: VecDeque<Load<F>>,
-    /// The segments that brought it.
+    /// The segments of the unread data.
     unread_segments: u32,
     limiter: Limiter,
-    /// When reading goes on; `u64::MAX` if it does not wait.
+    /// The time at which reading continues; `u64::MAX` if it does not wait.
     pub(crate) read_at: u64,
-    /// The segment that the window ends at which the sender was told of.
+    /// The segment at the end of the last announced window.
     edge: u32,
-    /// What the last segment completed.
+    /// Data that the last segment completed.
     arrived: Vec<Load<F>>,
 }
 
@@ -47,7 +48,7 @@ impl<F: Clone> Receiver<F> {
         }
     }
 
-    /// Takes segments: the number of the first, how many they are, and what the last one brings.
+    /// Takes segments: the number of the first, their count, and the load of the last one.
     pub(crate) fn segments(
         &mut self,
         stamp: u32,
@@ -67,7 +68,7 @@ impl<F: Clone> Receiver<F> {
         need
     }
 
-    /// Reads what the limit of the rate lets through; messages go to `deliver` in order.
+    /// Reads as much as the rate limit allows; messages go to `deliver` in order.
     pub(crate) fn read(&mut self, now: u64, rate: u64, transport: &Transport, deliver: &mut Vec<F>) -> Heard {
         let mut heard = Heard::default();
         if self.read_at != u64::MAX && now < self.read_at {
@@ -91,20 +92,21 @@ impl<F: Clone> Receiver<F> {
         heard
     }
 
-    /// The window in packets, and the same if nothing waits to be read; 0 where there is none.
+    /// Returns the window in packets, now and with nothing unread; 0 if there is none.
     fn window(&self, transport: &Transport) -> (u32, u32) {
         let most = transport.control.tcp().map_or(0, |config| config.receive_window);
         (most.saturating_sub(self.unread_segments), most)
     }
 
-    /// Whether the window was half closed and is twice as wide now (`tcp_cleanup_rbuf` in Linux).
+    /// Returns true if the window was half closed and is twice as wide now (`tcp_cleanup_rbuf` in
+    /// Linux).
     fn window_opened(&self, transport: &Transport) -> bool {
         let told = self.edge.saturating_sub(self.tcp.next);
         let (window, most) = self.window(transport);
         2 * told <= most && window > 0 && window >= 2 * told
     }
 
-    /// A packet leaves. Returns what it acknowledges.
+    /// Returns the acknowledgement that a departing packet carries.
     pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
         let (window, _) = self.window(transport);
         let ack = Ack { window, ..self.tcp.acknowledge(now, transport) };

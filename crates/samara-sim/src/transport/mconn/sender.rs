@@ -17,14 +17,14 @@ use crate::rewind;
 use crate::transport::backlog::Segment;
 use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport, tcp};
 
-/// Packets that are written between two looks at the limit of the rate (`numBatchPacketMsgs`).
+/// Number of packets written between two checks of the rate limit (`numBatchPacketMsgs`).
 const BATCH: u32 = 10;
-/// How often `recently_sent` decays, in nanoseconds (2 s: `updateStats`).
+/// The interval at which `recently_sent` decays, in nanoseconds (2 s: `updateStats`).
 const DECAY_INTERVAL: u64 = 2_000_000_000;
-/// How long a pong is waited for, in nanoseconds (45 s: `defaultPongTimeout`).
+/// The timeout of a pong, in nanoseconds (45 s: `defaultPongTimeout`).
 const PONG_TIMEOUT: u64 = 45_000_000_000;
 
-/// What the send routine works with besides its own state.
+/// The environment of the send routine, besides its own state.
 pub(crate) struct Surroundings<'a> {
     pub(crate) now: u64,
     pub(crate) config: &'a MConnectionConfig,
@@ -36,17 +36,18 @@ pub(crate) struct Surroundings<'a> {
 
 /// The sending end of a connection. Times in nanoseconds, `u64::MAX` for never.
 ///
-/// The routine is one thread, which does one thing at a time and takes no time for it. It is *blocked* while it waits for
-/// the socket in the middle of a flush, or for the limit of its rate: the flush timer, pings and pongs wait with it.
+/// The routine is one thread, which does one thing at a time and takes no time for it. It is
+/// *blocked* while it waits for the socket in the middle of a flush, or for its rate limit. The
+/// flush timer, pings and pongs then wait too.
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     socket: Socket<F>,
     channels: SmallVec<[Channel<F>; 2]>,
     writer: Writer<F>,
     limiter: Limiter,
-    /// Until when the limit of the rate blocks the routine.
+    /// The time until which the rate limit blocks the routine.
     limited_until: u64,
-    /// Packets that may be written before the limit is looked at again.
+    /// Number of packets that may be written before the next check of the rate limit.
     batch_left: u32,
     decay_at: u64,
     flush_at: u64,
@@ -54,9 +55,9 @@ pub(crate) struct Sender<F> {
     wants_ping: bool,
     wants_pong: bool,
     pong_by: u64,
-    /// When the host's timer for flushes and limits fires that was set to do so soonest.
+    /// The time of the host's earliest running timer for flushes and limits.
     pub(crate) timer: u64,
-    /// The same for pings, which are rare: one timer for both would be set anew with every flush.
+    /// The same for pings, which are rare: a shared timer would be set again with every flush.
     pub(crate) ping_timer: u64,
 }
 
@@ -91,7 +92,7 @@ impl<F: Frame> Sender<F> {
 
     // ---- the outbox's side ----
 
-    /// Whether the queue of a channel takes another message.
+    /// Returns true if the queue of a channel has room for another message.
     pub(crate) fn has_room(&self, channel: usize, config: &MConnectionConfig) -> bool {
         self.channels[channel].has_room(config.channels[channel].queue)
     }
@@ -102,7 +103,7 @@ impl<F: Frame> Sender<F> {
         self.channels[channel].push(frame, len);
     }
 
-    /// Notes that the outbox has more for a channel whose queue is full.
+    /// Notes that the outbox has more copies for a channel whose queue is full.
     pub(crate) fn note_full(&mut self, channel: usize, stats: &mut ConnectionStats) {
         if !std::mem::replace(&mut self.channels[channel].full, true) {
             stats.queue_waits += 1;
@@ -111,8 +112,9 @@ impl<F: Frame> Sender<F> {
 
     // ---- the routine ----
 
-    /// Does what can be done now, until a message leaves its queue: who waits for that fills the queue while the message
-    /// is being sent. Returns whether it stopped for that.
+    /// Does all work that is possible now, until a message leaves its queue: the caller then
+    /// refills the queue while the message is being sent. Returns true if it stopped for that
+    /// reason.
     pub(crate) fn run(&mut self, around: &mut Surroundings<'_>) -> bool {
         if self.has_nothing_to_do() {
             self.batch_left = 0;
@@ -148,7 +150,7 @@ impl<F: Frame> Sender<F> {
             && self.socket.is_quiet()
     }
 
-    /// There is nothing more to take from the outbox: a connection that does not wait for more flushes.
+    /// Flushes a connection without a throttle once the outbox has nothing more for it.
     pub(crate) fn rest(&mut self, around: &mut Surroundings<'_>) {
         if around.config.flush == Flush::WhenIdle && !self.writer.is_flushing() {
             self.flush(around);
@@ -156,7 +158,7 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// Whether a flush waits for the socket.
+    /// Returns true if a flush waits for the socket.
     pub(crate) const fn waits_for_socket(&self) -> bool {
         self.writer.is_flushing()
     }
@@ -165,7 +167,7 @@ impl<F: Frame> Sender<F> {
         self.writer.is_flushing() || now < self.limited_until
     }
 
-    /// Goes on with the flush that is under way while the socket takes something.
+    /// Continues the current flush while the socket has room.
     fn seal(&mut self, around: &mut Surroundings<'_>) {
         while self.writer.is_flushing()
             && let room = self.socket.room_for(SEALED_FRAME, around.transport)
@@ -185,8 +187,9 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// Writes a packet of the channel that has sent the least for its priority, unless there is none or the rate does not
-    /// allow it. Returns whether there is room in a queue that was full.
+    /// Writes a packet of the channel that has sent the least for its priority. Returns `None` if
+    /// there is no packet or the rate limit does not allow it; otherwise whether a queue that was
+    /// full has room again.
     fn write_packet(&mut self, around: &mut Surroundings<'_>) -> Option<bool> {
         if !self.channels.iter().any(Channel::is_pending) {
             self.batch_left = 0;
@@ -222,7 +225,7 @@ impl<F: Frame> Sender<F> {
             around.stats.packet(index, &packet);
             let complete = packet.complete.is_some();
             self.write(packet.bytes, packet.complete.map(Item::Message), around);
-            // Nobody else has anything: it is this channel's turn again.
+            // No other channel has anything to send: it is this channel's turn again.
             if !alone || complete || self.batch_left == 0 || self.writer.is_flushing() {
                 break;
             }
@@ -235,7 +238,7 @@ impl<F: Frame> Sender<F> {
         Some(room)
     }
 
-    /// Writes a ping or a pong, and flushes, as the routine does for these.
+    /// Writes a ping or a pong and flushes, as the real routine does.
     fn write_control(&mut self, item: Item<F>, around: &mut Surroundings<'_>) {
         around.stats.pings_and_pongs += 1;
         self.limiter.count(around.now, PING_BYTES);
@@ -260,18 +263,18 @@ impl<F: Frame> Sender<F> {
 
     // ---- time ----
 
-    /// When something other than pinging is to be done although nothing happens.
+    /// Returns the time of the next work other than pinging if nothing else happens.
     pub(crate) fn due(&self, now: u64) -> u64 {
         let limited = if now < self.limited_until { self.limited_until } else { u64::MAX };
         limited.min(self.flush_at).min(self.socket.persist_at)
     }
 
-    /// When a ping is due, or a pong overdue.
+    /// Returns the time at which a ping is due or a pong is overdue.
     pub(crate) fn ping_due(&self) -> u64 {
         self.ping_at.min(self.pong_by)
     }
 
-    /// It may be time for a ping. Returns whether a pong stayed out for too long: the connection is to be closed.
+    /// Handles the ping timer. Returns true if a pong is overdue and the connection must close.
     pub(crate) fn tick_ping(&mut self, now: u64, config: &MConnectionConfig) -> bool {
         if self.ping_at <= now {
             self.wants_ping = true;
@@ -280,14 +283,14 @@ impl<F: Frame> Sender<F> {
         self.pong_by <= now
     }
 
-    /// It may be time for a flush or a probe.
+    /// Handles the timer for flushes and probes.
     pub(crate) fn tick(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now;
         if self.socket.persist_at <= now {
             self.socket.probe();
         }
         if self.flush_at <= now {
-            // A timer whose routine is busy tries again an interval later.
+            // A timer that finds the routine busy tries again after another interval.
             if self.is_blocked(now)
                 && let Flush::Throttle(interval) = around.config.flush
             {
@@ -299,7 +302,7 @@ impl<F: Frame> Sender<F> {
         }
     }
 
-    /// Takes what was read besides messages.
+    /// Handles pings and pongs that were read.
     pub(crate) fn hear(&mut self, heard: Heard) {
         self.wants_pong |= heard.ping;
         if heard.pong {
@@ -308,7 +311,7 @@ impl<F: Frame> Sender<F> {
     }
 }
 
-/// Copies come by lane, as the channels have room for them.
+/// Copies arrive by lane, as the channels have room for them.
 impl<F: Frame> SendHalf<F> for Sender<F> {
     type Recovery = tcp::Sender<Load<F>>;
 
@@ -357,9 +360,11 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
     }
 }
 
-/// What is left of `recently_sent` after each interval (`updateStats` in `p2p/conn/connection.go`).
+/// The remainder of `recently_sent` after each interval (`updateStats` in
+/// `p2p/conn/connection.go`).
 const DECAY: f64 = 0.8;
-/// So many steps leave nothing of any number of bytes that a connection could carry in between.
+/// After this many steps nothing is left of any number of bytes that a connection could carry in
+/// between.
 const DECAY_STEPS_MAX: u64 = 200;
 
 type Message<F> = (F, u32);
@@ -367,23 +372,23 @@ type Message<F> = (F, u32);
 /// One channel of one end of a connection.
 #[derive(Debug)]
 pub(super) struct Channel<F> {
-    /// The message at the head of the queue: most queues never have another one.
+    /// The message at the head of the queue. Most queues never have another one.
     head: Option<Message<F>>,
-    /// Those behind it.
+    /// The messages behind the head.
     queue: VecDeque<Message<F>>,
-    /// The message that packets are being made of, and how many of its bytes were sent.
+    /// The message that is being cut into packets, and the number of its bytes that were sent.
     sending: Option<(Message<F>, u32)>,
-    /// Bytes in packets, decaying.
+    /// Bytes in packets so far, decaying.
     recently_sent: u64,
-    /// Whether copies in the outbox wait for room in the queue.
+    /// True while copies in the outbox wait for room in the queue.
     pub(super) full: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Written<F> {
-    /// Its bytes of the message.
+    /// Message bytes in the packet.
     pub(super) data: u32,
-    /// Its bytes in all.
+    /// All bytes of the packet.
     pub(super) bytes: u32,
     /// The message, if this was its last packet.
     pub(super) complete: Option<F>,
@@ -405,8 +410,8 @@ impl<F> Channel<F> {
         }
     }
 
-    /// Takes the next message out of the queue if none is being sent. Returns whether there is room in the queue for it,
-    /// or `None` if there is nothing to send.
+    /// Takes the next message out of the queue if none is being sent. Returns whether this made
+    /// room in the queue, or `None` if there is nothing to send.
     pub(super) fn poll(&mut self) -> Option<bool> {
         if self.sending.is_some() {
             return Some(false);
@@ -421,7 +426,7 @@ impl<F> Channel<F> {
         self.sending.is_some() || self.head.is_some()
     }
 
-    /// What decides whose turn it is: the least goes first.
+    /// Returns the key of the channels' turns: the smallest goes first.
     pub(super) fn ratio(&self, priority: u32) -> f32 {
         self.recently_sent as f32 / priority as f32
     }
@@ -445,14 +450,15 @@ impl<F> Channel<F> {
     }
 }
 
-/// How long a sample lasts, in nanoseconds (100 ms: `New` in `libs/flowrate/flowrate.go`).
+/// The duration of a sample, in nanoseconds (100 ms: `New` in `libs/flowrate/flowrate.go`).
 const SAMPLE: u64 = 100_000_000;
 /// The shortest wait for the end of a sample (`minWait` in `waitNextSample`).
 const WAIT_MIN: u64 = 5_000_000;
 
-/// A flow monitor: within a sample of 100 ms nothing more is admitted once a tenth of the rate was transferred. What the
-/// last transfer was too much is forgotten with the sample, and a sample ends with the first look at it after its time,
-/// so that samples of idle times are longer. (There the clock has steps of 20 ms; here it has none.)
+/// A flow monitor. Within a sample of 100 ms, it admits nothing more once a tenth of the rate was
+/// transferred. The excess of the last transfer is forgotten with the sample. A sample ends with
+/// the first check after its time, so that samples of idle times are longer. (The clock of the real
+/// one has steps of 20 ms; this one has none.)
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     since: u64,
@@ -464,7 +470,8 @@ impl Limiter {
         Self { since: now, bytes: 0 }
     }
 
-    /// Whether something may be transferred now at `rate` bytes per second (0: without limit); otherwise when to ask again.
+    /// Admits a transfer now at `rate` bytes per second (0: no limit), or returns the time of the
+    /// next attempt.
     pub(super) fn admit(&mut self, now: u64, rate: u64) -> Result<(), u64> {
         if rate == 0 {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The socket under a connection, and what is on the way to it: the buffer of packets, and sealed frames that wait for TCP.
+//! The socket under a connection, and the data on the way to it: the buffer of packets, and sealed
+//! frames that wait for TCP.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,20 +11,22 @@ use crate::rewind;
 use crate::transport::backlog::{Run, Segment};
 use crate::transport::{SendHalf, Transport, tcp};
 
-/// A probe of a closed window comes no later than this after the last one, in nanoseconds (`TCP_RTO_MAX` in Linux).
+/// The maximum interval between probes of a closed window, in nanoseconds (`TCP_RTO_MAX` in Linux).
 const PERSIST_MAX: u64 = 120_000_000_000;
 
-/// The send buffer over the ideal transport in bytes. Nothing can be withdrawn below the channels, so that a short one,
-/// as elsewhere on that transport, would be of no use; this is about what Linux begins with.
+/// The send buffer over the ideal transport in bytes. Nothing can be withdrawn below the channels,
+/// so that a short buffer, as elsewhere on that transport, would be of no use. This is about the
+/// initial size in Linux.
 const IDEAL_SEND_BUFFER: u64 = 131_072;
 
-/// The sending half of a socket. TCP is given a segment when it can leave, so that what waits for the window can still be
-/// put together.
+/// The sending half of a socket. It passes a segment to TCP only when the segment can leave, so
+/// that data waiting for the window can still be combined.
 #[derive(Debug)]
 pub(super) struct Socket<F> {
     pub(super) tcp: tcp::Sender<Load<F>>,
     stream: Stream<F>,
-    /// When the receiver's closed window is probed; `u64::MAX` if it is open or something is in flight.
+    /// The time at which the receiver's closed window is probed; `u64::MAX` if it is open or
+    /// something is in flight.
     pub(super) persist_at: u64,
     probes: u32,
     probe_due: bool,
@@ -40,7 +43,8 @@ impl<F> Socket<F> {
         }
     }
 
-    /// How many writes of so many bytes the send buffer takes: the last one may exceed it.
+    /// Returns how many writes of this many bytes the send buffer takes. The last one may exceed
+    /// it.
     pub(super) fn room_for(&self, bytes: u32, transport: &Transport) -> u32 {
         let limit = match transport.control.tcp() {
             Some(_) => self.tcp.buffer_limit(transport),
@@ -54,7 +58,7 @@ impl<F> Socket<F> {
         self.stream.write(sealed, self.tcp.window_left());
     }
 
-    /// Whether nothing waits to leave, and no timer for a closed window runs.
+    /// Returns true if nothing waits to leave and no timer for a closed window runs.
     pub(super) fn is_quiet(&self) -> bool {
         self.stream.is_empty() && self.persist_at == u64::MAX
     }
@@ -63,15 +67,16 @@ impl<F> Socket<F> {
         self.probe_due || self.tcp.can_send() || (!self.stream.is_empty() && self.tcp.window_left() >= 1.0)
     }
 
-    /// The write rank of what leaves next.
+    /// Returns the write rank of the next segment to leave.
     pub(super) fn next_rank(&self) -> u64 {
         if self.tcp.can_send() { self.tcp.next_rank() } else { self.stream.rank() }
     }
 
-    /// The segments that leave at `now`, at most so many, if any can: what was lost before what is new.
+    /// Returns the segments that leave at `now`, at most `most`, if any can. Lost segments go
+    /// before new ones.
     pub(super) fn pop(&mut self, now: u64, most: u32, transport: &Transport) -> Option<Segment<Load<F>>> {
         if self.probe_due {
-            // Something that the receiver has had: it answers with its window.
+            // Data that the receiver already has: it answers with its window.
             self.probe_due = false;
             return Some(self.tcp.probe(now));
         }
@@ -86,7 +91,8 @@ impl<F> Socket<F> {
         self.tcp.pop_segment(now, transport)
     }
 
-    /// The receiver says how many packets it has room for beyond what it acknowledges. Returns whether that is more.
+    /// Sets the number of packets that the receiver has room for beyond its acknowledgement.
+    /// Returns true if it grew.
     pub(super) fn set_window(&mut self, window: u32) -> bool {
         window > std::mem::replace(&mut self.tcp.receive_window, window)
     }
@@ -106,7 +112,7 @@ impl<F> Socket<F> {
         }
     }
 
-    /// The time for a probe has come.
+    /// Requests a probe, because its time has come.
     pub(super) fn probe(&mut self) {
         self.persist_at = u64::MAX;
         self.probes += 1;
@@ -114,7 +120,7 @@ impl<F> Socket<F> {
     }
 }
 
-/// What a packet means to the receiver once it is complete.
+/// The meaning of a complete packet for the receiver.
 #[derive(Debug)]
 pub(super) enum Item<F> {
     Message(F),
@@ -122,16 +128,17 @@ pub(super) enum Item<F> {
     Pong,
 }
 
-/// The buffered writer of one end of a connection (Go's `bufio.Writer` of 64 KiB). Places are bytes since the start.
+/// The buffered writer of one end of a connection (Go's `bufio.Writer` of 64 KiB). Positions are
+/// bytes since the start.
 #[derive(Debug)]
 pub(super) struct Writer<F> {
-    /// Everything that was written ends here.
+    /// The end of the written bytes.
     written: u64,
-    /// Everything that was sealed ends here.
+    /// The end of the sealed bytes.
     sealed: u64,
-    /// A flush is under way up to here; there is none if it is `sealed`.
+    /// The end of the current flush; equal to `sealed` if there is none.
     flush_to: u64,
-    /// What completes at which place.
+    /// The items that complete, each with the position of its end.
     items: VecDeque<(u64, Item<F>)>,
 }
 
@@ -140,8 +147,8 @@ impl<F> Writer<F> {
         Self { written: 0, sealed: 0, flush_to: 0, items: VecDeque::new() }
     }
 
-    /// Writes a packet. Returns whether the buffer was full: then a flush of all 64 KiB begins, and what did not fit stays.
-    /// No flush is under way.
+    /// Writes a packet while no flush is in progress. Returns true if the buffer was full: then a
+    /// flush of all 64 KiB begins, and the rest stays in the buffer.
     pub(super) fn write(&mut self, bytes: u32, item: Option<Item<F>>) -> bool {
         self.written += u64::from(bytes);
         if let Some(item) = item {
@@ -154,19 +161,19 @@ impl<F> Writer<F> {
         full
     }
 
-    /// Begins a flush of all that is there. Returns whether there is anything.
+    /// Begins a flush of the whole buffer. Returns false if the buffer is empty.
     pub(super) fn flush(&mut self) -> bool {
         self.flush_to = self.written;
         self.is_flushing()
     }
 
-    /// Whether a flush waits for the socket.
+    /// Returns true if a flush waits for the socket.
     pub(super) const fn is_flushing(&self) -> bool {
         self.sealed < self.flush_to
     }
 
-    /// The next sealed frames of the flush that is under way, at most `most`: up to the one that brings something to read.
-    /// `rank` is the first one's.
+    /// Returns the next sealed frames of the current flush, at most `most`, up to the one that
+    /// carries something to read. `rank` belongs to the first one.
     pub(super) fn seal(&mut self, most: u32, rank: u64) -> Option<Sealed<F>> {
         let limit = u64::from(most) * u64::from(SEALED_PLAINTEXT);
         let mut plain = (self.flush_to - self.sealed).min(limit);
@@ -174,7 +181,7 @@ impl<F> Writer<F> {
             return None;
         }
         if let Some((end, _)) = self.items.front() {
-            // The frame in which it ends is filled up with what comes behind it.
+            // The frame in which the item ends is filled up with the data behind it.
             let needed = (end - self.sealed).next_multiple_of(u64::from(SEALED_PLAINTEXT));
             plain = plain.min(needed);
         }
@@ -194,15 +201,15 @@ impl<F> Writer<F> {
     }
 }
 
-/// What a segment brings: shared between what is on its way and what the sender keeps to send it again.
+/// The load of a segment. The packet on its way and the sender's copy for retransmission share it.
 pub(crate) type Load<F> = Arc<Brings<F>>;
 
-/// What becomes readable when sealed frames are complete.
+/// The data that become readable when sealed frames are complete.
 #[derive(Debug)]
 pub(crate) struct Brings<F> {
-    /// Bytes of packets in them.
+    /// Bytes of packets in these frames.
     pub(super) plain: u32,
-    /// Segments that brought them.
+    /// Number of segments that carried these frames.
     pub(super) segments: u32,
     pub(super) messages: SmallVec<[F; 1]>,
     pub(super) ping: bool,
@@ -226,11 +233,11 @@ impl<F> Brings<F> {
     }
 }
 
-/// Sealed frames, written one after the other, only the last of which brings something to read.
+/// Sealed frames written one after the other, of which only the last carries something to read.
 #[derive(Debug)]
 pub(super) struct Sealed<F> {
     pub(super) frames: u32,
-    /// When the first was written, among all writes of the host; the others follow.
+    /// The first frame's place among all writes of the host; the others follow.
     pub(super) rank: u64,
     pub(super) brings: Brings<F>,
 }
@@ -241,27 +248,28 @@ impl<F> Sealed<F> {
     }
 }
 
-/// What is left of sealed frames that wait for a segment.
+/// The rest of sealed frames that wait for a segment.
 #[derive(Debug)]
 struct Waiting<F> {
     left: u32,
-    /// Whether each has segments of its own.
+    /// True if each frame has its own segments.
     alone: bool,
     sealed: Sealed<F>,
 }
 
-/// Written to the socket and not yet in a segment.
+/// Data written to the socket and not yet in a segment.
 ///
-/// A sealed frame that is written while the window is open leaves at once, as a segment of its own: sockets have
-/// `TCP_NODELAY` and each frame is a write. One that has to wait for the window is appended to what waits there already,
-/// and leaves in full segments (`tcp_sendmsg` fills the last buffer that has not been sent).
+/// A sealed frame that is written while the window is open leaves at once, as its own segment:
+/// sockets have `TCP_NODELAY` and each frame is a write. A frame that has to wait for the window is
+/// appended to the data that wait already, and leaves in full segments (`tcp_sendmsg` fills the
+/// last buffer that has not been sent).
 #[derive(Debug)]
 pub(super) struct Stream<F> {
     waiting: VecDeque<Waiting<F>>,
-    /// Of all that waits.
+    /// Bytes of all waiting data.
     pub(super) bytes: u64,
     alone: u32,
-    /// Frames, or parts of them, behind those.
+    /// Number of frames, or parts of them, behind those in `alone`.
     together: u32,
 }
 
@@ -274,12 +282,12 @@ impl<F> Stream<F> {
         self.waiting.is_empty()
     }
 
-    /// The write rank of the oldest frame.
+    /// Returns the write rank of the oldest frame.
     pub(super) fn rank(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |waiting| waiting.sealed.rank)
     }
 
-    /// Takes frames. `window` more segments can leave.
+    /// Takes frames. The window allows `window` more segments.
     pub(super) fn write(&mut self, mut sealed: Sealed<F>, window: f64) {
         let room = if self.together == 0 { (window as u32).saturating_sub(self.alone) } else { 0 };
         let alone = room.min(sealed.frames);
@@ -301,8 +309,9 @@ impl<F> Stream<F> {
         self.waiting.push_back(Waiting { left, alone, sealed });
     }
 
-    /// The next segments of at most `mss` bytes, at most `most`, and what they bring. All were written one after the other:
-    /// nothing that the host wrote to another link lies between them.
+    /// Cuts the next segments of at most `mss` bytes, at most `most`, and returns them with their
+    /// load. All were written one after the other: nothing that the host wrote to another link lies
+    /// between them.
     pub(super) fn cut(&mut self, mss: u32, most: u32) -> Option<(Run, Load<F>)> {
         let front = self.waiting.front()?;
         let mut brings = Brings::nothing();
@@ -316,7 +325,8 @@ impl<F> Stream<F> {
         Some((run, Arc::new(brings)))
     }
 
-    /// Takes so many bytes from the front, at most what waits there; returns how many. What ends with them goes to `brings`.
+    /// Takes up to `most` bytes of the waiting data at the front, and returns their number. Items
+    /// that end with them go to `brings`.
     fn take(&mut self, most: u32, brings: &mut Brings<F>) -> u32 {
         let Some(front) = self.waiting.front_mut() else { return 0 };
         let taken = front.left.min(most);
@@ -342,7 +352,7 @@ impl<F> Stream<F> {
         Run { segments: 1, len: self.take(left.min(mss), brings), unit: mss, rank }
     }
 
-    /// Cuts segments with a sealed frame each.
+    /// Cuts segments with one sealed frame each.
     fn cut_alone(&mut self, most: u32, brings: &mut Brings<F>) -> Run {
         let mut run = Run { segments: 0, len: 0, unit: SEALED_FRAME, rank: self.rank() };
         while run.segments < most
@@ -357,7 +367,7 @@ impl<F> Stream<F> {
         run
     }
 
-    /// Cuts full segments, whatever frames they hold.
+    /// Cuts full segments, regardless of the borders of frames.
     fn cut_full(&mut self, mss: u32, most: u32, brings: &mut Brings<F>) -> Run {
         let mut run = Run { segments: 0, len: 0, unit: mss, rank: self.rank() };
         let mut next = run.rank;

@@ -1,4 +1,4 @@
-//! The parts of a connection by themselves; whole connections are in `tests/`.
+//! Tests of the parts of a connection; whole connections are tested in `tests/`.
 
 use super::receiver::Receiver;
 use super::sender::{Channel, Limiter};
@@ -9,7 +9,7 @@ use crate::transport::tcp::TcpConfig;
 
 const MILLI: u64 = 1_000_000;
 
-/// Encodes a packet field by field, as the protobuf guide says.
+/// Encodes a packet field by field, as the protobuf guide specifies.
 fn encode(channel: u8, last: bool, data: usize) -> Vec<u8> {
     fn varint(mut value: usize, into: &mut Vec<u8>) {
         while value >= 0x80 {
@@ -55,7 +55,7 @@ fn packets_have_the_length_of_their_encoding() {
 }
 
 #[test]
-fn a_message_ends_with_a_packet_that_says_so() {
+fn last_packet_of_a_message_is_marked() {
     assert_eq!(message_bytes(0x31, 36), packet_bytes(0x31, true, 36));
     assert_eq!(message_bytes(0x30, 1024), packet_bytes(0x30, true, 1024));
     assert_eq!(message_bytes(0x30, 2049), 2 * packet_bytes(0x30, false, 1024) + packet_bytes(0x30, true, 1));
@@ -74,13 +74,13 @@ fn a_message_ends_with_a_packet_that_says_so() {
 }
 
 #[test]
-fn the_handshake_carries_what_both_sides_write() {
+fn handshake_steps_carry_the_writes_of_both_sides() {
     let bytes: Vec<u32> = (0..8).map(|step| hello_bytes(step, &Transport::tcp())).collect();
     assert_eq!(bytes, [0, 0, 35, 35 + 1044 + 40, 1044 + 1044 + 40, 1044, 0, 0]);
 }
 
 #[test]
-fn a_sample_admits_a_tenth_of_the_rate_and_what_comes_on_top_is_forgotten() {
+fn sample_admits_a_tenth_of_the_rate_and_forgets_the_excess() {
     let mut limiter = Limiter::new(0);
     let rate = 100_000;
     assert_eq!(limiter.admit(0, rate), Ok(()));
@@ -91,12 +91,12 @@ fn a_sample_admits_a_tenth_of_the_rate_and_what_comes_on_top_is_forgotten() {
     assert_eq!(limiter.admit(99 * MILLI, rate), Err(104 * MILLI), "no wait is shorter than 5 ms");
     assert_eq!(limiter.admit(104 * MILLI, rate), Ok(()));
     limiter.count(104 * MILLI, 10_000);
-    assert_eq!(limiter.admit(104 * MILLI, rate), Err(204 * MILLI), "the sample began with the look");
-    assert_eq!(limiter.admit(104 * MILLI, 0), Ok(()), "no rate, no limit");
+    assert_eq!(limiter.admit(104 * MILLI, rate), Err(204 * MILLI), "the sample began with the check");
+    assert_eq!(limiter.admit(104 * MILLI, 0), Ok(()), "a rate of 0 means no limit");
 }
 
 #[test]
-fn recently_sent_loses_a_fifth_each_time() {
+fn recently_sent_decays_by_a_fifth() {
     let mut channel = Channel::new();
     channel.push((), 1000);
     assert_eq!(channel.poll(), Some(true), "the queue has room again");
@@ -117,7 +117,7 @@ fn drain(writer: &mut Writer<u32>) -> Vec<Sealed<u32>> {
 }
 
 #[test]
-fn a_full_buffer_leaves_in_full_frames_and_the_rest_stays() {
+fn full_buffer_leaves_in_full_frames_and_keeps_the_rest() {
     let mut writer = Writer::new();
     let mut full = 0;
     for id in 0..64 {
@@ -138,7 +138,7 @@ fn a_full_buffer_leaves_in_full_frames_and_the_rest_stays() {
 }
 
 #[test]
-fn exactly_64_kib_wait_for_the_next_byte() {
+fn buffer_of_exactly_64_kib_waits_for_the_next_byte() {
     let mut writer = Writer::<u32>::new();
     for _ in 0..64 {
         assert!(!writer.write(1024, None));
@@ -152,13 +152,13 @@ fn cut_all(stream: &mut Stream<u32>, mss: u32) -> Vec<u32> {
 }
 
 #[test]
-fn frames_are_segments_while_the_window_is_open_and_are_put_together_behind_it() {
+fn frames_are_segments_in_an_open_window_and_combined_behind_it() {
     let mut stream = Stream::new();
     (0..5).for_each(|_| stream.write(Sealed::new(1, 1024, 0), 2.0));
     assert_eq!(stream.bytes, u64::from(5 * SEALED_FRAME));
     assert_eq!(cut_all(&mut stream, 1460), [1044, 1044, 1460, 1460, 3 * 1044 - 2 * 1460]);
     assert_eq!(stream.bytes, 0);
-    // What waits goes first, so that later frames join it whatever the window.
+    // Waiting data go first, so that later frames join them whatever the window.
     stream.write(Sealed::new(1, 1024, 0), 0.0);
     stream.write(Sealed::new(1, 1024, 0), 9.0);
     assert_eq!(cut_all(&mut stream, 1460), [1460, 628]);
@@ -168,7 +168,7 @@ fn frames_are_segments_while_the_window_is_open_and_are_put_together_behind_it()
 }
 
 #[test]
-fn a_segment_brings_the_frames_that_end_in_it() {
+fn segment_carries_the_frames_that_end_in_it() {
     let mut stream = Stream::new();
     for id in 0..3 {
         let mut sealed = Sealed::new(1, 1000, 0);
@@ -191,9 +191,10 @@ fn a_segment_brings_the_frames_that_end_in_it() {
     assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 1000);
 }
 
-/// A reader that is held back closes the window by what it has not read, and tells when it opens again.
+/// A rate-limited reader closes the window by its unread data, and reports when the window opens
+/// again.
 #[test]
-fn what_is_not_read_closes_the_window() {
+fn unread_data_closes_the_window() {
     let tcp = TcpConfig { receive_window: 8, ..TcpConfig::default() };
     let transport = Transport { control: crate::Control::Tcp(tcp), ..Transport::tcp() };
     let mut receiver = Receiver::<u32>::new(&transport);
@@ -206,7 +207,7 @@ fn what_is_not_read_closes_the_window() {
         receiver.segments(0, (seq, 1, Some(load)), &transport);
         assert!(!receiver.read(0, rate, &transport, &mut read).window_opened);
     }
-    // Two loads of 1,000 bytes are a sample's worth.
+    // Two loads of 1,000 bytes exhaust a sample.
     assert_eq!(receiver.read_at, 100 * MILLI);
     let ack = receiver.acknowledge(0, &transport);
     assert_eq!((ack.ack, ack.window), (8, 2));

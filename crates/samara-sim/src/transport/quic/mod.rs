@@ -1,9 +1,10 @@
-//! QUIC, a half connection each way (RFC 9000, RFC 9002).
+//! QUIC, one half connection in each direction (RFC 9000, RFC 9002).
 //!
-//! Two spaces of numbers: **segments** of the data (as TCP has them here: each frame makes its own, and they keep their
-//! boundaries when they are sent again) and **packets**, each of which is sent once and carries one segment. Packets are
-//! acknowledged and lost; segments arrive. Only packets that elicit acknowledgements have numbers: those that carry nothing
-//! but an acknowledgement are not acknowledged themselves. Windows count bytes.
+//! There are two number spaces: **segments** of the data (as in the TCP model: each frame makes its
+//! own, and they keep their boundaries in retransmissions) and **packets**, each of which is sent
+//! once and carries one segment. Packets are acknowledged or lost; segments arrive. Only packets
+//! that elicit acknowledgements have numbers: a packet that carries only an acknowledgement is not
+//! acknowledged itself. Windows count bytes.
 
 mod congestion;
 mod receiver;
@@ -22,11 +23,12 @@ use crate::error::ConfigError;
 /// The segment of a packet without data: a PING frame (RFC 9000 section 19.2).
 pub(crate) const PING: u32 = u32::MAX;
 
-/// Timers are not set finer than this, in nanoseconds (kGranularity, RFC 9002 section 6.1.2).
+/// The granularity of timers, in nanoseconds (kGranularity, RFC 9002 section 6.1.2).
 const GRANULARITY: u64 = 1_000_000;
 
-/// The UDP payload that QUIC's first datagrams are filled up to at least, and how many steps that concerns: the client's
-/// Initial, the server's answer, the client's acknowledgement of it (RFC 9000 section 14.1).
+/// The minimum UDP payload of QUIC's first datagrams, and the number of handshake steps that it
+/// applies to: the client's Initial, the server's answer, the client's acknowledgement of it (RFC
+/// 9000 section 14.1).
 const INITIAL_BYTES: u32 = 1200;
 const INITIAL_STEPS: u32 = 3;
 
@@ -34,14 +36,15 @@ const INITIAL_STEPS: u32 = 3;
 mod tests;
 
 impl Transport {
-    /// QUIC as RFC 9000 and RFC 9002 have it, with the UDP payloads that path MTU discovery ends at over Ethernet
-    /// ([`UDP_PAYLOAD`]) and the idle timeout of quic-go (`DefaultIdleTimeout` in `internal/protocol/params.go`) and quinn
-    /// (`max_idle_timeout` in `quinn-proto/src/config/transport.rs`; RFC 9308 section 3.2): 30 s.
+    /// Returns QUIC as in RFC 9000 and RFC 9002, with the UDP payloads that path MTU discovery
+    /// reaches over Ethernet ([`UDP_PAYLOAD`]) and the idle timeout of quic-go
+    /// (`DefaultIdleTimeout` in `internal/protocol/params.go`) and quinn (`max_idle_timeout` in
+    /// `quinn-proto/src/config/transport.rs`; RFC 9308 section 3.2): 30 s.
     pub fn quic() -> Self {
         Self::quic_with(UDP_PAYLOAD)
     }
 
-    /// The same with UDP payloads of up to so many bytes.
+    /// Returns QUIC with UDP payloads of up to this many bytes.
     pub fn quic_with(udp_payload: u32) -> Self {
         Self {
             mss: udp_payload.saturating_sub(QUIC_OVERHEAD),
@@ -60,7 +63,7 @@ pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     super::tcp::check_windows(config.initial_window, config.receive_window)
 }
 
-/// Payload of a step of the handshake.
+/// Returns the payload of a step of the handshake.
 pub(crate) fn hello_bytes(step: u32, transport: &Transport) -> u32 {
     if step < INITIAL_STEPS {
         INITIAL_BYTES.saturating_sub(transport.packet_overhead())
@@ -69,53 +72,59 @@ pub(crate) fn hello_bytes(step: u32, transport: &Transport) -> u32 {
     }
 }
 
-/// Headers of IPv4 (20 bytes, RFC 791) and UDP (8, RFC 768).
+/// Size of the headers of IPv4 (20 bytes, RFC 791) and UDP (8, RFC 768).
 pub const IP_UDP_HEADER: u32 = 28;
 
-/// What QUIC adds to the stream data of a packet: the short header (RFC 9000 section 17.3.1: 1 byte, a connection id of 4 as
-/// quic-go has it by default, a packet number of 2), the tag of the encryption (RFC 9001 section 5.3: 16), and the STREAM
-/// frame's type, stream id, offset and length (RFC 9000 section 19.8: 1 + 1 + 4 + 2). A packet with nothing but an ACK frame
-/// is as long: type, largest number, delay, count and first range take 8 bytes, too.
+/// The overhead of QUIC on the stream data of a packet: the short header (RFC 9000 section 17.3.1:
+/// 1 byte, a connection id of 4 as in quic-go by default, a packet number of 2), the tag of the
+/// encryption (RFC 9001 section 5.3: 16), and the STREAM frame's type, stream id, offset and length
+/// (RFC 9000 section 19.8: 1 + 1 + 4 + 2). A packet with only an ACK frame has the same length:
+/// type, largest number, delay, count and first range also take 8 bytes.
 pub const QUIC_OVERHEAD: u32 = 1 + 4 + 2 + 16 + 8;
 
-/// The largest UDP payload that path MTU discovery of quinn (`MtuDiscoveryConfig::upper_bound`) and quic-go
-/// (`MaxPacketBufferSize`) ends at. Both reach it within a few round trips, from 1,200 and 1,280 bytes.
+/// The largest UDP payload that path MTU discovery of quinn (`MtuDiscoveryConfig::upper_bound`) and
+/// quic-go (`MaxPacketBufferSize`) reaches. Both reach it within a few round trips, from 1,200 and
+/// 1,280 bytes.
 pub const UDP_PAYLOAD: u32 = 1452;
 
-/// Acknowledgement, loss recovery and congestion control of QUIC: RFC 9000 section 13.2, RFC 9002 with NewReno as in its
-/// appendix B. What the RFC leaves no choice about is not configurable; see the constants of the modules next to this one.
+/// Acknowledgement, loss recovery and congestion control of QUIC: RFC 9000 section 13.2, RFC 9002
+/// with NewReno as in its appendix B. Values that the RFC fixes are not configurable; see the
+/// constants of the modules next to this one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuicConfig {
-    /// What is delivered in order.
+    /// The scope of in-order delivery.
     pub streams: StreamOrder,
-    /// Initial congestion window in full packets (RFC 9002 section 7.2: 10, or what fits in 14,720 bytes if that is less, but
-    /// 2; so does quinn; quic-go starts with 32).
+    /// Initial congestion window in full packets. RFC 9002 section 7.2: 10, or the number that fits
+    /// in 14,720 bytes if that is smaller, but at least 2. quinn does the same; quic-go starts with
+    /// 32.
     pub initial_window: u32,
-    /// How far the receiver lets the sender run ahead, in full packets: 10 MiB in go-libp2p (`MaxStreamReceiveWindow` in
-    /// `p2p/transport/quicreuse/config.go`), 10 MB in rust-libp2p (`max_stream_data` in
-    /// `transports/quic/src/config.rs`).
+    /// How far the sender may run ahead of the receiver, in full packets: 10 MiB in go-libp2p
+    /// (`MaxStreamReceiveWindow` in `p2p/transport/quicreuse/config.go`), 10 MB in rust-libp2p
+    /// (`max_stream_data` in `transports/quic/src/config.rs`).
     pub receive_window: u32,
-    /// How long an acknowledgement may wait (`max_ack_delay`, 25 ms: RFC 9000 section 18.2).
+    /// Maximum delay of an acknowledgement (`max_ack_delay`, 25 ms: RFC 9000 section 18.2).
     pub max_ack_delay: Duration,
-    /// After how many packets it no longer waits (2: RFC 9000 section 13.2.2).
+    /// Number of packets after which an acknowledgement no longer waits (2: RFC 9000 section
+    /// 13.2.2).
     pub ack_every: u32,
-    /// The round trip time that is assumed before the first measurement (333 ms: RFC 9002 section 6.2.2).
+    /// The assumed round-trip time before the first measurement (333 ms: RFC 9002 section 6.2.2).
     pub initial_rtt: Duration,
-    /// Whether windows are spread over a round trip (RFC 9002 section 7.7), as quinn and quic-go always do.
+    /// Whether windows are spread over a round trip (RFC 9002 section 7.7), as quinn and quic-go
+    /// always do.
     pub pacing: bool,
-    /// How many bytes a link takes ahead.
+    /// The number of bytes that a link takes ahead.
     pub send_buffer: QuicSendBuffer,
 }
 
 impl Default for QuicConfig {
-    /// For packets of [`UDP_PAYLOAD`] bytes.
+    /// Returns the configuration for packets of [`UDP_PAYLOAD`] bytes.
     fn default() -> Self {
         Self::of(UDP_PAYLOAD)
     }
 }
 
 impl QuicConfig {
-    /// The defaults for packets of so many bytes of UDP payload.
+    /// Returns the defaults for packets with this many bytes of UDP payload.
     pub fn of(udp_payload: u32) -> Self {
         let payload = udp_payload.saturating_sub(QUIC_OVERHEAD).max(1);
         Self {
@@ -131,36 +140,37 @@ impl QuicConfig {
     }
 }
 
-/// RFC 9002 section 7.2.
+/// The initial window of RFC 9002 section 7.2, in bytes.
 const INITIAL_WINDOW_BYTES: u32 = 14_720;
-/// See [`QuicConfig::receive_window`].
+/// The default of [`QuicConfig::receive_window`], in bytes.
 const RECEIVE_WINDOW_BYTES: u32 = 10 * 1024 * 1024;
 
-/// How frames are laid on QUIC's streams.
+/// The assignment of frames to QUIC's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
 #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "Streams"))]
 pub enum StreamOrder {
-    /// All frames to a peer on one stream, in order, as implementations of libp2p have it for GossipSub: a lost packet
-    /// holds back what comes behind it.
+    /// All frames to a peer on one stream, in order, as implementations of libp2p do for GossipSub.
+    /// A lost packet holds back the data behind it.
     #[default]
     Single,
-    /// A stream for every frame: it is delivered as soon as its own packets are there.
+    /// A stream for every frame: a frame is delivered as soon as its own packets have arrived.
     PerFrame,
 }
 
-/// The size of a QUIC link's send buffer. A frame is taken if the buffer is not full.
+/// The size of a QUIC link's send buffer. The link takes a frame if the buffer is not full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuicSendBuffer {
-    /// So many bytes that never left, as in quic-go: `Write` returns when all but what fits in a packet is sent
-    /// (`canBufferStreamFrame` in `send_stream.go`), and what was sent is kept aside.
+    /// A limit on bytes that were never sent, as in quic-go. There, `Write` returns when all but
+    /// the last packet's worth is sent (`canBufferStreamFrame` in `send_stream.go`), and sent bytes
+    /// are kept elsewhere.
     Unsent {
-        /// How many.
+        /// The size in bytes.
         bytes: u64,
     },
-    /// So many bytes that are not acknowledged, as in quinn (`send_window`, 10 MB by default).
+    /// A limit on bytes that are not acknowledged, as in quinn (`send_window`, 10 MB by default).
     Unacked {
-        /// How many.
+        /// The size in bytes.
         bytes: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The receiving half: acknowledges packets, and puts frames together.
+//! The receiving half: acknowledges packets and reassembles frames.
 
 use samara_engine::Frame;
 use smallvec::SmallVec;
@@ -8,22 +8,23 @@ use crate::packet::Sack;
 use crate::transport::backlog::cut;
 use crate::transport::{Ack, AckNeed, Transport};
 
-/// An acknowledgement names at most so many ranges of packets, and older ones are forgotten, as in quic-go
+/// Maximum number of packet ranges in an acknowledgement; older ones are forgotten, as in quic-go
 /// (`MaxNumAckRanges` in `internal/protocol/params.go`) and quinn (`MAX_ACK_BLOCKS` in
 /// `quinn-proto/src/connection/spaces.rs`).
 const MAX_ACK_RANGES: usize = 64;
 
-/// One direction, at its receiver. Times in nanoseconds.
+/// The receiver of one direction. Times in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Receiver<F> {
     config: QuicConfig,
     numbers: Ranges,
     segments: Ranges,
-    /// Frames whose last segment is there and which cannot be delivered yet, in the order of the segments.
+    /// Frames whose last segment has arrived but that cannot be delivered yet, in the order of the
+    /// segments.
     waiting: Vec<Waiting<F>>,
-    /// Packets since the last acknowledgement that left.
+    /// Number of packets since the last acknowledgement that left.
     unacked: u32,
-    /// When the packet with the largest number arrived.
+    /// The arrival time of the packet with the largest number.
     largest_at: u64,
 }
 
@@ -47,7 +48,7 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// Takes a packet with a segment; frames that are complete now go to `deliver`.
+    /// Takes a packet with a segment; complete frames go to `deliver`.
     pub(crate) fn packet(
         &mut self,
         now: u64,
@@ -68,7 +69,8 @@ impl<F: Frame> Receiver<F> {
         if seq != PING && self.segments.insert(seq) {
             self.segment(seq, frame, transport, deliver);
         }
-        // RFC 9000 section 13.2.1: at once what comes out of order, whether it opens a gap or fills one.
+        // RFC 9000 section 13.2.1: packets out of order are acknowledged at once, whether they open
+        // a gap or fill one.
         if number != expected || self.unacked >= self.config.ack_every {
             AckNeed::Now
         } else {
@@ -76,10 +78,10 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// A segment is there that was not there before.
+    /// Handles a new segment.
     fn segment(&mut self, seq: u32, frame: Option<F>, transport: &Transport, deliver: &mut Vec<F>) {
         if self.waiting.is_empty() && self.segments.first_gap() == seq + 1 {
-            // Everything before it is there.
+            // All segments before it have arrived.
             deliver.extend(frame);
             return;
         }
@@ -96,7 +98,7 @@ impl<F: Frame> Receiver<F> {
                 deliver.extend(self.waiting.drain(..ready).map(|waiting| waiting.frame));
             }
             StreamOrder::PerFrame => {
-                // The only frame that can have become complete is the one that the segment is of.
+                // Only the frame of this segment can have become complete.
                 let at = self.waiting.partition_point(|waiting| waiting.to <= seq);
                 let complete = self.waiting.get(at).is_some_and(|waiting| {
                     waiting.from <= seq && self.segments.covers(waiting.from, waiting.to)
@@ -108,8 +110,8 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// Something leaves that carries an acknowledgement if there is news. Its `echo` is how long it was kept, in
-    /// microseconds.
+    /// Returns the acknowledgement that a departing packet carries, if there is anything new. Its
+    /// `echo` is how long it was delayed, in microseconds.
     pub(crate) fn acknowledge(&mut self, now: u64, _transport: &Transport) -> Ack {
         if self.unacked == 0 {
             return Ack::default();
@@ -129,9 +131,9 @@ impl<F: Frame> Receiver<F> {
 pub(super) struct Ranges(Vec<(u32, u32)>);
 
 impl Ranges {
-    /// Adds a number. Returns whether it is new.
+    /// Adds a number. Returns true if it is new.
     pub(super) fn insert(&mut self, number: u32) -> bool {
-        // Most numbers come in order.
+        // Most numbers arrive in order.
         match self.0.last_mut() {
             None => {
                 self.0.push((number, number + 1));
@@ -147,7 +149,7 @@ impl Ranges {
             }
             Some(_) => {}
         }
-        // The first range that ends at the number or behind it; there is one.
+        // The first range that ends at the number or after it; it exists.
         let at = self.0.partition_point(|(_, to)| *to < number);
         let (from, to) = self.0[at];
         if from <= number && number < to {
@@ -175,7 +177,7 @@ impl Ranges {
         self.0.get(at).is_some_and(|(start, end)| *start <= from && to <= *end)
     }
 
-    /// The first number from 0 on that is not there.
+    /// Returns the first missing number from 0 on.
     pub(super) fn first_gap(&self) -> u32 {
         match self.0.first() {
             Some((0, to)) => *to,
@@ -183,7 +185,7 @@ impl Ranges {
         }
     }
 
-    /// One more than the largest number, 0 if there is none.
+    /// Returns one more than the largest number, or 0 for an empty set.
     pub(super) fn end(&self) -> u32 {
         self.0.last().map_or(0, |(_, to)| *to)
     }
@@ -199,7 +201,7 @@ impl Ranges {
         }
     }
 
-    /// The ranges, those of the largest numbers first.
+    /// Returns the ranges, those of the largest numbers first.
     pub(super) fn descending(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.0.iter().rev().copied()
     }

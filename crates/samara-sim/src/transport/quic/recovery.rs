@@ -1,4 +1,4 @@
-//! Packets in flight: which arrived, which are lost, when to ask (RFC 9002 section 6 and appendix A).
+//! Packets in flight: acknowledgements, losses and probes (RFC 9002 section 6 and appendix A).
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,13 @@ use smallvec::SmallVec;
 use super::{GRANULARITY, QuicConfig};
 use crate::transport::Ack;
 
-/// A packet is lost once one so much later is acknowledged (kPacketThreshold, RFC 9002 section 6.1.1).
+/// A packet is lost once a packet this much later is acknowledged (kPacketThreshold, RFC 9002
+/// section 6.1.1).
 const PACKET_THRESHOLD: u32 = 3;
-/// So many probe timeouts without any arrival mean that the path has collapsed (kPersistentCongestionThreshold, RFC 9002
-/// section 7.6.1).
+/// This many probe timeouts without any arrival indicate that the path has collapsed
+/// (kPersistentCongestionThreshold, RFC 9002 section 7.6.1).
 const PERSISTENT_THRESHOLD: u64 = 3;
-/// The probe timeout is doubled no more often than this (quic-go stops at 60 s: `maxPTODuration` in
+/// The upper limit of the probe timeout in nanoseconds (60 s in quic-go: `maxPTODuration` in
 /// `internal/ackhandler/sent_packet_handler.go`).
 const MAX_PROBE_TIMEOUT: u64 = 60_000_000_000;
 
@@ -25,22 +26,22 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// The segment that it carried, or `PING`.
+    /// The segment that the packet carried, or `PING`.
     pub(super) segment: u32,
-    /// With what QUIC adds.
+    /// Size in bytes, including the overhead of QUIC.
     pub(super) bytes: u32,
     pub(super) at: u64,
-    /// Whether a probe has taken over its segment, so that its loss needs no repair.
+    /// True if a probe has taken over the segment, so that the loss of this packet needs no repair.
     pub(super) taken_over: bool,
     state: State,
 }
 
-/// What an acknowledgement, or the passing of time, made known.
+/// The packets that an acknowledgement, or the passing of time, decided about.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) acknowledged: SmallVec<[Sent; 4]>,
     pub(super) lost: SmallVec<[Sent; 4]>,
-    /// Whether nothing that was sent over a long time arrived (RFC 9002 section 7.6).
+    /// True if nothing that was sent over a long time arrived (RFC 9002 section 7.6).
     pub(super) persistent: bool,
 }
 
@@ -50,15 +51,15 @@ pub(super) struct Recovery {
     /// The number of the first packet in `packets`.
     first: u32,
     packets: VecDeque<Sent>,
-    /// Bytes that are neither acknowledged nor lost, and how many packets they are.
+    /// Bytes that are neither acknowledged nor lost; the next field counts their packets.
     pub(super) in_flight: u64,
     in_flight_packets: u32,
     /// One more than the largest packet that was acknowledged.
     acknowledged_to: u32,
-    /// When the next packet is lost that later ones have overtaken; `u64::MAX` if none is waited for.
+    /// The time at which the next overtaken packet counts as lost; `u64::MAX` if there is none.
     loss_at: u64,
     last_sent: u64,
-    /// Probe timeouts since the last news.
+    /// Number of probe timeouts since the last new acknowledgement.
     expired: u32,
     max_ack_delay: u64,
     pub(super) rtt: Rtt,
@@ -91,7 +92,8 @@ impl Recovery {
         self.last_sent = now;
     }
 
-    /// When something is to be done if no acknowledgement comes until then; `u64::MAX` if nothing is.
+    /// Returns the time of the next action if no acknowledgement arrives before; `u64::MAX` if
+    /// there is none.
     pub(super) fn timer_at(&self) -> u64 {
         if self.loss_at != u64::MAX {
             self.loss_at
@@ -103,25 +105,25 @@ impl Recovery {
         }
     }
 
-    /// The timer expired because acknowledgements stay out: the next one takes twice as long.
+    /// Doubles the timeout of the next probe, because acknowledgements are overdue.
     pub(super) fn probe(&mut self) {
         self.expired += 1;
     }
 
-    /// Whether the timer waits for a packet to be lost, not for an acknowledgement.
+    /// Returns true if the timer waits for a packet to be lost and not for an acknowledgement.
     pub(super) const fn waits_for_loss(&self) -> bool {
         self.loss_at != u64::MAX
     }
 
-    /// The oldest packets in flight whose segment no probe has taken over yet.
+    /// Returns the oldest packets in flight whose segments no probe has taken over.
     pub(super) fn oldest(&mut self) -> impl Iterator<Item = &mut Sent> {
         self.packets.iter_mut().filter(|sent| sent.state == State::InFlight && !sent.taken_over)
     }
 
-    /// Takes an acknowledgement of everything before `ack` or, if given, of some ranges (`OnAckReceived`). Returns `None` if
-    /// nothing in it is news.
+    /// Handles an acknowledgement of everything before `ack` or, if given, of some ranges
+    /// (`OnAckReceived`). Returns `None` if nothing in it is new.
     pub(super) fn acknowledged(&mut self, ack: &Ack, now: u64) -> Option<News> {
-        // It was kept for so many microseconds.
+        // The delay of the acknowledgement: `echo` is in microseconds.
         let (sack, delay) = (ack.sack.as_deref(), u64::from(ack.echo) * 1000);
         let mut news = News::default();
         let mut largest_at = None;
@@ -149,7 +151,8 @@ impl Recovery {
         Some(news)
     }
 
-    /// The packets `from..to` have arrived. Of those that are news, the one with the largest number is kept in `largest`.
+    /// Marks the packets `from..to` as arrived. Keeps the largest number among the new ones in
+    /// `largest`.
     fn take_range(&mut self, from: u32, to: u32, news: &mut News, largest: &mut Option<(u32, u64)>) {
         let start = (from.max(self.first) - self.first) as usize;
         let end = (to.min(self.next_number()).max(self.first) - self.first) as usize;
@@ -168,20 +171,20 @@ impl Recovery {
         }
     }
 
-    /// The time has come at which overtaken packets are lost.
+    /// Checks for losses at the time at which overtaken packets are lost.
     pub(super) fn time_passed(&mut self, now: u64) -> News {
         let mut news = News::default();
         self.find_lost(now, &mut news);
         news
     }
 
-    /// Finds what is lost by number or by time (`DetectAndRemoveLostPackets`).
+    /// Finds packets that are lost by number or by time (`DetectAndRemoveLostPackets`).
     fn find_lost(&mut self, now: u64, news: &mut News) {
         self.loss_at = u64::MAX;
         let delay = self.rtt.loss_delay();
         let measured = self.rtt.first_sample_at;
         let long = self.rtt.probe_timeout(self.max_ack_delay) * PERSISTENT_THRESHOLD;
-        // When the first of the packets was sent that were lost in a row.
+        // The time at which the first packet of the current row of losses was sent.
         let mut row_since = None;
         for (number, sent) in (self.first..self.acknowledged_to).zip(&mut self.packets) {
             match sent.state {
@@ -212,7 +215,7 @@ impl Recovery {
     }
 }
 
-/// The estimator of one direction. Times in nanoseconds.
+/// The round-trip estimator of one direction. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rtt {
     latest: u64,
@@ -223,12 +226,13 @@ pub(super) struct Rtt {
 }
 
 impl Rtt {
-    /// Before the first sample: RFC 9002 section 5.3.
+    /// Creates an estimator without samples (RFC 9002 section 5.3).
     pub(super) const fn new(initial: u64) -> Self {
         Self { latest: 0, smoothed: initial, variation: initial / 2, least: 0, first_sample_at: None }
     }
 
-    /// Takes a sample; `ack_delay` is how long the peer says that it kept the acknowledgement, at most what it announced.
+    /// Adds a sample. `ack_delay` is the peer's reported delay of the acknowledgement, at most the
+    /// maximum that it announced.
     pub(super) fn sample(&mut self, latest: u64, ack_delay: u64, now: u64) {
         self.latest = latest;
         if self.first_sample_at.is_none() {
@@ -237,24 +241,24 @@ impl Rtt {
             return;
         }
         self.least = self.least.min(latest);
-        // A delay that would make the round trip shorter than the shortest one ever is not believed.
+        // Ignores a delay that would make the round trip shorter than the shortest one so far.
         let adjusted = if latest >= self.least + ack_delay { latest - ack_delay } else { latest };
         self.variation = (3 * self.variation + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (7 * self.smoothed + adjusted) / 8;
     }
 
-    /// The smoothed round trip time, 0 before the first sample.
+    /// Returns the smoothed round-trip time, 0 before the first sample.
     pub(super) const fn smoothed(&self) -> u64 {
         if self.first_sample_at.is_some() { self.smoothed } else { 0 }
     }
 
-    /// The probe timeout (section 6.2.1).
+    /// Returns the probe timeout (section 6.2.1).
     pub(super) fn probe_timeout(&self, max_ack_delay: u64) -> u64 {
         self.smoothed + (4 * self.variation).max(GRANULARITY) + max_ack_delay
     }
 
-    /// How long after a later packet was acknowledged, counted from when it was sent, a packet is lost: 9/8 of the round
-    /// trip (kTimeThreshold, section 6.1.2).
+    /// Returns the time after which an overtaken packet is lost, counted from its sending: 9/8 of
+    /// the round trip (kTimeThreshold, section 6.1.2).
     pub(super) fn loss_delay(&self) -> u64 {
         (self.latest.max(self.smoothed) * 9 / 8).max(GRANULARITY)
     }

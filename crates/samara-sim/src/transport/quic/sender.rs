@@ -11,29 +11,30 @@ use super::{PING, QuicConfig, QuicSendBuffer, StreamOrder};
 use crate::transport::backlog::{Backlog, Segment};
 use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
 
-/// Packets that a probe timeout sends (RFC 9002 section 6.2.4 allows one or two; quic-go and quinn send two).
+/// Number of packets per probe timeout (RFC 9002 section 6.2.4 allows one or two; quic-go and quinn
+/// send two).
 const PROBES: u32 = 2;
 
-/// One direction, at its sender. Times in nanoseconds.
+/// The sender of one direction. Times in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
     config: QuicConfig,
-    /// Written and not wholly arrived.
+    /// Frames that were written and have not arrived completely.
     backlog: Backlog<F>,
     /// Bytes in `backlog` that were never sent.
     unsent: u64,
-    /// Segments that are known to have arrived, and how many.
+    /// Segments that are known to have arrived; the next field counts them.
     arrived: Ranges,
     arrived_count: u32,
-    /// Segments that are to be sent again.
+    /// Segments to retransmit.
     lost: BTreeSet<u32>,
     congestion: NewReno,
     recovery: Recovery,
-    /// `None` if windows leave as fast as the uplink takes them.
+    /// `None` without pacing: windows leave as fast as the uplink takes them.
     pacer: Option<Pacer>,
-    /// Packets that may leave whatever the window says.
+    /// Number of packets that may leave regardless of the window.
     probes: u32,
-    /// When the first probe timeout since the last news expired; 0 if none did.
+    /// The time of the first probe timeout since the last new acknowledgement; 0 if there was none.
     stalled_since: u64,
 }
 
@@ -63,12 +64,13 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// Whether window and pacer let a packet out.
+    /// Returns true if the window and the pacer let a packet out.
     fn may_leave(&self) -> bool {
         self.congestion.admits(self.recovery.in_flight) && !self.is_held()
     }
 
-    /// Segments that the receiver keeps, or will: on a single stream also those behind a gap.
+    /// Returns the number of segments that the receiver keeps or will keep: on a single stream,
+    /// also those behind a gap.
     fn outstanding(&self) -> u32 {
         match self.config.streams {
             StreamOrder::Single => self.backlog.nxt - self.arrived.first_gap(),
@@ -80,8 +82,8 @@ impl<F: Clone> Sender<F> {
         self.outstanding() < self.config.receive_window
     }
 
-    /// The packet with data that leaves at `now`, if one can: what was lost before what is new. A probe with neither
-    /// repeats the oldest segment in flight (RFC 9002 section 6.2.4).
+    /// Returns the packet with data that leaves at `now`, if one can. Lost segments go before new
+    /// ones. A probe without either repeats the oldest segment in flight (RFC 9002 section 6.2.4).
     pub(super) fn pop_segment(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
         if !self.can_send() {
             return None;
@@ -118,7 +120,7 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// What was lost is to be sent again, and the window shrinks.
+    /// Queues lost segments for retransmission and reduces the window.
     fn repair(&mut self, news: &News, now: u64) {
         let Some(last) = news.lost.last() else { return };
         for sent in &news.lost {
@@ -195,7 +197,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.pacer.is_some_and(|pacer| pacer.holds())
     }
 
-    /// When loss detection or a probe is due, or the pacer lets go.
+    /// Returns the time of loss detection, a probe, or the release by the pacer.
     fn timer_at(&self) -> u64 {
         self.recovery.timer_at().min(self.pacer.map_or(u64::MAX, |pacer| pacer.timer_at()))
     }
@@ -209,7 +211,8 @@ impl<F: Clone> LossRecovery for Sender<F> {
     }
 
     fn acknowledged(&mut self, ack: &Ack, now: u64, _transport: &Transport) -> bool {
-        // RFC 9002 section 7.8: who would have used the window up but for the pacer is not limited by the application.
+        // RFC 9002 section 7.8: a sender that is held back only by the pacer is not limited by the
+        // application.
         let limited = self.is_held() || self.congestion.limits(self.recovery.in_flight);
         let Some(news) = self.recovery.acknowledged(ack, now) else {
             return false;
@@ -231,7 +234,8 @@ impl<F: Clone> LossRecovery for Sender<F> {
         true
     }
 
-    /// The timer expired (`OnLossDetectionTimeout`). Returns whether it was a probe timeout.
+    /// Handles the expired timer (`OnLossDetectionTimeout`). Returns true if it was a probe
+    /// timeout.
     fn timed_out(&mut self, now: u64, _transport: &Transport) -> bool {
         if self.is_held() {
             self.pace(now);

@@ -1,4 +1,4 @@
-//! The parts of QUIC one by one.
+//! Tests of the parts of QUIC.
 
 use std::collections::BTreeSet;
 
@@ -20,21 +20,21 @@ fn sender(packets: u32) -> (Sender<Blob>, Transport) {
     (sender, transport)
 }
 
-/// The packets that leave at a time: number and segment.
+/// Returns the packets that leave at a time: number and segment.
 fn leave(sender: &mut Sender<Blob>, now: u64, transport: &Transport) -> Vec<(u32, u32)> {
     std::iter::from_fn(|| sender.pop_segment(now, transport))
         .map(|segment| (segment.stamp, segment.seq))
         .collect()
 }
 
-/// An acknowledgement of some ranges, or of all before a number.
+/// Returns an acknowledgement of some ranges, or of all packets before a number.
 fn ack(ack: u32, ranges: &[(u32, u32)]) -> Ack {
     let sack = Sack { ranges: ranges.iter().copied().collect() };
     Ack { ack, sack: (!ranges.is_empty()).then(|| Box::new(sack)), ..Ack::default() }
 }
 
 #[test]
-fn two_later_packets_are_no_loss_and_three_are() {
+fn packet_is_lost_after_three_later_ones_arrived() {
     let (mut sender, transport) = sender(20);
     assert_eq!(leave(&mut sender, MILLI, &transport).len(), 10);
     assert!(sender.acknowledged(&ack(4, &[(2, 4), (0, 1)]), 101 * MILLI, &transport));
@@ -48,12 +48,12 @@ fn two_later_packets_are_no_loss_and_three_are() {
     assert_eq!(
         leave(&mut sender, 103 * MILLI, &transport)[0],
         (16, 1),
-        "what was lost goes first, under a new number"
+        "the lost segment goes first, under a new number"
     );
 }
 
 #[test]
-fn probes_are_two_and_their_time_doubles() {
+fn each_timeout_sends_two_probes_and_doubles() {
     let (mut sender, transport) = sender(1);
     let sent = 5 * MILLI;
     assert_eq!(leave(&mut sender, sent, &transport), [(0, 0)]);
@@ -75,7 +75,7 @@ fn probes_are_two_and_their_time_doubles() {
 }
 
 #[test]
-fn a_probe_without_anything_to_say_is_a_ping() {
+fn probe_without_data_is_a_ping() {
     let (mut sender, transport) = sender(1);
     leave(&mut sender, 0, &transport);
     let at = sender.timer_at();
@@ -91,7 +91,7 @@ fn a_probe_without_anything_to_say_is_a_ping() {
 }
 
 #[test]
-fn nothing_for_three_probe_timeouts_is_persistent_congestion() {
+fn three_probe_timeouts_without_arrivals_are_persistent_congestion() {
     // Half of ten packets; or two, and one for the packet that arrives.
     for (gap, packets) in [(17, 5.0), (340, 3.0)] {
         let (mut sender, transport) = sender(10);
@@ -104,38 +104,39 @@ fn nothing_for_three_probe_timeouts_is_persistent_congestion() {
             at += gap * MILLI;
         }
         leave(&mut sender, at, &transport);
-        // The next one arrives, so that the four are lost: they were sent within 51 or 1,020 ms; 3 * 325 is 975.
+        // The next one arrives, so that the four are lost: they were sent within
+        // 51 or 1,020 ms; 3 * 325 is 975.
         sender.acknowledged(&ack(6, &[(5, 6), (0, 1)]), at + 100 * MILLI, &transport);
         assert_eq!(sender.cwnd().to_bits(), f64::to_bits(packets), "{gap} ms: {} packets", sender.cwnd());
     }
 }
 
 #[test]
-fn round_trips_are_averaged_as_in_the_rfc() {
+fn round_trips_are_smoothed_as_in_the_rfc() {
     let mut rtt = Rtt::new(333 * MILLI);
     assert_eq!(rtt.smoothed(), 0);
     assert_eq!(rtt.probe_timeout(25 * MILLI), 1024 * MILLI);
     rtt.sample(100 * MILLI, 25 * MILLI, MILLI);
-    assert_eq!(rtt.smoothed(), 100 * MILLI, "the first sample is taken as it is");
+    assert_eq!(rtt.smoothed(), 100 * MILLI, "the first sample is taken unchanged");
     assert_eq!(rtt.probe_timeout(25 * MILLI), (100 + 200 + 25) * MILLI);
-    // 20 ms of 140 are the peer's; the variation is (3 * 50 + 20) / 4.
+    // 20 ms of 140 are the peer's delay; the variation is (3 * 50 + 20) / 4.
     rtt.sample(140 * MILLI, 20 * MILLI, 2 * MILLI);
     assert_eq!(rtt.smoothed(), (7 * 100 + 120) * MILLI / 8);
     assert_eq!(rtt.probe_timeout(0), (102 * MILLI + MILLI / 2) + 170 * MILLI);
-    assert_eq!(rtt.loss_delay(), 140 * MILLI * 9 / 8, "the latest counts if it is larger");
-    // A delay that would go below the least round trip is not believed.
+    assert_eq!(rtt.loss_delay(), 140 * MILLI * 9 / 8, "the latest sample is used if it is larger");
+    // A delay that would go below the minimum round trip is ignored.
     rtt.sample(110 * MILLI, 20 * MILLI, 3 * MILLI);
     assert_eq!(rtt.smoothed(), (7 * (102 * MILLI + MILLI / 2) + 110 * MILLI) / 8);
 }
 
 #[test]
-fn a_window_is_halved_once_for_all_losses_of_a_round_trip() {
+fn window_is_halved_once_for_all_losses_of_a_round_trip() {
     let mut window = NewReno::new(10, 1000, 1_000_000);
     assert!(window.admits(9_000) && !window.admits(9_001));
     window.acknowledged(1000, 5, true);
     assert_eq!(window.window, 11_000);
     window.acknowledged(1000, 5, false);
-    assert_eq!(window.window, 11_000, "what is not used does not grow");
+    assert_eq!(window.window, 11_000, "an unused window does not grow");
     window.lost(6, 20);
     assert_eq!(window.window, 5_500);
     window.lost(20, 30);
@@ -151,7 +152,7 @@ fn a_window_is_halved_once_for_all_losses_of_a_round_trip() {
 }
 
 #[test]
-fn only_what_uses_the_window_makes_it_grow() {
+fn only_a_used_window_grows() {
     let window = NewReno::new(20, 1000, 1_000_000);
     assert!(!window.limits(10_000) && window.limits(10_001), "half of it in slow start");
     let mut reduced = window;
@@ -176,7 +177,7 @@ fn acknowledgements_remember_sixty_four_ranges() {
 }
 
 #[test]
-fn a_late_packet_is_acknowledged_at_once_and_its_delay_is_that_of_the_largest() {
+fn late_packet_is_acknowledged_at_once_with_the_delay_of_the_largest() {
     let transport = quic(StreamOrder::Single);
     let mut receiver: Receiver<Blob> = Receiver::new(&transport);
     let mut packet = |now: u64, number| {
@@ -211,6 +212,6 @@ proptest! {
         let all: Vec<u32> = ranges.descending().flat_map(|(from, to)| (from..to).rev()).collect();
         prop_assert_eq!(all, set.iter().rev().copied().collect::<Vec<_>>());
         let gaps = set.iter().filter(|n| !set.contains(&(*n + 1))).count();
-        prop_assert_eq!(ranges.len(), gaps, "ranges that touch are one");
+        prop_assert_eq!(ranges.len(), gaps, "adjacent ranges are merged");
     }
 }

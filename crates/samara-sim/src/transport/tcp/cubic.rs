@@ -1,46 +1,52 @@
-//! CUBIC (RFC 9438) with HyStart, as Linux has them (`net/ipv4/tcp_cubic.c`).
+//! CUBIC (RFC 9438) with HyStart, as in Linux (`net/ipv4/tcp_cubic.c`).
 
-/// By what part of the window it grows over time: C, in packets per second cubed (RFC 9438 section 5).
+/// The growth of the window over time: C, in packets per second cubed (RFC 9438 section 5).
 const GROWTH: f64 = 0.4;
-/// What is left of the window after a loss (717 / 1024 in Linux; 0.7 in RFC 9438 section 4.6).
+/// The part of the window that is left after a loss (717 / 1024 in Linux; 0.7 in RFC 9438 section
+/// 4.6).
 const LEFT: f64 = 717.0 / 1024.0;
-/// Before the first loss the window grows by one packet for so many acknowledged at the latest (`bictcp_update`).
+/// Before the first loss, the window grows by at least one packet for this many acknowledged
+/// (`bictcp_update`).
 const FIRST_COUNT_MAX: f64 = 20.0;
-/// The window grows by one packet for so many acknowledged at the soonest, and at the latest for so many windows (`bictcp_update`).
+/// The window grows by at most one packet for this many acknowledged, and by at least one packet
+/// for this many acknowledged windows (`bictcp_update`).
 const COUNT_MIN: f64 = 2.0;
 const WINDOWS_MAX: f64 = 100.0;
 
-/// HyStart works from this window on (`hystart_low_window`), in packets.
+/// The window from which HyStart works (`hystart_low_window`), in packets.
 const HYSTART_WINDOW: f64 = 16.0;
-/// Acknowledgements that come within this time of each other are a train (`hystart_ack_delta_us`), in nanoseconds.
+/// Acknowledgements within this time of each other form a train (`hystart_ack_delta_us`), in
+/// nanoseconds.
 const TRAIN_GAP: u64 = 2_000_000;
-/// Round trips of a round that are looked at for a delay (`HYSTART_MIN_SAMPLES`).
+/// Number of round trips of a round that are checked for a delay (`HYSTART_MIN_SAMPLES`).
 const SAMPLES: u32 = 8;
-/// How much longer than the least they have to be: an eighth of it, within these bounds (`HYSTART_DELAY_THRESH`), in nanoseconds.
+/// The bounds of the required delay beyond the minimum round trip, of which it is an eighth
+/// (`HYSTART_DELAY_THRESH`), in nanoseconds.
 const DELAY_MIN: u64 = 4_000_000;
 const DELAY_MAX: u64 = 16_000_000;
-/// Round trips after a loss are no sample of the path for so long, in nanoseconds (`cubictcp_acked`).
+/// How long after a loss round trips are not used as samples of the path, in nanoseconds
+/// (`cubictcp_acked`).
 const UNSURE: u64 = 1_000_000_000;
 
-/// What CUBIC knows of one direction. Times in nanoseconds, windows in packets.
+/// The CUBIC state of one direction. Times in nanoseconds, windows in packets.
 #[derive(Debug, Default)]
 pub(super) struct Cubic {
     /// The window before the last loss (`last_max_cwnd`); 0 if there was none.
     window_max: f64,
     growth: Option<Growth>,
-    /// The least round trip; 0 if unknown.
+    /// The minimum round trip; 0 if unknown.
     round_trip_min: u64,
     slow_start: SlowStart,
 }
 
-/// The curve that the window follows since its last loss, or since slow start ended.
+/// The curve that the window follows since its last loss or the end of slow start.
 #[derive(Debug)]
 struct Growth {
     since: u64,
-    /// When the curve reaches its plateau, in seconds after `since`: K.
+    /// The time until the curve reaches its plateau, in seconds after `since`: K.
     plateau_after: f64,
     plateau: f64,
-    /// The window that Reno would have (`tcp_cwnd`), and what was acknowledged of its next packet.
+    /// The window that Reno would have (`tcp_cwnd`), and the acknowledged part of its next packet.
     reno: f64,
     acknowledged: f64,
 }
@@ -48,7 +54,7 @@ struct Growth {
 #[derive(Debug, Default)]
 struct SlowStart {
     found: bool,
-    /// The round lasts until this is acknowledged.
+    /// The round lasts until this segment is acknowledged.
     round_end: u32,
     round_start: u64,
     /// The last acknowledgement of the train that began with the round.
@@ -58,8 +64,9 @@ struct SlowStart {
 }
 
 impl Cubic {
-    /// Something new was acknowledged, a round trip after it was sent; `una` is now the first that is not, `nxt` the next to be sent.
-    /// Returns whether slow start, in which the window is now, is to end.
+    /// Handles an acknowledgement of new data, a round trip after they were sent. `una` is the
+    /// first unacknowledged segment, `nxt` the next one to be sent. Returns true if slow start, in
+    /// which the window is now, should end.
     pub(super) fn acknowledged(
         &mut self,
         now: u64,
@@ -81,7 +88,7 @@ impl Cubic {
         }
     }
 
-    /// How much the window grows in congestion avoidance because so many packets were acknowledged.
+    /// Returns the growth of the window in congestion avoidance for this many acknowledged packets.
     pub(super) fn grow(&mut self, now: u64, window: f64, acknowledged: f64) -> f64 {
         let window_max = self.window_max;
         let growth = self.growth.get_or_insert_with(|| {
@@ -100,7 +107,7 @@ impl Cubic {
         if window_max == 0.0 {
             count = count.min(FIRST_COUNT_MAX);
         }
-        // Where Reno would be faster (RFC 9438 section 4.3).
+        // Grows like Reno where Reno would be faster (RFC 9438 section 4.3).
         growth.acknowledged += acknowledged;
         let reno_count = window * (1.0 + LEFT) / (3.0 * (1.0 - LEFT));
         let packets = (growth.acknowledged / reno_count).floor();
@@ -112,33 +119,36 @@ impl Cubic {
         acknowledged / count.max(COUNT_MIN)
     }
 
-    /// A packet was lost. Returns the threshold of slow start, which is the window after recovery.
+    /// Handles a loss. Returns the threshold of slow start, which is the window after recovery.
     pub(super) fn lost(&mut self, window: f64) -> f64 {
         self.growth = None;
-        // Whoever gets less than before leaves room for others (fast convergence, RFC 9438 section 4.7).
+        // A sender with a smaller window than before leaves room for others (fast convergence, RFC
+        // 9438 section 4.7).
         let falls = window < self.window_max;
         self.window_max = if falls { window * (1.0 + LEFT) / 2.0 } else { window };
         (window * LEFT).max(2.0)
     }
 
-    /// The retransmission timer expired: everything begins anew. Returns the threshold of slow start.
+    /// Resets all state after a retransmission timeout. Returns the threshold of slow start.
     pub(super) fn timed_out(&mut self, window: f64) -> f64 {
         *self = Self::default();
         (window * LEFT).max(2.0)
     }
 
-    /// Nothing was sent since `last_sent`, and nothing is in flight: that is no time in which the window could have grown.
+    /// Excludes an idle time, in which the window could not have grown: nothing was sent since
+    /// `last_sent`, and nothing is in flight.
     pub(super) fn was_idle(&mut self, now: u64, last_sent: u64) {
         if let Some(growth) = &mut self.growth {
-            // The curve may have begun with the acknowledgement of what was sent last.
+            // The curve may have begun with the acknowledgement of the last data sent.
             growth.since = (growth.since + (now - last_sent)).min(now);
         }
     }
 }
 
 impl SlowStart {
-    /// Whether the path is full: acknowledgements have come in a train for half of the least round trip (half, because nothing
-    /// paces the packets), or the first round trips of a round are longer than the least one.
+    /// Returns true if the path is full. Either acknowledgements have come in a train for half of
+    /// the minimum round trip (half, because nothing paces the packets), or the first round trips
+    /// of a round are longer than the minimum.
     fn look(&mut self, now: u64, round_trip: u64, (una, nxt): (u32, u32), round_trip_min: u64) -> bool {
         if una > self.round_end {
             (self.round_end, self.round_start, self.train_end) = (nxt, now, now);
@@ -165,9 +175,10 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// RFC 9438 section 4.2: after a loss at W the window is at 0.7 W, at W again after K seconds, and above it after 2 K as much as it was below.
+    /// RFC 9438 section 4.2: after a loss at W, the window is at 0.7 W. It is back at W after K
+    /// seconds, and after 2 K as far above W as it was below.
     #[test]
-    fn the_window_follows_the_cubic_curve() {
+    fn window_follows_the_cubic_curve() {
         let mut cubic = Cubic { round_trip_min: 1, ..Cubic::default() };
         let mut window = cubic.lost(1_000.0);
         assert!((window - 700.2).abs() < 0.1);
@@ -176,7 +187,7 @@ mod tests {
         let mut at = |seconds: f64, window: &mut f64, cubic: &mut Cubic| {
             while (now as f64) < seconds * 1e9 {
                 now += MILLI;
-                // A window each 50 ms.
+                // A window in every 50 ms.
                 *window += cubic.grow(now, *window, *window / 50.0);
             }
             *window
@@ -187,9 +198,10 @@ mod tests {
         assert!((end - (2_000.0 - start)).abs() < 10.0, "{end}");
     }
 
-    /// RFC 9438 section 4.3: on short paths the window grows as Reno's does that backs off by as much.
+    /// RFC 9438 section 4.3: on short paths, the window grows like that of a Reno that backs off by
+    /// as much.
     #[test]
-    fn on_a_short_path_it_is_not_slower_than_reno() {
+    fn short_paths_are_not_slower_than_reno() {
         let mut cubic = Cubic { round_trip_min: MILLI, ..Cubic::default() };
         let mut window = cubic.lost(20.0);
         let before = window;
@@ -201,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_train_ends_slow_start() {
+    fn long_train_ends_slow_start() {
         let mut cubic = Cubic::default();
         assert!(!cubic.acknowledged(0, 90 * MILLI, (1, 100), Some(100.0)));
-        // Half of 90 ms, an acknowledgement each millisecond.
+        // Half of 90 ms, with an acknowledgement in each millisecond.
         let ended = (1..100)
             .find(|at| cubic.acknowledged(at * MILLI, 90 * MILLI, (1 + *at as u32, 300), Some(100.0)));
         assert_eq!(ended, Some(46));
@@ -220,7 +232,7 @@ mod tests {
         cubic.acknowledged(0, 80 * MILLI, (1, 10), None);
         let mut ended = |round_trip: u64, una: u32| {
             let start = u64::from(una) * 1_000 * MILLI;
-            // Far from each other: no train.
+            // Far apart: no train.
             (1..=9).any(|ack| {
                 cubic.acknowledged(
                     start + ack * 5 * MILLI,
@@ -235,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_window_than_last_time_makes_room() {
+    fn fast_convergence_reduces_the_maximum_window() {
         let mut cubic = Cubic::default();
         cubic.lost(100.0);
         cubic.lost(80.0);

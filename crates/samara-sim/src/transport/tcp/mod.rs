@@ -1,7 +1,8 @@
-//! TCP, a half connection each way, in units of segments. The ideal transport is TCP without control.
+//! TCP, one half connection in each direction, in units of segments. The ideal transport is TCP
+//! without control.
 //!
-//! Segments are numbered from 0 and keep their boundaries when they are sent again, as every write makes its own
-//! segments. Windows count packets, as in Linux.
+//! Segments are numbered from 0 and keep their boundaries in retransmissions, because every write
+//! makes its own segments. Windows count packets, as in Linux.
 
 mod cubic;
 mod sender;
@@ -16,11 +17,11 @@ use super::{Ack, AckNeed};
 use crate::error::{ConfigError, ensure};
 use crate::packet::Sack;
 
-/// Payload of a step of the handshake: about what the messages of Noise XX take.
+/// Payload of a step of the handshake: about the size of the messages of Noise XX.
 const HELLO_BYTES: u32 = 100;
 
 impl Transport {
-    /// TCP as Linux does it, below Noise and Yamux.
+    /// Returns TCP as in Linux, below Noise and Yamux.
     pub fn tcp() -> Self {
         Self {
             mss: 1460,
@@ -34,7 +35,7 @@ impl Transport {
     }
 }
 
-/// Checks the windows of TCP, whatever lies above it.
+/// Checks the windows of TCP, regardless of the layers above it.
 pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     let Some(config) = transport.control.tcp() else { return Ok(()) };
     check_windows(config.initial_window, config.receive_window)
@@ -48,13 +49,13 @@ pub(super) fn check_windows(initial: u32, receive: u32) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// Bytes on the wire of a frame: framing, and the headers of its packets.
+/// Returns the bytes on the wire of a frame: framing, and the headers of its packets.
 pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
     let (bytes, packets) = cut(encoded_len, transport.mss, transport.framing);
     u64::from(bytes) + u64::from(packets) * u64::from(transport.header)
 }
 
-/// Payload of a step of the handshake.
+/// Returns the payload of a step of the handshake.
 pub(crate) fn hello_bytes(_step: u32, _transport: &Transport) -> u32 {
     HELLO_BYTES
 }
@@ -62,34 +63,37 @@ pub(crate) fn hello_bytes(_step: u32, _transport: &Transport) -> u32 {
 /// Congestion control and timers of TCP, with selective acknowledgements (RFC 6675).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpConfig {
-    /// How the congestion window grows, and what is left of it after a loss.
+    /// The growth of the congestion window, and its reduction after a loss.
     pub congestion: Congestion,
     /// Initial congestion window in packets (10: RFC 6928).
     pub initial_window: u32,
     /// The receiver's window in packets.
     pub receive_window: u32,
-    /// The least retransmission timeout (200 ms in Linux; 1 s in RFC 6298).
+    /// The minimum retransmission timeout (200 ms in Linux; 1 s in RFC 6298).
     pub min_rto: Duration,
-    /// What that minimum holds for.
+    /// The quantity that this minimum applies to.
     pub rto_floor: RtoFloor,
-    /// The congestion window after a retransmission timeout, in packets (1: RFC 5681; 10 in Shadow).
+    /// The congestion window after a retransmission timeout, in packets (1: RFC 5681; 10 in
+    /// Shadow).
     pub loss_window: u32,
     /// The retransmission timeout before the first measurement (1 s: RFC 6298).
     pub initial_rto: Duration,
-    /// How long an acknowledgement may wait for data to ride on (at most 500 ms by RFC 1122; 40 ms in Linux).
+    /// Maximum delay of an acknowledgement that waits for data to carry it (at most 500 ms by RFC
+    /// 1122; 40 ms in Linux).
     pub delayed_ack: Duration,
-    /// After how many packets it no longer waits (2: RFC 5681).
+    /// Number of packets after which an acknowledgement no longer waits (2: RFC 5681).
     pub ack_every: u32,
-    /// Whether every acknowledgement that is due is a packet of its own which takes a turn at the interface before the
-    /// data of its link (Shadow), instead of riding on data. On a busy uplink that is shared in turn, a link that
-    /// receives much then hardly sends.
+    /// Whether every due acknowledgement is a separate packet that takes a turn at the interface
+    /// before the data of its link (Shadow), instead of being carried by data. On a busy uplink
+    /// with round robin, a link that receives much then hardly sends.
     pub separate_acks: bool,
-    /// Whether the window shrinks in idle times as in Linux (RFC 2861: halved for every timeout, not below the initial
-    /// window).
+    /// Whether the window shrinks in idle times as in Linux (RFC 2861: halved for every timeout,
+    /// not below the initial window).
     pub idle_restart: bool,
-    /// Whether the window also grows while it is not used up (RFC 7661 forbids it; Shadow does it).
+    /// Whether the window also grows while it is not fully used (RFC 7661 forbids it; Shadow does
+    /// it).
     pub grow_unused: bool,
-    /// How many bytes a link takes ahead of acknowledgement.
+    /// The number of bytes that a link takes ahead of acknowledgement.
     pub send_buffer: SendBuffer,
 }
 
@@ -113,19 +117,19 @@ impl Default for TcpConfig {
     }
 }
 
-/// Algorithms of congestion control.
+/// Congestion control algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
 #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
 pub enum Congestion {
-    /// NewReno (RFC 6582): one packet more each round trip, half after a loss.
+    /// NewReno (RFC 6582): one more packet in each round trip, half after a loss.
     Reno,
     /// CUBIC (RFC 9438) with HyStart, as in Linux.
     Cubic,
 }
 
 impl Congestion {
-    /// What Linux calls it (`net.ipv4.tcp_congestion_control`).
+    /// Returns the name of the algorithm in Linux (`net.ipv4.tcp_congestion_control`).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
@@ -134,50 +138,53 @@ impl Congestion {
     }
 }
 
-/// What the least retransmission timeout is a floor of.
+/// The quantity that the minimum retransmission timeout applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
-    /// Of the sum of the smoothed round trip time and four times its variation (RFC 6298; Shadow): on a steady path of
-    /// 100 ms a packet that waits for 100 ms more is sent again, needlessly.
+    /// The sum of the smoothed round-trip time and four times its variation (RFC 6298; Shadow). On
+    /// a steady path of 100 ms, a packet that is delayed by another 100 ms is retransmitted
+    /// needlessly.
     Sum,
-    /// Of the variation alone (Linux): the timeout is at least the round trip time and the minimum.
+    /// Only the variation (Linux): the timeout is at least the round-trip time plus the minimum.
     Variation,
 }
 
-/// The size of a link's send buffer. A frame is taken if the buffer is not full; the last one may overshoot, as a
-/// blocked write does.
+/// The size of a link's send buffer. The link takes a frame if the buffer is not full; the last one
+/// may overshoot, like a blocked write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendBuffer {
-    /// So many bytes.
+    /// A fixed size.
     Fixed {
-        /// How many.
+        /// The size in bytes.
         bytes: u64,
     },
-    /// In proportion to the largest congestion window so far.
+    /// A size in proportion to the largest congestion window so far.
     Auto {
-        /// Bytes for each packet of the window: two segments in effect in Linux (`tcp_sndbuf_expand`), 4,808 in Shadow.
+        /// Bytes for each packet of the window: in effect two segments in Linux
+        /// (`tcp_sndbuf_expand`), 4,808 in Shadow.
         per_packet: u32,
-        /// The least size.
+        /// The minimum size in bytes.
         min: u64,
     },
-    /// No limit, but so many bytes that were never sent (`TCP_NOTSENT_LOWAT`). As in Linux (`tcp_stream_memory_free`), who was refused
-    /// is asked again when half of it is free.
+    /// A limit only on bytes that were never sent (`TCP_NOTSENT_LOWAT`). As in Linux
+    /// (`tcp_stream_memory_free`), a writer that was refused is notified when half of it is free.
     Unsent {
-        /// How many.
+        /// The size in bytes.
         bytes: u64,
     },
 }
 
-/// One direction, at its receiver: puts segments in order and decides when to acknowledge.
+/// The receiver of one direction: puts segments in order and decides when to acknowledge.
 #[derive(Debug)]
 pub(crate) struct Receiver<F> {
     /// The next segment that is expected in order.
     pub(crate) next: u32,
-    /// Segments since the last acknowledgement that left.
+    /// Number of segments since the last acknowledgement that left.
     unacked: u32,
-    /// Arrived beyond a gap, ordered by segment.
+    /// Segments that arrived beyond a gap, in order.
     early: Vec<(u32, Option<F>)>,
-    /// The timestamp of the first segment since then: the one to be echoed (RFC 7323 section 4.3).
+    /// The timestamp of the first segment since the last acknowledgement: the one to echo (RFC 7323
+    /// section 4.3).
     stamp: u32,
     /// The segment that arrived last beyond a gap: its range is reported first.
     newest: u32,
@@ -188,7 +195,7 @@ impl<F> Receiver<F> {
         Self { next: 0, unacked: 0, early: Vec::new(), stamp: 0, newest: 0 }
     }
 
-    /// Takes a segment; frames that are complete now go to `deliver` in order.
+    /// Takes a segment; complete frames go to `deliver` in order.
     pub(crate) fn segment(
         &mut self,
         stamp: u32,
@@ -225,7 +232,7 @@ impl<F> Receiver<F> {
         AckNeed::Now
     }
 
-    /// A packet leaves. Returns what it acknowledges.
+    /// Returns the acknowledgement that a departing packet carries.
     pub(crate) fn acknowledge(&mut self, _now: u64, _transport: &Transport) -> Ack {
         self.unacked = 0;
         Ack { ack: self.next, echo: self.stamp, window: 0, sack: self.beyond_gap() }

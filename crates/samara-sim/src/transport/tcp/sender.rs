@@ -10,26 +10,26 @@ use crate::packet::Sack;
 use crate::transport::backlog::{Backlog, Run, Segment};
 use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
 
-/// One direction, at its sender. Times in nanoseconds.
+/// The sender of one direction. Times in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
-    /// Written and not wholly acknowledged.
+    /// Frames that were written and are not completely acknowledged.
     pub(crate) backlog: Backlog<F>,
     una: u32,
-    /// The receiver's window in packets, beyond what it acknowledges.
+    /// The receiver's window in packets, beyond its acknowledgement.
     pub(crate) receive_window: u32,
-    /// Packets, with a fraction for congestion avoidance.
+    /// The congestion window in packets, with a fraction for congestion avoidance.
     cwnd: f64,
     /// The largest congestion window so far: send buffers never shrink.
     cwnd_max: f64,
     ssthresh: f64,
-    /// How the window grows and shrinks, if not as in NewReno.
+    /// The CUBIC state; `None` with NewReno.
     cubic: Option<Box<Cubic>>,
     pub(crate) rtt: RttEstimator,
     last_sent: u64,
-    /// When the retransmission timer expires; `u64::MAX` if it is off.
+    /// The time at which the retransmission timer expires; `u64::MAX` if it is off.
     rto_at: u64,
-    /// When the first timeout since the last acknowledgement of something new happened; 0 if none did.
+    /// The time of the first timeout since the last new acknowledgement; 0 if there was none.
     stalled_since: u64,
     holes: Option<Box<Holes>>,
 }
@@ -39,7 +39,7 @@ struct Holes {
     board: Scoreboard,
     /// Recovery ends when everything before this is acknowledged; `None` before it starts.
     recover: Option<u32>,
-    /// Whether a timeout started it: the window then grows as in slow start.
+    /// True if a timeout started it: the window then grows as in slow start.
     timeout: bool,
 }
 
@@ -64,13 +64,13 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// Takes segments that leave together. The windows let them all out now.
+    /// Takes segments that leave together. The windows must let all of them out now.
     pub(crate) fn write_run(&mut self, frame: F, run: Run) {
         debug_assert!(f64::from(run.segments) <= self.window_left());
         self.backlog.write_run(frame, run);
     }
 
-    /// The size of the send buffer in bytes.
+    /// Returns the size of the send buffer in bytes.
     pub(crate) fn buffer_limit(&self, transport: &Transport) -> u64 {
         match transport.control.tcp().map(|config| config.send_buffer) {
             None => u64::from(4 * transport.mss),
@@ -84,12 +84,13 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// About so many bytes were never sent: the last segments of frames may be shorter.
+    /// Returns about how many bytes were never sent: the last segments of frames may be shorter.
     fn unsent(&self, mss: u32) -> u64 {
         u64::from(self.backlog.unsent()) * u64::from(mss)
     }
 
-    /// How many new segments the windows let out beside those in flight. Segments that are to be sent again go before.
+    /// Returns the number of new segments that the windows let out besides those in flight.
+    /// Retransmissions go first.
     pub(crate) fn window_left(&self) -> f64 {
         if self.lost_waiting() {
             return 0.0;
@@ -98,13 +99,13 @@ impl<F: Clone> Sender<F> {
         (self.cwnd - f64::from(self.pipe())).min(f64::from(received))
     }
 
-    /// Whether nothing is in flight and the receiver has no room.
+    /// Returns true if nothing is in flight and the receiver has no room.
     pub(crate) fn is_shut(&self) -> bool {
         self.receive_window == 0 && self.backlog.nxt == self.una
     }
 
-    /// A packet without data that the receiver answers, as it has had the segment: a probe of its window. Something was
-    /// acknowledged before.
+    /// Returns a packet without data that repeats an acknowledged segment, so that the receiver
+    /// answers with its window. Requires an earlier acknowledgement.
     pub(crate) fn probe(&self, now: u64) -> Segment<F> {
         Segment {
             seq: self.una.saturating_sub(1),
@@ -132,7 +133,7 @@ impl<F: Clone> Sender<F> {
         self.backlog.nxt - self.una < self.receive_window
     }
 
-    /// The segment that leaves at `now`, if one can.
+    /// Returns the segment that leaves at `now`, if one can.
     pub(crate) fn pop_segment(&mut self, now: u64, transport: &Transport) -> Option<Segment<F>> {
         let Some(config) = transport.control.tcp() else { return self.pop_ideal(transport) };
         if config.idle_restart && self.backlog.nxt == self.una {
@@ -162,8 +163,8 @@ impl<F: Clone> Sender<F> {
         Some(segment)
     }
 
-    /// Linux's `tcp_cwnd_restart`: the window is halved for every timeout that the connection was idle, not below the
-    /// initial window, and three quarters of it are kept as threshold.
+    /// Linux's `tcp_cwnd_restart`: halves the window for every timeout that the connection was
+    /// idle, not below the initial window, and keeps three quarters of it as the threshold.
     fn restart_after_idle(&mut self, now: u64, config: &TcpConfig) {
         let rto = self.rtt.timeout(config);
         let mut idle = now.saturating_sub(self.last_sent);
@@ -194,7 +195,8 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1, or RFC 9438).
+    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1, or RFC
+    /// 9438).
     fn recover(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
         let mut grows = true;
         if let Some(holes) = &mut self.holes {
@@ -267,7 +269,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         self.backlog.buffered < self.buffer_limit(transport)
     }
 
-    /// Where the bytes that were never sent are what counts.
+    /// Applies only if the limit is on bytes that were never sent.
     fn has_room_again(&self, transport: &Transport) -> bool {
         let buffer = transport.control.tcp().map(|config| config.send_buffer);
         matches!(buffer, Some(SendBuffer::Unsent { bytes }) if 2 * self.unsent(transport.mss) < bytes)
@@ -340,7 +342,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
         news > 0
     }
 
-    /// The retransmission timer expired (RFC 6298 section 5, RFC 5681 section 3.1).
+    /// Handles a retransmission timeout (RFC 6298 section 5, RFC 5681 section 3.1).
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool {
         let Some(config) = transport.control.tcp() else { return true };
         if self.backlog.nxt == self.una {
@@ -353,7 +355,8 @@ impl<F: Clone> LossRecovery for Sender<F> {
         let holes = self.holes.get_or_insert_with(|| {
             Box::new(Holes { board: Scoreboard::new(una), recover: None, timeout: false })
         });
-        // A second timeout in the same recovery must not halve the threshold again (RFC 5681, equation 4).
+        // A second timeout in the same recovery must not halve the threshold again (RFC 5681,
+        // equation 4).
         if !holes.timeout {
             self.ssthresh = match &mut self.cubic {
                 Some(cubic) => cubic.timed_out(self.cwnd),
@@ -373,22 +376,22 @@ impl<F: Clone> LossRecovery for Sender<F> {
     }
 }
 
-/// A time as packets carry it: in microseconds modulo 2^32.
+/// Returns a time as packets carry it: in microseconds modulo 2^32.
 pub(crate) const fn timestamp(nanos: u64) -> u32 {
     (nanos / 1000) as u32
 }
 
-/// The estimator of one direction. Times in nanoseconds.
+/// The round-trip estimator of one direction. Times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RttEstimator {
-    /// The smoothed round trip time, 0 before the first sample.
+    /// The smoothed round-trip time, 0 before the first sample.
     smoothed: u64,
     variation: u64,
-    /// Doublings of the timeout since the last acknowledgement of something new.
+    /// Number of doublings of the timeout since the last new acknowledgement.
     backoff: u8,
 }
 
-/// The timeout never grows beyond this (RFC 6298 allows any limit of at least 60 s; Linux has 120 s).
+/// The upper limit of the timeout (RFC 6298 allows any limit of at least 60 s; Linux has 120 s).
 const MAX_RTO: u64 = 120_000_000_000;
 
 impl RttEstimator {
@@ -396,7 +399,7 @@ impl RttEstimator {
         Self { smoothed: 0, variation: 0, backoff: 0 }
     }
 
-    /// Takes a sample: RFC 6298 (2.2) and (2.3) with alpha = 1/8 and beta = 1/4.
+    /// Adds a sample: RFC 6298 (2.2) and (2.3) with alpha = 1/8 and beta = 1/4.
     fn sample(&mut self, rtt: u64) {
         if self.smoothed == 0 {
             self.smoothed = rtt.max(1);
@@ -422,7 +425,8 @@ impl RttEstimator {
     }
 }
 
-/// Segments above a hole that must have arrived before it counts as lost (DupThresh, RFC 6675 section 2).
+/// Number of arrived segments above a hole after which it counts as lost (DupThresh, RFC 6675
+/// section 2).
 const DUP_THRESHOLD: u32 = 3;
 
 const SACKED: u8 = 1;
@@ -434,11 +438,11 @@ const SENT_AGAIN: u8 = 4;
 struct Scoreboard {
     first: u32,
     states: VecDeque<u8>,
-    /// Segments that arrived beyond a hole.
+    /// Number of segments that arrived beyond a hole.
     sacked: u32,
-    /// Segments that count as lost and were not sent again yet.
+    /// Number of segments that count as lost and were not retransmitted yet.
     lost: u32,
-    /// No segment before this one is waiting to be sent again.
+    /// No segment before this one waits for retransmission.
     hint: u32,
 }
 
@@ -447,7 +451,7 @@ impl Scoreboard {
         Self { first: una, hint: una, ..Self::default() }
     }
 
-    /// Segments that are not in the network: arrived or lost.
+    /// Returns the number of segments that are not in the network: arrived or lost.
     fn absent(&self) -> u32 {
         self.sacked + self.lost
     }
@@ -456,7 +460,7 @@ impl Scoreboard {
         self.lost > 0
     }
 
-    /// Everything before `una` has arrived. Returns how many of these segments were not known to have arrived before.
+    /// Marks everything before `una` as arrived. Returns how many of these segments are news.
     fn advance(&mut self, una: u32) -> u32 {
         let mut news = 0;
         while self.first < una {
@@ -475,7 +479,7 @@ impl Scoreboard {
         news
     }
 
-    /// The segments `from..to` have arrived. Returns how many of them are news.
+    /// Marks the segments `from..to` as arrived. Returns how many of them are news.
     fn sack(&mut self, from: u32, to: u32) -> u32 {
         let mut news = 0;
         for seq in from.max(self.first)..to {
@@ -493,7 +497,8 @@ impl Scoreboard {
         news
     }
 
-    /// Marks as lost what has enough arrivals above it. Returns whether there is anything to send again.
+    /// Marks segments with enough arrivals above them as lost. Returns true if there is anything to
+    /// retransmit.
     fn find_lost(&mut self) -> bool {
         let mut above = self.sacked;
         for state in &mut self.states {
@@ -511,8 +516,8 @@ impl Scoreboard {
         self.lost > 0
     }
 
-    /// After a timeout everything up to `nxt` that has not arrived counts as lost (RFC 5681 section 3.1; what was
-    /// sent again before, once more).
+    /// Marks everything up to `nxt` that has not arrived as lost, after a timeout (RFC 5681 section
+    /// 3.1). Segments that were retransmitted before are retransmitted again.
     fn all_lost(&mut self, nxt: u32) {
         if nxt > self.first {
             self.state_mut(nxt - 1);
@@ -527,7 +532,7 @@ impl Scoreboard {
         self.hint = self.first;
     }
 
-    /// Takes the first segment that is to be sent again.
+    /// Takes the first segment to retransmit.
     fn take_lost(&mut self) -> Option<u32> {
         if self.lost == 0 {
             return None;
