@@ -1,4 +1,4 @@
-//! Slots come, are worked on, and leave; batches enter, and payloads come out.
+//! Receiving, processing and sending slots, from the batch to the payloads.
 
 use bytes::Bytes;
 
@@ -35,7 +35,7 @@ impl Node {
         phase.elements() * self.config.group.element_bytes()
     }
 
-    /// Whether a piece has the lengths that it should have.
+    /// Returns true if the lengths of a piece are valid.
     fn fits(&self, round: &Round, piece: &Piece) -> bool {
         let width = self.slot_bytes(piece.phase);
         let count = piece.elements.len() / width;
@@ -47,7 +47,8 @@ impl Node {
             && u64::from(piece.first) + count as u64 <= u64::from(round.plan.batch)
     }
 
-    /// Slots of a phase that is not due: of one that is through, because its end was not heard of.
+    /// Handles slots of a phase that is not due. If the phase is complete, its sender missed the
+    /// acknowledgement.
     fn late(&mut self, round: &Round, piece: &Piece, from: u32, cx: &mut Cx<'_>) {
         if round.stages.get(&piece.phase).is_some_and(Stage::is_complete) {
             self.metrics.ignore(Ignored::Duplicate);
@@ -57,7 +58,7 @@ impl Node {
         }
     }
 
-    /// Takes slots in: from another seat, or those that begin here.
+    /// Takes slots from another seat, or new ones if `from` is `None`.
     pub(super) fn take(
         &mut self,
         round: &mut Round,
@@ -105,7 +106,8 @@ impl Node {
         Ok(())
     }
 
-    /// All slots of a phase have come: those who sent them are told, and what waited for that begins.
+    /// Handles the arrival of all slots of a phase: acknowledges them, and starts the work that
+    /// waited for them.
     fn all_came(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
         self.mark(round, phase, Mark::LastReceived, cx);
         let Some(stage) = round.stages.get_mut(&phase) else { return };
@@ -126,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Asks for slots that came to be worked on.
+    /// Requests jobs for slots that arrived.
     fn work_on_pieces(&mut self, round: &mut Round, piece: &Piece, count: u32) {
         let part = |bytes: &Bytes, from: u32, to: u32| {
             let width = bytes.len() / count as usize;
@@ -138,7 +140,7 @@ impl Node {
         });
     }
 
-    /// Asks for slots to be worked on, a few at a time: pieces begin at multiples of their length.
+    /// Requests jobs for slots, a few at a time. Pieces start at multiples of their length.
     pub(super) fn work(
         &mut self,
         round: &mut Round,
@@ -172,7 +174,7 @@ impl Node {
         }
     }
 
-    /// What is shared with the senders of slots in real-time decryption.
+    /// Returns the secrets shared with the senders of slots in real-time decryption.
     fn shared_with(&self, round: &Round, phase: Phase, input: &Input) -> Vec<Option<Secret>> {
         match input {
             Input::Some { credentials, .. } if phase == Phase::Decrypt => {
@@ -183,7 +185,7 @@ impl Node {
         }
     }
 
-    /// Slots are worked on: they leave.
+    /// Handles processed slots: they leave.
     pub(super) fn on_output(
         &mut self,
         round: &mut Round,
@@ -202,7 +204,7 @@ impl Node {
         if is_first {
             self.mark(round, phase, Mark::FirstFinished, cx);
         }
-        // The last seat begins the next phase, at the first one; or, of results, at all.
+        // The last seat starts the next phase: at the first seat, or at all seats for results.
         let goes_to = if round.seat.is_last() { phase.next() } else { Some(phase) };
         if let Some(phase_there) = goes_to {
             let piece = Piece {
@@ -223,7 +225,7 @@ impl Node {
         Ok(())
     }
 
-    /// Keeps slots until all of the phase are worked on; then they leave together.
+    /// Keeps slots until all of the phase are processed; then they leave together.
     fn gather(
         &mut self,
         round: &mut Round,
@@ -251,7 +253,7 @@ impl Node {
         }
     }
 
-    /// Slots leave for the next seat; results are taken here, and so sent on.
+    /// Sends slots to the next seat. Results are taken here, which sends them on.
     fn leave(&mut self, round: &mut Round, piece: Piece, cx: &mut Cx<'_>) -> Result<(), Failure> {
         if piece.phase == Phase::Result {
             return self.take(round, piece, None, cx);
@@ -260,7 +262,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends slots to a seat, and keeps them until it has all of the phase.
+    /// Sends slots to a seat, and keeps them until it has all slots of the phase.
     pub(super) fn send_piece(&mut self, round: &mut Round, to: u16, piece: Piece, cx: &mut Cx<'_>) {
         let phase = piece.phase;
         let frame = MixFrame::Slots(piece);
@@ -268,7 +270,7 @@ impl Node {
         self.send_on(round.node_at(to), lane(phase), Some(round.message()), frame, cx);
     }
 
-    /// All slots of a phase are worked on.
+    /// Handles the end of a phase at this node: all its slots are processed.
     fn phase_is_through(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
         self.mark(round, phase, Mark::LastFinished, cx);
         match phase {
@@ -276,13 +278,13 @@ impl Node {
                 round.said.clear();
                 self.become_state(round, NodeState::Standby, cx);
             }
-            // Nothing secret is needed any more.
+            // No secrets are needed after this phase.
             Phase::Permute => round.vault = None,
             _ => {}
         }
     }
 
-    /// The precomputation begins at the first seat, with ones.
+    /// Starts the precomputation at the first seat, with ones.
     pub(super) fn begin_precomputation(&mut self, round: &mut Round, cx: &mut Cx<'_>) {
         if round.seat.is_first() {
             let phase = Phase::PrecomputeDecrypt;
@@ -301,7 +303,7 @@ impl Node {
     }
 }
 
-/// Slots of a phase that are worked on together.
+/// Returns the number of slots of a phase that are processed together.
 fn piece_slots(round: &Round, phase: Phase) -> u32 {
     match phase.half() {
         Half::RealTime => round.plan.realtime_slots,
@@ -309,19 +311,19 @@ fn piece_slots(round: &Round, phase: Phase) -> u32 {
     }
 }
 
-/// Whether slots of a phase can come from a seat.
+/// Returns true if slots of a phase can come from a seat.
 fn comes_from(round: &Round, phase: Phase, first: u32, seat: u16) -> bool {
     let me = round.seat.position;
     match phase {
-        // The seat that passes this piece on to this one.
+        // Results come from the seat that forwards this piece to this one.
         Phase::Result => round.plan.children(seat, first).any(|child| child == me),
-        // Begin at the first seat.
+        // These phases start at the first seat.
         Phase::PrecomputeDecrypt | Phase::Decrypt if round.seat.is_first() => false,
         _ => seat == round.seat_before(),
     }
 }
 
-/// Whether slots of a phase can come to a node in this state.
+/// Returns true if slots of a phase can arrive at a node in this state.
 fn is_due(state: NodeState, phase: Phase) -> bool {
     match phase.half() {
         Half::Precomputation => state == NodeState::Precomputing,
@@ -330,7 +332,7 @@ fn is_due(state: NodeState, phase: Phase) -> bool {
 }
 
 impl Node {
-    /// The scheduler says that all nodes have precomputed a round.
+    /// Handles the scheduler's report that all nodes have precomputed a round.
     pub(super) fn on_queued(&mut self, number: u64, cx: &mut Cx<'_>) {
         let Some(round) = self.rounds.get_mut(&number) else {
             self.metrics.ignore(Ignored::Stale);
@@ -366,7 +368,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends batches on their way, the oldest round first, as many as may be at the same time.
+    /// Starts waiting batches, the oldest round first, up to the limit.
     pub(super) fn start_batches(&mut self, cx: &mut Cx<'_>) {
         let is_ready = |round: &Round| round.batch.is_some();
         if !self.rounds.values().any(|round| is_ready(round)) {
@@ -385,7 +387,8 @@ impl Node {
         }
     }
 
-    /// Voids slots whose name was seen in this round: copies of a payload would show where it comes out.
+    /// Voids slots whose name was seen in this round: a copy of a payload would reveal where it
+    /// comes out.
     pub(super) fn void_copies(&mut self, round: &mut Round, piece: &mut Piece) {
         let each = credential_bytes(round.seat.codes());
         let name = 2 * FIELD_BYTES;
@@ -411,7 +414,7 @@ impl Node {
         (piece.elements, piece.credentials) = (elements.into(), credentials.into());
     }
 
-    /// Sends results on to the seats that have them from this one.
+    /// Forwards results to the seats that get them from this one.
     pub(super) fn pass_on(&mut self, round: &mut Round, piece: &Piece, cx: &mut Cx<'_>) {
         let children: Vec<u16> = round.plan.children(round.seat.position, piece.first).collect();
         for seat in children {
