@@ -12,7 +12,7 @@ use samara_engine::shape::{Workload, choose};
 use samara_engine::units::Span;
 use samara_engine::{PeerIdentity, Shape};
 
-use crate::node::TICK_EVERY;
+use crate::node::TICK_INTERVAL;
 use crate::wire::Limits;
 use crate::{Group, Transfer};
 
@@ -233,7 +233,7 @@ impl Config {
         let pieces = [self.precomputation_slots, self.realtime_slots];
         check(!pieces.contains(&0), "precomputation_slots, realtime_slots", pieces, "at least 1")?;
         check(
-            self.ping.is_none_or(|ping| ping >= TICK_EVERY),
+            self.ping.is_none_or(|ping| ping >= TICK_INTERVAL),
             "ping",
             self.ping,
             "none, or at least 100 ms",

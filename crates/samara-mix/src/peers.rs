@@ -7,7 +7,7 @@ use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::node::{Cx, TICK, TICK_EVERY};
+use crate::node::{Cx, TICK, TICK_INTERVAL};
 use crate::wire::MixFrame;
 
 /// A node of the pool or the scheduler. Contacts are indexed by number; the scheduler's number
@@ -67,7 +67,7 @@ impl Peers {
     /// Makes the dials that are due, closes silent links, and sends signs of life.
     pub(crate) fn tick(&mut self, config: &Config, metrics: &mut Metrics, cx: &mut Cx<'_>) {
         let now = cx.now();
-        cx.set_timer(now + TICK_EVERY, TICK);
+        cx.set_timer(now + TICK_INTERVAL, TICK);
         for contact in &mut self.contacts {
             if contact.dial_at.take_if(|at| *at <= now).is_some() {
                 metrics.dials += 1;
@@ -112,12 +112,12 @@ impl Peers {
     }
 
     /// Records a ping to a host. Returns true if the previous one was not answered.
-    pub(crate) fn ask_echo(&mut self, number: u32, name: u64, now: Time) -> bool {
+    pub(crate) fn record_ping(&mut self, number: u32, name: u64, now: Time) -> bool {
         self.contacts[number as usize].echo.replace((name, now)).is_some()
     }
 
     /// Records the answer to a ping. Returns its round trip time if it is the expected one.
-    pub(crate) fn answer_echo(&mut self, number: u32, name: u64, now: Time) -> Option<Duration> {
+    pub(crate) fn record_answer(&mut self, number: u32, name: u64, now: Time) -> Option<Duration> {
         let (_, sent) = self.contacts[number as usize].echo.take_if(|(asked, _)| *asked == name)?;
         Some(now.since(sent))
     }
@@ -155,13 +155,13 @@ impl Peers {
     }
 
     /// Records the incarnation of a host. Returns true if it replaces an earlier one.
-    pub(crate) fn lives(&mut self, number: u32, incarnation: u64) -> bool {
+    pub(crate) fn record_incarnation(&mut self, number: u32, incarnation: u64) -> bool {
         let before = self.contacts[number as usize].incarnation.replace(incarnation);
         before.is_some_and(|before| before != incarnation)
     }
 
     /// Returns true if a host is connected and has reported its incarnation.
-    pub(crate) fn is_there(&self, number: u32) -> bool {
+    pub(crate) fn is_connected(&self, number: u32) -> bool {
         let contact = self.contacts.get(number as usize);
         contact.is_some_and(|contact| contact.peer.is_some() && contact.incarnation.is_some())
     }

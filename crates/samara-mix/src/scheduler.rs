@@ -79,14 +79,14 @@ impl Scheduler {
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
         self.peers.tick(&self.config, &mut self.metrics, cx);
-        self.look_at_runs(cx);
+        self.check_runs(cx);
     }
 
     fn on_frame(&mut self, from: u32, frame: MixFrame, cx: &mut Cx<'_>) {
         self.peers.heard(from, cx.now());
         match frame {
             MixFrame::Hello { incarnation } => {
-                if self.peers.lives(from, incarnation) {
+                if self.peers.record_incarnation(from, incarnation) {
                     self.end_runs_of(from, Cause::Restarted, cx);
                 }
                 self.remind(from, cx);
@@ -143,7 +143,7 @@ impl Engine for Scheduler {
             Input::LinkUp { peer, info } => match self.peers.up(&info.identity, peer, now) {
                 Some(node) => {
                     for run in self.runs.values_mut() {
-                        run.unremind(node);
+                        run.reset_reminder(node);
                     }
                     self.send(node, self.peers.hello(), cx);
                 }
@@ -174,7 +174,7 @@ struct Run {
     /// The reported states, by seat.
     nodes: Vec<Option<NodeState>>,
     /// True if the plan was sent over the node's current link, by seat.
-    told: Vec<bool>,
+    reminded: Vec<bool>,
 }
 
 impl Run {
@@ -189,13 +189,13 @@ impl Run {
     /// Returns true if a node needs a reminder, and records that it gets one.
     fn is_due_reminder(&mut self, node: u32) -> bool {
         let seat = self.plan.seat_of(node);
-        seat.is_some_and(|seat| !std::mem::replace(&mut self.told[usize::from(seat)], true))
+        seat.is_some_and(|seat| !std::mem::replace(&mut self.reminded[usize::from(seat)], true))
     }
 
     /// Records that a node has a new link: frames on the old one may be lost.
-    fn unremind(&mut self, node: u32) {
+    fn reset_reminder(&mut self, node: u32) {
         if let Some(seat) = self.plan.seat_of(node) {
-            self.told[usize::from(seat)] = false;
+            self.reminded[usize::from(seat)] = false;
         }
     }
 
@@ -255,7 +255,7 @@ impl Scheduler {
             state,
             since: cx.now(),
             nodes: vec![None; seats],
-            told: vec![true; seats],
+            reminded: vec![true; seats],
         };
         self.runs.insert(plan.round, run);
         for node in &plan.team {
@@ -329,7 +329,7 @@ impl Scheduler {
 
     /// Ends rounds that take too long or have a lost node, and marks teams with lost nodes as
     /// stale.
-    fn look_at_runs(&mut self, cx: &mut Cx<'_>) {
+    fn check_runs(&mut self, cx: &mut Cx<'_>) {
         let (now, limit) = (cx.now(), self.config.reconnect.limit);
         let lost: Vec<u32> =
             (0..self.config.pool.len() as u32).filter(|node| self.peers.is_lost(*node, now, limit)).collect();
@@ -405,7 +405,7 @@ impl Scheduler {
     fn redraw(&mut self, index: usize, cx: &mut Cx<'_>) {
         let (now, limit) = (cx.now(), self.config.reconnect.limit);
         let pool = 0..self.config.pool.len() as u32;
-        let there: Vec<u32> = pool.clone().filter(|node| self.peers.is_there(*node)).collect();
+        let there: Vec<u32> = pool.clone().filter(|node| self.peers.is_connected(*node)).collect();
         // Before the first round, all nodes get time to connect. Otherwise the fastest to connect
         // would be the first teams.
         let may_come = |node: &u32| !there.contains(node) && !self.peers.is_lost(*node, now, limit);

@@ -102,7 +102,7 @@ pub struct Daisychain {
     predecessor: Option<PeerId>,
     successor: Option<PeerId>,
     /// Bytes of own messages without credit so far.
-    on_the_way: u64,
+    in_flight: u64,
     /// Bytes of the successor's messages that ended here since the last credit was sent.
     ended: u64,
     was_refused: bool,
@@ -119,7 +119,7 @@ impl Daisychain {
             place,
             predecessor: None,
             successor: None,
-            on_the_way: 0,
+            in_flight: 0,
             ended: 0,
             was_refused: false,
             metrics: DaisyMetrics::default(),
@@ -146,11 +146,11 @@ impl Daisychain {
     pub fn broadcast(&mut self, content: Bytes, cx: &mut Cx<'_>) -> bool {
         let hops = self.config.members.len() - 1;
         if hops > 0 {
-            let Some(next) = self.successor.filter(|_| self.on_the_way < self.config.window_bytes) else {
+            let Some(next) = self.successor.filter(|_| self.in_flight < self.config.window_bytes) else {
                 self.was_refused = true;
                 return false;
             };
-            self.on_the_way += content.len() as u64;
+            self.in_flight += content.len() as u64;
             let (origin, ttl) = (self.place as u16, hops as u16);
             self.send(next, OWN, DaisyFrame::Message { origin, ttl, content: content.clone() }, cx);
         }
@@ -193,7 +193,7 @@ impl Daisychain {
     }
 
     fn offer_room(&mut self, cx: &mut Cx<'_>) {
-        if self.on_the_way < self.config.window_bytes && std::mem::take(&mut self.was_refused) {
+        if self.in_flight < self.config.window_bytes && std::mem::take(&mut self.was_refused) {
             cx.emit(DaisyEvent::Room);
         }
     }
@@ -229,7 +229,7 @@ impl Engine for Daisychain {
                 self.on_message(origin, ttl, content, cx);
             }
             Input::Frame { frame: DaisyFrame::Credit(bytes), .. } => {
-                self.on_the_way = self.on_the_way.saturating_sub(bytes);
+                self.in_flight = self.in_flight.saturating_sub(bytes);
                 self.offer_room(cx);
             }
             Input::Command(content) => {

@@ -78,7 +78,7 @@ impl Node {
     /// # Panics
     /// Panics if the new state cannot follow the old one. That is a bug in this engine, whatever
     /// other hosts send.
-    pub(super) fn become_state(&mut self, round: &mut Round, state: NodeState, cx: &mut Cx<'_>) {
+    pub(super) fn set_state(&mut self, round: &mut Round, state: NodeState, cx: &mut Cx<'_>) {
         assert!(round.state.can_become(state), "{:?} cannot follow {:?}", state, round.state);
         round.state = state;
         if state != NodeState::Precomputing {
@@ -105,7 +105,7 @@ impl Node {
     /// Ends a round. If its payloads were delivered here, it counts as a success here.
     fn drop_failed(&mut self, mut round: Round, failure: Failure, cx: &mut Cx<'_>) {
         if round.state.can_become(NodeState::Error) {
-            self.become_state(&mut round, NodeState::Error, cx);
+            self.set_state(&mut round, NodeState::Error, cx);
             self.metrics.fail(failure.cause);
             cx.emit(Event::Failed { round: round.number(), failure });
         }
@@ -145,7 +145,7 @@ impl Node {
     }
 
     /// Ends rounds that take too long, or that have lost a node.
-    pub(super) fn look_at_rounds(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn check_rounds(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let rounds: Vec<u64> = self.rounds.keys().copied().collect();
         for number in rounds {
@@ -216,7 +216,7 @@ impl Node {
         cx: &mut Cx<'_>,
     ) -> Result<(), Failure> {
         round.vault = Some(vault);
-        self.become_state(round, NodeState::Precomputing, cx);
+        self.set_state(round, NodeState::Precomputing, cx);
         self.raise(round, round.seat.position, generator(self.config.group.element_bytes()));
         for (origin, key) in std::mem::take(&mut round.key.waiting) {
             self.raise(round, origin, key);
@@ -247,20 +247,20 @@ impl Node {
         if !is_complete {
             let frame = MixFrame::Share { round: number, origin, is_complete, key };
             let next = round.node_at(round.next_seat());
-            self.say(round, next, frame, cx);
+            self.send_key_frame(round, next, frame, cx);
             return Ok(());
         }
         let me = round.seat.position;
         for seat in (0..round.seat.team).filter(|seat| *seat != me) {
             let frame = MixFrame::Share { round: number, origin: me, is_complete, key: key.clone() };
             let node = round.node_at(seat);
-            self.say(round, node, frame, cx);
+            self.send_key_frame(round, node, frame, cx);
         }
         self.agree(round, me, key, cx)
     }
 
-    fn say(&mut self, round: &mut Round, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
-        round.said.push((to, frame.clone()));
+    fn send_key_frame(&mut self, round: &mut Round, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
+        round.key_frames.push((to, frame.clone()));
         self.send(to, frame, cx);
     }
 

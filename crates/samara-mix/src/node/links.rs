@@ -30,7 +30,7 @@ impl Node {
     pub(super) fn tick(&mut self, cx: &mut Cx<'_>) {
         self.peers.tick(&self.config, &mut self.metrics, cx);
         self.send_pings(cx);
-        self.look_at_rounds(cx);
+        self.check_rounds(cx);
         self.metrics.held_bytes_max = self.metrics.held_bytes_max.max(self.held_bytes_total());
     }
 
@@ -48,8 +48,8 @@ impl Node {
                     let status = MixFrame::Status { round: round.number(), state: round.state };
                     node.send(number, status, cx);
                 } else if let Some(seat) = round.plan.seat_of(number) {
-                    let said = round.said.iter().filter(|(to, _)| *to == number);
-                    said.for_each(|(_, frame)| node.send(number, frame.clone(), cx));
+                    let frames = round.key_frames.iter().filter(|(to, _)| *to == number);
+                    frames.for_each(|(_, frame)| node.send(number, frame.clone(), cx));
                     let of_seat = round.outgoing.iter().filter(|((_, to), _)| *to == seat);
                     for (phase, frame) in
                         of_seat.flat_map(|((phase, _), frames)| frames.iter().map(|frame| (*phase, frame)))
@@ -65,7 +65,7 @@ impl Node {
 
     /// Handles the incarnation of a node. A new incarnation has forgotten all rounds.
     pub(super) fn on_hello(&mut self, from: u32, incarnation: u64, cx: &mut Cx<'_>) {
-        if self.peers.lives(from, incarnation) && from != self.peers.scheduler() {
+        if self.peers.record_incarnation(from, incarnation) && from != self.peers.scheduler() {
             let of_it = self.rounds.iter().filter(|(_, round)| round.plan.seat_of(from).is_some());
             let rounds: Vec<u64> = of_it.map(|(number, _)| *number).collect();
             for round in rounds {
@@ -135,7 +135,7 @@ impl Node {
                 continue;
             }
             let number = cx.rng().next_u64();
-            if self.peers.ask_echo(contact, number, cx.now()) {
+            if self.peers.record_ping(contact, number, cx.now()) {
                 self.metrics.echoes_lost += 1;
                 cx.emit(Event::RoundTrip { node: contact, took: None });
             }
@@ -167,14 +167,14 @@ impl Node {
     /// Handles a ping to the holder of a seat: forwards it to the next one, or records its return.
     pub(super) fn on_ping(&mut self, from: u32, number: u64, name: u64, seat: u16, cx: &mut Cx<'_>) {
         let Some(round) = self.rounds.get(&number) else {
-            return self.back(from, number, name, seat, cx);
+            return self.on_ping_returned(from, number, name, seat, cx);
         };
         let comes_right = from == round.before() && seat == round.seat.position;
         if !comes_right {
             return self.metrics.ignore(Ignored::Stranger);
         }
         if round.seat.is_first() {
-            return self.back(from, number, name, seat, cx);
+            return self.on_ping_returned(from, number, name, seat, cx);
         }
         // At the first seat, the ping is back.
         let (next, to) = (round.next_seat(), round.node_at(round.next_seat()));
@@ -182,7 +182,7 @@ impl Node {
     }
 
     /// Records the return of a ping, which may arrive after the end of its round.
-    fn back(&mut self, from: u32, round: u64, number: u64, seat: u16, cx: &mut Cx<'_>) {
+    fn on_ping_returned(&mut self, from: u32, round: u64, number: u64, seat: u16, cx: &mut Cx<'_>) {
         let is_own = |ping: &Loop| ping.round == round && ping.number == number;
         let known = self.pings.loops.iter().position(is_own);
         let Some(index) =
@@ -201,7 +201,7 @@ impl Node {
         if !is_answer {
             return self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
         }
-        match self.peers.answer_echo(from, number, cx.now()) {
+        match self.peers.record_answer(from, number, cx.now()) {
             Some(took) => {
                 self.metrics.echoes += 1;
                 cx.emit(Event::RoundTrip { node: from, took: Some(took) });

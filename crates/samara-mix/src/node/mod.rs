@@ -1,7 +1,7 @@
 //! A node of the pool: its part in the rounds that the scheduler makes.
 //!
 //! | file | contents |
-//! ---|---|
+//! |---|---|
 //! | `links` | setup and loss of links; retransmission; pings |
 //! | `lifecycle` | start, key agreement, timeouts, failure and end of rounds |
 //! | `round` | the state of a round and its phases; the order of jobs |
@@ -39,7 +39,7 @@ pub type Cx<'a> = Context<'a, MixFrame, Event>;
 pub(crate) const TICK: TimerToken = TimerToken(0);
 /// Interval of all checks that depend only on time: a tenth of the shortest relevant time in the
 /// default configuration, with negligible work.
-pub(crate) const TICK_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A node of a pool.
 ///

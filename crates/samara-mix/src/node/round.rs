@@ -27,7 +27,7 @@ pub(super) struct Round {
     pub(super) vault: Option<Arc<dyn Vault>>,
     pub(super) key: TeamKey,
     /// Frames of the key agreement and their receivers, kept until the precomputation is over.
-    pub(super) said: Vec<(u32, MixFrame)>,
+    pub(super) key_frames: Vec<(u32, MixFrame)>,
     pub(super) stages: BTreeMap<Phase, Stage>,
     /// Frames of slots by phase and seat, kept until the seat has the whole phase.
     pub(super) outgoing: BTreeMap<(Phase, u16), Vec<MixFrame>>,
@@ -49,7 +49,7 @@ impl Round {
             since: now,
             vault: None,
             key: TeamKey::new(team),
-            said: Vec::new(),
+            key_frames: Vec::new(),
             stages: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             held: Vec::new(),
@@ -116,19 +116,19 @@ impl Marks {
     }
 
     /// Marks slots as arrived. Reports whether some, or all, of them had arrived before.
-    fn mark(&mut self, first: u32, count: u32) -> Came {
+    fn mark(&mut self, first: u32, count: u32) -> Arrival {
         let had = (first..first + count).filter(|slot| self.has(*slot)).count() as u32;
         if had > 0 {
-            return if had == count { Came::Duplicate } else { Came::Overlap };
+            return if had == count { Arrival::Duplicate } else { Arrival::Overlap };
         }
         (first..first + count).for_each(|slot| self.bits[slot as usize / 64] |= 1 << (slot % 64));
         self.left -= count;
-        Came::New
+        Arrival::New
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Arrival {
     New,
     Duplicate,
     /// Some of the slots had arrived before.
@@ -194,7 +194,7 @@ impl Stage {
     }
 
     /// Records arriving slots.
-    pub(super) fn came(&mut self, first: u32, count: u32) -> Came {
+    pub(super) fn record_arrival(&mut self, first: u32, count: u32) -> Arrival {
         self.marks.mark(first, count)
     }
 

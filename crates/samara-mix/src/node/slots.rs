@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::links::lane;
-use super::round::{Came, Gathering, Intake, Round, Stage};
+use super::round::{Arrival, Gathering, Intake, Round, Stage};
 use super::{Cx, Node};
 use crate::Secret;
 use crate::compute::{Input, Job, Output, Slots, Task, Voided};
@@ -21,7 +21,7 @@ impl Node {
             match seat.filter(|seat| comes_from(round, piece.phase, piece.first, *seat)) {
                 None => node.metrics.ignore(Ignored::Stranger),
                 Some(_) if !node.fits(round, &piece) => node.metrics.ignore(Ignored::Inconsistent),
-                Some(_) if !is_due(round.state, piece.phase) => node.late(round, &piece, from, cx),
+                Some(_) if !is_due(round.state, piece.phase) => node.on_late_slots(round, &piece, from, cx),
                 Some(seat) => return node.take(round, piece, Some(seat), cx),
             }
             Ok(())
@@ -49,7 +49,7 @@ impl Node {
 
     /// Handles slots of a phase that is not due. If the phase is complete, its sender missed the
     /// acknowledgement.
-    fn late(&mut self, round: &Round, piece: &Piece, from: u32, cx: &mut Cx<'_>) {
+    fn on_late_slots(&mut self, round: &Round, piece: &Piece, from: u32, cx: &mut Cx<'_>) {
         if round.stages.get(&piece.phase).is_some_and(Stage::is_complete) {
             self.metrics.ignore(Ignored::Duplicate);
             self.send(from, MixFrame::Received { round: piece.round, phase: piece.phase }, cx);
@@ -73,10 +73,14 @@ impl Node {
         let stage = round.stages.entry(phase).or_insert_with(|| Stage::new(phase, batch, width));
         stage.from |= from.map_or(0, |seat| 1 << seat);
         let is_first = stage.is_empty();
-        let came = stage.came(first, count);
-        if came != Came::New {
+        let arrival = stage.record_arrival(first, count);
+        if arrival != Arrival::New {
             let is_complete = stage.is_complete();
-            self.metrics.ignore(if came == Came::Duplicate { Ignored::Duplicate } else { Ignored::Overlap });
+            self.metrics.ignore(if arrival == Arrival::Duplicate {
+                Ignored::Duplicate
+            } else {
+                Ignored::Overlap
+            });
             if let Some(seat) = from.filter(|_| is_complete) {
                 let frame = MixFrame::Received { round: round.number(), phase };
                 self.send(round.node_at(seat), frame, cx);
@@ -87,7 +91,7 @@ impl Node {
             self.mark(round, phase, Mark::FirstReceived, cx);
         }
         if phase.half() == Half::RealTime && round.state == NodeState::Standby {
-            self.become_state(round, NodeState::Realtime, cx);
+            self.set_state(round, NodeState::Realtime, cx);
         }
         match phase {
             Phase::Decrypt => self.void_copies(round, &mut piece),
@@ -101,14 +105,14 @@ impl Node {
             Intake::Barrier(gathering) | Intake::Both(gathering) => gathering.put(first, &piece.elements),
         }
         if is_complete {
-            self.all_came(round, phase, cx);
+            self.on_all_arrived(round, phase, cx);
         }
         Ok(())
     }
 
     /// Handles the arrival of all slots of a phase: acknowledges them, and starts the work that
     /// waited for them.
-    fn all_came(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+    fn on_all_arrived(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
         self.mark(round, phase, Mark::LastReceived, cx);
         let Some(stage) = round.stages.get_mut(&phase) else { return };
         let from = stage.from;
@@ -220,7 +224,7 @@ impl Node {
             }
         }
         if is_last {
-            self.phase_is_through(round, phase, cx);
+            self.finish_phase(round, phase, cx);
         }
         Ok(())
     }
@@ -271,12 +275,12 @@ impl Node {
     }
 
     /// Handles the end of a phase at this node: all its slots are processed.
-    fn phase_is_through(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+    fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
         self.mark(round, phase, Mark::LastFinished, cx);
         match phase {
             Phase::Reveal => {
-                round.said.clear();
-                self.become_state(round, NodeState::Standby, cx);
+                round.key_frames.clear();
+                self.set_state(round, NodeState::Standby, cx);
             }
             // No secrets are needed after this phase.
             Phase::Permute => round.vault = None,
@@ -290,7 +294,7 @@ impl Node {
             let phase = Phase::PrecomputeDecrypt;
             let batch = round.plan.batch;
             let mut stage = Stage::new(phase, batch, 0);
-            stage.came(0, batch);
+            stage.record_arrival(0, batch);
             round.stages.insert(phase, stage);
             self.mark(round, phase, Mark::FirstReceived, cx);
             self.mark(round, phase, Mark::LastReceived, cx);
@@ -433,7 +437,7 @@ impl Node {
         self.metrics.delivered += outcomes.len() as u64;
         self.metrics.worked(Phase::Result, round.plan.batch);
         (round.vault, round.names) = (None, Default::default());
-        self.become_state(round, NodeState::Completed, cx);
+        self.set_state(round, NodeState::Completed, cx);
         cx.emit(Event::Delivered { round: round.number(), outcomes });
     }
 }

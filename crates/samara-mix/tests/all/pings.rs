@@ -14,7 +14,7 @@ fn pinging(pool: u32, team: usize) -> Config {
 }
 
 /// Sets different latencies in both directions, so that no round trip reveals a one-way latency.
-fn crooked(net: &mut Net, hosts: u32) {
+fn asymmetric(net: &mut Net, hosts: u32) {
     for from in 0..hosts {
         for to in (0..hosts).filter(|to| *to != from) {
             net.latencies.insert((from, to), MS * (10 + 7 * from + 3 * to));
@@ -25,7 +25,7 @@ fn crooked(net: &mut Net, hosts: u32) {
 #[test]
 fn loop_time_is_the_sum_of_one_way_latencies() {
     let mut net = Net::new(1, pinging(8, 5));
-    crooked(&mut net, 9);
+    asymmetric(&mut net, 9);
     net.run_for(Duration::from_secs(12));
     assert!(net.record.loops.len() > 10, "{:?}", net.record.loops);
     for (host, team, took) in &net.record.loops {
@@ -41,7 +41,7 @@ fn loop_time_is_the_sum_of_one_way_latencies() {
 #[test]
 fn every_link_reports_its_round_trip() {
     let mut net = Net::new(2, pinging(5, 5));
-    crooked(&mut net, 6);
+    asymmetric(&mut net, 6);
     net.run_for(Duration::from_secs(4));
     for node in 0..5 {
         for other in (0..6).filter(|other| *other != node) {

@@ -1,7 +1,7 @@
 //! Random histories: crashes, restarts, and broken or cut links, at any moment.
 //!
-//! Runs 24 histories, or the number in `SAMARA_MIX_SEEDS`: `SAMARA_MIX_SEEDS=5000 cargo test -p
-//! samara-mix --test all seeds`.
+//! Runs 24 histories, or the number in `SAMARA_MIX_SEEDS`:
+//! `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test all seeds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -125,8 +125,8 @@ fn squareness_reveals_nothing() {
                 let payload = [&[0, 1], content].concat();
                 let hidden = seen[&(round, Phase::Permute, 2 * slot + half)];
                 let keys = seen[&(round, Phase::PrecomputePermute, 4 * slot + 2 * half)];
-                let told = is_square(&hidden) == is_square(&keys);
-                agree += u32::from(told == is_square(&payload));
+                let guess = is_square(&hidden) == is_square(&keys);
+                agree += u32::from(guess == is_square(&payload));
                 all += 1;
             }
         }

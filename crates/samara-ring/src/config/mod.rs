@@ -259,8 +259,8 @@ samara_engine::names! {
 }
 
 impl Preset {
-    /// Returns the configuration, or `None` for the plain daisy chain, which is a [separate
-    /// engine](crate::daisychain).
+    /// Returns the configuration, or `None` for the plain daisy chain, which is a
+    /// [separate engine](crate::daisychain).
     pub fn config(self) -> Option<Config> {
         let fifo = Config::default();
         match self {

@@ -198,7 +198,7 @@ impl Ring {
                     let is_own = *member == self.me;
                     let opinion = self.opinion(rank, now);
                     if opinion == Some(SuspectCause::Reported) {
-                        self.put_outside(member, now);
+                        self.ban_unreachable(member, now);
                     }
                     if opinion.is_some() {
                         continue;
@@ -228,7 +228,7 @@ impl Ring {
 
     /// Bans a member that this node hears but another member does not. Otherwise it would return at
     /// once, and be removed again.
-    fn put_outside(&mut self, member: &Member, now: Time) {
+    fn ban_unreachable(&mut self, member: &Member, now: Time) {
         let until = now + self.config.membership.unreachable_for;
         if let Some(peer) = self.peers.id_of(&member.identity).and_then(|id| self.peers.get_mut(id)) {
             peer.banned_until = peer.banned_until.max(until);
@@ -275,7 +275,7 @@ impl Ring {
         promised: ViewId,
         cx: &mut Cx<'_>,
     ) {
-        if !self.hear_of(promised) {
+        if !self.record_counter(promised) {
             return;
         }
         if self.proposal.take_if(|own| own.prepare.proposal == proposal).is_none() {
@@ -412,7 +412,7 @@ impl Flush {
 impl Ring {
     pub(super) fn on_prepare(&mut self, from: Option<PeerId>, prepare: &Arc<Prepare>, cx: &mut Cx<'_>) {
         let proposal = prepare.proposal;
-        if !self.hear_of(proposal) {
+        if !self.record_counter(proposal) {
             return;
         }
         if proposal <= self.promised {
@@ -454,7 +454,7 @@ impl Ring {
         // Installing the view extends this. A view that is never installed leaves no dials behind.
         let patience = self.config.membership.flush_patience();
         prepare.members.iter().for_each(|member| self.want_named(&member.identity, patience, cx));
-        self.state_what_is_here(cx);
+        self.freeze_and_state(cx);
         let state = State {
             proposal,
             view: self.current.as_ref().map(|current| current.view.id),
@@ -478,7 +478,7 @@ impl Ring {
 
     /// Freezes the view, tells the predecessor among those that stay what to send, and starts to
     /// repair the successor.
-    fn state_what_is_here(&mut self, cx: &mut Cx<'_>) {
+    fn freeze_and_state(&mut self, cx: &mut Cx<'_>) {
         let (Some(current), Some(flush)) = (&mut self.current, &mut self.flush) else { return };
         // If others may have installed the view for which this member was ready, it must not
         // deliver beyond the end of the old view there.
@@ -587,8 +587,8 @@ impl Ring {
         // On the ring, units that were sent over this link arrive without being sent again.
         let sent = if current.view.shape == Shape::Ring && !state.is_waiting { &state.last[..] } else { &[] };
         let cursor = (0..count).map(|origin| {
-            let on_its_way = sent.get(origin).copied().unwrap_or(0);
-            resume.have[origin].max(on_its_way).max(current.streams[origin].base)
+            let in_flight = sent.get(origin).copied().unwrap_or(0);
+            resume.have[origin].max(in_flight).max(current.streams[origin].base)
         });
         flush.repair = Some(Repair { hop, cursor: cursor.collect() });
         state.is_waiting = false;
@@ -610,7 +610,7 @@ impl Ring {
             if self.has_left {
                 return;
             }
-            self.state_what_is_here(cx);
+            self.freeze_and_state(cx);
         }
         let (Some(current), Some(flush)) = (&self.current, &mut self.flush) else {
             self.check_ready(cx);
@@ -705,7 +705,7 @@ impl Ring {
         self.suspected.clear();
         self.elsewhere.clear();
         self.gaps.clear();
-        self.told.clear();
+        self.reported.clear();
         let until = cx.now() + self.config.membership.forget_after;
         for member in view.members.iter().filter(|member| **member != self.me) {
             self.peers.keep(&member.identity, cx.now(), until);
@@ -723,7 +723,7 @@ impl Ring {
         self.own.rewind();
         self.flow.begin(self.config.window.min_bytes, self.config.window_max(view.len()));
         self.current = Some(Current::new(view.clone(), rank, &self.peers));
-        self.work_out_lap_goal();
+        self.update_lap_goal();
         self.outlet.emit(Event::View(view), cx);
         self.resumes.retain(|(_, resume)| resume.proposal > Some(prepare.proposal));
         self.early_bytes = 0;

@@ -160,7 +160,7 @@ impl Hop {
         Self { rank, peer, is_waiting: !is_up, last: vec![0; members], ..Self::default() }
     }
 
-    pub(super) fn on_the_way(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         self.sent - self.arrived
     }
 

@@ -368,10 +368,10 @@ impl Ring {
         for identity in self.peers.due(now, &self.config.membership) {
             cx.dial(identity);
         }
-        self.work_out_lap_goal();
+        self.update_lap_goal();
         self.measure_hops();
-        self.look_for_slow_members(cx);
-        self.look_for_gaps(cx);
+        self.find_slow_members(cx);
+        self.check_gaps(cx);
         self.report_suspects(cx);
         self.send_heartbeats(cx);
         self.evaluate(cx);
@@ -431,7 +431,7 @@ impl Ring {
         if heartbeat.group != self.config.group {
             return self.metrics.ignore(Ignored::OtherGroup);
         }
-        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.hear_of(view)) {
+        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.record_counter(view)) {
             return;
         }
         let Some(peer) = self.peers.get_mut(id) else { return };
@@ -498,8 +498,8 @@ impl Ring {
             return (!waits).then_some(SuspectCause::LinkDown);
         };
         let own = self.peer_opinion(peer, member, now);
-        own.or_else(|| self.is_moved_on(peer, now).then_some(SuspectCause::MovedOn))
-            .or_else(|| self.is_agreed(rank, now).then_some(SuspectCause::Reported))
+        own.or_else(|| self.has_moved_on(peer, now).then_some(SuspectCause::MovedOn))
+            .or_else(|| self.is_disputed(rank, now).then_some(SuspectCause::Reported))
     }
 
     /// Returns the suspicion that the link to a node justifies, if any.
@@ -518,7 +518,7 @@ impl Ring {
 
     /// Returns true if a member has been in another view for longer than `verify`, or, in an older
     /// view, for that plus the time to install this one.
-    fn is_moved_on(&self, peer: PeerId, now: Time) -> bool {
+    fn has_moved_on(&self, peer: PeerId, now: Time) -> bool {
         let (Some(current), Some(peer)) = (&self.current, self.peers.get(peer)) else { return false };
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
         let Some(since) = self.elsewhere.get(&peer.identity).filter(|_| peer.view != proposed) else {
@@ -532,7 +532,7 @@ impl Ring {
 
     /// Returns true if another member has not heard this one for so long that it has to be removed,
     /// although this node hears it: a ring with a broken link does not work.
-    fn is_agreed(&self, rank: u16, now: Time) -> bool {
+    fn is_disputed(&self, rank: u16, now: Time) -> bool {
         let since = self.disputes.get(&rank);
         since.is_some_and(|since| now.since(*since) > self.config.detection.verify)
     }
@@ -583,7 +583,7 @@ impl Ring {
             if cause != SuspectCause::Reported {
                 suspected.insert(rank);
             }
-            if !self.suspected.contains(&rank) && self.told.insert(rank) {
+            if !self.suspected.contains(&rank) && self.reported.insert(rank) {
                 self.metrics.suspicions += 1;
                 cx.emit(Event::Suspected { member: view.members[usize::from(rank)].clone(), cause });
             }
@@ -605,7 +605,7 @@ impl Ring {
     // ---- members that hold the group up ----
 
     /// Finds the member with the least progress if nothing else explains that the group stalls.
-    fn look_for_slow_members(&mut self, cx: &mut Cx<'_>) {
+    fn find_slow_members(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
         let (after, removes) = match self.config.slow {
@@ -642,7 +642,7 @@ impl Ring {
 
     /// Requests missing units only if they are still missing at the next tick: where units take two
     /// paths, they may still arrive on the other one.
-    fn look_for_gaps(&mut self, cx: &mut Cx<'_>) {
+    fn check_gaps(&mut self, cx: &mut Cx<'_>) {
         let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
         let gaps: Vec<(u16, u64)> = (0u16..)
             .zip(&current.streams)

@@ -1,7 +1,7 @@
 //! The protocol: the handling of messages, and the agreement on views.
 //!
 //! | file | contents |
-//! ---|---|
+//! |---|---|
 //! | `members` | links and dialling; heartbeats, suspicion, slow members |
 //! | `change` | view changes, from the proposer's and the participants' side |
 //! | `current` | the state within a view |
@@ -105,7 +105,7 @@ pub struct Ring {
     /// Ranks that this member itself suspects.
     suspected: BTreeSet<u16>,
     /// Ranks whose suspicion was reported to the application.
-    told: BTreeSet<u16>,
+    reported: BTreeSet<u16>,
     /// Members that must be removed, whatever their links suggest.
     blamed: BTreeMap<Member, SuspectCause>,
     /// Ranks that other members suspect, and the start of each suspicion.
@@ -155,7 +155,7 @@ impl Ring {
             wants_to_leave: false,
             has_left: false,
             suspected: BTreeSet::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             blamed: BTreeMap::new(),
             disputes: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
@@ -266,7 +266,7 @@ impl Ring {
     }
 
     /// Records the counter of a view. Returns false if it is too far ahead to be valid.
-    fn hear_of(&mut self, view: ViewId) -> bool {
+    fn record_counter(&mut self, view: ViewId) -> bool {
         let is_sound = view.counter <= self.counter.saturating_add(COUNTER_LEAP);
         if is_sound {
             self.counter = self.counter.max(view.counter);

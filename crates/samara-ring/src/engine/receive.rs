@@ -63,10 +63,10 @@ impl Ring {
         let step = self.config.hop_window(0) / 8;
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.credit.0 += len;
-        let (came, told) = state.credit;
-        if came - told >= step {
-            state.credit.1 = came;
-            self.send(peer, RingFrame::Credit { view: data.view(), bytes: came }, cx);
+        let (arrived, reported) = state.credit;
+        if arrived - reported >= step {
+            state.credit.1 = arrived;
+            self.send(peer, RingFrame::Credit { view: data.view(), bytes: arrived }, cx);
         }
     }
 
@@ -103,7 +103,7 @@ impl Ring {
                 self.ask_to_resume(peer, cx);
             }
         }
-        self.came(unit.origin, before, after, cx);
+        self.on_complete_units(unit.origin, before, after, cx);
     }
 
     pub(super) fn is_ring(&self) -> bool {
@@ -137,7 +137,7 @@ impl Ring {
     }
 
     /// Handles units of an origin that have become complete: those after `before`, up to `after`.
-    pub(super) fn came(&mut self, origin: u16, before: u64, after: u64, cx: &mut Cx<'_>) {
+    pub(super) fn on_complete_units(&mut self, origin: u16, before: u64, after: u64, cx: &mut Cx<'_>) {
         if before == after {
             return;
         }
@@ -348,7 +348,7 @@ impl Ring {
 
     /// Updates the time within which all members should be known to have a unit: for each of two
     /// laps, half a round trip and an acknowledgement delay for each member, plus slack.
-    pub(super) fn work_out_lap_goal(&mut self) {
+    pub(super) fn update_lap_goal(&mut self) {
         let Some(current) = &self.current else { return };
         let trips = current.peers.iter().flatten().filter_map(|peer| self.peers.get(*peer));
         let total: Duration = trips.map(|peer| peer.round_trip.least()).sum();

@@ -79,7 +79,7 @@ impl Own {
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// Weight of own units that are not yet known to be at all members.
-    pub(super) on_the_way: u64,
+    pub(super) in_flight: u64,
     pub(super) limit: u64,
     max: u64,
     min: u64,
@@ -93,13 +93,12 @@ impl Flow {
     pub(super) fn begin(&mut self, min: u64, max: u64) {
         // The limit of the last view is the best guess.
         let limit = if self.limit == 0 { min } else { self.limit };
-        *self =
-            Self { on_the_way: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
+        *self = Self { in_flight: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
     }
 
     /// Returns true if one more unit may be sent.
     fn is_open(&mut self) -> bool {
-        let open = self.on_the_way < self.limit;
+        let open = self.in_flight < self.limit;
         if let (false, Some(probe)) = (open, &mut self.probe) {
             probe.2 = true;
         }
@@ -107,13 +106,13 @@ impl Flow {
     }
 
     pub(super) fn send(&mut self, sequence: u64, weight: u64, now: Time) {
-        self.on_the_way += weight;
+        self.in_flight += weight;
         self.probe.get_or_insert((sequence, now, false));
     }
 
     /// Records that all members have the units up to `sequence`, with this weight.
     pub(super) fn stable(&mut self, sequence: u64, weight: u64, now: Time, goal: Duration) {
-        self.on_the_way = self.on_the_way.saturating_sub(weight);
+        self.in_flight = self.in_flight.saturating_sub(weight);
         let Some((_, since, was_full)) = self.probe.take_if(|probe| probe.0 <= sequence) else { return };
         if now.since(since) > goal {
             self.is_starting = false;
@@ -159,12 +158,12 @@ impl Ring {
         for index in 0..hops {
             while self.fill(index, cx) {}
         }
-        self.tell_of_room(cx);
+        self.report_room(cx);
     }
 
     fn may_send(&self, index: usize) -> bool {
         let hop = self.current.as_ref().and_then(|current| current.hops.get(index));
-        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window(hop.window))
+        hop.is_some_and(|hop| !hop.is_waiting && hop.in_flight() < self.config.hop_window(hop.window))
     }
 
     /// Updates the windows of all successors.
@@ -309,7 +308,7 @@ impl Ring {
                 hop.own.push_back(sequence);
             }
         }
-        self.came(origin, sequence - 1, sequence, cx);
+        self.on_complete_units(origin, sequence - 1, sequence, cx);
         self.deliver_ordered(cx);
         true
     }
@@ -349,7 +348,7 @@ impl Ring {
         taken
     }
 
-    fn tell_of_room(&mut self, cx: &mut Cx<'_>) {
+    fn report_room(&mut self, cx: &mut Cx<'_>) {
         // Reports room only when half of the queue is free, so that the application can add several
         // messages at once.
         if self.own.was_full && self.own.bytes() <= self.config.own_queue_bytes / 2 {
@@ -444,7 +443,7 @@ impl Ring {
         let index = repair.hop;
         let current = self.current.as_mut()?;
         let hop = &current.hops[index];
-        if hop.is_waiting || hop.on_the_way() >= self.config.hop_window_bytes {
+        if hop.is_waiting || hop.in_flight() >= self.config.hop_window_bytes {
             return None;
         }
         let mut filling = Filling::default();

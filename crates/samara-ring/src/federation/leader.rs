@@ -104,7 +104,7 @@ impl Federation {
             is_paused: false,
         }));
         self.on_bridge(cx, |ring, cx| ring.handle(Input::Start, cx));
-        self.look_for_leaders(cx);
+        self.dial_leaders(cx);
     }
 
     pub(super) fn stop_leading(&mut self, cx: &mut FederationCx<'_>) {
@@ -300,11 +300,11 @@ impl Federation {
             return;
         }
         let (Some(leader), Some(log)) = (&mut self.leader, self.logs.get_mut(&sender)) else { return };
-        let judged = log.judge(number, may_leap);
-        match judged {
+        let accepted = log.classify(number, may_leap);
+        match accepted {
             Accepted::New | Accepted::Skipped => {
                 log.hand(number);
-                let leaps = judged == Accepted::Skipped;
+                let leaps = accepted == Accepted::Skipped;
                 leader.stash.push_back(Relayed { sender, number, content, leaps });
             }
             Accepted::Duplicate => self.metrics.ignore(Unused::Duplicate),
@@ -331,7 +331,7 @@ impl Federation {
     }
 
     /// Returns true if there are other leaders on the bridge.
-    fn has_company(&self) -> bool {
+    fn has_other_leaders(&self) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.others.len() > 1)
     }
 
@@ -473,7 +473,7 @@ impl Federation {
 
     /// Passes messages from the bridge to the ring of the site. While that has no room, the bridge
     /// waits.
-    pub(super) fn hand_in(&mut self, cx: &mut FederationCx<'_>) {
+    pub(super) fn feed_site(&mut self, cx: &mut FederationCx<'_>) {
         let base = self.leader.as_ref().and_then(|leader| Some((leader.number, leader.base.clone()?)));
         if let Some((leadership, last)) = base {
             let letter = Letter::Base { leadership, last }.encode();
@@ -510,7 +510,7 @@ impl Federation {
 
     /// Reports to the other leaders the messages that all members of this site have, and to the
     /// site those that all sites have.
-    pub(super) fn tell_progress(&mut self, cx: &mut FederationCx<'_>) {
+    pub(super) fn report_progress(&mut self, cx: &mut FederationCx<'_>) {
         self.begin_round_if_wanted();
         if self.leader.is_none() {
             return;
@@ -518,32 +518,32 @@ impl Federation {
         let mut secured = Vec::new();
         let mut stable = Vec::new();
         for (sender, log) in self.logs.iter() {
-            if log.secured > log.told.0 {
+            if log.secured > log.reported.0 {
                 secured.push((sender.clone(), log.secured));
             }
             let known = self.stable_of(sender, log.secured);
-            if known > log.told.1 {
+            if known > log.reported.1 {
                 stable.push((sender.clone(), known));
             }
         }
-        if !secured.is_empty() && self.has_company() {
+        if !secured.is_empty() && self.has_other_leaders() {
             let letter = Letter::Progress { last: secured.clone() }.encode();
             if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) == Some(Ok(())) {
-                self.note_told(&secured, |told| &mut told.0);
+                self.record_reported(&secured, |reported| &mut reported.0);
             }
         }
         if !stable.is_empty() {
             let letter = Letter::Progress { last: stable.clone() }.encode();
             if self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)).is_ok() {
-                self.note_told(&stable, |told| &mut told.1);
+                self.record_reported(&stable, |reported| &mut reported.1);
             }
         }
     }
 
-    fn note_told(&mut self, last: &[(Sender, u64)], which: impl Fn(&mut (u64, u64)) -> &mut u64) {
+    fn record_reported(&mut self, last: &[(Sender, u64)], which: impl Fn(&mut (u64, u64)) -> &mut u64) {
         for (sender, number) in last {
             if let Some(log) = self.logs.get_mut(sender) {
-                *which(&mut log.told) = *number;
+                *which(&mut log.reported) = *number;
             }
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct Log {
     pub(super) misses: bool,
     /// The last reported values: of `secured` to the other sites, and of the stable messages to
     /// this site.
-    pub(super) told: (u64, u64),
+    pub(super) reported: (u64, u64),
     /// Present if this leader sends the sender's messages to the other sites.
     pub(super) route: Option<Route>,
 }
@@ -71,7 +71,7 @@ impl Log {
     }
 
     /// Classifies a message from the bridge, at a leader.
-    pub(super) fn judge(&self, number: u64, may_leap: bool) -> Accepted {
+    pub(super) fn classify(&self, number: u64, may_leap: bool) -> Accepted {
         order(self.coming(), number, may_leap)
     }
 
@@ -119,7 +119,7 @@ impl Log {
 
     pub(super) fn lead(&mut self) {
         self.secure_all();
-        (self.handed, self.told, self.route) = (self.have(), (0, 0), None);
+        (self.handed, self.reported, self.route) = (self.have(), (0, 0), None);
         (self.sent, self.misses) = (0, false);
     }
 

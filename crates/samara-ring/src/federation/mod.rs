@@ -1,12 +1,11 @@
-//! Federations: groups (*sites*) behind slow links, whose *leaders* form another group (the
-//! *bridge*).
+//! Federations: groups (*sites*) behind slow links. Their *leaders* form another group, the *bridge*.
 //!
 //! RELAY2 of JGroups bridges sites with one member of each, which copies messages from one channel
 //! to the other. If it fails, the messages that it has not passed on are lost. Here each site has a
 //! [`Ring`], the first member of its view leads, and the leaders have another [`Ring`]:
 //!
 //! ```text
-//! site 1:  a > b > c > a          bridge:  a > d > f > a          site 2:  d > e > d      site 3:  f > g > f
+//! site 1:  a > b > c > a    site 2:  d > e > d    site 3:  f > g > f    bridge:  a > d > f > a
 //! ```
 //!
 //! - A message travels around its own site. Once all members there have it, the leader passes it to
@@ -25,9 +24,9 @@
 //!   keep messages, and windows close when there are too many.
 //!
 //! | file | contents |
-//! ---|---|
+//! |---|---|
 //! | `site` | assignment of links to rings; deliveries of the site's ring |
-//! | `leader` | members of the bridge and their statements; transfer between the site and the bridge |
+//! | `leader` | members of the bridge, their statements; transfer from and to the site |
 //! | `log`, `letter` | kept messages; the format of the rings' messages |
 
 mod config;
@@ -105,7 +104,7 @@ pub struct Federation {
     led_by: Option<(Member, u64)>,
     links: BTreeMap<PeerId, Link>,
     logs: Logs,
-    told: VecDeque<RingEvent>,
+    ring_events: VecDeque<RingEvent>,
     /// The number of this node's last message.
     number: u64,
     was_full: bool,
@@ -136,7 +135,7 @@ impl Federation {
             led_by: None,
             links: BTreeMap::new(),
             logs: Logs::default(),
-            told: VecDeque::new(),
+            ring_events: VecDeque::new(),
             number: 0,
             was_full: false,
             wants_to_leave: false,
@@ -229,7 +228,7 @@ impl Federation {
     ) -> T {
         let mut events = Vec::new();
         let result = act(&mut self.local, &mut cx.nested(&mut events));
-        self.told.extend(events.into_iter().map(RingEvent::Site));
+        self.ring_events.extend(events.into_iter().map(RingEvent::Site));
         result
     }
 
@@ -243,15 +242,15 @@ impl Federation {
         let mut events = Vec::new();
         let result = act(&mut leader.bridge, &mut cx.nested(&mut events));
         let number = leader.number;
-        self.told.extend(events.into_iter().map(|event| RingEvent::Bridge(number, event)));
+        self.ring_events.extend(events.into_iter().map(|event| RingEvent::Bridge(number, event)));
         Some(result)
     }
 
     /// Handles events, and passes messages on, until there is nothing left to do.
     fn settle(&mut self, cx: &mut FederationCx<'_>) {
         loop {
-            while let Some(told) = self.told.pop_front() {
-                match told {
+            while let Some(event) = self.ring_events.pop_front() {
+                match event {
                     RingEvent::Site(event) => self.on_site_event(event, cx),
                     RingEvent::Bridge(number, event) => self.on_bridge_event(number, event, cx),
                 }
@@ -260,17 +259,17 @@ impl Federation {
                 return;
             }
             self.note_secured();
-            self.hand_in(cx);
+            self.feed_site(cx);
             self.feed(cx);
-            if self.told.is_empty() {
+            if self.ring_events.is_empty() {
                 break;
             }
         }
-        self.tell_of_room(cx);
+        self.report_room(cx);
         self.leave_if_done(cx);
     }
 
-    fn tell_of_room(&mut self, cx: &mut FederationCx<'_>) {
+    fn report_room(&mut self, cx: &mut FederationCx<'_>) {
         let has_room = self.local.queued_bytes() <= self.config.local.own_queue_bytes / 2
             && self.unfinished() <= self.share() / 2;
         if self.was_full && has_room {
@@ -319,10 +318,10 @@ impl Federation {
         cx.set_timer(cx.now() + self.config.progress_interval, TICK);
         if cx.now() >= self.next_dial {
             self.next_dial = cx.now() + self.config.bridge.membership.redial;
-            self.look_for_leaders(cx);
+            self.dial_leaders(cx);
         }
         self.forget_absent_sites(cx);
-        self.tell_progress(cx);
+        self.report_progress(cx);
     }
 }
 

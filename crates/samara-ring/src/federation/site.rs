@@ -24,7 +24,7 @@ pub(super) struct Link {
 impl Federation {
     pub(super) fn link_up(&mut self, peer: PeerId, info: PeerInfo, cx: &mut FederationCx<'_>) {
         self.links.insert(peer, Link { info, hello: None, is_local: false, is_bridged: false });
-        self.say_hello(peer, cx);
+        self.send_hello(peer, cx);
     }
 
     pub(super) fn link_down(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
@@ -37,7 +37,7 @@ impl Federation {
         }
     }
 
-    fn say_hello(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
+    fn send_hello(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
         let leader = self.view.as_ref().and_then(|view| view.coordinator());
         let hello = Hello {
             group: self.config.bridge.group,
@@ -55,15 +55,15 @@ impl Federation {
         let foreign: Vec<PeerId> =
             self.links.iter().filter(|(_, link)| is_foreign(link)).map(|(peer, _)| *peer).collect();
         for peer in foreign {
-            self.say_hello(peer, cx);
-            self.sort_link(peer, cx);
+            self.send_hello(peer, cx);
+            self.assign_link(peer, cx);
         }
     }
 
     /// Dials known leaders and contacts of sites that are not on the bridge, if this node leads.
     /// Repeated periodically, so that nothing is missed. A link to an announced leader is not
     /// enough, because it may be dead.
-    pub(super) fn look_for_leaders(&mut self, cx: &mut FederationCx<'_>) {
+    pub(super) fn dial_leaders(&mut self, cx: &mut FederationCx<'_>) {
         if self.leader.is_none() {
             return;
         }
@@ -91,7 +91,7 @@ impl Federation {
             return self.metrics.ignore(Unused::NoBridge);
         };
         link.hello = Some(hello.clone());
-        self.sort_link(peer, cx);
+        self.assign_link(peer, cx);
         let is_foreign = hello.site != self.config.site;
         if let Some(leader) =
             hello.leader.clone().filter(|_| is_foreign && !hello.leads && self.leader.is_some())
@@ -101,7 +101,7 @@ impl Federation {
     }
 
     /// Moves a link to the ring that it belongs to.
-    fn sort_link(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
+    fn assign_link(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
         let leads = self.leader.is_some();
         let Some(link) = self.links.get_mut(&peer) else { return };
         let Some(hello) = &link.hello else { return };

@@ -76,8 +76,8 @@ fn history(seed: u64) {
     }
 }
 
-/// `SAMARA_RING_SEEDS` sets another number of seeds: `SAMARA_RING_SEEDS=5000 cargo test -p
-/// samara-ring --release --test all seeds`.
+/// `SAMARA_RING_SEEDS` sets another number of seeds:
+/// `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test all seeds`.
 #[test]
 fn random_histories_keep_the_guarantees() {
     for_seeds(60, history);
