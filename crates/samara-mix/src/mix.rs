@@ -139,7 +139,7 @@ pub enum RefuseError {
     #[error("the round takes no batch now")]
     NotOpen,
     /// This node is not the first one of the round's team.
-    #[error("this node is not the first of the round's team, which takes the batch")]
+    #[error("only the first node of the round's team accepts the batch")]
     NotFirst,
     #[error("the batch has {found} payloads, but the round has {expected} slots")]
     BatchLength { found: usize, expected: u32 },
