@@ -18,7 +18,8 @@ fuzz_target!(|data: &[u8]| {
     let mut node = Ring::new(config, PeerIdentity::new(b"a")).expect("the default configuration is valid");
     let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
     let mut now = Time::ZERO;
-    let mut handle = |input, now| node.handle(input, &mut Context::new(now, &mut rng, &mut outbox, &mut effects));
+    let mut handle =
+        |input, now| node.handle(input, &mut Context::new(now, &mut rng, &mut outbox, &mut effects));
     handle(Input::Start, now);
     for (peer, name) in [(PeerId(0), b"b"), (PeerId(1), b"c")] {
         let identity = PeerIdentity::new(name);

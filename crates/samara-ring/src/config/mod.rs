@@ -71,9 +71,9 @@ pub enum Order {
     /// Messages of one sender arrive in the order in which it broadcast them, without further
     /// delay.
     Fifo,
-    /// All members deliver all messages in the same order, each once all members have it: uniform
-    /// total order, after LCR (Guerraoui, Levy, Pochon and Quéma, "Throughput optimal total order
-    /// broadcast for cluster environments", 2010). Needs [`Shape::Ring`].
+    /// All members deliver all messages in the same order, each only after all members have it:
+    /// uniform total order, after LCR (Guerraoui, Levy, Pochon and Quéma, "Throughput optimal total
+    /// order broadcast for cluster environments", 2010). Needs [`Shape::Ring`].
     Total,
 }
 
@@ -164,7 +164,7 @@ pub struct Membership {
     /// Time for which this node keeps dialling a former member that is not a seed.
     pub forget_after: Duration,
     /// Minimum time before this node asks a node again that did not answer a proposal. It doubles
-    /// with each further proposal without an answer, up to 64 times.
+    /// with each further proposal without an answer, up to 64 times this value.
     pub ask_again_after: Duration,
     /// Minimum time before a member returns that was removed because another one does not reach it.
     pub unreachable_for: Duration,
@@ -251,7 +251,7 @@ samara_engine::names! {
         Ring = "ring",
         /// The ring in uniform total order.
         RingTotal = "ring-total",
-        /// Each origin sends each of its messages to every member itself: N-1 times.
+        /// Each origin sends each of its messages directly to every other member: N-1 times.
         Direct = "direct",
         /// A plain daisy chain, without membership and recovery.
         Daisychain = "daisychain",
