@@ -1,7 +1,9 @@
-//! What a slot costs in each phase, beside what the library's own operations cost; and how precomputation grows with cores.
+//! Cost of a slot in each phase, compared with the library's own operations, and scaling of the
+//! precomputation with cores.
 //!
-//! `cargo bench -p samara-mix` measures the group of 2048 bits, and fails if a phase costs more than 1.2 times the operations that it is
-//! made of do in the library's own loop. `-- modp-4096` measures the other one, `-- modp-2048 4` a team of 4.
+//! `cargo bench -p samara-mix` measures the group of 2048 bits. It fails if a phase costs more than
+//! 1.2 times what its operations cost in the library's own loop. `-- modp-4096` measures the other
+//! group, `-- modp-2048 4` a team of 4.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -57,22 +59,22 @@ const_monty_params!(
 
 const SENDER: SenderId = SenderId([1; 32]);
 
-/// Seconds that the library needs for its own operations.
+/// Seconds that the library takes for its own operations.
 struct Library {
     power: f64,
     product: f64,
     inversion: f64,
-    /// Two elements of a stream of BLAKE3.
+    /// Drawing two elements from a stream of BLAKE3.
     stream: f64,
 }
 
-/// Seconds that this thread has run: other programs are left out.
+/// Returns the CPU time of this thread in seconds, which excludes other programs.
 fn clock() -> f64 {
     let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
     ran.tv_sec() as f64 + ran.tv_nsec() as f64 / 1e9
 }
 
-/// The best of some runs, in seconds for each time.
+/// Returns the best of several runs, in seconds for each repetition.
 fn best<T>(times: u32, mut work: impl FnMut() -> T) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..5 {
@@ -105,7 +107,8 @@ fn library<M: ConstMontyParams<LIMBS>, const LIMBS: usize>(exponent_bits: u32) -
 }
 
 impl Library {
-    /// The cost of a job on slots if it were nothing but the library's operations. Powers with a table count as powers.
+    /// Returns the cost of a job on slots with only the library's operations. Powers with a table
+    /// count as powers.
     fn bound(&self, phase: Phase, job: &Job) -> f64 {
         let (powers, products, streams) = match phase {
             Phase::PrecomputeDecrypt | Phase::PrecomputePermute => (4, 6, 2),
@@ -118,13 +121,13 @@ impl Library {
         let slot = f64::from(powers) * self.power
             + f64::from(products) * self.product
             + f64::from(streams) * self.stream;
-        // The last node strips the keys of all slots of a job with one inversion.
+        // The last node divides out the keys of all slots of a job with one inversion.
         let strips = phase == Phase::Reveal && job.is_last();
         f64::from(job.slots()) * slot + f64::from(u8::from(strips)) * self.inversion
     }
 }
 
-/// A team in memory, whose frames arrive at once, and whose scheduler is this.
+/// A team in memory, with this type as its scheduler. Frames arrive at once.
 struct Team {
     nodes: Vec<(Node, Outbox<MixFrame>, NodeRng)>,
     inputs: VecDeque<(usize, Input<MixFrame, Command>)>,
@@ -187,7 +190,7 @@ impl Team {
         self.inputs.push_back((host, Input::Frame { peer, frame }));
     }
 
-    /// Takes one input. The jobs that follow from it.
+    /// Handles one input. Returns the jobs that follow from it.
     fn step(&mut self) -> Option<Vec<(usize, Job)>> {
         let (host, input) = self.inputs.pop_front()?;
         let mut effects = Effects::default();
@@ -216,7 +219,7 @@ impl Team {
         self.nodes.iter().all(|(node, ..)| node.rounds().all(|(_, of)| of == state))
     }
 
-    /// All jobs on this thread, one after another.
+    /// Runs all jobs on this thread, one after another.
     fn run(&mut self, library: &Library, mut measure: impl FnMut(Phase, u32, f64, f64)) {
         while let Some(jobs) = self.step() {
             for (host, job) in jobs {
@@ -231,7 +234,7 @@ impl Team {
         }
     }
 
-    /// The same on a pool of threads.
+    /// Runs all jobs on a pool of threads.
     fn run_on(&mut self, pool: &Pool) {
         let (sender, receiver) = mpsc::channel();
         let mut out = 0;
@@ -268,7 +271,7 @@ impl Team {
     }
 }
 
-/// The cost of slots by phase. Returns the worst ratio to the library's operations.
+/// Prints the cost of slots by phase. Returns the worst ratio to the library's operations.
 fn phases(group: Group, library: &Library, size: usize) -> f64 {
     let mut costs: BTreeMap<Phase, (Vec<f64>, f64, u32)> = BTreeMap::new();
     let mut team = Team::new(group, size, 128, 1);
@@ -288,7 +291,7 @@ fn phases(group: Group, library: &Library, size: usize) -> f64 {
     println!("{:<20} {:>14} {:>14} {:>8}", "phase", "us per slot", "library, us", "ratio");
     let mut worst: f64 = 0.0;
     for (phase, (mut ratios, bound, slots)) in costs {
-        // One of the best jobs, as it is with the library's operations: other programs are in the way of caches.
+        // The 10th percentile of the ratios, because other programs disturb the caches.
         ratios.sort_by(f64::total_cmp);
         let ratio = ratios[ratios.len() / 10];
         let each = bound / f64::from(slots) * 1e6;
@@ -298,7 +301,8 @@ fn phases(group: Group, library: &Library, size: usize) -> f64 {
     worst
 }
 
-/// Precomputation of 1,000 slots by a team on one machine, on one thread and on all.
+/// Prints the time of a precomputation of 1,000 slots by a team on one machine, on one thread and
+/// on all.
 fn scaling(group: Group, size: usize) {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let seconds = [1, all].map(|threads| {

@@ -1,4 +1,4 @@
-//! Everything about a pool of nodes that can be chosen.
+//! Configuration of a pool of nodes and its scheduler.
 
 use std::time::Duration;
 
@@ -12,95 +12,104 @@ use samara_engine::shape::{Workload, choose};
 use samara_engine::units::Span;
 use samara_engine::{PeerIdentity, Shape};
 
-use crate::node::TICK_EVERY;
+use crate::node::TICK_INTERVAL;
 use crate::wire::Limits;
 use crate::{Group, Transfer};
 
-/// How a pool of nodes and its scheduler behave. All of them need the same pool and group; what else belongs to rounds, the scheduler
-/// decides. [`Config::default`] has no nodes, and otherwise what the xx network's alpha had.
+/// The configuration of a pool of nodes and its scheduler. All of them need the same pool and
+/// group; the scheduler decides on all other properties of rounds. [`Config::default`] has no
+/// nodes, and otherwise the values of the xx network's alpha.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The nodes, which everybody numbers by their place in this list.
+    /// The nodes. The index of a node in this list is its number, which all hosts use.
     pub pool: Vec<PeerIdentity>,
     pub scheduler: PeerIdentity,
     pub group: Group,
-    /// Rounds with lower numbers are refused. Whoever restarts a node or the scheduler gives more than the highest one that it took
-    /// part in, so that nothing is ever done twice for a round.
+    /// The node rejects rounds with lower numbers. After a restart of a node or of the scheduler,
+    /// this must exceed the highest round in which it took part, so that nothing happens twice for
+    /// a round.
     pub first_round: u64,
 
-    // ---- rounds, as the scheduler makes them ----
-    /// Teams at the same time.
+    // ---- rounds, as the scheduler creates them ----
+    /// Number of teams that exist at the same time.
     pub teams: usize,
     pub team: usize,
     pub batch: u32,
     pub transfer: Transfer,
-    /// Slots that are worked on, and sent, together: in the precomputation.
+    /// Slots that a node processes and sends together in the precomputation.
     pub precomputation_slots: u32,
-    /// The same in real time.
+    /// Slots that a node processes and sends together in real time.
     pub realtime_slots: u32,
-    /// How results get from the last node to all the others.
+    /// The shape along which results travel from the last node to all the others.
     pub shape: ResultShape,
-    /// Teams are drawn anew after so many rounds.
+    /// Number of rounds after which a team is drawn again.
     pub rounds_per_draw: u64,
-    /// Rounds that the scheduler makes in all teams together; without end, if absent.
+    /// Total number of rounds that the scheduler creates in all teams; unlimited if absent.
     pub rounds: Option<u64>,
-    /// Rounds of a team that are precomputed at the same time: 1 is sequential, the size of the team is pipelined.
+    /// Rounds of a team in precomputation at the same time: 1 is sequential, the size of the team
+    /// is pipelined.
     pub precomputing_max: usize,
-    /// Rounds of a team that exist at the same time, those included that wait for a batch: bounds memory.
+    /// Rounds of a team that exist at the same time, including those that wait for a batch. Bounds
+    /// memory.
     pub rounds_max: usize,
 
     // ---- a node ----
-    /// Rounds with payloads on their way at the same time, at their first node: 1 is sequential, the size of the team is pipelined.
+    /// Rounds in real time at their first node at the same time: 1 is sequential, the size of the
+    /// team is pipelined.
     pub realtime_max: usize,
-    /// Rounds of all teams that a node takes part in at most.
+    /// Maximum number of rounds, of all teams, that a node takes part in.
     pub node_rounds_max: usize,
-    /// Slots of a round that a node accepts at most.
+    /// Maximum number of slots in a round that a node accepts.
     pub batch_max: u32,
-    /// Jobs that are out at the same time: as many as there are cores. Others wait in the engine, where real time goes first.
+    /// Jobs that run at the same time: the number of cores. Others wait in the engine, where real
+    /// time goes first.
     pub jobs_max: usize,
     pub senders_max: usize,
-    /// What is read from links at most.
+    /// Maximum sizes of frames from links.
     pub limits: Limits,
 
-    /// How often pings go around each team, and over each link; `None` for never. A ping that is not back by then is lost.
+    /// Interval of the pings around each team and over each link, or `None` for no pings. A ping
+    /// that does not return within the interval is lost.
     pub ping: Option<Duration>,
 
     // ---- faults ----
     pub reconnect: Reconnect,
-    /// How often everybody tells everybody that it is there.
+    /// Interval at which each host sends a sign of life over each of its links.
     pub beat: Duration,
-    /// A link that nothing came from for so long is closed.
+    /// Time without any frame after which a link is closed.
     pub silence: Duration,
-    /// A round fails that is not precomputed after so long.
+    /// Time after which a round fails if its precomputation is not complete.
     pub precomputation_timeout: Duration,
-    /// A round fails whose payloads are on their way for so long.
+    /// Time after which a round fails if its payloads are still in real time.
     pub realtime_timeout: Duration,
-    /// A round fails that waits for a batch for so long.
+    /// Time after which a round fails if no batch has arrived.
     pub queue_timeout: Duration,
 }
 
-/// How results get from the last node to all the others.
+/// The shape along which results travel from the last node to all the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ResultShape {
-    /// Always so. [`Shape::Direct`] is what the original does.
+    /// Always this shape. The original uses [`Shape::Direct`].
     Fixed(Shape),
-    /// As is fastest by the formula ([`choose`]).
+    /// The fastest shape by the formula ([`choose`]).
     ByFormula {
-        /// Bytes/s of each node's link.
+        /// Bytes per second of each node's link.
         link_bytes_per_s: f64,
-        /// Seconds that it takes to hand a piece on, latency included.
+        /// Seconds that it takes to forward a piece, latency included.
         hop_s: f64,
     },
 }
 
-/// How lost links come back: the n-th attempt waits for between a half and the whole of `first * 2^n`, but no longer than `max`.
+/// Delays before lost links are dialled again: the n-th attempt waits for between half and all of
+/// `first * 2^n`, but at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
-    /// Before the first attempt.
+    /// The delay before the first attempt.
     pub first: Duration,
-    /// Before any.
+    /// The maximum delay before any attempt.
     pub max: Duration,
-    /// A node that is not connected for so long is lost: its rounds fail, and teams are drawn without it. Attempts go on.
+    /// Time without a connection after which a node is lost: its rounds fail, and teams are drawn
+    /// without it. Attempts continue.
     pub limit: Duration,
 }
 
@@ -112,7 +121,8 @@ impl Default for Config {
             group: Group::Modp2048,
             first_round: 0,
             teams: 1,
-            // Alpha of the xx network: "five of these nodes are part of an active network", "1000 payloads".
+            // Alpha of the xx network: "five of these nodes are part of an active network", "1000
+            // payloads".
             team: 5,
             batch: 1_000,
             transfer: Transfer::Streamed,
@@ -131,7 +141,7 @@ impl Default for Config {
             jobs_max: 4,
             senders_max: 1 << 20,
             limits: Limits::default(),
-            // The original's interval of pings.
+            // The interval of pings in the original.
             ping: Some(Duration::from_secs(5)),
             reconnect: Reconnect {
                 first: Duration::from_millis(200),
@@ -140,9 +150,10 @@ impl Default for Config {
                 limit: Duration::from_secs(30),
             },
             beat: Duration::from_secs(1),
-            // The original's keepalive.
+            // The keepalive of the original.
             silence: Duration::from_secs(5),
-            // `PrecomputationTimeout`, `RealtimeTimeout` and `ResourceQueueTimeout` of the original's scheduler.
+            // `PrecomputationTimeout`, `RealtimeTimeout` and `ResourceQueueTimeout` of the
+            // original's scheduler.
             precomputation_timeout: Duration::from_secs(30),
             realtime_timeout: Duration::from_secs(15),
             queue_timeout: Duration::from_secs(180),
@@ -151,25 +162,25 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The lane of everything but slots, which goes first.
+    /// The lane of everything except slots. It goes first.
     pub const CONTROL: Lane = Lane(0);
-    /// The lane of slots in real time, which goes before the precomputation.
+    /// The lane of slots in real time. It goes before the precomputation.
     pub const REALTIME: Lane = Lane(1);
     /// The lane of slots of the precomputation.
     pub const PRECOMPUTATION: Lane = Lane(2);
 
-    /// The most nodes of a team: seats are counted in 64 bits.
+    /// Maximum number of nodes in a team. Sets of seats have 64 bits.
     pub const TEAM_MAX: usize = 32;
 
-    /// The outbox that a node with this configuration needs. What it can be owed is bounded by the rounds that there are; the lanes
-    /// refuse nothing.
+    /// Returns the outbox for a node with this configuration. The number of rounds bounds its
+    /// contents, so the lanes reject nothing.
     pub fn outbox(&self) -> OutboxConfig {
         let lane = |name, priority| LaneConfig {
             capacity: samara_engine::outbox::LaneCapacity {
                 overflow: Overflow::Block,
                 ..samara_engine::outbox::LaneCapacity::UNBOUNDED
             },
-            // Nothing is ever held back: every frame has one receiver.
+            // No copy waits for a better moment: every frame has one receiver.
             patience: Duration::ZERO,
             ..LaneConfig::unbounded(name, priority)
         };
@@ -198,17 +209,17 @@ impl Config {
         }
     }
 
-    /// Whether the values are possible.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that is not.
+    /// Returns the first value that is not valid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let distinct: std::collections::BTreeSet<_> = self.pool.iter().chain([&self.scheduler]).collect();
         check(
             distinct.len() == self.pool.len() + 1,
             "pool",
             &self.pool,
-            "different nodes, and no scheduler",
+            "different nodes, without the scheduler",
         )?;
         let team_max = Self::TEAM_MAX.min(self.pool.len()).min(self.limits.team);
         check(
@@ -222,7 +233,7 @@ impl Config {
         let pieces = [self.precomputation_slots, self.realtime_slots];
         check(!pieces.contains(&0), "precomputation_slots, realtime_slots", pieces, "at least 1")?;
         check(
-            self.ping.is_none_or(|ping| ping >= TICK_EVERY),
+            self.ping.is_none_or(|ping| ping >= TICK_INTERVAL),
             "ping",
             self.ping,
             "none, or at least 100 ms",
@@ -242,39 +253,41 @@ impl Config {
     }
 }
 
-/// The parameters of rounds as a configuration file states them.
+/// The parameters of rounds in a configuration file.
 #[cfg(feature = "config")]
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parameters {
-    /// How slots travel: each piece as soon as it is worked on, or all of a phase in one message.
+    /// The transfer of slots: each piece as soon as it is processed, or all slots of a phase in one
+    /// message.
     pub call: Transfer,
-    /// Slots that are worked on, and sent, together: in the precomputation.
+    /// Slots that a node processes and sends together in the precomputation.
     pub precomputation_slots: u32,
-    /// The same in real time.
+    /// Slots that a node processes and sends together in real time.
     pub realtime_slots: u32,
-    /// How results get from the last node to all the others.
+    /// The shape along which results travel from the last node to all the others.
     pub shape: ShapeSetting,
-    /// Rounds of a team that are precomputed at the same time.
+    /// Rounds of a team in precomputation at the same time.
     pub precomputing_max: u32,
-    /// Rounds with payloads on their way at the same time, at their first node: 1 is one after another, the size of the team
-    /// is pipelined; more hide latency.
+    /// Rounds in real time at their first node at the same time: 1 is sequential, the size of the
+    /// team is pipelined, and more hide latency.
     pub realtime_max: u32,
-    /// Rounds of a team that exist at the same time, including those that wait for a batch; as many as the stock needs, if
-    /// that is more.
+    /// Rounds of a team that exist at the same time, including those that wait for a batch. Raised
+    /// to the number that the stock needs, if that is larger.
     pub rounds_max: u32,
-    /// Teams are drawn anew after so many rounds.
+    /// Number of rounds after which a team is drawn again.
     pub rounds_per_draw: u32,
-    /// A link that nothing came from for so long is closed. Beats wait behind a large message, so this must exceed the time
-    /// that the largest message takes.
+    /// Time without any frame after which a link is closed. Signs of life wait behind a large
+    /// message, so this must exceed the time that the largest message takes.
     pub silence: Span,
-    /// A node that is not connected for so long is lost: its rounds fail, and its teams are drawn anew.
+    /// Time without a connection after which a node is lost: its rounds fail, and its teams are
+    /// drawn again.
     pub reconnect_limit: Span,
-    /// A round fails that is not precomputed after so long.
+    /// Time after which a round fails if its precomputation is not complete.
     pub precomputation_timeout: Span,
-    /// A round fails whose payloads are on their way for so long.
+    /// Time after which a round fails if its payloads are still in real time.
     pub realtime_timeout: Span,
-    /// A round fails that waits for payloads for so long.
+    /// Time after which a round fails if no payloads have arrived.
     pub queue_timeout: Span,
 }
 
@@ -303,7 +316,8 @@ impl Default for Parameters {
 
 #[cfg(feature = "config")]
 impl Parameters {
-    /// The configuration with these parameters. `formula` is the shape of results where the formula decides.
+    /// Returns the configuration with these parameters. `formula` is the shape of results if the
+    /// formula decides.
     pub fn build(&self, formula: ResultShape) -> Config {
         let config = Config::default();
         Config {

@@ -1,9 +1,11 @@
-//! A team of nodes that mixes batches of payloads, as cMix and the xx network do, streamed and pipelined.
+//! Teams of nodes that mix batches of payloads like cMix and the xx network, streamed and
+//! pipelined.
 //!
-//! Senders seal payloads for a round of a team; each node of it replaces a layer and permutes the batch; what comes out are the
-//! payloads in another order, which nobody knows as long as one node is honest. Everything expensive happens before there are
-//! payloads. [`Mix`] is the protocol, free of input and output: a [`Node`] of the pool, or the [`Scheduler`] that draws teams
-//! and makes rounds. What is promised, and what is not, is in `docs/protocols/mix.md`.
+//! Senders seal payloads for a round of a team. Each node of the team replaces one layer and
+//! permutes the batch. The last node outputs the payloads in another order, which remains secret as
+//! long as one node is honest. All expensive work happens before the payloads arrive. [`Mix`] is
+//! the protocol, free of input and output: a [`Node`] of the pool, or the [`Scheduler`] that draws
+//! teams and creates rounds. `docs/protocols/mix.md` lists what is guaranteed, and what is not.
 
 mod compute;
 mod config;

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of nodes and of the scheduler.
 
 use samara_engine::outbox::{Lane, Tally};
 use samara_engine::{Frame, MessageKey, PeerId};
@@ -11,57 +11,57 @@ use crate::wire::MixFrame;
 samara_engine::names! {
     pub enum Ignored {
         Duplicate = "duplicate",
-        /// Slots of which some were here, or that end beyond the batch.
+        /// Slots of which some had already arrived, or that end beyond the batch.
         Overlap = "overlap",
-        /// Something of a round that is over, or that this node never had to do with.
+        /// A frame of a round that is over, or that this node did not take part in.
         Stale = "stale",
-        /// A round whose number is not larger than all that were seen: a replay.
+        /// A round whose number is not higher than all earlier ones: a replay.
         Replay = "replay",
         OutOfPhase = "out_of_phase",
-        /// Something from a node that has nothing to say about it.
+        /// A frame from a node that is not its legitimate sender.
         Stranger = "stranger",
-        /// Something that contradicts what is known, for example of another length.
+        /// A frame that contradicts the known state, for example because of its length.
         Inconsistent = "inconsistent",
-        /// Parts of keys of rounds that are not known yet, beyond what is kept.
+        /// Shares of keys of unknown rounds, beyond the limit.
         EarlyOverflow = "early_overflow",
         LateAnswer = "late_answer",
     }
 }
 
-/// Counters of one node or of the scheduler, all since its start.
+/// Counters of one node or of the scheduler since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Rounds that this node took part in, or that the scheduler made.
+    /// Rounds that this node took part in, or that the scheduler created.
     pub rounds: u64,
-    /// Of these: those whose payloads were delivered here; at the scheduler, that were completed.
+    /// Rounds whose payloads were delivered here; at the scheduler, completed rounds.
     pub completed: u64,
     pub delivered: u64,
     pub voided: Voided,
-    /// Slots that were delivered and hold nothing: voided by some node.
+    /// Delivered slots without a payload: some node voided them.
     pub delivered_void: u64,
-    /// Slots that were delivered and cannot be read.
+    /// Delivered slots that are unreadable.
     pub delivered_unreadable: u64,
     pub jobs: u64,
-    /// Frames of slots that were owed to the outbox, and their bytes.
+    /// Frames of slots passed to the outbox, and their bytes.
     pub slot_frames: Tally,
-    /// Other frames that were owed to the outbox, and their bytes.
+    /// Other frames passed to the outbox, and their bytes.
     pub control_frames: Tally,
-    /// Frames of slots that were owed again, because a link had broken.
+    /// Frames of slots that were sent again after a link broke.
     pub resent_frames: u64,
     pub refused_frames: u64,
     pub dials: u64,
-    /// Links that were closed because nothing came.
+    /// Links that were closed because of silence.
     pub silences: u64,
-    /// Pings that came back around a team, to its first node.
+    /// Pings that returned to the first node after their way around a team.
     pub loops: u64,
-    /// Those that did not come back in time.
+    /// Pings around a team that did not return in time.
     pub loops_lost: u64,
-    /// Pings that were answered over a link.
+    /// Pings over a link that were answered.
     pub echoes: u64,
-    /// Those that were not answered in time.
+    /// Pings over a link that were not answered in time.
     pub echoes_lost: u64,
     pub draws: u64,
-    /// The most bytes of slots that were held at the same time, of all rounds together.
+    /// Maximum bytes of slots held at the same time, over all rounds.
     pub held_bytes_max: u64,
     slots: [u64; Phase::ALL.len()],
     failed: [u64; Cause::ALL.len()],
@@ -69,7 +69,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Slots that were worked on in a phase; of results, slots that came.
+    /// Returns the number of slots processed in a phase; for [`Phase::Result`], the number that
+    /// arrived.
     pub const fn slots(&self, phase: Phase) -> u64 {
         self.slots[phase as usize]
     }
@@ -90,7 +91,7 @@ impl Metrics {
         Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
     }
 
-    /// Owes a frame, and counts it.
+    /// Passes a frame to the outbox, and counts it.
     pub(crate) fn owe(
         &mut self,
         peer: PeerId,

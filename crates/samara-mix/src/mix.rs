@@ -1,4 +1,4 @@
-//! A member of a network that mixes, its commands and its events.
+//! A host of a mix network, its commands and its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::scheduler::Scheduler;
 use crate::sender::{Batch, Outcome, RegisterError, SenderId};
 use crate::wire::MixFrame;
 
-/// A node of the pool, or the scheduler: drivers run all hosts of a network as one type.
+/// A node of the pool, or the scheduler, so that drivers can run all hosts of a network as one
+/// type.
 #[derive(Debug)]
 pub enum Mix {
     Node(Box<Node>),
@@ -70,59 +71,63 @@ impl Engine for Mix {
     }
 }
 
-/// What a node can be asked for by [`Input::Command`].
+/// A command to a node, sent with [`Input::Command`].
 #[derive(Debug)]
 pub enum Command {
-    /// The answer of a job that the node has asked for.
+    /// The result of a job that the node requested.
     Computed(Done),
-    /// Mixes payloads: for the first node of the round's team, once [`Event::Open`] has come. [`Event::Refused`] if it cannot.
+    /// Mixes payloads. Send it to the first node of the round's team after [`Event::Open`]. If the
+    /// node cannot mix them, [`Event::Refused`] follows.
     Mix { round: u64, batch: Batch },
-    /// Shares a secret with a sender from the next job on.
+    /// Registers the secret shared with a sender, starting with the next job.
     Register { sender: SenderId, secret: Secret },
-    /// Forgets a sender.
+    /// Removes a sender.
     Forget { sender: SenderId },
 }
 
 #[derive(Debug)]
 pub enum Event {
-    /// A job to be run, anywhere and at any time; [`Command::Computed`] brings the answer.
+    /// A job to run anywhere and at any time. [`Command::Computed`] returns the result.
     Compute(Job),
-    /// At the first node of a team: a round takes a batch of this many payloads, sealed for it.
+    /// At the first node of a team: a round accepts a batch of this many payloads, sealed for it.
     Open(Arc<Plan>),
-    /// A batch for a round, or a sender, was not taken.
+    /// The node rejected a batch for a round, or a sender.
     Refused { round: Option<u64>, error: RefuseError },
-    /// At the first node of a team: a batch was taken. From here on its payloads are on their way, or wait for earlier rounds;
-    /// with [`Event::Delivered`] at the same node, by the same clock, they have come out.
+    /// At the first node of a team: it accepted a batch. From now on the payloads are in real time,
+    /// or wait for earlier rounds. [`Event::Delivered`] at the same node, by the same clock, marks
+    /// their exit.
     Entered { round: u64, slots: u32 },
-    /// All payloads of a round, in the order in which they came out: the same at all nodes of the team.
+    /// All payloads of a round in their new order, which is the same at all nodes of the team.
     Delivered { round: u64, outcomes: Vec<Outcome> },
-    /// A round has failed: nothing of it was delivered here, and nothing will be. At the scheduler: it is over.
+    /// A round has failed: none of its payloads were or will be delivered here. At the scheduler:
+    /// it is over.
     Failed { round: u64, failure: Failure },
-    /// This node is in a new state with a round.
+    /// A round is in a new state at this node.
     State { round: u64, state: NodeState },
-    /// A moment of a phase at this node.
+    /// A milestone of a phase at this node.
     Mark { round: u64, phase: Phase, mark: Mark },
-    /// At the first node of a team: a ping has gone around it, from node to node in the order of the team. It took the sum of the one-way
-    /// latencies of all links from the first node over the others back to it; `None` if it was not back when the next one left.
+    /// At the first node of a team: a ping has gone around the team, from node to node in the order
+    /// of the team. `took` is the sum of the one-way latencies of all links from the first node
+    /// over the others back to it, or `None` if the ping was not back when the next one left.
     Looped { team: Vec<u32>, took: Option<Duration> },
-    /// A ping was answered over a link, by a node of this number or by the scheduler, whose number follows the last one; `None` if there
-    /// was no answer when the next one left.
+    /// A node, or the scheduler, answered a ping over a link. The number of the scheduler follows
+    /// the last one of the nodes. `took` is `None` if there was no answer when the next ping left.
     RoundTrip { node: u32, took: Option<Duration> },
-    /// At the scheduler: a team was drawn. No nodes: there are too few.
+    /// At the scheduler: a team was drawn. `nodes` is empty if there are too few.
     Drawn { team: usize, nodes: Vec<u32> },
-    /// At the scheduler: a round was made. Its first [`Event::Round`] follows.
+    /// At the scheduler: a round was created. Its first [`Event::Round`] follows.
     Made { team: usize, plan: Arc<Plan> },
     /// At the scheduler: a round is in a new state.
     Round { round: u64, state: RoundState },
 }
 
 samara_engine::names! {
-    /// A moment of a phase: what the original's metrics are tagged with.
+    /// A milestone of a phase, as the original tags its metrics.
     pub enum Mark {
         /// The first slots have arrived.
         FirstReceived = "first_received",
         LastReceived = "last_received",
-        /// The first ones are worked on.
+        /// The first slots are processed.
         FirstFinished = "first_finished",
         LastFinished = "last_finished",
     }
@@ -130,19 +135,19 @@ samara_engine::names! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RefuseError {
-    /// The round is not known, is over, or has had its batch.
-    #[error("the round takes no batch")]
+    /// The round is unknown, is over, or already has its batch.
+    #[error("the round takes no batch now")]
     NotOpen,
     /// This node is not the first one of the round's team.
-    #[error("another node takes the batch of this round")]
+    #[error("only the first node of the round's team accepts the batch")]
     NotFirst,
-    #[error("a batch of {found} payloads, the round has {expected} slots")]
+    #[error("the batch has {found} payloads, but the round has {expected} slots")]
     BatchLength { found: usize, expected: u32 },
-    /// Payloads were sealed for another group, or a team of another size.
-    #[error("payloads were sealed for another group or a team of another size")]
+    /// The payloads were sealed for another group, or for a team of another size.
+    #[error("the payloads were sealed for another group, or for a team of another size")]
     Sealed,
     #[error(transparent)]
     Register(#[from] RegisterError),
-    #[error("the scheduler takes no commands")]
+    #[error("the scheduler accepts no commands")]
     Scheduler,
 }

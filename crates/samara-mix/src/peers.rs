@@ -1,4 +1,4 @@
-//! Who is connected: the nodes of the pool and the scheduler; how lost links come back.
+//! The connections to the nodes of the pool and to the scheduler, and the recovery of lost links.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,23 +7,25 @@ use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::node::{Cx, TICK, TICK_EVERY};
+use crate::node::{Cx, TICK, TICK_INTERVAL};
 use crate::wire::MixFrame;
 
-/// A node of the pool by its number, or the scheduler, whose number follows the last one.
+/// A node of the pool or the scheduler. Contacts are indexed by number; the scheduler's number
+/// follows the last one of the nodes.
 #[derive(Debug, Default)]
 struct Contact {
     identity: PeerIdentity,
-    /// Whether this side dials: of two nodes the one with the lower number, and nodes dial the scheduler.
+    /// True if this side dials. Of two nodes, the one with the lower number dials, and nodes dial
+    /// the scheduler.
     is_dialled: bool,
     peer: Option<PeerId>,
-    /// Since when it is connected, or not.
+    /// Start of its current state, connected or not.
     since: Time,
     heard: Time,
     attempts: u32,
     dial_at: Option<Time>,
     incarnation: Option<u64>,
-    /// The name of a ping that was not answered yet, and when it left.
+    /// The name of a ping without an answer so far, and the time it left.
     echo: Option<(u64, Time)>,
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Those of the node, or the scheduler, with this number.
+    /// Creates the contacts of the host with the number `me`.
     pub(crate) fn new(config: &Config, me: u32) -> Self {
         let all = config.pool.iter().chain([&config.scheduler]);
         let contacts: Vec<Contact> = all
@@ -53,7 +55,7 @@ impl Peers {
         Self { by_identity: by_identity.collect(), contacts, me, ..Self::default() }
     }
 
-    /// Everybody counts as not connected from now on, and is dialled.
+    /// Marks all contacts as not connected from now on, and dials them.
     pub(crate) fn start(&mut self, cx: &mut Cx<'_>) {
         self.incarnation = cx.rng().next_u64();
         for contact in &mut self.contacts {
@@ -62,10 +64,10 @@ impl Peers {
         }
     }
 
-    /// Dials whom it is time to dial, closes links that nothing comes from, and tells everybody that this side is there.
+    /// Makes the dials that are due, closes silent links, and sends signs of life.
     pub(crate) fn tick(&mut self, config: &Config, metrics: &mut Metrics, cx: &mut Cx<'_>) {
         let now = cx.now();
-        cx.set_timer(now + TICK_EVERY, TICK);
+        cx.set_timer(now + TICK_INTERVAL, TICK);
         for contact in &mut self.contacts {
             if contact.dial_at.take_if(|at| *at <= now).is_some() {
                 metrics.dials += 1;
@@ -86,7 +88,7 @@ impl Peers {
         }
     }
 
-    /// In which life this side is.
+    /// Returns a sign of life with the incarnation of this host.
     pub(crate) fn hello(&self) -> MixFrame {
         MixFrame::Hello { incarnation: self.incarnation }
     }
@@ -95,12 +97,12 @@ impl Peers {
         self.contacts.len() as u32 - 1
     }
 
-    /// Who it is that a link leads to.
+    /// Returns the number of the host at the other end of a link.
     pub(crate) fn number_of(&self, peer: PeerId) -> Option<u32> {
         self.by_peer.get(&peer).copied()
     }
 
-    /// The link to somebody, if it is up.
+    /// Returns the link to a host, if it is up.
     pub(crate) fn link_to(&self, number: u32) -> Option<PeerId> {
         self.contacts.get(number as usize).and_then(|contact| contact.peer)
     }
@@ -109,18 +111,19 @@ impl Peers {
         0..self.contacts.len() as u32
     }
 
-    /// A ping leaves for somebody. Whether the one before was not answered.
-    pub(crate) fn ask_echo(&mut self, number: u32, name: u64, now: Time) -> bool {
+    /// Records a ping to a host. Returns true if the previous one was not answered.
+    pub(crate) fn record_ping(&mut self, number: u32, name: u64, now: Time) -> bool {
         self.contacts[number as usize].echo.replace((name, now)).is_some()
     }
 
-    /// A ping was answered. How long that took, if it is the one that is waited for.
-    pub(crate) fn answer_echo(&mut self, number: u32, name: u64, now: Time) -> Option<Duration> {
+    /// Records the answer to a ping. Returns its round trip time if it is the expected one.
+    pub(crate) fn record_answer(&mut self, number: u32, name: u64, now: Time) -> Option<Duration> {
         let (_, sent) = self.contacts[number as usize].echo.take_if(|(asked, _)| *asked == name)?;
         Some(now.since(sent))
     }
 
-    /// A link is up. Whose it is; nobody's in the pool, or this node's own, is `None`.
+    /// Records a new link. Returns the number of the host at the other end, or `None` if it is this
+    /// node, or neither in the pool nor the scheduler.
     pub(crate) fn up(&mut self, identity: &PeerIdentity, peer: PeerId, now: Time) -> Option<u32> {
         let number = self.by_identity.get(identity).copied().filter(|number| *number != self.me)?;
         self.by_peer.insert(peer, number);
@@ -151,19 +154,19 @@ impl Peers {
         self.contacts[number as usize].heard = now;
     }
 
-    /// Takes note of somebody's life. Whether it is another one than before.
-    pub(crate) fn lives(&mut self, number: u32, incarnation: u64) -> bool {
+    /// Records the incarnation of a host. Returns true if it replaces an earlier one.
+    pub(crate) fn record_incarnation(&mut self, number: u32, incarnation: u64) -> bool {
         let before = self.contacts[number as usize].incarnation.replace(incarnation);
         before.is_some_and(|before| before != incarnation)
     }
 
-    /// Whether somebody is connected, and has said in which life.
-    pub(crate) fn is_there(&self, number: u32) -> bool {
+    /// Returns true if a host is connected and has reported its incarnation.
+    pub(crate) fn is_connected(&self, number: u32) -> bool {
         let contact = self.contacts.get(number as usize);
         contact.is_some_and(|contact| contact.peer.is_some() && contact.incarnation.is_some())
     }
 
-    /// Whether somebody is not connected for longer than the limit.
+    /// Returns true if a host has been disconnected for longer than the limit.
     pub(crate) fn is_lost(&self, number: u32, now: Time, limit: Duration) -> bool {
         let contact = self.contacts.get(number as usize);
         number != self.me
@@ -172,7 +175,8 @@ impl Peers {
 }
 
 impl Contact {
-    /// Waits for twice as long as the last time, with jitter, so that nodes do not come back together.
+    /// Doubles the delay before the next dial, with jitter, so that nodes do not all return at
+    /// once.
     fn retry(&mut self, now: Time, config: &Config, rng: &mut NodeRng) {
         if self.is_dialled {
             let reconnect = config.reconnect;

@@ -1,47 +1,48 @@
-//! A round: who takes part, how far it is, and how it can end.
+//! A round: its participants, its progress, and its possible ends.
 
 use samara_engine::Shape;
 use thiserror::Error;
 
 samara_engine::names! {
-    /// How slots travel between the nodes of a team.
+    /// The transfer of slots between the nodes of a team.
     #[cfg_attr(
         feature = "config",
         derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema),
         serde(rename_all = "kebab-case")
     )]
     pub enum Transfer {
-        /// Each piece leaves as soon as it is worked on (`StreamPostPhase` of the original, since October 2019).
+        /// Each piece leaves as soon as it is processed (`StreamPostPhase` of the original, since
+        /// October 2019).
         Streamed = "streamed",
-        /// All slots of a phase in one frame, once the last one is worked on (`PostPhase`).
+        /// All slots of a phase leave in one frame, once the last one is processed (`PostPhase`).
         Unary = "unary",
     }
 }
 
-/// A round as the scheduler makes it. All nodes of the team know the same.
+/// A round as the scheduler defines it. All nodes of the team have the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Its number: larger than those of all earlier ones.
+    /// The number of the round, higher than those of all earlier ones.
     pub round: u64,
-    /// The nodes, in order, by their numbers in the pool.
+    /// The nodes by their numbers in the pool, in the order of their seats.
     pub team: Vec<u32>,
     pub batch: u32,
-    /// Slots that are worked on, and sent, together: in the precomputation.
+    /// Slots that a node processes and sends together in the precomputation.
     pub precomputation_slots: u32,
-    /// The same in real time.
+    /// Slots that a node processes and sends together in real time.
     pub realtime_slots: u32,
     pub transfer: Transfer,
-    /// How results get from the last node to all the others.
+    /// The shape along which results travel from the last node to all the others.
     pub shape: Shape,
 }
 
 impl Plan {
-    /// The seat of a node, if it is in the team.
+    /// Returns the seat of a node, if it is in the team.
     pub fn seat_of(&self, node: u32) -> Option<u16> {
         self.team.iter().position(|member| *member == node).map(|seat| seat as u16)
     }
 
-    /// The seats that a seat passes a piece of the result on to.
+    /// Returns the seats to which a seat forwards a piece of the result.
     pub(crate) fn children(&self, seat: u16, first: u32) -> impl Iterator<Item = u16> {
         let members = self.team.len();
         let piece = u64::from(first / self.realtime_slots);
@@ -50,42 +51,45 @@ impl Plan {
 }
 
 samara_engine::names! {
-    /// A phase of a round. In each, slots pass all nodes of the team, from the first to the last one.
+    /// A phase of a round. In each phase, slots pass through all nodes of the team, from the first
+    /// to the last.
     pub enum Phase {
         /// Precomputation: each node multiplies its `R` and `U` into encrypted keys.
         PrecomputeDecrypt = "precompute_decrypt",
         /// Precomputation: each node permutes, and multiplies its `S` and `V` into them.
         PrecomputePermute = "precompute_permute",
-        /// Precomputation: each node takes its share of the key off; the last one strips the keys and keeps what is left.
+        /// Precomputation: each node removes its share of the key; the last one divides out the
+        /// keys and keeps the rest.
         Reveal = "reveal",
         /// Real time: each node replaces its key with a sender by its `R` and `U`.
         Decrypt = "decrypt",
-        /// Real time: each node permutes, and multiplies by its `S` and `V`; the last one identifies the payloads.
+        /// Real time: each node permutes, and multiplies by its `S` and `V`; the last one
+        /// identifies the payloads.
         Permute = "permute",
-        /// The last node sends all payloads to everybody.
+        /// The last node sends all payloads to all the others.
         Result = "result",
     }
 }
 
-/// When slots of a phase may leave a node.
+/// The time at which slots of a phase may leave a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gate {
-    /// Each as soon as it is ready.
+    /// Each slot as soon as it is ready.
     SlotWise,
-    /// None before all have come: a permutation that begins earlier tells what it permutes.
+    /// No slot before all have arrived: an earlier start would reveal part of the permutation.
     Barrier,
 }
 
 /// The half of a round that a phase belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Half {
-    /// Work that somebody waits for: goes first, on the CPU and on the wire.
+    /// Work that senders wait for. It goes first, on the CPU and on the wire.
     RealTime,
     Precomputation,
 }
 
 impl Phase {
-    /// When its slots may leave a node.
+    /// Returns the gate for the slots of this phase.
     pub const fn gate(self) -> Gate {
         match self {
             Self::PrecomputePermute | Self::Permute => Gate::Barrier,
@@ -100,7 +104,8 @@ impl Phase {
         }
     }
 
-    /// What slots go through after it: at the first node again, but for results. `None` ends the precomputation, or the round.
+    /// Returns the phase that follows, which starts at the first node unless it is
+    /// [`Phase::Result`]. `None` ends the precomputation, or the round.
     pub const fn next(self) -> Option<Self> {
         match self {
             Self::PrecomputeDecrypt => Some(Self::PrecomputePermute),
@@ -111,7 +116,7 @@ impl Phase {
         }
     }
 
-    /// Elements of a slot as it comes to a node.
+    /// Returns the number of elements in a slot that arrives at a node.
     pub const fn elements(self) -> usize {
         match self {
             // Keys and ciphertexts of both payloads.
@@ -122,26 +127,28 @@ impl Phase {
 }
 
 samara_engine::names! {
-    /// How far a node is with a round.
+    /// The progress of a node in a round.
     ///
-    /// The original's node is in one such state as a whole, because it works on one round at a time; here each round has its own. The
-    /// original's `NOT_STARTED` and `CRASH` are about the process, and have no round.
+    /// A node of the original has one such state as a whole, because it works on one round at a
+    /// time. Here each round has its own. The original's `NOT_STARTED` and `CRASH` describe the
+    /// process, and do not apply to rounds.
     pub enum NodeState {
-        /// It knows of the round, and draws its secrets.
+        /// The node knows the round, and draws its secrets.
         Waiting = "waiting",
-        /// Keys are shared, and the precomputation is under way.
+        /// The nodes exchange keys, and the precomputation runs.
         Precomputing = "precomputing",
-        /// Its part of the precomputation is done.
+        /// The node's part of the precomputation is done.
         Standby = "standby",
         Realtime = "realtime",
-        /// It has all payloads.
+        /// The node has all payloads.
         Completed = "completed",
         Error = "error",
     }
 }
 
 impl NodeState {
-    /// Whether one state can follow another: they come in order, none is left out, and all but the last can fail.
+    /// Returns true if `next` can follow this state: states follow in order without gaps, and all
+    /// but the last can fail.
     pub const fn can_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Completed | Self::Error, _) => false,
@@ -152,50 +159,51 @@ impl NodeState {
 }
 
 samara_engine::names! {
-    /// How far a round is, as the scheduler sees it.
+    /// The progress of a round, as the scheduler sees it.
     pub enum RoundState {
-        /// The team was told.
+        /// The scheduler has sent the plan to the team.
         Pending = "pending",
         /// All nodes of the team have begun.
         Precomputing = "precomputing",
         /// All nodes have finished the precomputation.
         Standby = "standby",
-        /// The first node may take a batch.
+        /// The first node may accept a batch.
         Queued = "queued",
         Realtime = "realtime",
-        /// All nodes have all payloads; those that were lost meanwhile do not count.
+        /// All nodes have all payloads, except for nodes that were lost meanwhile.
         Completed = "completed",
         Failed = "failed",
     }
 }
 
 samara_engine::names! {
-    /// Why a round failed. A failed round is dropped and never resumed; senders seal their payloads again for another one.
+    /// The cause of a round's failure. A failed round is dropped and never resumed; senders seal
+    /// their payloads again for another one.
     #[derive(Error)]
     pub enum Cause {
-        /// A node was not connected for longer than the limit.
+        /// A node was disconnected for longer than the limit.
         #[error("a node is lost")]
         PeerLost = "peer_lost",
-        /// A half of the round took too long, or no batch came.
-        #[error("it took too long")]
+        /// A half of the round took too long, or no batch arrived.
+        #[error("the round timed out")]
         Timeout = "timeout",
         #[error("the nodes have different keys")]
         KeyMismatch = "key_mismatch",
-        /// A node sent a number that is no element of the group.
-        #[error("a number that is no element of the group")]
+        /// A node sent a number that is not an element of the group.
+        #[error("a node sent a number that is not an element of the group")]
         BadElement = "bad_element",
-        /// A node forgot the round: it has started anew.
-        #[error("a node has started anew")]
+        /// A node lost the round because it restarted.
+        #[error("a node restarted")]
         Restarted = "restarted",
-        #[error("a node refuses the plan")]
+        #[error("a node rejected the plan")]
         Refused = "refused",
         /// A node, or the scheduler, does not know the round.
-        #[error("the round is not known")]
+        #[error("a host does not know the round")]
         Unknown = "unknown",
     }
 }
 
-/// Why a round failed, and who is to blame for it in the eyes of whoever says so.
+/// The cause of a round's failure, and the responsible node according to the host that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub cause: Cause,
@@ -207,7 +215,7 @@ impl Failure {
         Self { cause, culprit: None }
     }
 
-    /// This node's fault.
+    /// Returns a failure for which this node is responsible.
     pub const fn by(cause: Cause, node: u32) -> Self {
         Self { cause, culprit: Some(node) }
     }

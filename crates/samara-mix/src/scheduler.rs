@@ -1,5 +1,5 @@
-//! The scheduler: draws teams from the pool, makes rounds, and ends them. The xx network's scheduling server does the same; it
-//! sees no payloads and no secrets.
+//! The scheduler: draws teams from the pool, creates rounds, and ends them. The xx network's
+//! scheduling server does the same. It sees no payloads and no secrets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,16 @@ use crate::wire::MixFrame;
 
 /// The scheduler of a pool.
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - A round has as many different nodes as a team, which were connected when it was drawn.
-/// - A team has at most so many rounds at a time, and so many under precomputation, as the configuration says.
-/// - A node that is lost ends its rounds, and no others; its teams are drawn anew from the others as soon as there are enough.
-/// - Every round comes to [`RoundState::Completed`] or [`RoundState::Failed`], and its nodes are told.
+/// - The nodes of a round are different, as many as the size of a team, and were connected when the
+///   team was drawn.
+/// - The configuration limits the rounds that a team has at the same time, and those in
+///   precomputation.
+/// - A lost node ends its own rounds and no others. Its teams are drawn again from the other nodes
+///   as soon as there are enough.
+/// - Every round reaches [`RoundState::Completed`] or [`RoundState::Failed`], and the scheduler
+///   reports it to the nodes of the round.
 #[derive(Debug)]
 pub struct Scheduler {
     config: Arc<Config>,
@@ -33,10 +37,10 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// The scheduler, which has not started.
+    /// Creates a scheduler that has not started.
     ///
     /// # Errors
-    /// The configuration is not possible.
+    /// Returns an error if the configuration is not valid.
     pub fn new(config: impl Into<Arc<Config>>) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
@@ -58,7 +62,7 @@ impl Scheduler {
         &self.metrics
     }
 
-    /// The nodes of each team, in order; none where there are too few.
+    /// Returns the nodes of each team in order; a team without enough nodes is empty.
     pub fn teams(&self) -> impl Iterator<Item = &[u32]> {
         self.teams.iter().map(|team| &team.nodes[..])
     }
@@ -75,14 +79,14 @@ impl Scheduler {
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
         self.peers.tick(&self.config, &mut self.metrics, cx);
-        self.look_at_runs(cx);
+        self.check_runs(cx);
     }
 
     fn on_frame(&mut self, from: u32, frame: MixFrame, cx: &mut Cx<'_>) {
         self.peers.heard(from, cx.now());
         match frame {
             MixFrame::Hello { incarnation } => {
-                if self.peers.lives(from, incarnation) {
+                if self.peers.record_incarnation(from, incarnation) {
                     self.end_runs_of(from, Cause::Restarted, cx);
                 }
                 self.remind(from, cx);
@@ -96,7 +100,7 @@ impl Scheduler {
         }
     }
 
-    /// Says again what a node may not have heard: it has the same answer for what it has.
+    /// Sends a node again what it may have missed. It handles repeated frames like the first ones.
     fn remind(&mut self, node: u32, cx: &mut Cx<'_>) {
         let due = |run: &mut Run| run.is_due_reminder(node).then(|| run.reminder());
         let frames: Vec<MixFrame> = self.runs.values_mut().filter_map(due).flatten().collect();
@@ -139,7 +143,7 @@ impl Engine for Scheduler {
             Input::LinkUp { peer, info } => match self.peers.up(&info.identity, peer, now) {
                 Some(node) => {
                     for run in self.runs.values_mut() {
-                        run.unremind(node);
+                        run.reset_reminder(node);
                     }
                     self.send(node, self.peers.hello(), cx);
                 }
@@ -167,14 +171,14 @@ struct Run {
     plan: Arc<Plan>,
     state: RoundState,
     since: Time,
-    /// By seat: how far the node is, once it has said so.
+    /// The reported states, by seat.
     nodes: Vec<Option<NodeState>>,
-    /// By seat: whether the node was told on its present link.
-    told: Vec<bool>,
+    /// True if the plan was sent over the node's current link, by seat.
+    reminded: Vec<bool>,
 }
 
 impl Run {
-    /// Takes note of how far a node is. Whether it belongs to the team.
+    /// Records the state of a node. Returns false if it is not in the team.
     fn set(&mut self, node: u32, state: NodeState) -> bool {
         let Some(seat) = self.plan.seat_of(node) else { return false };
         let known = &mut self.nodes[usize::from(seat)];
@@ -182,16 +186,16 @@ impl Run {
         true
     }
 
-    /// Whether a node has to be told, which counts as done.
+    /// Returns true if a node needs a reminder, and records that it gets one.
     fn is_due_reminder(&mut self, node: u32) -> bool {
         let seat = self.plan.seat_of(node);
-        seat.is_some_and(|seat| !std::mem::replace(&mut self.told[usize::from(seat)], true))
+        seat.is_some_and(|seat| !std::mem::replace(&mut self.reminded[usize::from(seat)], true))
     }
 
-    /// A node has another link: what was said on the old one may be lost.
-    fn unremind(&mut self, node: u32) {
+    /// Records that a node has a new link: frames on the old one may be lost.
+    fn reset_reminder(&mut self, node: u32) {
         if let Some(seat) = self.plan.seat_of(node) {
-            self.told[usize::from(seat)] = false;
+            self.reminded[usize::from(seat)] = false;
         }
     }
 
@@ -251,7 +255,7 @@ impl Scheduler {
             state,
             since: cx.now(),
             nodes: vec![None; seats],
-            told: vec![true; seats],
+            reminded: vec![true; seats],
         };
         self.runs.insert(plan.round, run);
         for node in &plan.team {
@@ -259,7 +263,7 @@ impl Scheduler {
         }
     }
 
-    /// Goes on with a round as its nodes do.
+    /// Advances a round according to the states of its nodes.
     fn evaluate(&mut self, round: u64, cx: &mut Cx<'_>) {
         let (now, limit) = (cx.now(), self.config.reconnect.limit);
         let Some(run) = self.runs.get_mut(&round) else { return };
@@ -299,11 +303,11 @@ impl Scheduler {
         self.evaluate(round, cx);
     }
 
-    /// Ends a round that has failed.
+    /// Ends a failed round.
     fn fail(&mut self, round: u64, failure: Failure, cx: &mut Cx<'_>) {
         let Some(run) = self.runs.remove(&round) else { return };
         self.metrics.fail(failure.cause);
-        // Who cannot work together, or with whom nobody can, is drawn anew.
+        // Draws the team again, because its nodes cannot work together.
         if self.teams[run.team].nodes == run.plan.team {
             self.teams[run.team].is_stale = true;
         }
@@ -314,7 +318,7 @@ impl Scheduler {
         cx.emit(Event::Failed { round, failure });
     }
 
-    /// A node has forgotten its rounds, or is lost.
+    /// Ends the rounds of a node that restarted or is lost.
     fn end_runs_of(&mut self, node: u32, cause: Cause, cx: &mut Cx<'_>) {
         let of_node = self.runs.iter().filter(|(_, run)| run.plan.seat_of(node).is_some());
         let rounds: Vec<u64> = of_node.map(|(round, _)| *round).collect();
@@ -323,8 +327,9 @@ impl Scheduler {
         }
     }
 
-    /// Ends rounds that take too long, or that have lost a node; draws teams anew that have.
-    fn look_at_runs(&mut self, cx: &mut Cx<'_>) {
+    /// Ends rounds that take too long or have a lost node, and marks teams with lost nodes as
+    /// stale.
+    fn check_runs(&mut self, cx: &mut Cx<'_>) {
         let (now, limit) = (cx.now(), self.config.reconnect.limit);
         let lost: Vec<u32> =
             (0..self.config.pool.len() as u32).filter(|node| self.peers.is_lost(*node, now, limit)).collect();
@@ -343,7 +348,8 @@ impl Scheduler {
                 RoundState::Realtime => self.config.realtime_timeout,
                 RoundState::Queued | RoundState::Completed | RoundState::Failed => self.config.queue_timeout,
             };
-            // Nodes time out first, and know better why.
+            // The limit is longer than that of the nodes, which know the cause better and should
+            // report first.
             let is_late = now.since(run.since) >= time + self.config.silence;
             let failure = match lost {
                 Some(node) => Some(Failure::by(Cause::PeerLost, *node)),
@@ -356,18 +362,19 @@ impl Scheduler {
     }
 }
 
-/// A team, as it is at present: rounds that were made before it was drawn anew keep their nodes.
+/// The current nodes of a team. Rounds from before it was drawn keep their nodes.
 #[derive(Clone, Debug, Default)]
 struct Team {
-    /// In order; none where there are too few.
+    /// The nodes in order; empty if there are too few.
     nodes: Vec<u32>,
-    /// Rounds made since it was drawn.
+    /// Number of rounds since the team was drawn.
     rounds: u64,
-    /// Whether something has happened that asks for another team.
+    /// True if the team has to be drawn again.
     is_stale: bool,
 }
 
-/// Draws a team: the nodes that are in the fewest others, by lot among equals, in random order. `None` if there are too few.
+/// Draws a team in random order: the nodes that are in the fewest other teams, with ties broken at
+/// random. Returns `None` if there are too few.
 fn draw(there: &[u32], others: &[Team], size: usize, rng: &mut NodeRng) -> Option<Vec<u32>> {
     if there.len() < size {
         return None;
@@ -382,7 +389,7 @@ fn draw(there: &[u32], others: &[Team], size: usize, rng: &mut NodeRng) -> Optio
 }
 
 impl Scheduler {
-    /// Draws the teams that have to be drawn, and makes the rounds that there is room for.
+    /// Draws teams where necessary, and creates rounds while there is room.
     fn schedule(&mut self, cx: &mut Cx<'_>) {
         for index in 0..self.teams.len() {
             let team = &self.teams[index];
@@ -398,8 +405,9 @@ impl Scheduler {
     fn redraw(&mut self, index: usize, cx: &mut Cx<'_>) {
         let (now, limit) = (cx.now(), self.config.reconnect.limit);
         let pool = 0..self.config.pool.len() as u32;
-        let there: Vec<u32> = pool.clone().filter(|node| self.peers.is_there(*node)).collect();
-        // Those who connect first are not the first teams: everybody has time for it.
+        let there: Vec<u32> = pool.clone().filter(|node| self.peers.is_connected(*node)).collect();
+        // Before the first round, all nodes get time to connect. Otherwise the fastest to connect
+        // would be the first teams.
         let may_come = |node: &u32| !there.contains(node) && !self.peers.is_lost(*node, now, limit);
         if self.metrics.rounds == 0 && pool.clone().any(|node| may_come(&node)) {
             return;
@@ -423,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn teams_share_the_pool_evenly_and_every_node_has_every_place() {
+    fn teams_use_nodes_and_seats_evenly() {
         let mut rng = NodeRng::new(1, 0, Purpose::Engine);
         let there: Vec<u32> = (0..8).collect();
         let mut places = [[0u32; 5]; 8];
@@ -434,12 +442,12 @@ mod tests {
                 nodes.iter().enumerate().for_each(|(place, node)| places[*node as usize][place] += 1);
                 teams.push(Team { nodes, ..Team::default() });
             }
-            // Ten seats, eight nodes: everybody has one, and nobody three.
+            // Ten seats for eight nodes: every node has one or two.
             for node in 0..8 {
                 assert!((1..=2).contains(&teams.iter().filter(|team| team.nodes.contains(&node)).count()));
             }
         }
-        // 8,000 teams: each place goes to each node 1,000 times on average.
+        // 8,000 teams: each node has each seat 1,000 times on average.
         assert!(places.iter().flatten().all(|times| (850..1_150).contains(times)), "{places:?}");
         assert!(draw(&there[..4], &[], 5, &mut rng).is_none());
     }

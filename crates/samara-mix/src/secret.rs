@@ -1,8 +1,9 @@
-//! Secret bytes, and the streams of random numbers that come of them.
+//! Secret bytes, and the random streams derived from them.
 //!
-//! Random numbers that must stay secret never come from [`NodeRng`](samara_engine::NodeRng). The driver hands in 32 secret bytes
-//! (from the operating system; from the seed in simulations and tests), and everything else is derived by BLAKE3 as a keyed
-//! extendable-output function, so that an engine is as deterministic as any other.
+//! Secret random numbers never come from [`NodeRng`](samara_engine::NodeRng). The driver supplies
+//! 32 secret bytes (from the operating system, or from the seed in simulations and tests).
+//! Everything else is derived with BLAKE3 as a keyed extendable-output function, so that this
+//! engine is as deterministic as any other.
 
 use std::fmt;
 
@@ -18,7 +19,8 @@ impl Secret {
         Self(bytes)
     }
 
-    /// The secret that follows from this one for a purpose and a number: who knows it learns nothing of this one, nor of others.
+    /// Derives a secret for a purpose and a number. It reveals nothing about this secret, nor about
+    /// other derived ones.
     pub(crate) fn derive(&self, purpose: &str, number: u64) -> Self {
         let mut bytes = Zeroizing::new([0; 32]);
         self.stream(purpose, number).fill(&mut *bytes);
@@ -29,7 +31,7 @@ impl Secret {
         self.stream_of(purpose, &[&number.to_le_bytes()])
     }
 
-    /// The stream of a purpose and some parts, of which only the last may vary in length.
+    /// Derives a stream for a purpose and some parts, of which only the last may vary in length.
     pub(crate) fn stream_of(&self, purpose: &str, parts: &[&[u8]]) -> Stream {
         let mut hasher = Hasher::new_keyed(&self.0);
         hasher.update(&(purpose.len() as u64).to_le_bytes()).update(purpose.as_bytes());
@@ -37,13 +39,14 @@ impl Secret {
             hasher.update(part);
         });
         let stream = Stream(hasher.finalize_xof());
-        // The key is overwritten as a whole: byte by byte, the two kilobytes of a hasher cost as much as a multiplication.
+        // Overwrites the whole value at once: erasing the two kilobytes of a hasher byte by byte
+        // costs as much as a multiplication.
         hasher = Hasher::new();
         optimization_barrier(&hasher);
         stream
     }
 
-    /// Replaces this secret by one that follows from it: the old one cannot be found again.
+    /// Replaces this secret with one derived from it. The old one cannot be recovered.
     pub(crate) fn advance(&mut self) {
         *self = self.derive("advance", 0);
     }
@@ -63,7 +66,8 @@ impl Stream {
         self.0.fill(bytes);
     }
 
-    /// A number in `0..n`, uniform: 64 bits are drawn until they lie below the largest multiple of `n`.
+    /// Returns a uniform number in `0..n`: draws 64 bits until they are below the largest multiple
+    /// of `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         let limit = u64::MAX - u64::MAX % n;
         loop {
@@ -76,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// A uniformly random order of `0..count` (Fisher and Yates).
+    /// Returns a uniformly random order of `0..count` (Fisher and Yates).
     pub(crate) fn permutation(&mut self, count: u32) -> Vec<u32> {
         let mut order: Vec<u32> = (0..count).collect();
         for last in (1..order.len()).rev() {

@@ -1,4 +1,4 @@
-//! Senders: the keys that they share with nodes, and how they seal content.
+//! Senders: the keys that they share with nodes, and the sealing of content.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::group::with_field;
 use crate::secret::Stream;
 use crate::{Group, Secret};
 
-/// The name of a sender, for example the hash of its public key. 32 zeros are nobody.
+/// The name of a sender, for example the hash of its public key. 32 zeros mean nobody.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SenderId(pub [u8; 32]);
 
 impl SenderId {
-    /// Nobody: the sender of a slot that a node voided.
+    /// The sender of a slot that a node voided.
     pub const NOBODY: Self = Self([0; 32]);
 }
 
@@ -31,22 +31,24 @@ impl fmt::Debug for SenderId {
     }
 }
 
-/// The sender in the credentials of a slot.
+/// Returns the sender in the credentials of a slot.
 pub(crate) fn sender_of(credentials: &[u8]) -> SenderId {
     let mut name = [0; FIELD_BYTES];
     name.copy_from_slice(&credentials[FIELD_BYTES..2 * FIELD_BYTES]);
     SenderId(name)
 }
 
-/// Bytes of a salt, of a name and of a code.
+/// Bytes of a salt, of a name, and of a code.
 pub(crate) const FIELD_BYTES: usize = 32;
 
-/// Bytes that go with a slot into real-time decryption: salt, sender, and a code for each node that has not checked it yet.
+/// Returns the bytes of a slot's credentials in real-time decryption: salt, sender, and a code for
+/// each node that has not checked it yet.
 pub(crate) const fn credential_bytes(codes: usize) -> usize {
     (2 + codes) * FIELD_BYTES
 }
 
-/// A key of a sender or of a node for [`agree`](Self::agree). The secret half is erased when dropped.
+/// A key pair of a sender or of a node for [`agree`](Self::agree). The secret half is erased when
+/// dropped.
 pub struct KeyPair {
     group: Group,
     secret: Secret,
@@ -56,7 +58,7 @@ pub struct KeyPair {
 const PURPOSE: &str = "key pair";
 
 impl KeyPair {
-    /// The pair that follows from a secret.
+    /// Derives a key pair from a secret.
     pub fn new(group: Group, secret: Secret) -> Self {
         let public = with_field!(group, F => {
             let two = Uint::from_u8(2);
@@ -65,7 +67,7 @@ impl KeyPair {
             F::write(&F::power(&two, &exponent, F::EXPONENT_BYTES as u32 * 8), &mut out);
             out
         }, model => {
-            // Nothing is secret in a model.
+            // The model has no secrets.
             let mut out = vec![0; group.element_bytes()];
             secret.stream(PURPOSE, 0).fill(&mut out);
             out
@@ -77,10 +79,10 @@ impl KeyPair {
         &self.public
     }
 
-    /// The secret shared with the owner of another public key.
+    /// Returns the secret shared with the owner of another public key.
     ///
     /// # Errors
-    /// The other key is no element of the group, or is 1.
+    /// Returns an error if the other key is not an element of the group, or is 1.
     pub fn agree(&self, other: &[u8]) -> Result<Secret, BadElement> {
         let mut shared = Zeroizing::new(Vec::new());
         with_field!(self.group, F => {
@@ -88,7 +90,7 @@ impl KeyPair {
             let exponent = Zeroizing::new(F::random_exponent(&mut self.secret.stream(PURPOSE, 0)));
             F::write(&F::power(&element, &exponent, F::EXPONENT_BYTES as u32 * 8), &mut shared);
         }, model => ());
-        // Both keys are part of it, in the same order on both sides.
+        // Both keys are part of the hash, in the same order on both sides.
         let (first, second) =
             if self.public[..] <= *other { (&self.public[..], other) } else { (other, &self.public[..]) };
         let mut hasher = Hasher::new_derive_key("samara-mix 1 shared key of sender and node");
@@ -111,9 +113,9 @@ pub struct Keyring {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
-    #[error("32 zeros are the name of nobody")]
+    #[error("a sender's name must not be 32 zeros")]
     Nobody,
-    #[error("{max} senders are registered already")]
+    #[error("{max} senders are already registered, which is the maximum")]
     Full { max: usize },
 }
 
@@ -122,10 +124,10 @@ impl Keyring {
         Self { secrets: BTreeMap::new(), senders_max }
     }
 
-    /// Registers a sender, or gives it another secret.
+    /// Registers a sender, or replaces its secret.
     ///
     /// # Errors
-    /// The name is that of nobody, or there are too many.
+    /// Returns an error if the name is [`SenderId::NOBODY`], or if there are too many senders.
     pub fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RegisterError> {
         if sender == SenderId::NOBODY {
             return Err(RegisterError::Nobody);
@@ -154,13 +156,15 @@ impl Keyring {
     }
 }
 
-/// The stream that the keys of a slot come from, first that of element A, then that of B, at the sender and at the node.
+/// Returns the stream for the keys of a slot, first element A and then B. It is the same at the
+/// sender and at the node.
 pub(crate) fn payload_keys(shared: &Secret, round: u64, salt: &[u8; FIELD_BYTES]) -> Stream {
     shared.stream_of("payload keys", &[&round.to_le_bytes(), salt])
 }
 
-/// The code by which a node knows that a registered sender made a slot for this round. The first node of a team sees the elements as
-/// the sender made them, and its code covers them; for the others `elements` is empty.
+/// Returns the code that proves to a node that a registered sender made a slot for this round. The
+/// first node of a team sees the elements as the sender made them, and its code covers them. For
+/// the other nodes `elements` is empty.
 pub(crate) fn code(
     shared: &Secret,
     round: u64,
@@ -170,7 +174,7 @@ pub(crate) fn code(
 ) -> blake3::Hash {
     let mut code = [0; FIELD_BYTES];
     shared.stream_of("code", &[&round.to_le_bytes(), salt, &sender.0, elements]).fill(&mut code);
-    // Hashes are compared in constant time.
+    // Values of `blake3::Hash` are compared in constant time.
     blake3::Hash::from_bytes(code)
 }
 
@@ -179,11 +183,11 @@ pub(crate) fn code(
 pub struct Sender {
     group: Group,
     id: SenderId,
-    /// By the number of the node in the pool.
+    /// The secrets, by the number of the node in the pool.
     secrets: BTreeMap<u32, Secret>,
 }
 
-/// A payload on its way to a team.
+/// A sealed payload for a team.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed {
     pub(crate) elements: Vec<u8>,
@@ -191,22 +195,24 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// The payload as it came over a network: its two elements, and salt, sender and codes.
+    /// Creates a payload from the parts received over a network: its two elements, and salt, sender
+    /// and codes.
     pub const fn from_parts(elements: Vec<u8>, credentials: Vec<u8>) -> Self {
         Self { elements, credentials }
     }
 
-    /// A slot of nobody's, for a batch that has too few payloads: it comes out as [`Outcome::Void`].
+    /// Creates a void slot, to fill a batch with too few payloads. It comes out as
+    /// [`Outcome::Void`].
     pub fn void(group: Group, team: usize) -> Self {
         Self { elements: void(group), credentials: vec![0; credential_bytes(team)] }
     }
 
-    /// Whether it has the lengths that a slot of a team of so many nodes has.
+    /// Returns true if the lengths are right for a team of `team` nodes.
     pub const fn fits(&self, group: Group, team: usize) -> bool {
         self.elements.len() == group.slot_bytes() && self.credentials.len() == credential_bytes(team)
     }
 
-    /// Whom it says that it is from, if it is long enough to say so. Nodes check it by codes.
+    /// Returns the claimed sender, if the credentials are long enough. Nodes check it with codes.
     pub fn sender(&self) -> Option<SenderId> {
         (self.credentials.len() >= 2 * FIELD_BYTES).then(|| sender_of(&self.credentials))
     }
@@ -224,10 +230,10 @@ impl fmt::Debug for Sealed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
-    #[error("content of {found} bytes, slots carry {expected}")]
+    #[error("the content has {found} bytes, but a slot carries exactly {expected}")]
     Length { found: usize, expected: usize },
-    /// No secret is shared with a node of the team.
-    #[error("no secret is shared with node {node}")]
+    /// The sender shares no secret with a node of the team.
+    #[error("the sender shares no secret with node {node}")]
     Stranger { node: u32 },
 }
 
@@ -240,15 +246,16 @@ impl Sender {
         self.id
     }
 
-    /// Takes note of the secret that is shared with a node.
+    /// Registers the secret shared with a node.
     pub fn register(&mut self, node: u32, secret: Secret) {
         self.secrets.insert(node, secret);
     }
 
-    /// Seals content for a round of a team. A salt must be random, and is never used again.
+    /// Seals content for a round of a team. The salt must be random and must never be reused.
     ///
     /// # Errors
-    /// The content has another length than [`Group::content_bytes`], or a node of the team is not known.
+    /// Returns an error if the length of the content differs from [`Group::content_bytes`], or if a
+    /// node of the team is unknown.
     pub fn seal(
         &self,
         round: u64,
@@ -285,7 +292,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
         let multiply = |[a, b]: [_; 2], [c, d]: [_; 2]| [Form::<M, LIMBS>::mul(&a, &c), Form::mul(&b, &d)];
         let Some(products) = secrets.iter().map(keys).reduce(multiply) else { return };
         for (element, product) in elements.chunks_exact_mut(Self::BYTES).zip(products) {
-            // Keys are not 0, and the modulus is prime: there is an inverse.
+            // Keys are not 0 and the modulus is prime, so there is an inverse.
             let Some(inverse) = product.invert().into_option() else { return };
             let mut out = Vec::with_capacity(Self::BYTES);
             Self::write(&Self::times(&Uint::from_be_slice(element), &inverse), &mut out);
@@ -303,18 +310,18 @@ pub struct Batch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchError {
-    #[error("a batch without payloads")]
+    #[error("the batch has no payloads")]
     Empty,
-    /// They were sealed for different groups, or teams of different sizes.
-    #[error("payload {index} has other lengths than the first one")]
+    /// The payloads were sealed for different groups, or for teams of different sizes.
+    #[error("payload {index} differs in length from the first one")]
     Mixed { index: usize },
 }
 
 impl Batch {
-    /// The batch of these payloads, in this order.
+    /// Creates a batch of these payloads in this order.
     ///
     /// # Errors
-    /// There are none, or they do not belong together.
+    /// Returns an error if there are no payloads, or if they differ in length.
     pub fn new(slots: &[Sealed]) -> Result<Self, BatchError> {
         let lengths = |slot: &Sealed| (slot.elements.len(), slot.credentials.len());
         let first = slots.first().ok_or(BatchError::Empty)?;
@@ -330,18 +337,19 @@ impl Batch {
         self.slots
     }
 
-    /// Whether there are none, which cannot be.
+    /// Returns true if there are no payloads, which is never the case.
     pub const fn is_empty(&self) -> bool {
         self.slots == 0
     }
 }
 
-// How content becomes two elements, and how it is found again.
+// The encoding of content as two elements.
 //
-// An element is a 0, a 1, and content, big endian: below 2^(n-15), therefore in the group whatever the content. What comes out
-// of a mix otherwise was not sealed properly: random numbers have this form with a probability of 2^-15 an element. A slot
-// that the first node had to void comes out as two times the number 1; one that a later node had to void comes out as random numbers, because
-// the factors of those before it are lost with the payload.
+// An element is a 0, a 1, and content, in big-endian order: below 2^(n-15), and therefore in the
+// group, whatever the content. Any other output of a mix was not sealed properly: a random number
+// has this form with a probability of 2^-15 for each element. If the first node voids a slot, it
+// comes out as two times the number 1. If a later node voids it, it comes out as random numbers,
+// because the factors of the earlier nodes are lost with the payload.
 
 /// Bytes of an element that are not content.
 pub(crate) const MARK_BYTES: usize = 2;
@@ -349,24 +357,24 @@ const MARK: [u8; MARK_BYTES] = [0, 1];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Content, as long as it was sealed.
+    /// The content with its original length.
     Content(Bytes),
-    /// The first node of the team refused the slot that went in: an unknown sender, a wrong code, a copy.
+    /// The first node of the team rejected the slot: an unknown sender, a wrong code, or a copy.
     Void,
-    /// Something that no [`Sender`] sealed, that a later node refused, or that a node spoiled.
+    /// A slot that no [`Sender`] sealed, that a later node rejected, or that a node corrupted.
     Unreadable,
 }
 
-/// The two elements of content.
+/// Encodes content as two elements.
 ///
 /// # Panics
-/// If the content has not [`Group::content_bytes`] bytes; callers check.
+/// Panics if the content does not have [`Group::content_bytes`] bytes; callers check this.
 pub(crate) fn to_elements(group: Group, content: &[u8]) -> Vec<u8> {
     assert_eq!(content.len(), group.content_bytes(), "content has a fixed length");
     content.chunks_exact(content.len() / 2).flat_map(|half| MARK.iter().chain(half)).copied().collect()
 }
 
-/// The elements that a voided slot starts from: 1 and 1.
+/// Returns the initial elements of a voided slot: 1 and 1.
 pub(crate) fn void(group: Group) -> Vec<u8> {
     let mut elements = vec![0; group.slot_bytes()];
     elements[group.element_bytes() - 1] = 1;
@@ -374,7 +382,7 @@ pub(crate) fn void(group: Group) -> Vec<u8> {
     elements
 }
 
-/// What two elements stand for.
+/// Decodes two elements.
 pub(crate) fn from_elements(group: Group, elements: &[u8]) -> Outcome {
     let halves = elements.chunks_exact(group.element_bytes());
     if halves.clone().all(|half| half.starts_with(&MARK)) {

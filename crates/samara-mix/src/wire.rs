@@ -1,7 +1,8 @@
 //! The wire format, version 1: protobuf, as gRPC carries it. `proto/mix.proto` is the schema.
 //!
-//! Written and read field by field: a length is known without a copy of the frame, and a frame takes as much memory as it has bytes,
-//! whatever is in it. As in all protobuf, the last one of several fields counts, and unknown fields are skipped.
+//! The codec works field by field, so that computing a length needs no copy of the frame, and a
+//! frame takes only as much memory as it has bytes, whatever it contains. As in all protobuf, the
+//! last occurrence of a field wins, and unknown fields are skipped.
 
 use std::sync::Arc;
 
@@ -14,51 +15,53 @@ use crate::round::{Cause, Failure, Half, NodeState, Phase, Plan, Transfer};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MixFrame {
-    /// Everybody, to everybody it has a link to, again and again: it is there, and in which life (drawn when it started).
+    /// From any host, periodically, over all its links: a sign of life with the incarnation, which
+    /// the host drew when it started.
     Hello { incarnation: u64 },
-    /// The scheduler: a new round.
+    /// From the scheduler: a new round.
     Create(Arc<Plan>),
-    /// The scheduler: the round can take its batch.
+    /// From the scheduler: the round can take its batch.
     Queued { round: u64 },
-    /// The scheduler, or a node of the team: the round is over, and why, if it failed.
+    /// From the scheduler, or from a node of the team: the round is over. `failure` has the cause
+    /// if it failed.
     End { round: u64, failure: Option<Failure> },
-    /// A node, to the scheduler: how far it is.
+    /// From a node to the scheduler: the state of the node.
     Status { round: u64, state: NodeState },
-    /// A part of the team's key on its way round, which began at the seat `origin`; or, complete, the key, to everybody, as the seat
-    /// `origin` has it.
+    /// A share of the team's key that travels around the team, starting at the seat `origin`. If
+    /// `is_complete`, the whole key, sent to all other nodes, as the seat `origin` computed it.
     Share { round: u64, origin: u16, is_complete: bool, key: Bytes },
-    /// A node, to the next one, or results to others.
+    /// From a node to the next one; results go to other nodes.
     Slots(Piece),
-    /// All slots of a phase have come.
+    /// The sender has all slots of a phase.
     Received { round: u64, phase: Phase },
-    /// A ping on its way around a team, to the holder of a seat. Who knows the round knows the way; the first node, which drew the
-    /// number, knows it again.
+    /// A ping around a team, to the holder of a seat. Nodes of the round know the next seat; the
+    /// first node, which drew the number, recognizes it.
     Ping { round: u64, number: u64, seat: u16 },
-    /// A ping over a link, or the answer to one. Who asks draws the number.
+    /// A ping over a link, or its answer. The sender of the ping draws the number.
     Echo { number: u64, is_answer: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub round: u64,
-    /// What the receiver does with them.
+    /// The phase in which the receiver processes the slots.
     pub phase: Phase,
-    /// The place of the first one in the batch.
+    /// The index of the first slot in the batch.
     pub first: u32,
-    /// Elements, slot by slot.
+    /// The elements, slot by slot.
     pub elements: Bytes,
     /// Salt, sender and codes, slot by slot; only for [`Phase::Decrypt`].
     pub credentials: Bytes,
 }
 
 impl Piece {
-    /// Bytes of slots in it.
+    /// Returns the bytes of its slots.
     pub(crate) const fn len(&self) -> usize {
         self.elements.len() + self.credentials.len()
     }
 }
 
-/// The numbers of the kinds of frames in an envelope.
+/// The field numbers of the kinds of frames in an envelope.
 mod kind {
     pub(super) const HELLO: u8 = 1;
     pub(super) const CREATE: u8 = 2;
@@ -72,7 +75,7 @@ mod kind {
     pub(super) const ECHO: u8 = 10;
 }
 
-/// By kind: its name in errors, and how many fields it has.
+/// The name of each kind in errors, and its number of fields.
 const KINDS: [(&str, u32); 11] = [
     ("envelope", 10),
     ("hello", 1),
@@ -87,7 +90,7 @@ const KINDS: [(&str, u32); 11] = [
     ("echo", 2),
 ];
 
-/// The value of a field. What is 0 or empty is not written (proto3).
+/// The value of a field. Zero and empty values are not written (proto3).
 enum Value<'a> {
     Number(u64),
     Fixed(u64),
@@ -151,7 +154,7 @@ impl MixFrame {
             }
             Self::End { round, failure } => {
                 put(1, Number(*round));
-                // Both are one more, so that 0 is no failure, and nobody.
+                // Both values are incremented, so that 0 means no failure, and no culprit.
                 put(2, Number(failure.map_or(0, |failure| failure.cause as u64 + 1)));
                 let culprit = failure.and_then(|failure| failure.culprit);
                 put(3, Number(culprit.map_or(0, |node| node.saturating_add(1)).into()));
@@ -196,7 +199,7 @@ impl MixFrame {
         }
     }
 
-    /// The kind, and the length of all fields.
+    /// Returns the kind, and the total length of the fields.
     fn measure(&self) -> (u8, usize) {
         let mut len = 0;
         let kind = self.fields(|_, value| len += value.len());
@@ -220,37 +223,38 @@ impl Frame for MixFrame {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
-    #[error("{found} bytes, at most {max} are allowed")]
+    #[error("the frame has {found} bytes, but the limit is {max}")]
     TooLong { found: usize, max: usize },
-    /// It is not the protobuf of the format.
-    #[error("not a frame: {0}")]
+    /// The bytes are not a protobuf message of this format.
+    #[error("invalid frame: {0}")]
     Protobuf(#[from] protobuf::WireError),
-    /// A field is missing, or stands for nothing.
-    #[error("{field}: {found} is not possible")]
+    /// A field is missing, or its value is undefined.
+    #[error("{field}: undefined value {found}")]
     Value { field: &'static str, found: u64 },
-    #[error("{field}: {found} found, at most {max} allowed")]
+    #[error("{field}: found {found}, expected at most {max}")]
     Limit { field: &'static str, found: u64, max: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub slots_bytes: usize,
-    /// Bytes of any other frame.
+    /// Maximum bytes of a frame without slots.
     pub control_bytes: usize,
     pub team: usize,
 }
 
 impl Default for Limits {
-    /// A batch of 1,000 slots in one frame (unary) in the larger group, with credentials for 32 nodes.
+    /// Allows a batch of 1,000 slots in one frame (unary) in the larger group, with credentials for
+    /// 32 nodes.
     fn default() -> Self {
         Self { slots_bytes: 4 << 20, control_bytes: 4 << 10, team: 32 }
     }
 }
 
-/// Reads a frame.
+/// Decodes a frame.
 ///
 /// # Errors
-/// It is not one, or more than the limits allow.
+/// Returns an error if it is invalid, or exceeds the limits.
 pub fn decode(bytes: Bytes, limits: &Limits) -> Result<MixFrame, WireError> {
     let found = bytes.len();
     let check = |max: usize| if found > max { Err(WireError::TooLong { found, max }) } else { Ok(()) };
@@ -259,7 +263,7 @@ pub fn decode(bytes: Bytes, limits: &Limits) -> Result<MixFrame, WireError> {
     let mut last = None;
     while let Some(head) = reader.head()? {
         match KINDS.get(head.number() as usize) {
-            // Each is read, so that a malformed one is found even if another follows.
+            // Reads each one, so that a malformed one is found even if another follows.
             Some((name, _)) => {
                 let body = reader.message(head, name)?;
                 last = Some(Fields::read(head.number() as u8, body, limits)?.frame()?);
@@ -274,13 +278,13 @@ pub fn decode(bytes: Bytes, limits: &Limits) -> Result<MixFrame, WireError> {
     Ok(frame)
 }
 
-/// What is in a frame of some kind.
+/// The fields of a frame of any kind.
 #[derive(Default)]
 struct Fields {
     kind: u8,
-    /// By number; the first one stands for none.
+    /// Values by field number; index 0 is unused.
     numbers: [u64; 8],
-    /// The fields 4 and 5, where these are bytes.
+    /// The fields 4 and 5, if they are bytes.
     bytes: [Bytes; 2],
     team: Vec<u32>,
 }
@@ -366,7 +370,7 @@ impl Fields {
     }
 }
 
-/// The value that a number stands for; the first one has the number `from`.
+/// Returns the value for a number; the first value has the number `from`.
 fn known<T: Copy>(field: &'static str, found: u64, from: u64, all: &[T]) -> Result<T, WireError> {
     let index = found.checked_sub(from).and_then(|index| usize::try_from(index).ok());
     index.and_then(|index| all.get(index).copied()).ok_or(WireError::Value { field, found })
@@ -379,7 +383,8 @@ fn seat(field: &'static str, found: u64) -> Result<u16, WireError> {
 /// Appends an encoded frame.
 ///
 /// # Panics
-/// If the buffer is of a fixed length that the frame does not fit into: vectors, and the buffers of gRPC, grow.
+/// Panics if the buffer has a fixed length that is too short for the frame. Vectors and the buffers
+/// of gRPC grow.
 pub fn encode(frame: &MixFrame, into: &mut impl BufMut) {
     let (kind, len) = frame.measure();
     into.put_u8(kind << 3 | BYTES);

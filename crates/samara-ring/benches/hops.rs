@@ -1,4 +1,5 @@
-//! CPU time for each hop of a message of 8 KB: rings in memory, without latency, in hops per second.
+//! CPU time for each hop of a message of 8 KB, in hops per second, in rings in memory without
+//! latency.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::cmp::Reverse;
@@ -19,7 +20,8 @@ struct Host {
     effects: Effects<Event>,
 }
 
-/// A group whose frames arrive at once; time goes on when there are none. Peers have the number of their host.
+/// A group whose frames arrive at once. Time advances when none are in flight. Peers have the
+/// number of their host.
 struct Group {
     now: Time,
     hosts: Vec<Host>,
@@ -61,7 +63,7 @@ impl Group {
         group
     }
 
-    /// Every host broadcasts so many messages; until everybody has them.
+    /// Every host broadcasts `messages` messages. Returns once every host has received all of them.
     fn broadcast(&mut self, messages: u64, content: &Bytes) {
         let goal = self.delivered + messages * (self.hosts.len() * self.hosts.len()) as u64;
         for host in 0..self.hosts.len() {

@@ -1,12 +1,15 @@
-//! A plain daisy chain, as "Daisychaining in the clouds" (2010) describes DAISYCHAIN of JGroups, to compare the ring with.
+//! A plain daisy chain, as "Daisychaining in the clouds" (2010) describes DAISYCHAIN of JGroups: a
+//! baseline for the ring.
 //!
-//! A message goes to the next member with a time to live of N-1 hops. Each member delivers it, takes a hop off, and
-//! forwards it until none is left. Own and forwarded messages leave in turn. There is neither membership nor recovery: a
-//! link that breaks takes its messages with it, and the chain stands still without any of its members.
+//! A message goes to the next member with a time to live of N-1 hops. Each member delivers it,
+//! decrements the hops, and forwards it until none is left. Own and forwarded messages alternate.
+//! There is neither membership nor recovery: a broken link loses its messages, and the chain stops
+//! if any member is missing.
 //!
-//! The post ran below the flow control of `tcp.xml`, and the chain needs some: where all N members fill their links, own messages
-//! take half of each link, forwarded ones need (N-2)/(N-1) of it, and their queues would grow without end. Here it is one window for
-//! each sender: the last member that gets messages is the predecessor of their sender, and grants it their bytes again.
+//! The post used the flow control of `tcp.xml`, and the chain needs some: where all N members fill
+//! their links, own messages take half of each link, forwarded ones need (N-2)/(N-1) of it, and
+//! their queues would grow without end. Here each sender has one window: the last member to receive
+//! a message is the predecessor of its sender, and returns its bytes as credit.
 
 use std::sync::Arc;
 
@@ -17,9 +20,9 @@ use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity};
 /// The configuration of a chain, the same at all members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DaisyConfig {
-    /// The members, each before its successor; they never change.
+    /// The members in ring order, each before its successor. They never change.
     pub members: Vec<PeerIdentity>,
-    /// Bytes of own messages that may be on their way (`max_credits` of MFC in `tcp.xml` is 2 MB).
+    /// Maximum bytes of own messages in flight (`max_credits` of MFC in `tcp.xml` is 2 MB).
     pub window_bytes: u64,
 }
 
@@ -32,9 +35,10 @@ impl DaisyConfig {
         Self { members, window_bytes: 2_000_000 }
     }
 
-    /// The outbox of a member: own and forwarded messages take turns. Of forwarded ones it takes as many as windows allow.
+    /// Returns the outbox of a member. Own and forwarded messages alternate. The capacity for
+    /// forwarded messages is what the windows allow.
     pub fn outbox(&self) -> OutboxConfig {
-        // A window can be exceeded by one message.
+        // One message can exceed a window.
         let bytes = 2 * self.window_bytes * self.members.len() as u64;
         let capacity = LaneCapacity { bytes, ..LaneCapacity::UNBOUNDED };
         let forwarded = LaneConfig { capacity, ..LaneConfig::unbounded("forwarded", 1) };
@@ -43,18 +47,19 @@ impl DaisyConfig {
     }
 }
 
-/// A frame between neighbours. There is no wire format: these frames exist in simulations alone.
+/// A frame between neighbours. There is no wire format: these frames exist only in simulations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaisyFrame {
-    /// A message of the member at this place, and the hops that are left, this one included.
+    /// A message of the member at place `origin`. `ttl` is the number of hops left, this one
+    /// included.
     Message { origin: u16, ttl: u16, content: Bytes },
-    /// The last member has got messages of the receiver that have so many bytes.
+    /// Bytes of the receiver's messages that have reached the last member.
     Credit(u64),
 }
 
 impl Frame for DaisyFrame {
     fn encoded_len(&self) -> usize {
-        // A kind, the length, and for messages the origin and the hops.
+        // The kind, the length, and for messages the origin and the hops.
         9 + self.payload_len()
     }
 
@@ -74,7 +79,7 @@ pub enum DaisyEvent {
     },
     /// The window is open again after [`Refused`](Self::Refused).
     Room,
-    /// A message found the window closed.
+    /// The window was closed when a message was broadcast.
     Refused,
 }
 
@@ -83,7 +88,7 @@ pub struct DaisyMetrics {
     pub forwarded: u64,
     /// Frames that no honest neighbour sends.
     pub ignored: u64,
-    /// Messages that found the queue full and went no further.
+    /// Messages that were dropped because the queue was full.
     pub dropped: u64,
 }
 
@@ -96,16 +101,16 @@ pub struct Daisychain {
     place: usize,
     predecessor: Option<PeerId>,
     successor: Option<PeerId>,
-    /// Bytes of own messages for which no credit has come.
-    on_the_way: u64,
-    /// Bytes of the successor's messages that ended here since the last credit.
+    /// Bytes of own messages without credit so far.
+    in_flight: u64,
+    /// Bytes of the successor's messages that ended here since the last credit was sent.
     ended: u64,
     was_refused: bool,
     metrics: DaisyMetrics,
 }
 
 impl Daisychain {
-    /// The member with this identity; `None` if it is not among the members.
+    /// Returns the member with this identity, or `None` if it is not among the members.
     pub fn new(config: impl Into<Arc<DaisyConfig>>, identity: &PeerIdentity) -> Option<Self> {
         let config = config.into();
         let place = config.members.iter().position(|member| member == identity)?;
@@ -114,7 +119,7 @@ impl Daisychain {
             place,
             predecessor: None,
             successor: None,
-            on_the_way: 0,
+            in_flight: 0,
             ended: 0,
             was_refused: false,
             metrics: DaisyMetrics::default(),
@@ -125,27 +130,27 @@ impl Daisychain {
         &self.metrics
     }
 
-    /// The place of the member this many places behind this one.
+    /// Returns the place of the member this many places after this one.
     fn behind(&self, places: usize) -> usize {
         (self.place + places) % self.config.members.len()
     }
 
-    /// The hops from this member to the one at a place.
+    /// Returns the number of hops from this member to the one at `place`.
     fn hops_to(&self, place: usize) -> usize {
         let members = self.config.members.len();
         (place + members - self.place) % members
     }
 
-    /// Takes a message to be broadcast. Returns false if the window is closed or the successor is not connected;
-    /// [`DaisyEvent::Room`] follows.
+    /// Broadcasts a message. Returns false if the window is closed or the successor is not
+    /// connected; [`DaisyEvent::Room`] follows.
     pub fn broadcast(&mut self, content: Bytes, cx: &mut Cx<'_>) -> bool {
         let hops = self.config.members.len() - 1;
         if hops > 0 {
-            let Some(next) = self.successor.filter(|_| self.on_the_way < self.config.window_bytes) else {
+            let Some(next) = self.successor.filter(|_| self.in_flight < self.config.window_bytes) else {
                 self.was_refused = true;
                 return false;
             };
-            self.on_the_way += content.len() as u64;
+            self.in_flight += content.len() as u64;
             let (origin, ttl) = (self.place as u16, hops as u16);
             self.send(next, OWN, DaisyFrame::Message { origin, ttl, content: content.clone() }, cx);
         }
@@ -188,7 +193,7 @@ impl Daisychain {
     }
 
     fn offer_room(&mut self, cx: &mut Cx<'_>) {
-        if self.on_the_way < self.config.window_bytes && std::mem::take(&mut self.was_refused) {
+        if self.in_flight < self.config.window_bytes && std::mem::take(&mut self.was_refused) {
             cx.emit(DaisyEvent::Room);
         }
     }
@@ -202,7 +207,7 @@ impl Engine for Daisychain {
     fn handle(&mut self, input: Input<DaisyFrame, Bytes>, cx: &mut Cx<'_>) {
         let members = &self.config.members;
         match input {
-            // Two members have one link.
+            // Two members share one link.
             Input::Start if members.len() > 2 || members.len() == 2 && self.place == 0 => {
                 cx.dial(members[self.behind(1)].clone());
             }
@@ -224,7 +229,7 @@ impl Engine for Daisychain {
                 self.on_message(origin, ttl, content, cx);
             }
             Input::Frame { frame: DaisyFrame::Credit(bytes), .. } => {
-                self.on_the_way = self.on_the_way.saturating_sub(bytes);
+                self.in_flight = self.in_flight.saturating_sub(bytes);
                 self.offer_room(cx);
             }
             Input::Command(content) => {

@@ -1,9 +1,10 @@
-//! Group broadcast over a ring that survives its members.
+//! Group broadcast over a ring that survives the failure of its members.
 //!
-//! DAISYCHAIN of JGroups sends a message to one neighbour, which forwards it to the next one, so that every link carries it
-//! once. This engine does that with views that members agree on, repair from the predecessor's buffer, flow control, and the
-//! choice of other [`Shape`](samara_engine::Shape)s; [`Ring`] is the protocol, free of input and output. What it promises is on
-//! [`Ring`] and, at length, in `docs/protocols/ring.md`.
+//! DAISYCHAIN of JGroups sends a message to one neighbour, which forwards it to the next one, so
+//! that every link carries it once. This engine adds views that members agree on, repair from the
+//! predecessor's buffer, flow control, and a choice of other [`Shape`](samara_engine::Shape)s.
+//! [`Ring`] is the protocol, free of input and output. Its documentation lists the guarantees;
+//! `docs/protocols/ring.md` explains them at length.
 
 mod config;
 pub mod daisychain;

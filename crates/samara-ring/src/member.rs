@@ -7,11 +7,12 @@ use bytes::{Bytes, BytesMut};
 use samara_engine::{PeerIdentity, Shape};
 use smallvec::SmallVec;
 
-/// A member: a node, and which of its lives. A node that restarts is another member, because it has lost what it knew.
+/// A member: a node and its incarnation. A node that restarts is a different member, because it has
+/// lost its state.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     pub identity: PeerIdentity,
-    /// Drawn at random when the node starts.
+    /// A random number that the node draws when it starts.
     pub incarnation: u64,
 }
 
@@ -21,10 +22,10 @@ impl fmt::Debug for Member {
     }
 }
 
-/// The epoch of a view. Higher ones are newer; two sides of a partition never give out the same one.
+/// The epoch of a view. Higher ones are newer, and two sides of a partition never use the same one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ViewId {
-    /// One more than any that its proposer had heard of.
+    /// One more than the highest counter that its proposer knew of.
     pub counter: u64,
     pub proposer: u64,
 }
@@ -35,11 +36,12 @@ impl fmt::Debug for ViewId {
     }
 }
 
-/// Who belongs to the group, as its members agreed.
+/// The members of the group, as they agreed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub id: ViewId,
-    /// By rank, the longest-serving first: the first is the coordinator, and each one's successor on the ring is the next.
+    /// The members by rank, the longest-serving first. The first is the coordinator, and the
+    /// successor of each one on the ring is the next.
     pub members: Arc<[Member]>,
     pub shape: Shape,
 }
@@ -49,7 +51,7 @@ impl View {
         self.members.iter().position(|other| other == member).map(|rank| rank as u16)
     }
 
-    /// The member that installs the next view, unless it fails or leaves.
+    /// Returns the member that installs the next view, unless it fails or leaves.
     pub fn coordinator(&self) -> Option<&Member> {
         self.members.first()
     }
@@ -58,13 +60,14 @@ impl View {
         self.members.len()
     }
 
-    /// Whether there are none: true of no view that is installed.
+    /// Returns true if there are no members, which holds for no installed view.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 }
 
-/// The content of a message. Large messages travel in chunks, and are not copied together unless that is asked for.
+/// The content of a message. Large messages travel in chunks, which are copied together only on
+/// request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     chunks: SmallVec<[Bytes; 1]>,
@@ -84,7 +87,7 @@ impl Payload {
         &self.chunks
     }
 
-    /// The content in one piece: copied if it came in several.
+    /// Returns the content in one piece. Copies it if it has several chunks.
     pub fn to_bytes(&self) -> Bytes {
         match self.chunks.as_slice() {
             [] => Bytes::new(),

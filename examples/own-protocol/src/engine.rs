@@ -1,5 +1,5 @@
-//! Push-pull gossip: in each round a node tells a random neighbour what it has, gets what it lacks,
-//! and sends what the neighbour lacks (Demers et al. 1987, anti-entropy).
+//! Push-pull gossip: in each round, a node and a random neighbour exchange the rumours that the
+//! other one lacks (Demers et al. 1987, anti-entropy).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,14 +10,20 @@ use samara_engine::{Context, Engine, Frame, Input, PeerId, TimerToken};
 
 #[derive(Clone)]
 pub enum Gossip {
-    /// The sender has these rumours; an answer comes back unless this is one.
-    Have { rumours: Arc<BTreeSet<u32>>, is_answer: bool },
-    Rumour { number: u32, bytes: usize },
+    /// The rumours that the sender has. The receiver answers, unless this is an answer.
+    Have {
+        rumours: Arc<BTreeSet<u32>>,
+        is_answer: bool,
+    },
+    Rumour {
+        number: u32,
+        bytes: usize,
+    },
 }
 
 impl Frame for Gossip {
     fn encoded_len(&self) -> usize {
-        // A kind, a length, and numbers of four bytes.
+        // A kind, a length, and four bytes for each number.
         match self {
             Self::Have { rumours, .. } => 5 + 4 * rumours.len(),
             Self::Rumour { bytes, .. } => 9 + bytes,
@@ -29,13 +35,13 @@ impl Frame for Gossip {
     }
 }
 
-/// A rumour has arrived at a node.
+/// Reports that a rumour has arrived at a node.
 pub struct Heard {
     pub number: u32,
     pub is_new: bool,
 }
 
-/// A node; its command is the number of a rumour that starts there.
+/// A node. Its command is the number of a rumour that starts there.
 pub struct PushPull {
     pub round: Duration,
     pub rumour_bytes: usize,
@@ -46,7 +52,7 @@ pub struct PushPull {
 impl PushPull {
     fn send(&self, peer: PeerId, frame: Gossip, cx: &mut Context<'_, Gossip, Heard>) {
         let now = cx.now();
-        // The lane has room for everything: nothing is lost here.
+        // The lane has room for everything, so nothing is lost here.
         let _ = cx.outbox().owe(now, peer, Lane(0), frame, None, None);
     }
 

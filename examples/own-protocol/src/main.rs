@@ -1,5 +1,5 @@
-//! A push-pull gossip with an experiment of its own: all verbs of `samara` know the section
-//! `[rumours]`, and nothing of Samara was changed.
+//! A push-pull gossip with its own experiment. Every subcommand of `samara` knows the section
+//! `[rumours]`, without any change to Samara.
 
 mod engine;
 
@@ -15,15 +15,15 @@ use samara_sim::{HostStats, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rumours that start at nodes in turn.
+/// Rumours that start at the nodes in turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Rumours {
-    /// How many rumours start, one after another.
+    /// Number of rumours, which start one after another.
     count: u32,
-    /// From one rumour to the next.
+    /// Time between the starts of two rumours.
     interval: Span,
-    /// The size of a rumour.
+    /// Bytes of a rumour.
     size: Size,
 }
 
@@ -37,7 +37,7 @@ impl Default for Rumours {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Parameters {
-    /// From one round of a node to its next one.
+    /// Time between two rounds of a node.
     round: Span,
 }
 
@@ -50,13 +50,14 @@ impl Default for Parameters {
 samara_lab::metrics! {
     /// The metrics of a run.
     pub struct RumourMetrics {
-        /// The share of deliveries that happened within 30 s of the last rumour.
+        /// The share of deliveries that happened by 30 s after the last rumour.
         pub delivery_ratio: f64 = "share", More, [""];
-        /// From the start of a rumour until a node has it.
+        /// Time from the start of a rumour until a node has it.
         pub latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
-        /// The least time in which a rumour can reach all nodes, mean over nodes.
+        /// The shortest time in which a rumour can reach all nodes, averaged over the nodes it
+        /// starts at.
         pub lower_bound_ms: f64 = "ms", Neither, [""];
-        /// Copies of rumours that arrived, for each delivery.
+        /// Copies of rumours that arrived for each delivery.
         pub copies_per_delivery: f64 = "", Less, [""];
         /// Deliveries that did not happen.
         pub incomplete: u64 = "deliveries", Less, [];
@@ -94,7 +95,7 @@ impl Experiment for Spread {
     fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)> {
         let (spec, parameters): (&Rumours, &Parameters) = (plan.scenario.part(), plan.scenario.part());
         if parameters.round.nanos() == 0 {
-            return Err(("protocol.round".to_owned(), "is 0; rounds take time".to_owned()));
+            return Err(("protocol.round".to_owned(), "is 0, expected more than zero".to_owned()));
         }
         let bounds = plan.lower_bounds_ms(spec.size.bytes() as u32);
         Ok(Self {

@@ -1,4 +1,4 @@
-//! A node whose scheduler and peers send whatever can be read.
+//! A node whose scheduler and peers send any decodable frames.
 
 #![no_main]
 
@@ -22,16 +22,16 @@ fuzz_target!(|data: &[u8]| {
         team: 3,
         batch: 8,
         batch_max: 64,
-        // Often enough that some are on their way.
+        // Often enough that some pings are in flight.
         ping: Some(Duration::from_millis(100)),
         ..Config::default()
     };
     let limits = config.limits;
     let mut outbox = Outbox::new(config.outbox());
-    let mut node = Node::new(config, 1, Secret::new([1; 32])).expect("the configuration is possible");
+    let mut node = Node::new(config, 1, Secret::new([1; 32])).expect("the configuration is valid");
     let (mut rng, mut effects) = (NodeRng::new(1, 1, Purpose::Engine), Effects::default());
     let mut now = Time::ZERO;
-    // Jobs are answered at once.
+    // Jobs are run at once.
     let mut handle = |input, now| {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
@@ -49,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
             PeerInfo { identity: identity(other), outbound: true, address: None, protocol: "mix/1".into() };
         handle(Input::LinkUp { peer: PeerId(other), info }, now);
     }
-    // Each frame: a byte that says from whom and how much later, two of length, and the frame.
+    // Each frame: a byte for the sender and the delay, two bytes for the length, and the frame.
     let mut rest = data;
     while let [head, low, high, more @ ..] = rest {
         let len = usize::from(u16::from_le_bytes([*low, *high])).min(more.len());

@@ -1,4 +1,4 @@
-//! What can be read can be written, has the length computed, and reads as the same.
+//! A decodable frame encodes to the computed length, and decodes to the same frame.
 
 #![no_main]
 
@@ -12,5 +12,5 @@ fuzz_target!(|data: &[u8]| {
     let mut written = Vec::new();
     encode(&frame, &mut written);
     assert_eq!(written.len(), frame.encoded_len());
-    assert_eq!(decode(written.into(), &Limits::default()).expect("we read what we write"), frame);
+    assert_eq!(decode(written.into(), &Limits::default()).expect("an encoded frame decodes"), frame);
 });

@@ -1,13 +1,16 @@
-//! The secrets of cMix: what is drawn for a round, and the key of the team.
+//! The secrets of cMix: those of a round, and the key of the team.
 //!
-//! After Chaum et al., "cMix: Mixing with minimal real-time asymmetric cryptographic operations" (ACNS 2017), in the order in which
-//! the xx network does it (`graphs/precomputation` and `graphs/realtime` of its server).
+//! After Chaum et al., "cMix: Mixing with minimal real-time asymmetric cryptographic operations"
+//! (ACNS 2017), in the order of the xx network (`graphs/precomputation` and `graphs/realtime` of
+//! its server).
 //!
-//! Precomputation: what the team multiplies payloads by is brought together under encryption, before there are any.
+//! Precomputation: the team combines the factors for the payloads under encryption, before there
+//! are any payloads.
 //!
-//! A slot has, for each of its two payloads, *keys*, `g^y k` with the product `k` of factors so far, and a *ciphertext*, `Z^y`
-//! with the team's key `Z = g^(z1 z2 ...)`: ElGamal, with the key split over the nodes. In the end each node takes its `z` off the
-//! ciphertext, `g^y` is left, and the last node has the inverse of `k`.
+//! A slot has, for each of its two payloads, *keys*, `g^y k` with the product `k` of the factors so
+//! far, and a *ciphertext*, `Z^y` with the team's key `Z = g^(z1 z2 ...)`: ElGamal, with the key
+//! split over the nodes. In the end each node removes its `z` from the ciphertext, which leaves
+//! `g^y`, and the last node computes the inverse of `k`.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -21,32 +24,35 @@ use crate::round::Phase;
 use crate::sender::{FIELD_BYTES, SenderId, code, credential_bytes, payload_keys, void};
 use crate::{Group, Secret};
 
-/// Which of the two passes of slots through the team.
+/// One of the two passes of slots through the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
-    /// With `R` and `U`.
+    /// The pass with `R` and `U`.
     Decrypt,
-    /// With `S` and `V`.
+    /// The pass with `S` and `V`.
     Permute,
 }
 
 /// One node's secrets for one round.
 ///
-/// `R`, `S`, `U`, `V` and the exponents of ElGamal are not kept: they are drawn again from the seed where they are
-/// needed, which costs a fraction of a multiplication, and a round takes no memory for them.
+/// `R`, `S`, `U`, `V` and the exponents of ElGamal are not stored. They are drawn again from the
+/// seed where they are needed, which costs a fraction of a multiplication, and saves the memory of
+/// a round.
 struct CMix<M: Modulus<LIMBS>, const LIMBS: usize> {
     group: Group,
     seat: Seat,
     seed: Secret,
-    /// The node's part of the exponent of the team's key; the inverse of `root` modulo the order of the group.
+    /// The node's share of the exponent of the team's key: the inverse of `root` modulo the order
+    /// of the group.
     exponent: Zeroizing<Uint<LIMBS>>,
-    /// What takes that part off again. This is the one that is drawn, and short, because it is used for every slot.
+    /// The exponent that removes this share again. It is the one that is drawn, and short, because
+    /// every slot uses it.
     root: Zeroizing<Uint<LIMBS>>,
-    /// By slot that comes out: which one came in.
+    /// The incoming slot for each outgoing one.
     permutation: Zeroizing<Vec<u32>>,
     /// Powers of the team's key, once it is known.
     key: OnceLock<Table<M, LIMBS>>,
-    /// At the last node: keys of slots until they are stripped, then what payloads are multiplied by in the end.
+    /// At the last node: the keys of slots until `strip`, then the final factors of payloads.
     kept: Mutex<Zeroizing<Vec<u8>>>,
 }
 
@@ -56,7 +62,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
         let order = Odd::new(Self::order()).expect("the order of the group is an odd prime");
         let (root, exponent) = loop {
             let root = Zeroizing::new(Self::random_exponent(&mut stream));
-            // A number below a prime that is not 0 has an inverse: this ends at once.
+            // A nonzero number below a prime has an inverse, so this loop ends at once.
             if let Some(exponent) = root.invert_odd_mod(&order).into_option() {
                 break (root, Zeroizing::new(exponent));
             }
@@ -76,14 +82,14 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> Field<M, LIMBS> {
 }
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
-    /// The two factors of a slot: R and U, or S and V.
+    /// Returns the two factors of a slot: R and U, or S and V.
     fn factors(&self, pass: Pass, slot: u32) -> Zeroizing<[Form<M, LIMBS>; 2]> {
         let purpose = if pass == Pass::Decrypt { "r and u" } else { "s and v" };
         let mut stream = self.seed.stream(purpose, slot.into());
         Zeroizing::new([Field::random(&mut stream), Field::random(&mut stream)])
     }
 
-    /// The two exponents that hide the factors of a slot.
+    /// Returns the two exponents that hide the factors of a slot.
     fn exponents(&self, pass: Pass, slot: u32) -> [Zeroizing<Vec<u8>>; 2] {
         let purpose = if pass == Pass::Decrypt { "exponents of r and u" } else { "exponents of s and v" };
         let mut stream = self.seed.stream(purpose, slot.into());
@@ -93,7 +99,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> Vault for CMix<M, LIMBS> {
     fn share(&self, key: &[u8], is_complete: bool) -> Result<Vec<u8>, BadElement> {
-        // 1 would make all exponents vanish.
+        // With 1, all exponents would vanish.
         let base = Field::<M, LIMBS>::read(key).filter(|base| *base != Uint::ONE).ok_or(BadElement)?;
         let shared = Field::<M, LIMBS>::power(&base, &self.exponent, Uint::<LIMBS>::BITS);
         if is_complete {
@@ -118,7 +124,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     /// Multiplies this node's factors into slots; in the second pass, into permuted ones.
     fn precompute(&self, slots: &Slots) -> Result<Output, BadElement> {
         let pass = if slots.phase == Phase::PrecomputeDecrypt { Pass::Decrypt } else { Pass::Permute };
-        // The last node keeps the keys: only ciphertexts go on to be revealed.
+        // The last node keeps the keys: only ciphertexts go on to `Phase::Reveal`.
         let keeps_keys = pass == Pass::Permute && self.seat.is_last();
         let size = self.group.element_bytes();
         let mut out = Output::default();
@@ -156,7 +162,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
         Ok(out)
     }
 
-    /// Takes this node's share of the key off; the last node strips the keys.
+    /// Removes this node's share of the key; the last node also divides out the keys.
     fn reveal(&self, slots: &Slots) -> Result<Output, BadElement> {
         let Input::Some { elements, .. } = &slots.input else { return Err(BadElement) };
         let root_bits = M::EXPONENT_BITS;
@@ -174,13 +180,15 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
         Ok(out)
     }
 
-    /// Divides `g^y` by the keys, `g^y k`: what is left, the inverse of all factors, is kept in their place.
+    /// Divides `g^y` by the keys, `g^y k`, and stores the result, the inverse of all factors, in
+    /// their place.
     fn strip(&self, first: u32, revealed: &[Uint<LIMBS>]) -> Result<(), BadElement> {
         let keys = self.kept(first, revealed.len() / 2);
         let read = |bytes: &[u8]| Field::<M, LIMBS>::read(bytes).map(|key| Form::<M, LIMBS>::new(&key));
         let keys: Option<Vec<_>> = keys.chunks_exact(self.group.element_bytes()).map(read).collect();
         let keys = Zeroizing::new(keys.ok_or(BadElement)?);
-        // One inversion for all (Montgomery's trick): `before[i]` is the product of the first `i` keys.
+        // One inversion for all (Montgomery's trick): `before[i]` is the product of the first `i`
+        // keys.
         let mut before = Zeroizing::new(Vec::with_capacity(keys.len()));
         let mut product = Form::<M, LIMBS>::ONE;
         for key in keys.iter() {
@@ -205,7 +213,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
         kept[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// What is kept for some slots.
+    /// Returns the stored bytes for some slots.
     fn kept(&self, first: u32, count: usize) -> Zeroizing<Vec<u8>> {
         let (at, len) = (first as usize * self.group.slot_bytes(), count * self.group.slot_bytes());
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,21 +221,21 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     }
 }
 
-/// A slot whose sender is known, and made it for this round.
+/// A slot of a registered sender that made it for this round.
 pub(super) struct Admitted<'a> {
     pub(super) shared: &'a Secret,
     pub(super) salt: [u8; FIELD_BYTES],
 }
 
-/// What a slot of real-time decryption turns out to be.
+/// The result of checking a slot of real-time decryption.
 pub(super) enum Entry<'a> {
     Admitted(Admitted<'a>),
-    /// A node before this one voided it.
+    /// An earlier node voided the slot.
     WasVoid,
     Void,
 }
 
-/// Looks at the credentials of a slot, and counts what is wrong with them.
+/// Checks the credentials of a slot, and counts its faults.
 pub(super) fn admit<'a>(
     seat: Seat,
     round: u64,
@@ -257,7 +265,7 @@ pub(super) fn admit<'a>(
     Entry::Admitted(Admitted { shared, salt })
 }
 
-/// Passes the credentials on without the code that this node has checked; of a void slot, zeros.
+/// Forwards the credentials without the code that this node has checked, or zeros for a void slot.
 pub(super) fn pop_code(seat: Seat, credentials: &[u8], is_void: bool, out: &mut Vec<u8>) {
     if seat.is_last() {
         return;
@@ -270,7 +278,8 @@ pub(super) fn pop_code(seat: Seat, credentials: &[u8], is_void: bool, out: &mut 
     }
 }
 
-/// The slots of a piece of real-time decryption: elements, credentials, and what is shared with the sender.
+/// Returns the slots of a piece of real-time decryption: elements, credentials, and the secret
+/// shared with the sender.
 pub(super) fn entries(
     group: Group,
     seat: Seat,
@@ -288,7 +297,8 @@ pub(super) fn entries(
 }
 
 impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
-    /// Replaces this node's key with the sender by R and U. A slot with a fault is voided: it goes on as 1, and harms no other.
+    /// Replaces this node's key with the sender by R and U. A faulty slot is voided: it continues
+    /// as 1, and affects no other slot.
     fn decrypt(&self, slots: &Slots) -> Output {
         let mut out = Output::default();
         out.elements.reserve_exact(slots.count as usize * self.group.slot_bytes());
@@ -319,7 +329,8 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
         out
     }
 
-    /// Permutes, and multiplies by S and V; the last node also by what the precomputation has left, so that payloads come out.
+    /// Permutes, and multiplies by S and V. The last node also multiplies by the results of the
+    /// precomputation, which yields the payloads.
     fn permute(&self, slots: &Slots) -> Result<Output, BadElement> {
         let Input::All { elements } = &slots.input else { return Err(BadElement) };
         let size = self.group.element_bytes();

@@ -1,8 +1,9 @@
-//! The work on slots: jobs that the engine asks for, and that whoever drives it runs where it likes.
+//! Processing of slots: jobs that the engine requests, and that the driver runs wherever it likes.
 //!
-//! A job is a value with all that it needs; running it has no effect but its answer, which goes back to the engine as
-//! [`Command::Computed`](crate::Command::Computed). So the engine stays deterministic: a runtime runs jobs on all cores
-//! ([`Pool`]), and a simulator runs them at once and charges their time.
+//! A job contains everything it needs. Running it has no effect except its result, which returns to
+//! the engine with [`Command::Computed`](crate::Command::Computed). So the engine stays
+//! deterministic: a runtime runs jobs on all cores ([`Pool`]), and a simulator runs them at once
+//! and charges their time.
 
 mod cmix;
 
@@ -19,12 +20,12 @@ use crate::round::{Half, Phase};
 use crate::{Group, Secret, sender};
 use cmix::{Entry, admit, entries, pop_code};
 
-/// A number that is no element of the group: whoever sent it does not keep to the protocol.
+/// A number that is not an element of the group: its sender violates the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a number that is no element of the group")]
+#[error("the number is not an element of the group")]
 pub struct BadElement;
 
-/// Where a node sits in the team of a round.
+/// The position of a node in the team of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) position: u16,
@@ -40,7 +41,7 @@ impl Seat {
         self.position + 1 == self.team
     }
 
-    /// Codes that a slot has when it comes to this seat for real-time decryption.
+    /// Returns the number of codes of a slot that arrives at this seat for real-time decryption.
     pub(crate) const fn codes(self) -> usize {
         (self.team - self.position) as usize
     }
@@ -48,45 +49,45 @@ impl Seat {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    /// Slots that begin here: all elements are 1.
+    /// New slots: all elements are 1.
     Ones,
-    /// Just these slots.
+    /// Only these slots.
     Some {
         elements: Bytes,
         /// Only for [`Phase::Decrypt`].
         credentials: Bytes,
     },
-    /// All slots of the batch, from which the permutation chooses.
+    /// All slots of the batch, from which the permutation selects.
     All { elements: Bytes },
 }
 
 pub(crate) struct Slots {
     pub(crate) round: u64,
     pub(crate) phase: Phase,
-    /// The first slot that comes out.
+    /// The index of the first outgoing slot.
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) input: Input,
-    /// By slot: what is shared with its sender, if that is known. Only for [`Phase::Decrypt`].
+    /// The secret shared with the sender of each slot, if it is known. Only for [`Phase::Decrypt`].
     pub(crate) shared: Vec<Option<Secret>>,
 }
 
 impl Slots {
-    /// Where the elements of an incoming slot are, in a batch or a piece of it.
+    /// Returns the elements of an incoming slot in a batch, or in a piece of it.
     pub(crate) fn slot<'a>(&self, group: Group, elements: &'a [u8], index: usize) -> &'a [u8] {
         let width = self.phase.elements() * group.element_bytes();
         &elements[index * width..(index + 1) * width]
     }
 }
 
-/// Why slots were voided: their senders' fault, and nobody else's.
+/// Causes of voided slots, for which only their senders are responsible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Voided {
     pub unknown_sender: u64,
-    /// The code is wrong: another round, another sender, or elements that were changed.
+    /// The code is wrong: another round, another sender, or changed elements.
     pub wrong_code: u64,
     pub bad_element: u64,
-    /// The salt came twice in the round: the slot is a copy of another one.
+    /// The salt was repeated in the round: the slot is a copy of another one.
     pub repeated: u64,
 }
 
@@ -110,9 +111,10 @@ pub(crate) struct Output {
     pub(crate) voided: Voided,
 }
 
-/// The secrets of one node for one round: erased when dropped.
+/// The secrets of one node for one round. They are erased when dropped.
 pub(crate) trait Vault: Send + Sync {
-    /// Raises a part of the team's key by this node's exponent. A part that went through all nodes is the key, and is kept.
+    /// Raises a share of the team's key by this node's exponent. A share that went through all
+    /// nodes is the key, which is stored.
     fn share(&self, key: &[u8], is_complete: bool) -> Result<Vec<u8>, BadElement>;
 
     fn work(&self, slots: &Slots) -> Result<Output, BadElement>;
@@ -135,7 +137,7 @@ pub(crate) enum Task {
         key: Bytes,
         is_complete: bool,
     },
-    /// Works on slots.
+    /// Processes slots.
     Slots {
         vault: Arc<dyn Vault>,
         seat: Seat,
@@ -143,7 +145,7 @@ pub(crate) enum Task {
     },
 }
 
-/// A piece of work. [`run`](Self::run) it anywhere, and give the answer to the engine.
+/// A piece of work. [`run`](Self::run) it anywhere, and return the result to the engine.
 pub struct Job {
     pub(crate) round: u64,
     pub(crate) group: Group,
@@ -162,7 +164,7 @@ pub struct Done {
 }
 
 impl Job {
-    /// Does the work, on this thread. The answer depends on the job only.
+    /// Runs the job on this thread. The result depends only on the job.
     pub fn run(self) -> Done {
         let round = self.round;
         let answer = match self.task {
@@ -186,7 +188,7 @@ impl Job {
         self.round
     }
 
-    /// The phase that it is a piece of; `None` for the keys at the beginning of a round.
+    /// Returns the phase of the job, or `None` for the keys at the start of a round.
     pub const fn phase(&self) -> Option<Phase> {
         match &self.task {
             Task::Slots { slots, .. } => Some(slots.phase),
@@ -205,7 +207,8 @@ impl Job {
         matches!(self.task, Task::Share { .. })
     }
 
-    /// Whether it is slots at the last node of the team, which has more to do in some phases.
+    /// Returns true if it processes slots at the last node of the team, which has more to do in
+    /// some phases.
     pub fn is_last(&self) -> bool {
         matches!(&self.task, Task::Slots { seat, .. } if seat.is_last())
     }
@@ -217,7 +220,7 @@ impl Job {
         }
     }
 
-    /// Bytes of slots that it holds on to, alone or together with others.
+    /// Returns the bytes of slots that it keeps in memory, alone or shared with others.
     pub(crate) fn held_bytes(&self) -> u64 {
         match &self.task {
             Task::Slots { slots: Slots { input: Input::Some { elements, credentials }, .. }, .. } => {
@@ -251,16 +254,16 @@ impl Done {
     }
 }
 
-/// Threads that run jobs. The engine never has more jobs out than its configuration allows, real-time ones first, so that the
-/// pool needs no order of its own.
+/// Threads that run jobs. The engine limits the number of running jobs and starts real-time ones
+/// first, so the pool needs no order of its own.
 #[derive(Debug)]
 pub struct Pool(ThreadPool);
 
 impl Pool {
-    /// So many threads; 0 stands for as many as there are cores.
+    /// Creates a pool of this many threads, or of one for each core if `threads` is 0.
     ///
     /// # Errors
-    /// The system has no threads left.
+    /// Returns an error if the system cannot start the threads.
     pub fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
         let named = |index| format!("mix-{index}");
         ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build().map(Self)
@@ -270,12 +273,12 @@ impl Pool {
         self.0.current_num_threads()
     }
 
-    /// Runs anything on some thread: a job with something around it.
+    /// Runs any function on some thread, such as a job with additional work.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.0.spawn(work);
     }
 
-    /// Runs a job on some thread, and hands over the answer there.
+    /// Runs a job on some thread, and calls `done` there with the result.
     pub fn run(&self, job: Job, done: impl FnOnce(Done) + Send + 'static) {
         self.0.spawn(move || done(job.run()));
     }
@@ -313,7 +316,7 @@ impl Vault for Model {
     }
 
     fn work(&self, slots: &Slots) -> Result<Output, BadElement> {
-        // What leaves the last node after permutation is only ciphertexts, half of what came.
+        // After the permutation, the last node sends only ciphertexts: half of what arrived.
         let width = match slots.phase {
             Phase::PrecomputePermute if self.seat.is_last() => Group::Model.slot_bytes(),
             Phase::Reveal if self.seat.is_last() => 0,

@@ -1,4 +1,4 @@
-//! The groups in which payloads are hidden.
+//! The groups of the payloads.
 
 pub(crate) mod field;
 #[cfg(test)]
@@ -6,7 +6,7 @@ mod tests;
 
 pub(crate) use primes::*;
 
-/// The group that payloads are elements of.
+/// The group whose elements represent payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "config",
@@ -14,23 +14,24 @@ pub(crate) use primes::*;
     serde(rename_all = "kebab-case")
 )]
 pub enum Group {
-    /// The 2048-bit MODP group of RFC 3526: two elements make a slot of 512 bytes, as in the alpha of the xx network.
+    /// The 2048-bit MODP group of RFC 3526: two elements make a slot of 512 bytes, as in the alpha
+    /// of the xx network.
     #[cfg_attr(feature = "config", serde(rename = "modp-2048"))]
     Modp2048,
     /// The 4096-bit MODP group of RFC 3526: slots of 1,024 bytes, as in the xx network today.
     #[cfg_attr(feature = "config", serde(rename = "modp-4096"))]
     Modp4096,
-    /// Elements of 2048 bits, and no arithmetic: payloads are only moved and permuted. For simulations, which charge
-    /// the times of real work. Nothing is secret.
+    /// Elements of 2048 bits without arithmetic: payloads are only moved and permuted. For
+    /// simulations, which charge the times of real work. Nothing is secret.
     Model,
-    /// 256 bits: slots of 64 bytes. For tests; nothing is secret.
+    /// Elements of 256 bits, slots of 64 bytes. For tests; nothing is secret.
     #[cfg(feature = "small-group")]
     #[cfg_attr(feature = "config", serde(skip))]
     Small256,
 }
 
 impl Group {
-    /// What options and reports call it.
+    /// Returns the name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Modp2048 => "modp-2048",
@@ -66,13 +67,14 @@ impl Group {
         2 * self.element_bytes()
     }
 
-    /// Bytes of content that a slot carries: each element has two bytes that mark it : see `sender.rs`.
+    /// Returns the bytes of content that a slot carries. Two bytes of each element mark it; see
+    /// `sender.rs`.
     pub const fn content_bytes(self) -> usize {
         2 * (self.element_bytes() - crate::sender::MARK_BYTES)
     }
 }
 
-/// Runs an expression with the operations of a group, or another one for [`Group::Model`].
+/// Evaluates an expression with the operations of a group, or another one for [`Group::Model`].
 macro_rules! with_field {
     ($group:expr, $field:ident => $body:expr, model => $model:expr) => {
         match $group {
@@ -98,10 +100,11 @@ macro_rules! with_field {
 }
 pub(crate) use with_field;
 
-/// The moduli: safe primes `p = 2q + 1` with `p = 7 mod 8`, so that 2 generates the subgroup of prime order `q`.
+/// The moduli: safe primes `p = 2q + 1` with `p = 7 mod 8`, so that 2 generates the subgroup of
+/// prime order `q`.
 ///
-/// A test computes those of RFC 3526 again from the RFC's formula.
-#[allow(unreachable_pub, reason = "the macro makes public types")]
+/// A test recomputes those of RFC 3526 from the RFC's formula.
+#[allow(unreachable_pub, reason = "the macro generates public types")]
 mod primes {
     use crypto_bigint::{U2048, U4096, const_monty_params};
 

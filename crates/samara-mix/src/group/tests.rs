@@ -1,4 +1,4 @@
-//! Against the library's own exponentiation, and the algebra.
+//! Comparisons with the library's own exponentiation, and algebraic properties.
 
 use crypto_bigint::{U256, U2048, Uint};
 
@@ -22,14 +22,14 @@ fn powers_agree<M: Modulus<LIMBS>, const LIMBS: usize>(rounds: u32) {
 }
 
 #[test]
-fn tables_and_ladders_agree_with_the_library() {
+fn tables_and_powers_agree_with_the_library() {
     powers_agree::<Small256, { U256::LIMBS }>(50);
     powers_agree::<Modp2048, { U2048::LIMBS }>(3);
     powers_agree::<Modp4096, { crypto_bigint::U4096::LIMBS }>(1);
 }
 
 #[test]
-fn an_element_is_one_of_two_numbers_and_multiplication_does_not_mind_which() {
+fn multiplication_ignores_the_choice_of_representative() {
     type F = Field<Small256, { U256::LIMBS }>;
     let mut stream = Secret::new([8; 32]).stream("test", 0);
     let modulus = Form::<Small256, { U256::LIMBS }>::MODULUS.get();
@@ -46,7 +46,7 @@ fn an_element_is_one_of_two_numbers_and_multiplication_does_not_mind_which() {
 }
 
 #[test]
-fn only_elements_are_read() {
+fn reads_only_elements() {
     type F = Field<Small256, { U256::LIMBS }>;
     let bytes = |number: U256| number.to_be_bytes().as_ref().to_vec();
     assert_eq!(F::read(&bytes(U256::ZERO)), None);

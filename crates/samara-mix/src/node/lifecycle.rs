@@ -1,9 +1,11 @@
-//! Rounds begin, agree on the key of the team, time out, fail and end.
+//! The life of rounds: start, agreement on the key of the team, timeouts, failure and end.
 //!
-//! The key of a team: each node's part goes round, and is raised by every node's exponent.
+//! The key of a team: the share of each node travels around the team, and every node raises it by
+//! its exponent.
 //!
-//! As in the xx network, each node begins with its own part, so that each knows the whole key from the node before it and from its
-//! own exponent, and all tell each other what they have: nobody can choose the key, and nobody works with another one.
+//! As in the xx network, each node starts with its own share. So each knows the whole key from the
+//! node before it and from its own exponent. All nodes exchange their results, so that no node can
+//! choose the key, and none works with a different one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ impl Node {
         let scheduler = self.peers.scheduler();
         let number = plan.round;
         if let Some(round) = self.rounds.get(&number) {
-            // It was not sure that this node knows.
+            // The scheduler was not sure that this node knows the round.
             let status = MixFrame::Status { round: number, state: round.state };
             self.send(scheduler, status, cx);
             return;
@@ -71,11 +73,12 @@ impl Node {
             && self.rounds.len() < self.config.node_rounds_max
     }
 
-    /// Goes on to another state, and tells.
+    /// Changes the state of a round, and reports it.
     ///
     /// # Panics
-    /// If that state cannot follow: an error of this engine, whatever others send.
-    pub(super) fn become_state(&mut self, round: &mut Round, state: NodeState, cx: &mut Cx<'_>) {
+    /// Panics if the new state cannot follow the old one. That is a bug in this engine, whatever
+    /// other hosts send.
+    pub(super) fn set_state(&mut self, round: &mut Round, state: NodeState, cx: &mut Cx<'_>) {
         assert!(round.state.can_become(state), "{:?} cannot follow {:?}", state, round.state);
         round.state = state;
         if state != NodeState::Precomputing {
@@ -87,7 +90,7 @@ impl Node {
         }
     }
 
-    /// A round is over here because something went wrong here: everybody is told.
+    /// Ends a round because of a local failure, and reports it to the team and the scheduler.
     pub(super) fn fail(&mut self, round: Round, failure: Failure, cx: &mut Cx<'_>) {
         let number = round.number();
         let frame = MixFrame::End { round: number, failure: Some(failure) };
@@ -99,26 +102,26 @@ impl Node {
         self.drop_failed(round, failure, cx);
     }
 
-    /// A round is over. If its payloads were delivered here, it has not failed here.
+    /// Ends a round. If its payloads were delivered here, it counts as a success here.
     fn drop_failed(&mut self, mut round: Round, failure: Failure, cx: &mut Cx<'_>) {
         if round.state.can_become(NodeState::Error) {
-            self.become_state(&mut round, NodeState::Error, cx);
+            self.set_state(&mut round, NodeState::Error, cx);
             self.metrics.fail(failure.cause);
             cx.emit(Event::Failed { round: round.number(), failure });
         }
         self.forget(&round, cx);
     }
 
-    /// Nothing of a round is sent or worked on any more, and its secrets are erased.
+    /// Stops all sending and work for a round, and erases its secrets.
     fn forget(&mut self, round: &Round, cx: &mut Cx<'_>) {
         cx.outbox().withdraw_message(round.message());
         self.jobs.forget(round.number());
     }
 
-    /// The scheduler says that a round is over, or a node of its team that it has failed.
+    /// Handles the end of a round from the scheduler, or its failure from a node of its team.
     pub(super) fn on_end(&mut self, from: u32, number: u64, failure: Option<Failure>, cx: &mut Cx<'_>) {
         let Some(round) = self.rounds.get(&number) else {
-            // Its beginning may still be on the way from the scheduler: then its end is, too.
+            // The start may still be in flight from the scheduler; then its end follows.
             self.metrics.ignore(Ignored::Stale);
             return;
         };
@@ -128,7 +131,7 @@ impl Node {
             self.metrics.ignore(Ignored::Stranger);
             return;
         }
-        // Who has all payloads waits for those that it has to pass them on to.
+        // A node with all payloads still has to forward them to other nodes.
         if !is_scheduler && round.state == NodeState::Completed {
             return;
         }
@@ -142,7 +145,7 @@ impl Node {
     }
 
     /// Ends rounds that take too long, or that have lost a node.
-    pub(super) fn look_at_rounds(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn check_rounds(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let rounds: Vec<u64> = self.rounds.keys().copied().collect();
         for number in rounds {
@@ -166,17 +169,18 @@ impl Node {
         };
         let is_lost = |node: &&u32| self.peers.is_lost(**node, now, self.config.reconnect.limit);
         match round.plan.team.iter().find(is_lost) {
-            // Others may still need what this node has.
+            // A completed round continues, because other nodes may still need its results.
             Some(node) if round.state != NodeState::Completed => Some(Failure::by(Cause::PeerLost, *node)),
             _ => (now.since(round.since) >= limit).then_some(Failure::of(Cause::Timeout)),
         }
     }
 }
 
-/// Parts of keys of rounds that are not known yet, of one node: more than a team that is ahead of the scheduler's word can send.
+/// Maximum number of key shares that are kept of each node for unknown rounds. A team that is ahead
+/// of the scheduler's frames sends fewer.
 const EARLY_MAX: usize = 256;
 
-/// A part of a key as it came.
+/// A key share as it arrived.
 #[derive(Debug)]
 pub(super) struct EarlyShare {
     pub(super) from: u32,
@@ -188,11 +192,11 @@ pub(super) struct EarlyShare {
 
 #[derive(Debug)]
 pub(super) struct TeamKey {
-    /// Seats whose parts came through here.
+    /// Seats whose shares came through here.
     seen: u64,
-    /// Parts that came before this node had its secrets.
+    /// Shares that arrived before this node had its secrets.
     waiting: Vec<(u16, Bytes)>,
-    /// The key, as each seat has it.
+    /// The key as each seat computed it.
     finals: Vec<Option<Bytes>>,
     pub(super) is_agreed: bool,
 }
@@ -204,7 +208,7 @@ impl TeamKey {
 }
 
 impl Node {
-    /// The secrets of a round are drawn: its own part begins.
+    /// Starts this node's own share, once the secrets of the round are drawn.
     pub(super) fn on_generated(
         &mut self,
         round: &mut Round,
@@ -212,7 +216,7 @@ impl Node {
         cx: &mut Cx<'_>,
     ) -> Result<(), Failure> {
         round.vault = Some(vault);
-        self.become_state(round, NodeState::Precomputing, cx);
+        self.set_state(round, NodeState::Precomputing, cx);
         self.raise(round, round.seat.position, generator(self.config.group.element_bytes()));
         for (origin, key) in std::mem::take(&mut round.key.waiting) {
             self.raise(round, origin, key);
@@ -220,17 +224,17 @@ impl Node {
         Ok(())
     }
 
-    /// Asks for a part to be raised by this node's exponent.
+    /// Requests a job that raises a share by this node's exponent.
     fn raise(&mut self, round: &Round, origin: u16, key: Bytes) {
         if let Some(vault) = round.vault.clone() {
-            // The seat before the origin is the last one that a part comes to.
+            // The seat before the origin is the last one that a share reaches.
             let is_complete = round.next_seat() == origin;
             let task = Task::Share { vault, origin, key, is_complete };
             self.jobs.push(Job { round: round.number(), group: self.config.group, task });
         }
     }
 
-    /// A part was raised here: it goes on, or it is the key.
+    /// Handles a raised share: it goes on to the next node, or it is the complete key.
     pub(super) fn on_shared(
         &mut self,
         round: &mut Round,
@@ -243,20 +247,20 @@ impl Node {
         if !is_complete {
             let frame = MixFrame::Share { round: number, origin, is_complete, key };
             let next = round.node_at(round.next_seat());
-            self.say(round, next, frame, cx);
+            self.send_key_frame(round, next, frame, cx);
             return Ok(());
         }
         let me = round.seat.position;
         for seat in (0..round.seat.team).filter(|seat| *seat != me) {
             let frame = MixFrame::Share { round: number, origin: me, is_complete, key: key.clone() };
             let node = round.node_at(seat);
-            self.say(round, node, frame, cx);
+            self.send_key_frame(round, node, frame, cx);
         }
         self.agree(round, me, key, cx)
     }
 
-    fn say(&mut self, round: &mut Round, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
-        round.said.push((to, frame.clone()));
+    fn send_key_frame(&mut self, round: &mut Round, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
+        round.key_frames.push((to, frame.clone()));
         self.send(to, frame, cx);
     }
 
@@ -269,7 +273,8 @@ impl Node {
         self.with_round(number, cx, |node, round, cx| node.take_share(round, share, cx));
     }
 
-    /// Keeps what comes ahead of the scheduler's word; there are other ways for frames from it.
+    /// Keeps a share that arrives before the scheduler's plan. Frames of the scheduler take another
+    /// path.
     fn keep_early(&mut self, share: EarlyShare) {
         let of_it = self.early.iter().filter(|early| early.from == share.from).count();
         if share.round < self.floor {
@@ -281,7 +286,8 @@ impl Node {
         }
     }
 
-    /// Takes what came ahead of the scheduler's word; what belongs to rounds before this one never comes to anything.
+    /// Takes the shares that arrived before the scheduler's plan. Shares of earlier rounds are
+    /// dropped.
     pub(super) fn take_early(&mut self, round: &mut Round, cx: &mut Cx<'_>) -> Result<(), Failure> {
         let (early, later) = std::mem::take(&mut self.early)
             .into_iter()
@@ -314,7 +320,7 @@ impl Node {
         Ok(())
     }
 
-    /// A seat has a key: once all have the same one, the precomputation begins.
+    /// Records the key of a seat. Once all seats have the same one, the precomputation starts.
     fn agree(&mut self, round: &mut Round, seat: u16, key: Bytes, cx: &mut Cx<'_>) -> Result<(), Failure> {
         let finals = &mut round.key.finals;
         if let Some(before) = &finals[usize::from(seat)] {
@@ -337,7 +343,7 @@ impl Node {
     }
 }
 
-/// The generator, 2, as an element.
+/// Returns the generator, 2, as an element.
 fn generator(element_bytes: usize) -> Bytes {
     let mut bytes = vec![0; element_bytes];
     bytes[element_bytes - 1] = 2;

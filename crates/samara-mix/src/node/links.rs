@@ -1,11 +1,13 @@
-//! Links come and go; what was said on a lost one is said again.
+//! Links: setup, loss, and retransmission after a loss.
 //!
 //! Pings: around a team, and over each link.
 //!
-//! Around a team, as in "Engineering the xx network alpha" (October 2019): the first node sends a ping to the second, each node hands
-//! it on to the next one as soon as it comes, and the first one stops the clock when the last one gives it back. The loop is the
-//! sum of the one-way latencies, which no node can measure alone without clocks that agree. Over a link, the other side
-//! answers at once. Both take the lane of control frames and wait for no computation, so that they show the network and not the work.
+//! Around a team, as in "Engineering the xx network alpha" (October 2019): the first node sends a
+//! ping to the second, each node forwards it to the next one immediately, and the first node stops
+//! the clock when the last one returns it. The time is the sum of the one-way latencies, which no
+//! node can measure alone without synchronized clocks. Over a link, the other side answers at once.
+//! Both kinds take the lane of control frames and wait for no computation, so that they measure the
+//! network and not the work.
 
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ impl Node {
     pub(super) fn tick(&mut self, cx: &mut Cx<'_>) {
         self.peers.tick(&self.config, &mut self.metrics, cx);
         self.send_pings(cx);
-        self.look_at_rounds(cx);
+        self.check_rounds(cx);
         self.metrics.held_bytes_max = self.metrics.held_bytes_max.max(self.held_bytes_total());
     }
 
@@ -46,8 +48,8 @@ impl Node {
                     let status = MixFrame::Status { round: round.number(), state: round.state };
                     node.send(number, status, cx);
                 } else if let Some(seat) = round.plan.seat_of(number) {
-                    let said = round.said.iter().filter(|(to, _)| *to == number);
-                    said.for_each(|(_, frame)| node.send(number, frame.clone(), cx));
+                    let frames = round.key_frames.iter().filter(|(to, _)| *to == number);
+                    frames.for_each(|(_, frame)| node.send(number, frame.clone(), cx));
                     let of_seat = round.outgoing.iter().filter(|((_, to), _)| *to == seat);
                     for (phase, frame) in
                         of_seat.flat_map(|((phase, _), frames)| frames.iter().map(|frame| (*phase, frame)))
@@ -61,9 +63,9 @@ impl Node {
         }
     }
 
-    /// A node says in which life it is: another one has forgotten all rounds.
+    /// Handles the incarnation of a node. A new incarnation has forgotten all rounds.
     pub(super) fn on_hello(&mut self, from: u32, incarnation: u64, cx: &mut Cx<'_>) {
-        if self.peers.lives(from, incarnation) && from != self.peers.scheduler() {
+        if self.peers.record_incarnation(from, incarnation) && from != self.peers.scheduler() {
             let of_it = self.rounds.iter().filter(|(_, round)| round.plan.seat_of(from).is_some());
             let rounds: Vec<u64> = of_it.map(|(number, _)| *number).collect();
             for round in rounds {
@@ -75,7 +77,8 @@ impl Node {
         }
     }
 
-    /// Another node has all slots of a phase: they need not be sent again.
+    /// Drops the frames of a phase of which another node has all slots: they need not be sent
+    /// again.
     pub(super) fn on_received(&mut self, from: u32, number: u64, phase: Phase) {
         let Some(round) = self.rounds.get_mut(&number) else {
             self.metrics.ignore(Ignored::Stale);
@@ -97,11 +100,11 @@ pub(super) const fn lane(phase: Phase) -> Lane {
     }
 }
 
-/// What is known of pings that are on their way, and when the next ones leave.
+/// Pings in flight, and the time of the next ones.
 #[derive(Debug, Default)]
 pub(super) struct Pings {
     next: Time,
-    /// At most one for a team.
+    /// At most one for each team.
     loops: Vec<Loop>,
 }
 
@@ -114,7 +117,7 @@ struct Loop {
 }
 
 impl Node {
-    /// Sends pings if it is time for them. Those that are not back until the next ones leave are lost.
+    /// Sends pings when they are due. Those that have not returned by then are lost.
     pub(super) fn send_pings(&mut self, cx: &mut Cx<'_>) {
         let Some(every) = self.config.ping.filter(|_| cx.now() >= self.pings.next) else { return };
         self.pings.next = cx.now() + every;
@@ -132,7 +135,7 @@ impl Node {
                 continue;
             }
             let number = cx.rng().next_u64();
-            if self.peers.ask_echo(contact, number, cx.now()) {
+            if self.peers.record_ping(contact, number, cx.now()) {
                 self.metrics.echoes_lost += 1;
                 cx.emit(Event::RoundTrip { node: contact, took: None });
             }
@@ -140,8 +143,8 @@ impl Node {
         }
     }
 
-    /// One ping for each team that this node is the first of, by the name of its newest round that all members know: that is the one
-    /// that lasts longest.
+    /// Sends one ping for each team of which this node is the first. The ping carries the number of
+    /// the team's newest round that all members know, because that round lasts the longest.
     fn send_loops(&mut self, cx: &mut Cx<'_>) {
         let is_known =
             |state| matches!(state, NodeState::Precomputing | NodeState::Standby | NodeState::Realtime);
@@ -161,25 +164,25 @@ impl Node {
         }
     }
 
-    /// A ping comes to this node as the holder of a seat: it goes to the next one, or is back.
+    /// Handles a ping to the holder of a seat: forwards it to the next one, or records its return.
     pub(super) fn on_ping(&mut self, from: u32, number: u64, name: u64, seat: u16, cx: &mut Cx<'_>) {
         let Some(round) = self.rounds.get(&number) else {
-            return self.back(from, number, name, seat, cx);
+            return self.on_ping_returned(from, number, name, seat, cx);
         };
         let comes_right = from == round.before() && seat == round.seat.position;
         if !comes_right {
             return self.metrics.ignore(Ignored::Stranger);
         }
         if round.seat.is_first() {
-            return self.back(from, number, name, seat, cx);
+            return self.on_ping_returned(from, number, name, seat, cx);
         }
-        // To the first seat: it is back there.
+        // At the first seat, the ping is back.
         let (next, to) = (round.next_seat(), round.node_at(round.next_seat()));
         self.send(to, MixFrame::Ping { round: number, number: name, seat: next }, cx);
     }
 
-    /// A ping is back, maybe after its round.
-    fn back(&mut self, from: u32, round: u64, number: u64, seat: u16, cx: &mut Cx<'_>) {
+    /// Records the return of a ping, which may arrive after the end of its round.
+    fn on_ping_returned(&mut self, from: u32, round: u64, number: u64, seat: u16, cx: &mut Cx<'_>) {
         let is_own = |ping: &Loop| ping.round == round && ping.number == number;
         let known = self.pings.loops.iter().position(is_own);
         let Some(index) =
@@ -193,12 +196,12 @@ impl Node {
         cx.emit(Event::Looped { team, took: Some(took) });
     }
 
-    /// A ping over a link: it is answered, or it is an answer.
+    /// Answers a ping over a link, or records the answer to one.
     pub(super) fn on_echo(&mut self, from: u32, number: u64, is_answer: bool, cx: &mut Cx<'_>) {
         if !is_answer {
             return self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
         }
-        match self.peers.answer_echo(from, number, cx.now()) {
+        match self.peers.record_answer(from, number, cx.now()) {
             Some(took) => {
                 self.metrics.echoes += 1;
                 cx.emit(Event::RoundTrip { node: from, took: Some(took) });

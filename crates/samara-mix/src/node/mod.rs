@@ -1,11 +1,11 @@
 //! A node of the pool: its part in the rounds that the scheduler makes.
 //!
-//! | file | |
+//! | file | contents |
 //! |---|---|
-//! | `links` | links come and go; what is said again when they come back; pings |
-//! | `lifecycle` | rounds begin, agree on a key, time out, fail and end |
-//! | `round` | what is known of a round and its phases; which work goes first |
-//! | `slots` | slots come, are worked on, and leave; batches, and what comes out |
+//! | `links` | setup and loss of links; retransmission; pings |
+//! | `lifecycle` | start, key agreement, timeouts, failure and end of rounds |
+//! | `round` | the state of a round and its phases; the order of jobs |
+//! | `slots` | receiving, processing and sending slots; batches and results |
 
 mod lifecycle;
 mod links;
@@ -37,32 +37,36 @@ use round::{Jobs, Round};
 pub type Cx<'a> = Context<'a, MixFrame, Event>;
 
 pub(crate) const TICK: TimerToken = TimerToken(0);
-/// How often everything is looked at that depends on time alone: a tenth of the shortest time in the default configuration that
-/// matters, and no work to speak of.
-pub(crate) const TICK_EVERY: Duration = Duration::from_millis(100);
+/// Interval of all checks that depend only on time: a tenth of the shortest relevant time in the
+/// default configuration, with negligible work.
+pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A node of a pool.
 ///
-/// Inputs come by [`Engine::handle`]; [`Event`]s tell what happened; [`metrics`](Self::metrics) counts it. The work on
-/// numbers is asked for by [`Event::Compute`] and answered by [`Command::Computed`].
+/// Inputs come through [`Engine::handle`]; [`Event`]s report what happened;
+/// [`metrics`](Self::metrics) counts it. [`Event::Compute`] requests the work on numbers, and
+/// [`Command::Computed`] returns the result.
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - [`Event::Delivered`] comes at most once for a round, and [`Event::Failed`] never after it; one of them comes for every round that
-///   this node took part in, after the time-outs of the configuration at the latest.
-/// - What is delivered is all of a batch, in an order that is the composition of all nodes' permutations, the same at all nodes.
-/// - A round that fails harms no other one, and what a sender or a node of one team does wrong reaches no other team.
-/// - Nothing is done twice for a round: a round with a number that was seen, a slot with a salt that was seen in the round, and slots
-///   of phases that are through are refused, and counted.
+/// - [`Event::Delivered`] comes at most once for a round, and [`Event::Failed`] never after it. One
+///   of them comes for every round that this node took part in, at most after the timeouts of the
+///   configuration.
+/// - A delivery contains the whole batch, in an order that is the composition of all nodes'
+///   permutations, the same at all nodes.
+/// - A failed round affects no other round, and the faults of a sender or of a node of one team
+///   reach no other team.
+/// - Nothing happens twice for a round: the node rejects and counts rounds with a number that it
+///   has seen, slots with a salt that it has seen in the round, and slots of completed phases.
 pub struct Node {
     config: Arc<Config>,
     me: u32,
-    /// The secrets of the next round follow from it.
+    /// The secrets of the next round are derived from it.
     secret: Secret,
     keyring: Keyring,
     peers: Peers,
     rounds: BTreeMap<u64, Box<Round>>,
-    /// Rounds with lower numbers are not begun.
+    /// The node rejects rounds with lower numbers.
     floor: u64,
     early: VecDeque<EarlyShare>,
     jobs: Jobs,
@@ -71,15 +75,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node with this number in the pool, which has not started. Everything that it keeps secret follows from `secret`: 32 bytes
-    /// from the operating system, never used before.
+    /// Creates the node with this number in the pool, which has not started. All of its secrets are
+    /// derived from `secret`: 32 bytes from the operating system that were never used before.
     ///
     /// # Errors
-    /// The configuration is not possible, or the pool has no such node.
+    /// Returns an error if the configuration is not valid, or if the pool has no such node.
     pub fn new(config: impl Into<Arc<Config>>, number: u32, secret: Secret) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        check((number as usize) < config.pool.len(), "number", number, "a node of the pool")?;
+        check((number as usize) < config.pool.len(), "number", number, "the number of a node of the pool")?;
         Ok(Self {
             me: number,
             secret,
@@ -103,28 +107,28 @@ impl Node {
         &self.metrics
     }
 
-    /// The rounds that this node takes part in, and how far it is.
+    /// Returns the rounds that this node takes part in, and its state in each.
     pub fn rounds(&self) -> impl Iterator<Item = (u64, NodeState)> {
         self.rounds.iter().map(|(round, state)| (*round, state.state))
     }
 
-    /// What the scheduler has decided for a round that this node takes part in.
+    /// Returns the scheduler's plan of a round that this node takes part in.
     pub fn plan(&self, round: u64) -> Option<&Arc<Plan>> {
         self.rounds.get(&round).map(|state| &state.plan)
     }
 
-    /// Bytes of slots that are held for a round: those that wait for others, for work, or for the next node to have them. Slots that are
-    /// shared between these are counted for each.
+    /// Returns the bytes of slots held for a round: those that wait for other slots, for work, or
+    /// until the next node has them. Slots that are shared between these are counted for each.
     pub fn held_bytes(&self, round: u64) -> u64 {
         self.rounds.get(&round).map_or(0, |state| state.held_bytes()) + self.jobs.held_bytes(round)
     }
 
-    /// The same for all rounds together.
+    /// Returns the bytes of slots held for all rounds.
     pub fn held_bytes_total(&self) -> u64 {
         self.rounds.keys().map(|round| self.held_bytes(*round)).sum()
     }
 
-    /// Does something with a round, which fails if that does. Whether there is such a round.
+    /// Runs `work` on a round, which fails if `work` does. Returns false if there is no such round.
     fn with_round(
         &mut self,
         round: u64,
@@ -141,7 +145,8 @@ impl Node {
         true
     }
 
-    /// Sends to a node or the scheduler, if it is connected. What must not be lost is said again when it is.
+    /// Sends a frame to a node or the scheduler, if it is connected. Frames that must not be lost
+    /// are sent again after a reconnection.
     fn send(&mut self, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
         self.send_on(to, Config::CONTROL, None, frame, cx);
     }
@@ -176,7 +181,8 @@ impl Node {
     fn on_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         self.jobs.done();
         let known = self.with_round(done.round, cx, |node, round, cx| match done.answer {
-            // What this node was given came from the node before it, or is part of a key that went through all.
+            // The input of the job came from the node before this one, or is a share that went
+            // through all nodes.
             Err(_) => Err(Failure::by(Cause::BadElement, round.before())),
             Ok(Answer::Generated(vault)) => node.on_generated(round, vault, cx),
             Ok(Answer::Shared { origin, key, is_complete }) => {

@@ -1,4 +1,4 @@
-//! What a node knows of a round and its phases, and the jobs that wait.
+//! The state of a round and its phases at a node, and the waiting jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::round::{Gate, Half, NodeState, Phase, Plan};
 use crate::sender::{Batch, FIELD_BYTES};
 use crate::wire::MixFrame;
 
-/// Salt and sender of a slot.
+/// The salt and the sender of a slot.
 pub(super) type SlotName = [u8; 2 * FIELD_BYTES];
 
 pub(super) struct Round {
     pub(super) plan: Arc<Plan>,
     pub(super) seat: Seat,
     pub(super) state: NodeState,
-    /// Since when it is in this state; in the first two, since it began.
+    /// Start of the current state; for the first two states, the start of the round.
     pub(super) since: Time,
     pub(super) vault: Option<Arc<dyn Vault>>,
     pub(super) key: TeamKey,
-    /// What was said about keys, and to whom, until the precomputation is over.
-    pub(super) said: Vec<(u32, MixFrame)>,
+    /// Frames of the key agreement and their receivers, kept until the precomputation is over.
+    pub(super) key_frames: Vec<(u32, MixFrame)>,
     pub(super) stages: BTreeMap<Phase, Stage>,
-    /// Slots that other seats are not known to have all of, by phase and seat.
+    /// Frames of slots by phase and seat, kept until the seat has the whole phase.
     pub(super) outgoing: BTreeMap<(Phase, u16), Vec<MixFrame>>,
-    /// Work that needs the team's key, which is not agreed on yet.
+    /// Work that needs the team's key, before the key is agreed.
     pub(super) held: Vec<Job>,
     pub(super) names: BTreeSet<SlotName>,
-    /// Whether the scheduler has said that the round takes a batch.
+    /// True once the scheduler has reported that the round can take a batch.
     pub(super) is_queued: bool,
     /// Payloads that wait for earlier rounds.
     pub(super) batch: Option<Batch>,
@@ -49,7 +49,7 @@ impl Round {
             since: now,
             vault: None,
             key: TeamKey::new(team),
-            said: Vec::new(),
+            key_frames: Vec::new(),
             stages: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             held: Vec::new(),
@@ -64,12 +64,12 @@ impl Round {
         self.plan.round
     }
 
-    /// What its slots are called in the outbox.
+    /// Returns the key of its slots in the outbox.
     pub(super) fn message(&self) -> MessageKey {
         MessageKey(self.plan.round)
     }
 
-    /// The seat after this one; after the last comes the first.
+    /// Returns the seat after this one; the first follows the last.
     pub(super) fn next_seat(&self) -> u16 {
         (self.seat.position + 1) % self.seat.team
     }
@@ -82,7 +82,7 @@ impl Round {
         self.plan.team[usize::from(seat)]
     }
 
-    /// The node that slots come from.
+    /// Returns the node that sends slots to this one.
     pub(super) fn before(&self) -> u32 {
         self.node_at(self.seat_before())
     }
@@ -99,7 +99,7 @@ impl Round {
     }
 }
 
-/// Which slots of a batch have come.
+/// The set of slots of a batch that have arrived.
 #[derive(Debug)]
 struct Marks {
     bits: Vec<u64>,
@@ -115,27 +115,27 @@ impl Marks {
         self.bits[slot as usize / 64] >> (slot % 64) & 1 == 1
     }
 
-    /// Marks slots that have not come. Whether there were such that had.
-    fn mark(&mut self, first: u32, count: u32) -> Came {
+    /// Marks slots as arrived. Reports whether some, or all, of them had arrived before.
+    fn mark(&mut self, first: u32, count: u32) -> Arrival {
         let had = (first..first + count).filter(|slot| self.has(*slot)).count() as u32;
         if had > 0 {
-            return if had == count { Came::Duplicate } else { Came::Overlap };
+            return if had == count { Arrival::Duplicate } else { Arrival::Overlap };
         }
         (first..first + count).for_each(|slot| self.bits[slot as usize / 64] |= 1 << (slot % 64));
         self.left -= count;
-        Came::New
+        Arrival::New
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Arrival {
     New,
     Duplicate,
-    /// Some of them.
+    /// Some of the slots had arrived before.
     Overlap,
 }
 
-/// Slots of a fixed length that are put together in any order.
+/// A buffer for slots of a fixed length that arrive in any order.
 #[derive(Debug)]
 pub(super) struct Gathering {
     bytes: Vec<u8>,
@@ -161,14 +161,14 @@ impl Gathering {
     }
 }
 
-/// What happens to slots that come, by the [`Gate`] of the phase.
+/// The handling of arriving slots, by the [`Gate`] of the phase.
 #[derive(Debug)]
 pub(super) enum Intake {
-    /// Each is worked on at once: nothing is kept.
+    /// Each slot is processed at once, and none is kept.
     SlotWise,
-    /// All are gathered, and only then anything is done with them.
+    /// Slots are gathered, and processed when all have arrived.
     Barrier(Gathering),
-    /// They are passed on at once, and gathered.
+    /// Slots are forwarded at once, and also gathered.
     Both(Gathering),
 }
 
@@ -179,7 +179,7 @@ pub(super) struct Stage {
     pub(super) intake: Intake,
     pub(super) from: u64,
     pub(super) finished: u32,
-    /// What is worked on and waits for the rest, if slots travel together.
+    /// Processed slots that wait for the rest, if slots travel together.
     pub(super) leaving: Option<[Gathering; 2]>,
 }
 
@@ -193,8 +193,8 @@ impl Stage {
         Self { marks: Marks::new(batch), batch, intake, from: 0, finished: 0, leaving: None }
     }
 
-    /// Takes note of slots that come.
-    pub(super) fn came(&mut self, first: u32, count: u32) -> Came {
+    /// Records arriving slots.
+    pub(super) fn record_arrival(&mut self, first: u32, count: u32) -> Arrival {
         self.marks.mark(first, count)
     }
 
@@ -206,7 +206,7 @@ impl Stage {
         self.marks.left == self.batch
     }
 
-    /// What was gathered, once; nothing is gathered any more.
+    /// Takes the gathered slots. Works once; later slots are not gathered.
     pub(super) fn take_gathered(&mut self) -> Bytes {
         match std::mem::replace(&mut self.intake, Intake::SlotWise) {
             Intake::SlotWise => Bytes::new(),
@@ -224,12 +224,12 @@ impl Stage {
     }
 }
 
-/// Jobs that wait. Real time goes first, then the older round: what is begun is finished before something else is begun, so that
-/// rounds come out one by one and not all together later. Few jobs are out at a time, and each is short, so that none waits for
-/// long behind one that should go later.
+/// The waiting jobs. Real time goes first, then the older round: finishing a round before starting
+/// another one lets rounds come out one by one, and not all together later. Few jobs run at a time,
+/// and each is short, so none waits for long behind one with lower priority.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// By half, round, and order in which they came up.
+    /// The jobs by half, round, and order of arrival.
     waiting: BTreeMap<(Half, u64, u64), Job>,
     serial: u64,
     out: usize,
@@ -241,12 +241,12 @@ impl Jobs {
         self.waiting.insert((job.half(), job.round(), self.serial), job);
     }
 
-    /// One that was out is done.
+    /// Records that a running job is done.
     pub(super) fn done(&mut self) {
         self.out = self.out.saturating_sub(1);
     }
 
-    /// Asks for as many jobs as may be out.
+    /// Requests jobs until `jobs_max` are running.
     pub(super) fn pump(&mut self, jobs_max: usize, metrics: &mut Metrics, cx: &mut Cx<'_>) {
         while self.out < jobs_max {
             let Some((_, job)) = self.waiting.pop_first() else { break };

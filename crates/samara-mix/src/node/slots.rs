@@ -1,9 +1,9 @@
-//! Slots come, are worked on, and leave; batches enter, and payloads come out.
+//! Receiving, processing and sending slots, from the batch to the payloads.
 
 use bytes::Bytes;
 
 use super::links::lane;
-use super::round::{Came, Gathering, Intake, Round, Stage};
+use super::round::{Arrival, Gathering, Intake, Round, Stage};
 use super::{Cx, Node};
 use crate::Secret;
 use crate::compute::{Input, Job, Output, Slots, Task, Voided};
@@ -21,7 +21,7 @@ impl Node {
             match seat.filter(|seat| comes_from(round, piece.phase, piece.first, *seat)) {
                 None => node.metrics.ignore(Ignored::Stranger),
                 Some(_) if !node.fits(round, &piece) => node.metrics.ignore(Ignored::Inconsistent),
-                Some(_) if !is_due(round.state, piece.phase) => node.late(round, &piece, from, cx),
+                Some(_) if !is_due(round.state, piece.phase) => node.on_late_slots(round, &piece, from, cx),
                 Some(seat) => return node.take(round, piece, Some(seat), cx),
             }
             Ok(())
@@ -35,7 +35,7 @@ impl Node {
         phase.elements() * self.config.group.element_bytes()
     }
 
-    /// Whether a piece has the lengths that it should have.
+    /// Returns true if the lengths of a piece are valid.
     fn fits(&self, round: &Round, piece: &Piece) -> bool {
         let width = self.slot_bytes(piece.phase);
         let count = piece.elements.len() / width;
@@ -47,8 +47,9 @@ impl Node {
             && u64::from(piece.first) + count as u64 <= u64::from(round.plan.batch)
     }
 
-    /// Slots of a phase that is not due: of one that is through, because its end was not heard of.
-    fn late(&mut self, round: &Round, piece: &Piece, from: u32, cx: &mut Cx<'_>) {
+    /// Handles slots of a phase that is not due. If the phase is complete, its sender missed the
+    /// acknowledgement.
+    fn on_late_slots(&mut self, round: &Round, piece: &Piece, from: u32, cx: &mut Cx<'_>) {
         if round.stages.get(&piece.phase).is_some_and(Stage::is_complete) {
             self.metrics.ignore(Ignored::Duplicate);
             self.send(from, MixFrame::Received { round: piece.round, phase: piece.phase }, cx);
@@ -57,7 +58,7 @@ impl Node {
         }
     }
 
-    /// Takes slots in: from another seat, or those that begin here.
+    /// Takes slots from another seat, or new ones if `from` is `None`.
     pub(super) fn take(
         &mut self,
         round: &mut Round,
@@ -72,10 +73,14 @@ impl Node {
         let stage = round.stages.entry(phase).or_insert_with(|| Stage::new(phase, batch, width));
         stage.from |= from.map_or(0, |seat| 1 << seat);
         let is_first = stage.is_empty();
-        let came = stage.came(first, count);
-        if came != Came::New {
+        let arrival = stage.record_arrival(first, count);
+        if arrival != Arrival::New {
             let is_complete = stage.is_complete();
-            self.metrics.ignore(if came == Came::Duplicate { Ignored::Duplicate } else { Ignored::Overlap });
+            self.metrics.ignore(if arrival == Arrival::Duplicate {
+                Ignored::Duplicate
+            } else {
+                Ignored::Overlap
+            });
             if let Some(seat) = from.filter(|_| is_complete) {
                 let frame = MixFrame::Received { round: round.number(), phase };
                 self.send(round.node_at(seat), frame, cx);
@@ -86,7 +91,7 @@ impl Node {
             self.mark(round, phase, Mark::FirstReceived, cx);
         }
         if phase.half() == Half::RealTime && round.state == NodeState::Standby {
-            self.become_state(round, NodeState::Realtime, cx);
+            self.set_state(round, NodeState::Realtime, cx);
         }
         match phase {
             Phase::Decrypt => self.void_copies(round, &mut piece),
@@ -100,13 +105,14 @@ impl Node {
             Intake::Barrier(gathering) | Intake::Both(gathering) => gathering.put(first, &piece.elements),
         }
         if is_complete {
-            self.all_came(round, phase, cx);
+            self.on_all_arrived(round, phase, cx);
         }
         Ok(())
     }
 
-    /// All slots of a phase have come: those who sent them are told, and what waited for that begins.
-    fn all_came(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+    /// Handles the arrival of all slots of a phase: acknowledges them, and starts the work that
+    /// waited for them.
+    fn on_all_arrived(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
         self.mark(round, phase, Mark::LastReceived, cx);
         let Some(stage) = round.stages.get_mut(&phase) else { return };
         let from = stage.from;
@@ -126,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Asks for slots that came to be worked on.
+    /// Requests jobs for slots that arrived.
     fn work_on_pieces(&mut self, round: &mut Round, piece: &Piece, count: u32) {
         let part = |bytes: &Bytes, from: u32, to: u32| {
             let width = bytes.len() / count as usize;
@@ -138,7 +144,7 @@ impl Node {
         });
     }
 
-    /// Asks for slots to be worked on, a few at a time: pieces begin at multiples of their length.
+    /// Requests jobs for slots, a few at a time. Pieces start at multiples of their length.
     pub(super) fn work(
         &mut self,
         round: &mut Round,
@@ -172,7 +178,7 @@ impl Node {
         }
     }
 
-    /// What is shared with the senders of slots in real-time decryption.
+    /// Returns the secrets shared with the senders of slots in real-time decryption.
     fn shared_with(&self, round: &Round, phase: Phase, input: &Input) -> Vec<Option<Secret>> {
         match input {
             Input::Some { credentials, .. } if phase == Phase::Decrypt => {
@@ -183,7 +189,7 @@ impl Node {
         }
     }
 
-    /// Slots are worked on: they leave.
+    /// Handles processed slots: they leave.
     pub(super) fn on_output(
         &mut self,
         round: &mut Round,
@@ -202,7 +208,7 @@ impl Node {
         if is_first {
             self.mark(round, phase, Mark::FirstFinished, cx);
         }
-        // The last seat begins the next phase, at the first one; or, of results, at all.
+        // The last seat starts the next phase: at the first seat, or at all seats for results.
         let goes_to = if round.seat.is_last() { phase.next() } else { Some(phase) };
         if let Some(phase_there) = goes_to {
             let piece = Piece {
@@ -218,12 +224,12 @@ impl Node {
             }
         }
         if is_last {
-            self.phase_is_through(round, phase, cx);
+            self.finish_phase(round, phase, cx);
         }
         Ok(())
     }
 
-    /// Keeps slots until all of the phase are worked on; then they leave together.
+    /// Keeps slots until all of the phase are processed; then they leave together.
     fn gather(
         &mut self,
         round: &mut Round,
@@ -251,7 +257,7 @@ impl Node {
         }
     }
 
-    /// Slots leave for the next seat; results are taken here, and so sent on.
+    /// Sends slots to the next seat. Results are taken here, which sends them on.
     fn leave(&mut self, round: &mut Round, piece: Piece, cx: &mut Cx<'_>) -> Result<(), Failure> {
         if piece.phase == Phase::Result {
             return self.take(round, piece, None, cx);
@@ -260,7 +266,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends slots to a seat, and keeps them until it has all of the phase.
+    /// Sends slots to a seat, and keeps them until it has all slots of the phase.
     pub(super) fn send_piece(&mut self, round: &mut Round, to: u16, piece: Piece, cx: &mut Cx<'_>) {
         let phase = piece.phase;
         let frame = MixFrame::Slots(piece);
@@ -268,27 +274,27 @@ impl Node {
         self.send_on(round.node_at(to), lane(phase), Some(round.message()), frame, cx);
     }
 
-    /// All slots of a phase are worked on.
-    fn phase_is_through(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+    /// Handles the end of a phase at this node: all its slots are processed.
+    fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
         self.mark(round, phase, Mark::LastFinished, cx);
         match phase {
             Phase::Reveal => {
-                round.said.clear();
-                self.become_state(round, NodeState::Standby, cx);
+                round.key_frames.clear();
+                self.set_state(round, NodeState::Standby, cx);
             }
-            // Nothing secret is needed any more.
+            // No secrets are needed after this phase.
             Phase::Permute => round.vault = None,
             _ => {}
         }
     }
 
-    /// The precomputation begins at the first seat, with ones.
+    /// Starts the precomputation at the first seat, with ones.
     pub(super) fn begin_precomputation(&mut self, round: &mut Round, cx: &mut Cx<'_>) {
         if round.seat.is_first() {
             let phase = Phase::PrecomputeDecrypt;
             let batch = round.plan.batch;
             let mut stage = Stage::new(phase, batch, 0);
-            stage.came(0, batch);
+            stage.record_arrival(0, batch);
             round.stages.insert(phase, stage);
             self.mark(round, phase, Mark::FirstReceived, cx);
             self.mark(round, phase, Mark::LastReceived, cx);
@@ -301,7 +307,7 @@ impl Node {
     }
 }
 
-/// Slots of a phase that are worked on together.
+/// Returns the number of slots of a phase that are processed together.
 fn piece_slots(round: &Round, phase: Phase) -> u32 {
     match phase.half() {
         Half::RealTime => round.plan.realtime_slots,
@@ -309,19 +315,19 @@ fn piece_slots(round: &Round, phase: Phase) -> u32 {
     }
 }
 
-/// Whether slots of a phase can come from a seat.
+/// Returns true if slots of a phase can come from a seat.
 fn comes_from(round: &Round, phase: Phase, first: u32, seat: u16) -> bool {
     let me = round.seat.position;
     match phase {
-        // The seat that passes this piece on to this one.
+        // Results come from the seat that forwards this piece to this one.
         Phase::Result => round.plan.children(seat, first).any(|child| child == me),
-        // Begin at the first seat.
+        // These phases start at the first seat.
         Phase::PrecomputeDecrypt | Phase::Decrypt if round.seat.is_first() => false,
         _ => seat == round.seat_before(),
     }
 }
 
-/// Whether slots of a phase can come to a node in this state.
+/// Returns true if slots of a phase can arrive at a node in this state.
 fn is_due(state: NodeState, phase: Phase) -> bool {
     match phase.half() {
         Half::Precomputation => state == NodeState::Precomputing,
@@ -330,7 +336,7 @@ fn is_due(state: NodeState, phase: Phase) -> bool {
 }
 
 impl Node {
-    /// The scheduler says that all nodes have precomputed a round.
+    /// Handles the scheduler's report that all nodes have precomputed a round.
     pub(super) fn on_queued(&mut self, number: u64, cx: &mut Cx<'_>) {
         let Some(round) = self.rounds.get_mut(&number) else {
             self.metrics.ignore(Ignored::Stale);
@@ -366,7 +372,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends batches on their way, the oldest round first, as many as may be at the same time.
+    /// Starts waiting batches, the oldest round first, up to the limit.
     pub(super) fn start_batches(&mut self, cx: &mut Cx<'_>) {
         let is_ready = |round: &Round| round.batch.is_some();
         if !self.rounds.values().any(|round| is_ready(round)) {
@@ -385,7 +391,8 @@ impl Node {
         }
     }
 
-    /// Voids slots whose name was seen in this round: copies of a payload would show where it comes out.
+    /// Voids slots whose name was seen in this round: a copy of a payload would reveal where it
+    /// comes out.
     pub(super) fn void_copies(&mut self, round: &mut Round, piece: &mut Piece) {
         let each = credential_bytes(round.seat.codes());
         let name = 2 * FIELD_BYTES;
@@ -411,7 +418,7 @@ impl Node {
         (piece.elements, piece.credentials) = (elements.into(), credentials.into());
     }
 
-    /// Sends results on to the seats that have them from this one.
+    /// Forwards results to the seats that get them from this one.
     pub(super) fn pass_on(&mut self, round: &mut Round, piece: &Piece, cx: &mut Cx<'_>) {
         let children: Vec<u16> = round.plan.children(round.seat.position, piece.first).collect();
         for seat in children {
@@ -430,7 +437,7 @@ impl Node {
         self.metrics.delivered += outcomes.len() as u64;
         self.metrics.worked(Phase::Result, round.plan.batch);
         (round.vault, round.names) = (None, Default::default());
-        self.become_state(round, NodeState::Completed, cx);
+        self.set_state(round, NodeState::Completed, cx);
         cx.emit(Event::Delivered { round: round.number(), outcomes });
     }
 }

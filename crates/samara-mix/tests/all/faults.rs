@@ -1,4 +1,4 @@
-//! Nodes and links fail.
+//! Failures of nodes and links.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::net::{Crash, Net};
 
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// A pool of which a team works on its third round, slowly enough that phases can be told apart.
+/// Creates a pool in which a team works on its third round, slowly enough to tell phases apart.
 fn slow(seed: u64, config: Config) -> Net {
     let mut net = Net::new(seed, config);
     net.slot_cost = Duration::from_millis(1);
@@ -19,7 +19,7 @@ fn slow(seed: u64, config: Config) -> Net {
 }
 
 #[test]
-fn a_node_that_dies_in_any_phase_ends_its_rounds_and_the_service_goes_on() {
+fn node_crash_in_any_phase_ends_its_rounds_and_service_continues() {
     let moments = Phase::ALL.into_iter().flat_map(|phase| [(phase, Crash::Closes), (phase, Crash::Silent)]);
     for (index, (phase, how)) in moments.enumerate() {
         let mut net = slow(index as u64, config(8, 5, Group::Model));
@@ -34,7 +34,7 @@ fn a_node_that_dies_in_any_phase_ends_its_rounds_and_the_service_goes_on() {
         });
         let died = net.now;
         net.crash(victim, how);
-        // It is noticed, the limit passes, a team is drawn, and a round needs its time.
+        // Time to detect the silence, to reach the limit, to draw a team, and to run a round.
         let silence = if how == Crash::Silent { net.config.silence } else { Duration::ZERO };
         net.run_for(LIMIT + silence + Duration::from_secs(5));
         net.record.check(&[victim]);
@@ -43,7 +43,7 @@ fn a_node_that_dies_in_any_phase_ends_its_rounds_and_the_service_goes_on() {
         assert!(redrawn.0.since(died) < LIMIT + silence + Duration::from_secs(1), "{phase:?} {how:?}");
         assert!(
             net.record.complete().iter().any(|round| !net.record.plans[round].team.contains(&victim)),
-            "{phase:?} {how:?}: nothing came out any more"
+            "{phase:?} {how:?}: no further round completed"
         );
         let lost = net.record.failed.values().filter(|(at, _)| *at > died);
         assert!(lost.clone().count() > 0);
@@ -54,7 +54,7 @@ fn a_node_that_dies_in_any_phase_ends_its_rounds_and_the_service_goes_on() {
 }
 
 #[test]
-fn a_link_that_breaks_in_any_phase_and_comes_back_costs_no_round() {
+fn short_link_failure_in_any_phase_fails_no_round() {
     let mut resent = 0;
     for (index, phase) in Phase::ALL.into_iter().enumerate() {
         let mut net = slow(index as u64, config(5, 5, Group::Small256));
@@ -81,7 +81,7 @@ fn a_link_that_breaks_in_any_phase_and_comes_back_costs_no_round() {
 }
 
 #[test]
-fn a_lost_node_does_not_stall_the_rounds_of_other_teams() {
+fn lost_node_does_not_stall_other_teams() {
     let mut net = slow(3, Config { teams: 2, rounds_per_draw: 1_000, ..config(12, 5, Group::Model) });
     let victim = net.record.drawn[0].2[2];
     let other: Vec<u32> = net.record.drawn[1].2.clone();
@@ -104,12 +104,12 @@ fn a_lost_node_does_not_stall_the_rounds_of_other_teams() {
 }
 
 #[test]
-fn a_node_killed_in_the_middle_of_a_hundred_rounds_costs_no_payload_silently() {
+fn killed_node_loses_no_payload_silently() {
     let mut net = Net::new(8, Config { rounds_per_draw: 1_000, ..config(8, 5, Group::Small256) });
     net.slot_cost = Duration::from_micros(50);
     net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 50);
     let victim = net.record.drawn[0].2[3];
-    // With payloads on their way.
+    // The victim has payloads in real time.
     net.run_until(Duration::from_secs(60), |net| {
         net.engine(victim).node().unwrap().rounds().any(|(_, state)| state == NodeState::Realtime)
     });
@@ -131,7 +131,7 @@ fn a_node_killed_in_the_middle_of_a_hundred_rounds_costs_no_payload_silently() {
 }
 
 #[test]
-fn a_node_that_comes_back_is_drawn_again_and_its_rounds_have_failed() {
+fn restarted_node_is_drawn_again_after_its_rounds_failed() {
     let mut net = slow(5, config(5, 5, Group::Model));
     let victim = net.record.drawn[0].2[2];
     net.crash(victim, Crash::Closes);
@@ -146,7 +146,7 @@ fn a_node_that_comes_back_is_drawn_again_and_its_rounds_have_failed() {
 }
 
 #[test]
-fn with_too_few_nodes_nothing_is_drawn_until_one_comes_back() {
+fn no_team_is_drawn_with_too_few_nodes() {
     let mut net = slow(6, config(5, 5, Group::Model));
     net.crash(0, Crash::Silent);
     net.run_for(LIMIT + Duration::from_secs(4));
@@ -160,7 +160,7 @@ fn with_too_few_nodes_nothing_is_drawn_until_one_comes_back() {
 }
 
 #[test]
-fn two_nodes_that_cannot_reach_each_other_fail_their_rounds_only() {
+fn two_disconnected_nodes_fail_only_their_rounds() {
     let mut net = slow(7, config(8, 5, Group::Model));
     let team = net.record.drawn[0].2.clone();
     net.cut(team[1], team[2]);
@@ -171,7 +171,7 @@ fn two_nodes_that_cannot_reach_each_other_fail_their_rounds_only() {
 }
 
 #[test]
-fn without_the_scheduler_rounds_are_finished_and_a_new_one_begins_anew() {
+fn rounds_finish_without_the_scheduler_and_a_new_one_takes_over() {
     let mut net = slow(9, config(5, 5, Group::Model));
     let scheduler = net.scheduler();
     net.crash(scheduler, Crash::Closes);
@@ -183,7 +183,10 @@ fn without_the_scheduler_rounds_are_finished_and_a_new_one_begins_anew() {
         .collect();
     net.run_for(Duration::from_secs(2));
     for round in &running {
-        assert!(net.record.delivered.contains_key(&(*round, 0)), "round {round} needs no scheduler any more");
+        assert!(
+            net.record.delivered.contains_key(&(*round, 0)),
+            "round {round} no longer needs the scheduler"
+        );
     }
     let complete = net.record.complete().len();
     net.restart(scheduler);
@@ -193,7 +196,7 @@ fn without_the_scheduler_rounds_are_finished_and_a_new_one_begins_anew() {
 }
 
 #[test]
-fn a_round_without_a_batch_ends_after_its_time() {
+fn round_without_a_batch_times_out() {
     let mut net = Net::new(2, config(5, 5, Group::Model));
     net.is_idle = true;
     net.run_for(Duration::from_secs(19));
@@ -205,7 +208,7 @@ fn a_round_without_a_batch_ends_after_its_time() {
 }
 
 #[test]
-fn attempts_to_connect_wait_longer_and_longer() {
+fn connection_attempts_back_off() {
     let mut net = slow(4, config(5, 5, Group::Model));
     net.crash(4, Crash::Closes);
     let dials = |net: &Net| net.node(0).metrics().dials;
@@ -214,7 +217,8 @@ fn attempts_to_connect_wait_longer_and_longer() {
     let early = dials(&net) - at_first;
     net.run_for(Duration::from_secs(20));
     let late = dials(&net) - at_first - early;
-    // 50, 100, 200, 400, 800 ms, each shortened by up to a half; then one second, likewise.
+    // 50, 100, 200, 400, 800 ms, each shortened by up to a half. Then one second, shortened
+    // likewise.
     assert!((4..=7).contains(&early), "{early}");
     assert!((19..=41).contains(&late), "{late}");
 }

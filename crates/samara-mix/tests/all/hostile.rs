@@ -1,4 +1,4 @@
-//! Senders and nodes that do not keep to the protocol.
+//! Senders and nodes that violate the protocol.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use samara_mix::{Cause, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, 
 use crate::config;
 use crate::net::Net;
 
-/// Delivered outcomes of the first complete round, at all nodes the same.
+/// Returns the outcomes of the first complete round, which are the same at all nodes.
 fn outcomes(net: &Net) -> Vec<Outcome> {
     let round = net.record.complete()[0];
     net.record.delivered.range((round, 0)..).next().unwrap().1.1.clone()
@@ -29,12 +29,12 @@ fn run_tampered(group: Group, tamper: fn(&Plan, &mut Vec<Sealed>)) -> Net {
 }
 
 #[test]
-fn a_payload_of_nobody_that_is_known_is_voided_and_harms_no_other() {
+fn payload_of_unknown_sender_is_voided_alone() {
     for group in [Group::Model, Group::Small256] {
         let net = run_tampered(group, |plan, sealed| {
             let stranger = Sender::new(Group::Small256, SenderId([3; 32]));
             assert!(stranger.seal(plan.round, &plan.team, [0; 32], &[0; 60]).is_err());
-            // As if made by somebody else.
+            // The payload claims another sender.
             sealed[3] = rename(&sealed[3]);
         });
         let outcomes = outcomes(&net);
@@ -45,7 +45,7 @@ fn a_payload_of_nobody_that_is_known_is_voided_and_harms_no_other() {
     }
 }
 
-/// The same payload with another sender's name.
+/// Returns the same payload with another sender's name.
 fn rename(sealed: &Sealed) -> Sealed {
     let (elements, mut credentials) = sealed.clone().into_parts();
     credentials[32..64].fill(0x55);
@@ -53,25 +53,25 @@ fn rename(sealed: &Sealed) -> Sealed {
 }
 
 #[test]
-fn a_payload_that_was_changed_or_sealed_for_another_round_is_voided() {
+fn changed_or_misdirected_payloads_are_voided() {
     let net = run_tampered(Group::Small256, |_, sealed| {
         let (mut elements, credentials) = sealed[0].clone().into_parts();
         elements[40] ^= 1;
         sealed[0] = Sealed::from_parts(elements, credentials);
-        // Codes of another slot.
+        // The codes of another slot.
         let (elements, _) = sealed[1].clone().into_parts();
         let (_, credentials) = sealed[2].clone().into_parts();
         sealed[1] = Sealed::from_parts(elements, credentials);
     });
     let outcomes = outcomes(&net);
-    // The slot with the codes of slot 2 comes first, so that slot 2 counts as a copy of it.
+    // The slot with the codes of slot 2 comes first, so slot 2 counts as its copy.
     assert_eq!(count(&outcomes, |outcome| *outcome == Outcome::Void), 3);
     assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 21);
 }
 
 #[test]
-fn a_code_is_checked_by_every_node() {
-    // The code of the node in the third seat is wrong: only that one notices.
+fn every_node_checks_its_code() {
+    // The code of the node in the third seat is wrong: only that node detects it.
     let net = run_tampered(Group::Small256, |_, sealed| {
         let (elements, mut credentials) = sealed[7].clone().into_parts();
         credentials[64 + 2 * 32] ^= 1;
@@ -80,7 +80,7 @@ fn a_code_is_checked_by_every_node() {
     let outcomes = outcomes(&net);
     assert_eq!(count(&outcomes, |outcome| *outcome == Outcome::Unreadable), 1);
     assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 23);
-    // Teams are drawn anew after some rounds.
+    // Teams are drawn again after some rounds.
     let thirds: Vec<u32> = net.record.drawn.iter().map(|(_, _, team)| team[2]).collect();
     let noticed = |node: &u32| net.node(*node).metrics().voided.wrong_code > 0;
     let noticed: Vec<u32> = (0..5).filter(noticed).collect();
@@ -88,7 +88,7 @@ fn a_code_is_checked_by_every_node() {
 }
 
 #[test]
-fn a_payload_that_is_no_element_is_voided() {
+fn payload_that_is_not_an_element_is_voided() {
     let net = run_tampered(Group::Small256, |_, sealed| {
         let (mut elements, credentials) = sealed[0].clone().into_parts();
         elements.fill(0xff);
@@ -98,7 +98,7 @@ fn a_payload_that_is_no_element_is_voided() {
 }
 
 #[test]
-fn a_node_that_sends_no_elements_fails_the_round_and_is_named() {
+fn node_that_sends_non_elements_is_named_as_culprit() {
     let mut net = Net::new(1, config(5, 5, Group::Small256));
     net.meddle = Some(|from, _, frame| match frame {
         MixFrame::Slots(piece) if from == 2 && piece.phase == Phase::Permute && piece.round == 1 => {
@@ -117,7 +117,7 @@ fn a_node_that_sends_no_elements_fails_the_round_and_is_named() {
 }
 
 #[test]
-fn a_node_with_another_key_fails_the_round() {
+fn node_with_a_different_key_fails_the_round() {
     let mut net = Net::new(1, config(5, 5, Group::Small256));
     net.meddle = Some(|from, _, frame| match frame {
         MixFrame::Share { round: 0, origin, is_complete: true, .. } if from == 3 => {
@@ -133,7 +133,7 @@ fn a_node_with_another_key_fails_the_round() {
 }
 
 #[test]
-fn what_a_node_has_no_say_in_is_ignored_and_counted() {
+fn illegitimate_frames_are_ignored_and_counted() {
     let mut net = Net::new(1, config(6, 5, Group::Model));
     net.run_for(Duration::from_millis(500));
     let team = net.record.drawn[0].2.clone();
@@ -179,7 +179,7 @@ fn what_a_node_has_no_say_in_is_ignored_and_counted() {
 }
 
 #[test]
-fn parts_of_keys_of_rounds_to_come_are_bounded() {
+fn early_key_shares_are_bounded() {
     let mut net = Net::new(1, config(5, 5, Group::Model));
     net.run_for(Duration::from_millis(500));
     for round in 1_000_000..1_001_000 {

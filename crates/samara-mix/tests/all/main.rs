@@ -21,7 +21,7 @@ use std::time::Duration;
 use samara_engine::testing::identity_of;
 use samara_mix::{Config, Group, Reconnect};
 
-/// A pool of so many nodes, with teams of so many, small batches and short times.
+/// Returns a configuration with small batches and short times.
 fn config(pool: u32, team: usize, group: Group) -> Config {
     Config {
         pool: (0..pool).map(identity_of).collect(),

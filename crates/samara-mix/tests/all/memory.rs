@@ -1,4 +1,4 @@
-//! What a node holds is bounded, whatever others do.
+//! Limits of a node's memory, whatever other hosts do.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use samara_mix::{Config, Group, Transfer};
 use crate::config;
 use crate::net::{Crash, Net};
 
-/// Bytes of a batch in its widest form: four elements a slot.
+/// Bytes of a batch in its widest form: four elements in each slot.
 const WIDEST: u64 = 24 * 4 * 256;
 /// Bytes of a batch with credentials, at the first seat.
 const SEALED: u64 = 24 * (2 * 256 + (2 + 5) * 32);
 
 #[test]
-fn a_round_holds_a_few_batches_at_most() {
+fn round_holds_only_a_few_batches() {
     for transfer in Transfer::ALL {
         let mut net = Net::new(1, Config { transfer, ..config(5, 5, Group::Model) });
         net.slot_cost = Duration::from_millis(2);
@@ -28,7 +28,8 @@ fn a_round_holds_a_few_batches_at_most() {
             }
         }
         assert!(net.record.complete().len() > 5, "{transfer:?}");
-        // What comes, what is worked on, and what leaves, with the phase before that is not acknowledged yet.
+        // Slots that arrive, are processed, and leave, plus the unacknowledged ones of the previous
+        // phase.
         assert!(
             most > WIDEST / 2 && most <= 4 * WIDEST,
             "{transfer:?}: {most} bytes, {WIDEST} in the widest phase"
@@ -37,7 +38,7 @@ fn a_round_holds_a_few_batches_at_most() {
 }
 
 #[test]
-fn a_node_that_takes_nothing_does_not_fill_the_others() {
+fn node_that_takes_nothing_does_not_fill_the_others() {
     let mut net = Net::new(2, config(5, 5, Group::Model));
     net.slot_cost = Duration::from_millis(1);
     net.run_until(Duration::from_secs(60), |net| net.record.complete().len() >= 3);
@@ -49,10 +50,10 @@ fn a_node_that_takes_nothing_does_not_fill_the_others() {
         most = (0..5).map(|node| net.node(node).held_bytes_total()).fold(most, u64::max);
     }
     let rounds = net.config.rounds_max as u64;
-    // Every round once in each of its phases, and results for four others.
+    // Every round in each of its phases once, and results for four other nodes.
     let bound = rounds * (2 * WIDEST + WIDEST / 2 + SEALED + WIDEST / 2 + 5 * WIDEST / 2);
     assert!(most <= bound, "{most} > {bound}");
-    // Once the node counts as lost, nothing is left of its rounds.
+    // Once the node is lost, the others hold nothing of its rounds.
     for node in (0..5).filter(|node| *node != victim) {
         assert_eq!(net.node(node).held_bytes_total(), 0);
         assert_eq!(net.outbox(node).pending(), 0);

@@ -19,30 +19,30 @@ pub(crate) struct Pool {
     pub(crate) record: Record,
     pub(crate) config: Config,
     pub(crate) latency: Duration,
-    /// One way, from one host to another, where it is not `latency`.
+    /// One-way latencies from one host to another, where they differ from `latency`.
     pub(crate) latencies: BTreeMap<(u32, u32), Duration>,
     /// Bytes per second of each uplink; 0 for no limit.
     pub(crate) rate: u64,
-    /// The time that a core needs for a slot.
+    /// Time that a core takes for a slot.
     pub(crate) slot_cost: Duration,
-    /// How long senders take for a batch.
+    /// Time that senders take for a batch.
     pub(crate) pause: Duration,
     pub(crate) is_precomputation_free: bool,
-    /// Senders hand in no batches.
+    /// True if senders submit no batches.
     pub(crate) is_idle: bool,
-    /// Changes a batch on its way in.
+    /// Changes a batch before it is submitted.
     pub(crate) tamper: Option<fn(&Plan, &mut Vec<Sealed>)>,
-    /// Sees every frame on its way from one host to another, and can change it.
+    /// Sees every frame from one host to another, and can change it.
     pub(crate) meddle: Option<fn(u32, u32, MixFrame) -> MixFrame>,
     pub(crate) sender: Sender,
-    /// By host and core: when it is free.
+    /// The time when a core becomes free, by host and core.
     cores: Vec<Vec<Time>>,
     rng: NodeRng,
 }
 
 const SENDER: SenderId = SenderId([9; 32]);
 
-/// The secret that the sender shares with a node.
+/// Returns the secret that the sender shares with a node.
 fn shared(node: u32) -> Secret {
     let mut bytes = [7; 32];
     bytes[..4].copy_from_slice(&node.to_be_bytes());
@@ -60,7 +60,7 @@ impl Pool {
         bytes
     }
 
-    /// The engine of a host, which remembers the highest round and nothing else.
+    /// Creates the engine of a host, which remembers only the highest round.
     fn make(&mut self, host: u32) -> (Mix, Outbox<MixFrame>) {
         let mut config = self.config.clone();
         config.first_round = self.record.rounds.keys().last().map_or(config.first_round, |last| last + 1);
@@ -73,7 +73,7 @@ impl Pool {
         (engine, outbox)
     }
 
-    /// A batch for a round: contents are random, and recorded.
+    /// Creates a batch for a round with random contents, and records them.
     pub(crate) fn batch(&mut self, plan: &Plan) -> Vec<Sealed> {
         let len = self.config.group.content_bytes();
         let mut sealed = Vec::new();
@@ -174,7 +174,7 @@ impl Net {
         net
     }
 
-    /// A node hears of the sender.
+    /// Registers the sender at a node.
     fn register(&mut self, host: u32) {
         if host < self.scheduler() {
             self.command(host, Command::Register { sender: SENDER, secret: shared(host) });
@@ -185,7 +185,7 @@ impl Net {
         self.engine(host).node().unwrap()
     }
 
-    /// The host comes back, having forgotten everything.
+    /// Restarts a host without any state.
     pub(crate) fn restart(&mut self, host: u32) {
         self.record.restarted.insert(host);
         self.cores[host as usize].fill(Time::ZERO);

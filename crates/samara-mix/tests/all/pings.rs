@@ -1,4 +1,4 @@
-//! Pings around a team and over links, and what latencies are made of.
+//! Pings around a team and over links, and the components of latencies.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ fn pinging(pool: u32, team: usize) -> Config {
     Config { ping: Some(500 * MS), rounds_per_draw: u64::MAX, ..config(pool, team, Group::Model) }
 }
 
-/// Different latencies in both directions: no round trip says what a way is.
-fn crooked(net: &mut Net, hosts: u32) {
+/// Sets different latencies in both directions, so that no round trip reveals a one-way latency.
+fn asymmetric(net: &mut Net, hosts: u32) {
     for from in 0..hosts {
         for to in (0..hosts).filter(|to| *to != from) {
             net.latencies.insert((from, to), MS * (10 + 7 * from + 3 * to));
@@ -23,9 +23,9 @@ fn crooked(net: &mut Net, hosts: u32) {
 }
 
 #[test]
-fn a_loop_is_the_sum_of_the_one_way_latencies() {
+fn loop_time_is_the_sum_of_one_way_latencies() {
     let mut net = Net::new(1, pinging(8, 5));
-    crooked(&mut net, 9);
+    asymmetric(&mut net, 9);
     net.run_for(Duration::from_secs(12));
     assert!(net.record.loops.len() > 10, "{:?}", net.record.loops);
     for (host, team, took) in &net.record.loops {
@@ -39,9 +39,9 @@ fn a_loop_is_the_sum_of_the_one_way_latencies() {
 }
 
 #[test]
-fn every_link_tells_its_round_trip() {
+fn every_link_reports_its_round_trip() {
     let mut net = Net::new(2, pinging(5, 5));
-    crooked(&mut net, 6);
+    asymmetric(&mut net, 6);
     net.run_for(Duration::from_secs(4));
     for node in 0..5 {
         for other in (0..6).filter(|other| *other != node) {
@@ -55,7 +55,7 @@ fn every_link_tells_its_round_trip() {
 }
 
 #[test]
-fn computation_does_not_show_in_pings() {
+fn computation_does_not_affect_pings() {
     let mut net = Net::new(3, pinging(5, 5));
     net.slot_cost = 5 * MS;
     net.run_for(Duration::from_secs(20));
@@ -68,12 +68,12 @@ fn computation_does_not_show_in_pings() {
 }
 
 #[test]
-fn pings_that_are_not_back_are_lost_and_said_so() {
+fn late_pings_are_reported_as_lost() {
     let mut net = Net::new(4, pinging(5, 5));
     net.run_for(Duration::from_secs(3));
     let before = net.record.loops.len();
     let team = net.record.drawn[0].2.clone();
-    // The ping is swallowed on the way between two others.
+    // The ping is lost between two other nodes.
     net.meddle = Some(|_, _, frame| match frame {
         MixFrame::Ping { number, seat, .. } if seat == 3 => MixFrame::Ping { round: 0, number, seat },
         MixFrame::Echo { is_answer: true, .. } => MixFrame::Echo { number: 0, is_answer: true },
@@ -91,7 +91,7 @@ fn pings_that_are_not_back_are_lost_and_said_so() {
 }
 
 #[test]
-fn without_pings_there_are_none() {
+fn sends_no_pings_if_disabled() {
     let mut net = Net::new(5, Config { ping: None, ..config(5, 5, Group::Model) });
     net.run_for(Duration::from_secs(5));
     assert!(net.record.loops.is_empty() && net.record.round_trips.is_empty());
@@ -99,7 +99,7 @@ fn without_pings_there_are_none() {
 }
 
 #[test]
-fn pings_from_the_wrong_side_go_no_further() {
+fn pings_from_the_wrong_side_are_not_forwarded() {
     let mut net = Net::new(6, pinging(5, 5));
     net.run_for(Duration::from_secs(2));
     let plan = net.record.plans.values().next_back().unwrap().clone();
@@ -118,9 +118,10 @@ fn pings_from_the_wrong_side_go_no_further() {
     assert_eq!(ignored(&net), ignored_before + 4);
 }
 
-/// The entry and the exit of a batch are told with its round, so that latencies are right whatever else is in flight.
+/// The entry and the exit of a batch are reported with its round, so latencies are right whatever
+/// else is in flight.
 #[test]
-fn a_batch_is_followed_from_entry_to_exit() {
+fn events_track_a_batch_from_entry_to_exit() {
     let mut net = Net::new(7, pinging(5, 5));
     net.slot_cost = Duration::from_micros(300);
     net.pause = 30 * MS;
@@ -137,6 +138,6 @@ fn a_batch_is_followed_from_entry_to_exit() {
         .collect();
     let overlapping = spans.windows(2).filter(|pair| pair[1].0 < pair[0].1).count();
     assert!(overlapping > 6, "the rounds do not overlap: {spans:?}");
-    // Nine hops of slots and one of the result, at the least.
+    // At least nine hops of slots and one of the result.
     assert!(spans.iter().all(|(entered, left)| left.since(*entered) >= net.latency * 10), "{spans:?}");
 }

@@ -1,4 +1,4 @@
-//! For every batch: what comes out is what went in, in another order.
+//! For every batch, the output is a permutation of the input.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ proptest! {
 }
 
 #[test]
-fn the_real_groups_mix() {
+fn real_groups_mix() {
     for (group, team, batch) in [(Group::Modp2048, 3, 5), (Group::Modp4096, 2, 2)] {
         let net = mixes(
             1,
@@ -64,7 +64,7 @@ fn the_real_groups_mix() {
 }
 
 #[test]
-fn the_shape_of_results_is_chosen_by_the_formula() {
+fn formula_chooses_the_shape_of_results() {
     let of = |team, transfer| {
         Config {
             shape: ResultShape::ByFormula { link_bytes_per_s: 3.75e6, hop_s: 0.0001 },

@@ -1,4 +1,4 @@
-//! What applications saw, and what must hold of it.
+//! A record of all events, and checks of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use std::time::Duration;
 use samara_engine::Time;
 use samara_mix::{Cause, Event, Failure, Mark, NodeState, Outcome, Phase, Plan, RoundState};
 
-/// Everything that hosts told.
+/// The events of all hosts.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// By round: what was sent in.
+    /// Contents that were sent, by round.
     pub(crate) sent: BTreeMap<u64, Vec<Vec<u8>>>,
-    /// By round and host: when, and what came out.
+    /// Deliveries by round and host: the time and the outcomes.
     pub(crate) delivered: BTreeMap<(u64, u32), (Time, Vec<Outcome>)>,
-    /// By round and host.
+    /// Failures by round and host.
     pub(crate) failed: BTreeMap<(u64, u32), (Time, Failure)>,
     pub(crate) plans: BTreeMap<u64, Arc<Plan>>,
-    /// By round and host, in order.
+    /// States by round and host, in order.
     pub(crate) states: BTreeMap<(u64, u32), Vec<(Time, NodeState)>>,
-    /// At the scheduler.
+    /// The states of rounds at the scheduler.
     pub(crate) rounds: BTreeMap<u64, Vec<(Time, RoundState)>>,
     pub(crate) marks: BTreeMap<(u64, u32, Phase, Mark), Time>,
     pub(crate) drawn: Vec<(Time, usize, Vec<u32>)>,
-    /// By round: at which host, when, and how many slots.
+    /// Batches that entered, by round: the host, the time, and the number of slots.
     pub(crate) entered: BTreeMap<u64, (u32, Time, u32)>,
-    /// By host and team.
+    /// Pings around teams, with the host and the team.
     pub(crate) loops: Vec<(u32, Vec<u32>, Option<Duration>)>,
-    /// By host and other side.
+    /// Pings over links, by host and other end.
     pub(crate) round_trips: BTreeMap<(u32, u32), Vec<Option<Duration>>>,
     pub(crate) refused: Vec<String>,
-    /// Hosts that forgot everything: of rounds before that, nothing need be told.
+    /// Restarted hosts, which need not report the end of earlier rounds.
     pub(crate) restarted: BTreeSet<u32>,
-    /// A running hash of everything that was told.
+    /// A running hash of all events.
     pub(crate) digest: u64,
 }
 
@@ -59,7 +59,7 @@ impl Record {
             Event::State { round, state } => {
                 let states = self.states.entry((round, host)).or_default();
                 let follows = states.last().is_none_or(|(_, last)| last.can_become(state));
-                assert!(follows, "{state:?} after {states:?}");
+                assert!(follows, "{state:?} cannot follow {states:?}");
                 states.push((now, state));
             }
             Event::Round { round, state } => self.rounds.entry(round).or_default().push((now, state)),
@@ -82,8 +82,9 @@ impl Record {
         }
     }
 
-    /// What must hold whatever happened: what was delivered is what was sent, in the same order at all nodes; and every node of a
-    /// round that has a batch has heard of its end, but those named.
+    /// Asserts that the delivered payloads of each round are the sent ones, in the same order at
+    /// all nodes. Every node that took part in a round must have reported its end, except for
+    /// `excused` nodes.
     pub(crate) fn check(&self, excused: &[u32]) {
         for ((round, host), (_, outcomes)) in &self.delivered {
             let mut came: Vec<Vec<u8>> = outcomes
@@ -94,7 +95,7 @@ impl Record {
                 })
                 .collect();
             let (_, first) = self.delivered.range((*round, 0)..).next().unwrap().1;
-            assert_eq!(outcomes, first, "round {round} came out in another order at {host}");
+            assert_eq!(outcomes, first, "round {round} has a different order at {host}");
             came.sort();
             let mut sent = self.sent[round].clone();
             sent.sort();
@@ -105,7 +106,7 @@ impl Record {
             if !is_excused && !self.is_running(*round, *host) {
                 let ended = self.delivered.contains_key(&(*round, *host))
                     || self.failed.contains_key(&(*round, *host));
-                assert!(ended, "nobody told {host} what became of round {round}");
+                assert!(ended, "host {host} did not report the end of round {round}");
             }
         }
     }
@@ -115,7 +116,7 @@ impl Record {
         !matches!(last, NodeState::Completed | NodeState::Error)
     }
 
-    /// Rounds that all nodes of the team delivered.
+    /// Returns the rounds that all nodes of the team delivered.
     pub(crate) fn complete(&self) -> Vec<u64> {
         let has = |round: u64, plan: &Plan| {
             plan.team.iter().all(|node| self.delivered.contains_key(&(round, *node)))
@@ -123,7 +124,7 @@ impl Record {
         self.plans.iter().filter(|(round, plan)| has(**round, plan)).map(|(round, _)| *round).collect()
     }
 
-    /// Causes that rounds failed for, with the number of nodes that said so.
+    /// Returns the causes of failed rounds, with the number of nodes that reported each.
     pub(crate) fn causes(&self) -> BTreeMap<Cause, usize> {
         let mut causes = BTreeMap::new();
         for (_, failure) in self.failed.values() {

@@ -1,4 +1,4 @@
-//! What came once has no effect when it comes again.
+//! Repeated frames and payloads have no effect.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ thread_local! {
 }
 
 #[test]
-fn every_frame_again_changes_nothing() {
+fn replayed_frames_change_nothing() {
     SEEN.take();
     let mut net = Net::new(3, config(5, 5, Group::Model));
     net.meddle = Some(|from, to, frame| {
@@ -23,7 +23,7 @@ fn every_frame_again_changes_nothing() {
     net.run_until(Duration::from_secs(20), |net| net.record.complete().len() >= 10);
     net.meddle = None;
     let delivered = net.record.delivered.len();
-    // Lives of nodes are no news either.
+    // Repeated incarnations have no effect either.
     for (from, to, frame) in SEEN.take() {
         net.frame(to, from, frame);
     }
@@ -36,7 +36,7 @@ fn every_frame_again_changes_nothing() {
 }
 
 #[test]
-fn frames_that_come_twice_are_taken_once() {
+fn duplicate_frames_are_taken_once() {
     SEEN.take();
     let mut net = Net::new(3, config(5, 5, Group::Small256));
     net.meddle = Some(|from, to, frame| {
@@ -56,7 +56,7 @@ fn frames_that_come_twice_are_taken_once() {
 }
 
 #[test]
-fn a_batch_is_taken_once_and_only_where_and_when_it_can_be() {
+fn batch_is_accepted_once_by_the_first_node_of_an_open_round() {
     let mut net = Net::new(4, config(5, 5, Group::Model));
     net.is_idle = true;
     net.run_until(Duration::from_secs(10), |net| !net.record.plans.is_empty());
@@ -88,7 +88,7 @@ fn a_batch_is_taken_once_and_only_where_and_when_it_can_be() {
 }
 
 #[test]
-fn a_copy_of_a_payload_in_the_same_round_is_voided_so_that_it_does_not_show() {
+fn copied_payload_in_the_same_round_is_voided() {
     for group in [Group::Model, Group::Small256] {
         let mut net = Net::new(5, config(5, 5, group));
         net.tamper = Some(|_, sealed| sealed[20] = sealed[3].clone());
@@ -100,12 +100,12 @@ fn a_copy_of_a_payload_in_the_same_round_is_voided_so_that_it_does_not_show() {
         let mut contents: Vec<_> = outcomes.iter().map(|outcome| format!("{outcome:?}")).collect();
         contents.sort();
         contents.dedup();
-        assert_eq!(contents.len(), 24, "no content came out twice");
+        assert_eq!(contents.len(), 24, "content came out twice");
     }
 }
 
 #[test]
-fn a_payload_of_another_round_is_voided() {
+fn payload_of_another_round_is_voided() {
     let mut net = Net::new(6, config(5, 5, Group::Small256));
     net.is_idle = true;
     net.run_until(Duration::from_secs(10), |net| net.record.plans.len() >= 2);

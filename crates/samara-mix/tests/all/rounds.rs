@@ -1,4 +1,4 @@
-//! Rounds that nothing happens to.
+//! Rounds without faults.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::config;
 use crate::net::Net;
 
 #[test]
-fn what_goes_in_comes_out_at_all_nodes_in_another_order() {
+fn payloads_come_out_in_another_order_at_all_nodes() {
     for (team, transfer) in [(2, Transfer::Streamed), (5, Transfer::Streamed), (3, Transfer::Unary)] {
         let mut net =
             Net::new(team as u64, samara_mix::Config { transfer, ..config(8, team, Group::Small256) });
@@ -30,7 +30,7 @@ fn what_goes_in_comes_out_at_all_nodes_in_another_order() {
 }
 
 #[test]
-fn states_come_in_the_order_of_the_original() {
+fn states_follow_the_order_of_the_original() {
     let mut net = Net::new(1, config(5, 5, Group::Model));
     net.run_for(Duration::from_secs(2));
     let round = net.record.complete()[0];
@@ -43,7 +43,7 @@ fn states_come_in_the_order_of_the_original() {
 }
 
 #[test]
-fn results_reach_everybody_in_every_shape() {
+fn results_reach_all_nodes_in_every_shape() {
     for shape in Shape::ALL {
         for transfer in Transfer::ALL {
             let shape = samara_mix::ResultShape::Fixed(shape);
@@ -55,7 +55,7 @@ fn results_reach_everybody_in_every_shape() {
 }
 
 #[test]
-fn slots_leave_before_all_have_come_but_not_in_a_phase_that_permutes() {
+fn slots_leave_early_except_in_permuting_phases() {
     let mut net = Net::new(5, config(5, 5, Group::Model));
     net.slot_cost = Duration::from_millis(5);
     net.run_until(Duration::from_secs(60), |net| !net.record.complete().is_empty());
@@ -77,7 +77,7 @@ fn slots_leave_before_all_have_come_but_not_in_a_phase_that_permutes() {
 }
 
 #[test]
-fn as_many_rounds_are_in_flight_as_allowed_and_no_more() {
+fn rounds_in_flight_reach_and_respect_the_limit() {
     for most in [1, 3] {
         let config = samara_mix::Config { realtime_max: most, rounds_max: 12, ..config(5, 5, Group::Model) };
         let mut net = Net::new(9, config);
@@ -95,7 +95,7 @@ fn as_many_rounds_are_in_flight_as_allowed_and_no_more() {
     }
 }
 
-/// How long real time takes on average, with so many rounds of the team at a time.
+/// Returns the average duration of real time with up to `rounds_max` rounds of the team at a time.
 fn realtime_span(rounds_max: usize, slot_cost: Duration, rate: u64) -> Duration {
     let mut net = Net::new(
         4,
@@ -122,7 +122,8 @@ fn realtime_span(rounds_max: usize, slot_cost: Duration, rate: u64) -> Duration 
 
 #[test]
 fn real_time_does_not_wait_for_precomputation() {
-    // On a busy core, and on a busy uplink: a round takes hardly longer while others are precomputed than alone.
+    // On a busy core or a busy uplink, a round takes little longer during other precomputations
+    // than alone.
     for (slot_cost, rate) in [(Duration::from_micros(500), 0), (Duration::from_micros(10), 1_000_000)] {
         let [alone, among] = [1, 12].map(|rounds_max| realtime_span(rounds_max, slot_cost, rate));
         assert!(among < alone.mul_f64(1.3), "{alone:?} alone, {among:?} among others");
@@ -130,7 +131,7 @@ fn real_time_does_not_wait_for_precomputation() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_history() {
+fn same_seed_gives_the_same_history() {
     let run = |seed| {
         let mut net = Net::new(seed, config(8, 5, Group::Model));
         net.run_for(Duration::from_secs(1));
@@ -141,7 +142,7 @@ fn the_same_seed_gives_the_same_history() {
 }
 
 #[test]
-fn teams_share_a_pool_and_are_drawn_anew() {
+fn teams_share_a_pool_and_are_drawn_again() {
     let mut net =
         Net::new(6, samara_mix::Config { teams: 2, rounds_per_draw: 5, ..config(8, 5, Group::Model) });
     net.run_until(Duration::from_secs(4), |net| net.record.complete().len() > 35);
@@ -153,7 +154,7 @@ fn teams_share_a_pool_and_are_drawn_anew() {
 }
 
 #[test]
-fn no_more_rounds_are_made_than_are_wanted() {
+fn number_of_rounds_is_limited() {
     let rounds = Some(7);
     let mut net =
         Net::new(6, samara_mix::Config { rounds, rounds_per_draw: 2, ..config(5, 5, Group::Model) });

@@ -1,6 +1,7 @@
-//! Random histories: crashes, restarts, broken and cut links, at any moment.
+//! Random histories: crashes, restarts, and broken or cut links, at any moment.
 //!
-//! 24 by default; as many as wanted by `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test all seeds`.
+//! Runs 24 histories, or the number in `SAMARA_MIX_SEEDS`:
+//! `SAMARA_MIX_SEEDS=5000 cargo test -p samara-mix --test all seeds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,7 +39,7 @@ fn history(seed: u64) {
     let mut net = Net::new(seed, random_config(&mut rng));
     net.slot_cost = Duration::from_micros(10 + rng.below(400));
     net.latency = Duration::from_micros(2_000 + rng.below(30_000));
-    // Of a long history, most is waiting.
+    // Most of a long history is waiting.
     net.pause = Duration::from_millis(20 + rng.below(500));
     net.rate = [0, 1_000_000][rng.index(2)];
     let hosts = net.scheduler() as u64 + 1;
@@ -61,7 +62,7 @@ fn history(seed: u64) {
             }
         }
     }
-    // Everything is well again: so is the service.
+    // After all faults are repaired, the service must work again.
     net.heal();
     for host in std::mem::take(&mut dead) {
         net.restart(host);
@@ -70,7 +71,7 @@ fn history(seed: u64) {
     let complete = net.record.complete().len();
     net.run_for(Duration::from_secs(30));
     net.record.check(&[]);
-    assert!(net.record.complete().len() > complete, "nothing comes out any more");
+    assert!(net.record.complete().len() > complete, "no further round completed");
     assert!(
         net.record.refused.iter().all(|error| error.contains("takes no batch")),
         "{:?}",
@@ -79,18 +80,21 @@ fn history(seed: u64) {
     for host in 0..=net.scheduler() {
         assert_eq!(net.engine(host).metrics().refused_frames, 0);
     }
-    // Rounds that did not end were begun only lately.
+    // Rounds without an end must have started recently.
     let now = net.now;
     for ((round, host), states) in &net.record.states {
         let is_old = now.since(states[0].0) > Duration::from_secs(35);
         let ended = net.record.delivered.contains_key(&(*round, *host))
             || net.record.failed.contains_key(&(*round, *host));
-        assert!(ended || !is_old || net.record.restarted.contains(host), "round {round} hangs at {host}");
+        assert!(
+            ended || !is_old || net.record.restarted.contains(host),
+            "round {round} does not end at {host}"
+        );
     }
 }
 
 #[test]
-fn whatever_fails_rounds_are_whole_or_reported_and_the_service_comes_back() {
+fn rounds_complete_or_fail_and_service_recovers() {
     let number = |name, default| std::env::var(name).map_or(default, |number| number.parse().unwrap());
     let (from, seeds) = (number("SAMARA_MIX_FROM", 0), number("SAMARA_MIX_SEEDS", 24));
     for seed in from..from + seeds {

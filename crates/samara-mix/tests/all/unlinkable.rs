@@ -1,4 +1,4 @@
-//! Where a payload comes out has nothing to do with where it went in, nor with how it looks.
+//! The output position of a payload is independent of its input position and of its appearance.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::net::Net;
 
 const BATCH: usize = 8;
 
-/// Where each payload came out, for many rounds.
+/// Returns the output position of each payload, for many rounds.
 fn positions(rounds: usize) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     for seed in 0.. {
@@ -35,21 +35,23 @@ fn positions(rounds: usize) -> Vec<Vec<usize>> {
     unreachable!("seeds do not end")
 }
 
-/// The chi-square statistic of counts that should all be the same is not too large for so many degrees of freedom.
+/// Asserts that the chi-square statistic of counts, which should be equal, is not too large for
+/// `freedom` degrees of freedom.
 fn assert_even(counts: &[u32], freedom: f64) {
     let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
     let statistic: f64 = counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
     assert!(statistic < critical(freedom), "{statistic} with {freedom} degrees of freedom: {counts:?}");
 }
 
-/// The value that chi square with so many degrees of freedom exceeds with a probability of about 10^-4 (Wilson and Hilferty, 1931).
+/// Returns the value that chi-square with `freedom` degrees of freedom exceeds with a probability
+/// of about 10^-4 (Wilson and Hilferty, 1931).
 fn critical(freedom: f64) -> f64 {
     let spread = 2.0 / (9.0 * freedom);
     freedom * (1.0 - spread + 3.719 * spread.sqrt()).powi(3)
 }
 
 #[test]
-fn every_payload_comes_out_everywhere_equally_often() {
+fn output_positions_are_uniform() {
     let mut counts = vec![0; BATCH * BATCH];
     for round in &positions(2_000) {
         round.iter().enumerate().for_each(|(from, to)| counts[from * BATCH + to] += 1);
@@ -59,7 +61,7 @@ fn every_payload_comes_out_everywhere_equally_often() {
 }
 
 #[test]
-fn neighbours_are_no_neighbours_afterwards_more_often_than_by_chance() {
+fn neighbours_stay_neighbours_only_by_chance() {
     let mut counts = vec![0; BATCH - 1];
     for pair in positions(2_000).iter().flat_map(|round| round.windows(2)) {
         counts[(pair[1] + BATCH - pair[0]) % BATCH - 1] += 1;
@@ -68,7 +70,7 @@ fn neighbours_are_no_neighbours_afterwards_more_often_than_by_chance() {
 }
 
 #[test]
-fn the_permutation_of_one_round_says_nothing_of_the_next() {
+fn permutations_of_consecutive_rounds_are_independent() {
     let mut counts = vec![0; BATCH * BATCH];
     for pair in positions(2_000).windows(2) {
         counts[pair[0][0] * BATCH + pair[1][0]] += 1;
@@ -77,21 +79,23 @@ fn the_permutation_of_one_round_says_nothing_of_the_next() {
 }
 
 thread_local! {
-    /// By round, phase and element: what came to the first node, after all have been at it.
+    /// The elements that arrived at the first node after a pass through all nodes, by round, phase
+    /// and element.
     static SEEN: RefCell<BTreeMap<(u64, Phase, usize), [u8; 32]>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Whether a number is a square modulo the prime of the group.
+/// Returns true if a number is a square modulo the prime of the group.
 fn is_square(bytes: &[u8]) -> bool {
     let modulus = Odd::new(U256::MAX.wrapping_sub(&U256::from_u32(36_112))).unwrap();
     U256::from_be_slice(bytes).jacobi_symbol(&modulus) == JacobiSymbol::One
 }
 
-/// In the group of all numbers modulo p, whether a payload times factors is a square, and whether the factors are (which the encrypted
-/// keys of the precomputation tell, as the generator is a square), tell whether the payload is one: four classes of slots with two
-/// payloads each, which anybody in the team can tell apart when they come out.
+/// In the group of all numbers modulo p, two observations reveal whether a payload is a square:
+/// whether its product with the factors is one, and whether the factors are. The encrypted keys of
+/// the precomputation reveal the latter, because the generator is a square. Slots with two payloads
+/// would fall into four classes, which any node of the team could distinguish at the output.
 #[test]
-fn whether_a_number_is_a_square_says_nothing() {
+fn squareness_reveals_nothing() {
     SEEN.take();
     let mut net = Net::new(1, config(3, 3, Group::Small256));
     net.meddle = Some(|_, _, frame| {
@@ -101,7 +105,8 @@ fn whether_a_number_is_a_square_says_nothing() {
                 Phase::Permute => 2,
                 _ => return frame,
             };
-            // Only what comes to the first seat has the slots in their first order: it comes first.
+            // Only the elements that arrive at the first seat are in the original order. They come
+            // first.
             for (index, element) in piece.elements.chunks_exact(32).enumerate() {
                 let at = (piece.round, piece.phase, piece.first as usize * each + index);
                 SEEN.with_borrow_mut(|seen| {
@@ -120,13 +125,13 @@ fn whether_a_number_is_a_square_says_nothing() {
                 let payload = [&[0, 1], content].concat();
                 let hidden = seen[&(round, Phase::Permute, 2 * slot + half)];
                 let keys = seen[&(round, Phase::PrecomputePermute, 4 * slot + 2 * half)];
-                let told = is_square(&hidden) == is_square(&keys);
-                agree += u32::from(told == is_square(&payload));
+                let guess = is_square(&hidden) == is_square(&keys);
+                agree += u32::from(guess == is_square(&payload));
                 all += 1;
             }
         }
     }
-    // Four deviations of a fair coin.
+    // Four standard deviations of a fair coin.
     let (half, deviation) = (f64::from(all) / 2.0, f64::from(all).sqrt() / 2.0);
     assert!((f64::from(agree) - half).abs() < 4.0 * deviation, "{agree} of {all}");
     assert!(all > 1_900);

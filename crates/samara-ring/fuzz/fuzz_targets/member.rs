@@ -1,4 +1,4 @@
-//! A member whose two peers send whatever can be read.
+//! A member whose two peers send any decodable frames.
 
 #![no_main]
 
@@ -15,17 +15,18 @@ use samara_ring::{Config, Ring};
 fuzz_target!(|data: &[u8]| {
     let config = Config::default();
     let mut outbox = Outbox::new(config.outbox());
-    let mut node = Ring::new(config, PeerIdentity::new(b"a")).expect("the default is possible");
+    let mut node = Ring::new(config, PeerIdentity::new(b"a")).expect("the default configuration is valid");
     let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
     let mut now = Time::ZERO;
-    let mut handle = |input, now| node.handle(input, &mut Context::new(now, &mut rng, &mut outbox, &mut effects));
+    let mut handle =
+        |input, now| node.handle(input, &mut Context::new(now, &mut rng, &mut outbox, &mut effects));
     handle(Input::Start, now);
     for (peer, name) in [(PeerId(0), b"b"), (PeerId(1), b"c")] {
         let identity = PeerIdentity::new(name);
         let info = PeerInfo { identity, outbound: true, address: None, protocol: "ring/1".into() };
         handle(Input::LinkUp { peer, info }, now);
     }
-    // Each frame: a byte that says from whom and how much later, two of length, and the frame.
+    // Each frame: a byte for the sender and the delay, two bytes for the length, and the frame.
     let mut rest = data;
     while let [head, low, high, more @ ..] = rest {
         let len = usize::from(u16::from_le_bytes([*low, *high])).min(more.len());

@@ -1,4 +1,4 @@
-//! Everything about a member that can be chosen.
+//! Configuration of a member.
 
 use std::time::Duration;
 
@@ -16,44 +16,49 @@ mod parameters;
 
 const MIB: u64 = 1 << 20;
 
-/// How a member behaves. All members of a group need the same order and sizes; start from a [`Preset`], of which
-/// [`Config::default`] is [`Preset::Ring`].
+/// The configuration of a member. All members of a group need the same order and sizes. Start from
+/// a [`Preset`]; [`Config::default`] is [`Preset::Ring`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Which group: nodes with another one are not listened to.
+    /// The group of this node. It ignores nodes of other groups.
     pub group: u64,
-    /// Nodes that are dialled again and again while there is no link to them. Members of a view are dialled in any case.
+    /// Nodes that this node keeps dialling while there is no link to them. It dials members of its
+    /// view in any case.
     pub seeds: Vec<PeerIdentity>,
     pub order: Order,
-    /// How messages travel. The coordinator decides for the whole view.
+    /// The shape along which messages travel. The coordinator decides for the whole view.
     pub shape: ShapeChoice,
-    /// What becomes of messages that are broadcast before there is a view.
+    /// Handling of messages that are broadcast before there is a view.
     pub early: Early,
 
     // ---- sizes ----
-    /// Longer messages travel in chunks of so many bytes, so that forwarding begins before the last byte has come.
+    /// Longer messages travel in chunks of this size, so that forwarding begins before the last
+    /// byte has arrived.
     pub chunk_bytes: usize,
-    /// Units are put together in frames of about so many bytes.
+    /// Approximate size of a frame, which packs several units.
     pub batch_bytes: usize,
     pub message_bytes_max: usize,
     pub members_max: usize,
 
     // ---- flow ----
-    /// The most bytes on the way to one successor: beyond, units wait here, where own and forwarded ones take turns. It is a quarter at
-    /// least, and between them as much as arrives in a round trip and 50 ms.
+    /// Maximum number of bytes in flight to one successor. Beyond it, units wait in this member,
+    /// which alternates between its own and forwarded ones. The window in use is the number of
+    /// bytes that arrive in a round trip plus 50 ms, but at least a quarter of this value and at
+    /// most all of it.
     pub hop_window_bytes: u64,
-    /// How much of its own a member may have on the way to the group.
+    /// The window of a member's own messages: how much it may have in flight to the group.
     pub window: Window,
-    /// What all members together may have on the way: bounds each one's window to its share.
+    /// Maximum number of bytes that all members together may have in flight. Each member's window
+    /// is at most its share.
     pub memory_bytes: u64,
-    /// The most bytes that wait to be broadcast.
+    /// Maximum number of bytes that wait to be broadcast.
     pub own_queue_bytes: usize,
-    /// The most bytes that wait for an application that does not take deliveries, before the member stops to acknowledge and the
-    /// group has to wait.
+    /// Maximum number of bytes that wait for an application that takes no deliveries. Beyond it,
+    /// the member stops acknowledging and the group has to wait.
     pub held_bytes: u64,
-    /// How long acknowledgements wait for a frame to travel with.
+    /// Maximum time that acknowledgements wait for a data frame to carry them.
     pub ack_delay: Duration,
-    /// What is done about a member that holds the group up.
+    /// Handling of a member that holds the group up.
     pub slow: Slow,
 
     // ---- members ----
@@ -63,17 +68,19 @@ pub struct Config {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Those of one sender in the order in which it broadcast them, as soon as they come.
+    /// Messages of one sender arrive in the order in which it broadcast them, without further
+    /// delay.
     Fifo,
-    /// All in the same order everywhere, and only once all members have them: uniform total order, after LCR (Guerraoui, Levy,
-    /// Pochon and Quéma, "Throughput optimal total order broadcast for cluster environments", 2010). Needs [`Shape::Ring`].
+    /// All members deliver all messages in the same order, each only after all members have it:
+    /// uniform total order, after LCR (Guerraoui, Levy, Pochon and Quéma, "Throughput optimal total
+    /// order broadcast for cluster environments", 2010). Needs [`Shape::Ring`].
     Total,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ShapeChoice {
     Fixed(Shape),
-    /// As is best for this workload, whose `members` are those of the view ([`choose`]).
+    /// The best shape for this workload ([`choose`]). `members` comes from the view instead.
     ByFormula(Workload),
 }
 
@@ -86,89 +93,94 @@ impl ShapeChoice {
     }
 }
 
-/// What becomes of messages that are broadcast before there is a view.
+/// Handling of messages that are broadcast before there is a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Early {
     Hold,
-    /// They go to everybody who is connected, directly: delivered without view and number, and without any promise. JGroups does
-    /// so.
+    /// Sends them directly to every connected node. They are delivered without view and number, and
+    /// without any guarantee. JGroups does this.
     Direct,
 }
 
-/// How much of its own a member may have on the way to the group: it grows while a message needs no longer than the time allowed
-/// until it is known to be everywhere, and shrinks when it needs longer. So links stay busy, and queues short.
+/// The window of a member's own messages: how much it may have in flight to the group. It grows
+/// while messages reach all members, and their origin learns of it, within the allowed time; it
+/// shrinks when they take longer. This keeps links busy and queues short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Never less bytes.
+    /// Lower bound of the window.
     pub min_bytes: u64,
-    /// Never more.
+    /// Upper bound of the window.
     pub max_bytes: u64,
-    /// The time allowed beyond what the round trips between members make necessary...
+    /// Allowed time beyond the round trips between members.
     pub slack: Duration,
-    /// ...and for each member, which has to receive a frame whole before it forwards it: the time of two frames on its link, at most this.
+    /// Additional allowed time for each member, because each receives a whole frame before it
+    /// forwards it. It is the time of two frames on the member's link, but at most this.
     pub slack_per_member: Duration,
 }
 
-/// What is done about a member that holds the group up.
+/// Handling of a member that holds the group up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
-    /// The group waits. [`Event::Slow`](crate::Event::Slow) tells.
+    /// The group waits. [`Event::Slow`](crate::Event::Slow) reports the member.
     Wait,
-    /// It is told, and the member is removed if it has taken nothing for so long while others have.
+    /// Reports the member, and removes it if it takes nothing for this long while others do.
     Remove { after: Duration },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detection {
-    /// How often a member tells everybody that it is there.
+    /// Interval at which a member sends a heartbeat to every connected node.
     pub heartbeat: Duration,
-    /// A member that was silent for `silent_beats` heartbeats, and as long as a round trip takes at most (mean and four times
-    /// the variation, as for RFC 6298) is suspected.
+    /// A member is suspected after a silence of `silent_beats` heartbeats plus the longest expected
+    /// round trip (mean plus four times the variation, as in RFC 6298).
     pub silent_beats: u32,
-    /// But never after a shorter time.
+    /// Lower bound of that silence.
     pub timeout_min: Duration,
-    /// And always after a longer one.
+    /// Upper bound of that silence.
     pub timeout_max: Duration,
-    /// A link that is down may take so long to come up again. If it cannot be dialled the member is suspected at once.
+    /// Time that a broken link has to come up again. If dialling fails, the member is suspected at
+    /// once.
     pub link_grace: Duration,
-    /// The coordinator removes a member that it hears, but that another member does not hear, after so long.
+    /// Time after which the coordinator removes a member that it hears but another member does not.
     pub verify: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Nodes without a view wait so long for each other before they form one.
+    /// Time for which nodes without a view wait for each other before they form one.
     pub form_after: Duration,
-    /// A node that does not reach all of its seeds waits so long.
+    /// Time for which a node waits if it does not reach all of its seeds.
     pub join_timeout: Duration,
-    /// The coordinator waits so long for more newcomers after the first one.
+    /// Time for which the coordinator waits for more newcomers after the first one.
     pub merge_after: Duration,
-    /// How long a member may take to answer a proposal.
+    /// Maximum time for a member to answer a proposal.
     pub flush_timeout: Duration,
-    /// How long a member may take to get what it lacks of the old view.
+    /// Maximum time for a member to receive the missing units of the old view.
     pub repair_timeout: Duration,
-    /// How often a node is dialled that is not connected. After a failed dial of a node that was never connected, or a minute of
-    /// them of any other node, the wait doubles, up to 16 times.
+    /// Interval between two dials of a node that is not connected. It doubles after each failed
+    /// dial, up to 16 times the interval; for nodes that were connected before, and for seeds, only
+    /// after a minute of failed dials.
     pub redial: Duration,
-    /// How long a node is dialled that was a member and is no seed.
+    /// Time for which this node keeps dialling a former member that is not a seed.
     pub forget_after: Duration,
-    /// A node that does not answer a proposal is not asked again sooner; then twice as long, up to 64 times.
+    /// Minimum time before this node asks a node again that did not answer a proposal. It doubles
+    /// with each further proposal without an answer, up to 64 times this value.
     pub ask_again_after: Duration,
-    /// A member that was removed because another one does not reach it is not taken back sooner.
+    /// Minimum time before a member returns that was removed because another one does not reach it.
     pub unreachable_for: Duration,
-    /// A member that was removed for slowness is not taken back sooner.
+    /// Minimum time before a member returns that was removed for slowness.
     pub ban: Duration,
 }
 
 impl Membership {
-    /// After so long, a view change will not come to an end by itself.
+    /// Time after which a view change is stuck.
     pub(crate) fn flush_patience(&self) -> Duration {
         2 * self.flush_timeout + self.repair_timeout
     }
 }
 
 impl Config {
-    /// The lane of everything but messages.
+    /// The lane of everything except messages.
     pub const CONTROL: Lane = Lane(0);
     /// The lane of messages, and of the acknowledgements that must not overtake them.
     pub const DATA: Lane = Lane(1);
@@ -178,10 +190,11 @@ impl Config {
             name,
             priority,
             capacity: samara_engine::outbox::LaneCapacity { copies, bytes, overflow: Overflow::Block },
-            // Nothing is ever held back: every frame has one receiver.
+            // No copy waits for a better moment: every frame has one receiver.
             patience: Duration::ZERO,
         };
-        // A frame can be one unit longer than the batch, and the last one may begin when the window is all but full.
+        // A frame can be one unit longer than the batch, and the last frame may begin when the
+        // window is almost full.
         let data = self.hop_window_bytes + 2 * (self.batch_bytes + self.chunk_bytes) as u64 + (1 << 20);
         OutboxConfig {
             dispatch: Dispatch::PerLink,
@@ -189,14 +202,14 @@ impl Config {
         }
     }
 
-    /// How much may be on the way to a successor for which so much would do.
+    /// Returns the window to a successor, given the number of bytes that would suffice.
     pub(crate) fn hop_window(&self, wanted: u64) -> u64 {
         let least = self.hop_window_bytes / 4;
         let frame = (self.batch_bytes + self.chunk_bytes) as u64;
         wanted.clamp(least.max(frame).min(self.hop_window_bytes), self.hop_window_bytes)
     }
 
-    /// What a member of a view of so many may have on the way.
+    /// Returns the largest window of a member in a view of this many members.
     pub(crate) fn window_max(&self, members: usize) -> u64 {
         let share = self.memory_bytes / members.max(1) as u64;
         self.window.max_bytes.min(share).max(self.window.min_bytes)
@@ -204,7 +217,8 @@ impl Config {
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let ring = matches!(self.shape, ShapeChoice::Fixed(Shape::Ring));
-        // That nothing smaller is still to come is known only because the ring keeps the order of all its messages.
+        // Only the ring keeps the order of all its messages, so that a member knows when no smaller
+        // one can still come.
         check(self.order == Order::Fifo || ring, "shape", self.shape, "the ring, for total order")?;
         let chunk = self.chunk_bytes;
         check((1..=1 << 20).contains(&chunk), "chunk_bytes", chunk, "1 to 1 MiB")?;
@@ -227,7 +241,7 @@ impl Config {
 }
 
 samara_engine::names! {
-    /// Configurations with a name.
+    /// Named configurations.
     #[derive(Default)]
     #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
     #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"), schemars(rename = "RingPreset"))]
@@ -237,7 +251,7 @@ samara_engine::names! {
         Ring = "ring",
         /// The ring in uniform total order.
         RingTotal = "ring-total",
-        /// Each message to everybody by its origin, N-1 times.
+        /// Each origin sends each of its messages directly to every other member: N-1 times.
         Direct = "direct",
         /// A plain daisy chain, without membership and recovery.
         Daisychain = "daisychain",
@@ -245,12 +259,13 @@ samara_engine::names! {
 }
 
 impl Preset {
-    /// The configuration; `None` for the plain daisy chain, which is an [engine of its own](crate::daisychain).
+    /// Returns the configuration, or `None` for the plain daisy chain, which is a
+    /// [separate engine](crate::daisychain).
     pub fn config(self) -> Option<Config> {
         let fifo = Config::default();
         match self {
             Self::Ring => Some(fifo),
-            // Nothing is delivered before it is acknowledged: acknowledgements wait for nothing.
+            // Delivery waits for acknowledgements, so acknowledgements wait for nothing.
             Self::RingTotal => Some(Config { order: Order::Total, ack_delay: Duration::ZERO, ..fifo }),
             Self::Direct => Some(Config { shape: ShapeChoice::Fixed(Shape::Direct), ..fifo }),
             Self::Daisychain => None,
@@ -270,10 +285,11 @@ impl Default for Config {
             batch_bytes: 64 << 10,
             message_bytes_max: 64 << 20,
             members_max: 256,
-            // The bandwidth of 1 Gbit/s times 16 ms; more than a shaped link of 100 Mbit/s ever queues.
+            // The bandwidth of 1 Gbit/s times 16 ms. A shaped link of 100 Mbit/s never queues as
+            // much.
             hop_window_bytes: 2 * MIB,
-            // At most twice what MFC of JGroups grants each sender (`max_credits` 2 MB in tcp.xml): a message is everywhere after one
-            // lap, and known to be so after two.
+            // At most twice what MFC of JGroups grants each sender (`max_credits` 2 MB in tcp.xml):
+            // a message needs one lap to reach all members, and a second one to be known to have.
             window: Window {
                 min_bytes: 256 << 10,
                 max_bytes: 4 * MIB,

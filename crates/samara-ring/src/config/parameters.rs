@@ -1,4 +1,4 @@
-//! The parameters of group broadcast as a configuration file states them: a preset and what differs from it.
+//! The parameters of group broadcast in a configuration file: a preset and overrides.
 
 use samara_engine::PeerIdentity;
 use samara_engine::shape::{ShapeSetting, Workload};
@@ -9,66 +9,68 @@ use serde::{Deserialize, Serialize};
 use super::{Config, Preset, ShapeChoice, Slow};
 use crate::FederationConfig;
 
-/// The parameters of group broadcast: a preset and what differs from it.
+/// The parameters of group broadcast: a preset and overrides.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parameters {
-    /// The values that are not given below.
+    /// The preset, which supplies all values that are not set here.
     pub preset: Preset,
-    /// How messages travel.
+    /// The shape along which messages travel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<ShapeSetting>,
-    /// Each region of the network is a site with a group of its own, and the first members of these groups are one, too: a federation.
+    /// Makes each region of the network a site with its own group. The first member of each group
+    /// is its leader, and the leaders form another group: a federation.
     pub federated: bool,
-    /// How messages travel between sites.
+    /// The shape along which messages travel between sites.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bridge_shape: Option<ShapeSetting>,
-    /// So long after its leader is gone, others keep messages for a site.
+    /// Time for which the others keep messages for a site after its leader is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent_after: Option<Span>,
     /// Longer messages travel in chunks of this size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Size>,
-    /// Units are put together in frames of about this size.
+    /// Approximate size of a frame, which packs several units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Size>,
-    /// The most that is on the way to one successor.
+    /// Maximum number of bytes in flight to one successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop_window: Option<Size>,
-    /// The least of its own that a member may have on the way to the group.
+    /// Lower bound of the window of a member's own messages in flight to the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_min: Option<Size>,
-    /// The most of its own that a member may have on the way to the group.
+    /// Upper bound of the window of a member's own messages in flight to the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_max: Option<Size>,
-    /// What all members together may have on the way.
+    /// Maximum number of bytes that all members together may have in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// The most that waits to be broadcast: beyond, the application has to wait.
+    /// Maximum number of bytes that wait to be broadcast. Beyond it, the application has to wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_queue: Option<Size>,
-    /// How long acknowledgements wait for a frame to travel with.
+    /// Maximum time that acknowledgements wait for a data frame to carry them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_delay: Option<Span>,
-    /// How often a member tells everybody that it is there.
+    /// Interval at which a member sends a heartbeat to every connected node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Span>,
-    /// The least silence after which a member is suspected.
+    /// Minimum silence after which a member is suspected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspect_after: Option<Span>,
-    /// A member that takes nothing for so long while others do is removed; the group waits for it, if absent.
+    /// Removes a member that takes nothing for this long while others do. If absent, the group
+    /// waits for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_slow_after: Option<Span>,
 }
 
 impl Parameters {
-    /// Returns true if anything but a preset is given.
+    /// Returns true if anything except the preset is set.
     pub fn is_changed(&self) -> bool {
         *self != Self { preset: self.preset, ..Self::default() }
     }
 
-    /// The configuration of a member in a group with this workload, without seeds; `None` for the plain daisy chain. Of the
-    /// workload, the size of chunks is the configuration's.
+    /// Returns the configuration of a member in a group with this workload, without seeds, or
+    /// `None` for the plain daisy chain. The configuration's chunk size replaces the workload's.
     pub fn build(&self, workload: Workload) -> Option<Config> {
         let mut config = self.preset.config()?;
         let bytes = |size: Option<Size>| size.map(Size::bytes);
@@ -89,8 +91,9 @@ impl Parameters {
         Some(config)
     }
 
-    /// The configuration of a member of a federation. `local` is that of the ring of its site, with seeds. The other `sites` come with
-    /// the nodes that a leader asks who leads there. Of the workload of leaders, members and the size of chunks follow from the rest.
+    /// Returns the configuration of a member of a federation. `local` is the configuration of its
+    /// site's ring, with seeds. `sites` lists the other sites with the nodes that a leader asks for
+    /// their leader. The number of members and the chunk size of the bridge's workload are derived.
     pub fn federate(
         &self,
         site: u16,

@@ -1,14 +1,17 @@
-//! A view change.
+//! View changes.
 //!
-//! 1. `Prepare`: a coordinator proposes members. Nothing new is sent or passed on in the old view. Each participant states what it has,
-//!    to the proposer and to its new predecessor among those who stay; that one begins at once to send what is missing from its own
-//!    buffer.
-//! 2. `Cut`: up to here each old view goes: the most that any of those who stay has of each origin. What goes round the ring
-//!    of those who stay, each giving to its successor, brings it to all.
-//! 3. `Ready` as soon as everything up to the cut is here; `Install` when all are ready.
+//! 1. `Prepare`: a coordinator proposes members. Members stop sending and forwarding new units in
+//!    the old view. Each participant states what it has, to the proposer and to its new predecessor
+//!    among those that stay. That predecessor immediately starts to send the missing units from its
+//!    own buffer.
+//! 2. `Cut`: each old view ends here. The cut is the highest unit of each origin that any of those
+//!    that stay has. Each of them passes its units to its successor on their ring, so all receive
+//!    everything up to the cut.
+//! 3. `Ready` as soon as a participant has everything up to the cut; `Install` when all are ready.
 //!
-//! So all who go on together have delivered the same in the old view. A participant that is ready remembers that: if the proposer fails
-//! while it tells the members to install the view, the next proposer has those who were not told install it first.
+//! So all members that continue together have delivered the same messages in the old view. A ready
+//! participant remembers the proposed view. If the proposer fails while it sends `Install`, the
+//! next proposer makes the members that missed it install that view first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +29,7 @@ use crate::{Member, Order, RingFrame, View, ViewId};
 #[derive(Debug)]
 pub(super) struct Proposal {
     pub(super) prepare: Arc<Prepare>,
-    /// Since when it waits for what it waits for.
+    /// Start of the current wait for answers.
     since: Time,
     participants: Vec<Participant>,
     is_cut: bool,
@@ -35,7 +38,7 @@ pub(super) struct Proposal {
 #[derive(Debug)]
 struct Participant {
     member: Member,
-    /// `None`: this node.
+    /// `None` for this node.
     peer: Option<PeerId>,
     state: Option<Arc<State>>,
     is_ready: bool,
@@ -47,12 +50,13 @@ impl Proposal {
     }
 }
 
-/// A better group than this node's, or the same one: has a view, has more members, has a newer view.
+/// The standing of a group, higher is better: whether it has a view, its number of members, its
+/// view.
 type Standing = (bool, u16, Option<ViewId>);
 
 impl Ring {
-    /// Proposes a view if there is reason to and it is this node that has to. Looks at what is, not at what happened: so nothing is
-    /// ever missed.
+    /// Proposes a view if that is necessary and up to this node. Examines the state and not events,
+    /// so it cannot miss a reason.
     pub(super) fn evaluate(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         self.check_proposal(cx);
@@ -63,7 +67,7 @@ impl Ring {
             return;
         }
         if self.flush.is_some() && self.current.is_none() {
-            // Nobody who would propose anew has this node in its view.
+            // No other proposer has this node in its view.
             self.flush = None;
         }
         let newcomers = self.newcomers(now);
@@ -76,7 +80,7 @@ impl Ring {
         }
     }
 
-    /// Whether the view change under way will not come to an end by itself.
+    /// Returns true if the current view change cannot complete any more.
     fn is_flush_stuck(&self, now: Time) -> bool {
         let Some(flush) = &self.flush else { return false };
         let membership = &self.config.membership;
@@ -87,12 +91,13 @@ impl Ring {
             || now.since(flush.since) > membership.flush_patience()
     }
 
-    /// Whether this node is the first member of its view that is neither taken for failed nor leaving.
+    /// Returns true if this node is the first member of its view that is neither suspected nor
+    /// leaving.
     pub(super) fn is_acting(&self, now: Time) -> bool {
         self.current.as_ref().is_some_and(|current| self.acting(now) == Some(current.rank))
     }
 
-    /// The first member of the view that is neither taken for failed nor leaving.
+    /// Returns the first member of the view that is neither suspected nor leaving.
     fn acting(&self, now: Time) -> Option<u16> {
         let current = self.current.as_ref()?;
         let remains = |rank: u16, even_leaving: bool| {
@@ -106,7 +111,8 @@ impl Ring {
         acting.or_else(|| ranks.clone().find(|rank| remains(*rank, true)))
     }
 
-    /// Who can take in a node that is in another view, or in none: it may be connected with this one only.
+    /// Returns the member that can admit a node of another view, or of none. That node may be
+    /// connected only to this one.
     pub(super) fn leader_for(&self, outsider: PeerId, now: Time) -> Option<PeerIdentity> {
         let current = self.current.as_ref()?;
         if current.rank_of(outsider).is_some() {
@@ -121,14 +127,14 @@ impl Ring {
         peer.and_then(|peer| self.peers.get(peer)).is_some_and(|peer| peer.is_leaving)
     }
 
-    /// Whether the view cannot stay as it is.
+    /// Returns true if the view has to change.
     fn has_reason(&mut self, now: Time) -> bool {
         let Some(current) = &self.current else { return false };
         let (view, own, count) = (current.view.id, current.rank, current.len() as u16);
         let patience = 2 * self.config.membership.flush_timeout;
         let is_stuck = |rank: u16| {
             let peer = current.peers[usize::from(rank)].and_then(|peer| self.peers.get(peer));
-            // A proposal that was never finished keeps it from sending.
+            // An unfinished proposal keeps the peer from sending.
             peer.is_some_and(|p| p.promised > Some(view) && now.since(p.promised_since) > patience)
         };
         self.flush.is_some()
@@ -138,7 +144,8 @@ impl Ring {
                 .any(|rank| self.opinion(rank, now).is_some() || self.is_rank_leaving(rank) || is_stuck(rank))
     }
 
-    /// Nodes that are connected and in another view, or in none, if this node is the one that has to take them in.
+    /// Returns connected nodes of other views, or of none, if this node is the one that admits
+    /// them.
     fn newcomers(&mut self, now: Time) -> Vec<Member> {
         let view = self.current.as_ref().map(|current| current.view.clone());
         let own: Standing =
@@ -169,7 +176,8 @@ impl Ring {
         newcomers
     }
 
-    /// Whether this node, that has no view, begins one: with whom it sees, or alone if nobody comes.
+    /// Returns true if this node, which has no view, should form one: with the nodes it sees, or
+    /// alone if there are none.
     fn may_form(&self, now: Time, newcomers: &[Member]) -> bool {
         let membership = &self.config.membership;
         let complete = self.peers.has_all(&self.config.seeds);
@@ -190,7 +198,7 @@ impl Ring {
                     let is_own = *member == self.me;
                     let opinion = self.opinion(rank, now);
                     if opinion == Some(SuspectCause::Reported) {
-                        self.put_outside(member, now);
+                        self.ban_unreachable(member, now);
                     }
                     if opinion.is_some() {
                         continue;
@@ -218,15 +226,17 @@ impl Ring {
         self.send_to_participants(&RingFrame::Prepare(prepare), cx);
     }
 
-    /// A member that is heard here, but not by another one, would come back at once, and have to go again.
-    fn put_outside(&mut self, member: &Member, now: Time) {
+    /// Bans a member that this node hears but another member does not. Otherwise it would return at
+    /// once, and be removed again.
+    fn ban_unreachable(&mut self, member: &Member, now: Time) {
         let until = now + self.config.membership.unreachable_for;
         if let Some(peer) = self.peers.id_of(&member.identity).and_then(|id| self.peers.get_mut(id)) {
             peer.banned_until = peer.banned_until.max(until);
         }
     }
 
-    /// Gives up a proposal that somebody does not answer, or whose participant has failed: the next one is without it.
+    /// Abandons a proposal if a participant does not answer or has failed. The next proposal
+    /// excludes it.
     fn check_proposal(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let Some(proposal) = &self.proposal else { return };
@@ -265,7 +275,7 @@ impl Ring {
         promised: ViewId,
         cx: &mut Cx<'_>,
     ) {
-        if !self.hear_of(promised) {
+        if !self.record_counter(promised) {
             return;
         }
         if self.proposal.take_if(|own| own.prepare.proposal == proposal).is_none() {
@@ -273,7 +283,7 @@ impl Ring {
         }
         let is_member = |peer| self.current.as_ref().is_some_and(|current| current.rank_of(peer).is_some());
         if let Some(peer) = from.filter(|peer| !is_member(*peer)) {
-            // The group does not wait for a newcomer that is busy elsewhere.
+            // The group does not wait for a newcomer that takes part in another view change.
             let first = self.config.membership.ask_again_after;
             if let Some(peer) = self.peers.get_mut(peer) {
                 peer.put_off(cx.now(), first);
@@ -281,7 +291,8 @@ impl Ring {
             self.evaluate(cx);
             return;
         }
-        // Another member proposes: it goes first, and two that do so again and again do not do it at the same time.
+        // Another member has a higher proposal, so this one backs off. The random part keeps two
+        // members from colliding again and again.
         let patience = self.config.membership.flush_timeout;
         let more = cx.rng().below(patience.as_nanos().max(1) as u64);
         self.back_off_until = cx.now() + patience / 2 + Duration::from_nanos(more);
@@ -296,7 +307,7 @@ impl Ring {
         if let Some(participant) = proposal.participants.iter_mut().find(|other| other.peer == from) {
             participant.state = Some(state.clone());
         }
-        // In the order of the members and then the departing ones.
+        // In the order of the members, followed by the departing ones.
         let states: Option<Vec<Arc<State>>> =
             proposal.participants.iter().map(|participant| participant.state.clone()).collect();
         let Some(states) = states else { return };
@@ -327,8 +338,9 @@ impl Ring {
     }
 }
 
-/// For each old view of those who answered: the most that any of them has of each origin. Whoever is ready for a view that another
-/// one has installed counts as being in that one, and has nothing of it yet.
+/// Returns the end of each old view: the highest unit of each origin that any participant from it
+/// has. A participant that is ready for a view that another one has installed belongs to that view,
+/// and has no units of it yet.
 fn cut_views(states: &[Arc<State>]) -> Vec<OldView> {
     let is_installed = |id: &ViewId| states.iter().any(|state| state.view == Some(*id));
     let mut views: Vec<OldView> = Vec::new();
@@ -352,7 +364,8 @@ fn cut_views(states: &[Arc<State>]) -> Vec<OldView> {
 
 // ---- each participant ----
 
-/// How many statements of a peer are kept for view changes that are not under way here yet.
+/// Maximum number of statements kept of each peer for view changes that this node does not take
+/// part in yet.
 const RESUMES_PER_PEER: usize = 4;
 
 #[derive(Debug)]
@@ -360,10 +373,12 @@ pub(super) struct Flush {
     pub(super) prepare: Arc<Prepare>,
     pub(super) proposer: Option<PeerId>,
     pub(super) since: Time,
-    /// By rank in the old view: what this member has stated to have. It must not deliver more before the cut is known.
+    /// By rank in the old view: the units that this member has stated. It must not deliver more
+    /// until it knows the cut.
     stated: Vec<u64>,
-    /// The ranks of the old view that take part, this member's included. A guess until the cut is known: those who are members of
-    /// the old view, though they may have gone on from it without this one.
+    /// The ranks of the old view that take part, including this member's. Until the cut is known,
+    /// this is a guess: the proposed members that belong to the old view, though they may have left
+    /// it without this one.
     staying: Vec<u16>,
     pub(super) cut: Option<Vec<u64>>,
     pub(super) is_ready: bool,
@@ -374,20 +389,20 @@ pub(super) struct Flush {
 #[derive(Debug)]
 pub(super) struct ReadyFor {
     pub(super) prepare: Arc<Prepare>,
-    /// Where the old view ends then.
+    /// The end of the old view, by rank.
     cut: Option<Vec<u64>>,
 }
 
-/// What the successor among those who stay still lacks.
+/// The repair of the successor among those that stay.
 #[derive(Debug)]
 pub(super) struct Repair {
     pub(super) hop: usize,
-    /// By rank: what it has, or what is on its way to it.
+    /// By rank: the last unit that the successor has or that is in flight to it.
     pub(super) cursor: Vec<u64>,
 }
 
 impl Flush {
-    /// How far an origin's units may be delivered.
+    /// Returns the last unit of an origin that may be delivered.
     pub(super) fn limit_of(&self, origin: usize) -> u64 {
         let limits = self.cut.as_ref().unwrap_or(&self.stated);
         limits.get(origin).copied().unwrap_or(0)
@@ -397,7 +412,7 @@ impl Flush {
 impl Ring {
     pub(super) fn on_prepare(&mut self, from: Option<PeerId>, prepare: &Arc<Prepare>, cx: &mut Cx<'_>) {
         let proposal = prepare.proposal;
-        if !self.hear_of(proposal) {
+        if !self.record_counter(proposal) {
             return;
         }
         if proposal <= self.promised {
@@ -436,10 +451,10 @@ impl Ring {
             is_ready: false,
             repair: None,
         });
-        // Installing the view prolongs this; a view that is never installed leaves no dials behind.
+        // Installing the view extends this. A view that is never installed leaves no dials behind.
         let patience = self.config.membership.flush_patience();
         prepare.members.iter().for_each(|member| self.want_named(&member.identity, patience, cx));
-        self.state_what_is_here(cx);
+        self.freeze_and_state(cx);
         let state = State {
             proposal,
             view: self.current.as_ref().map(|current| current.view.id),
@@ -449,8 +464,9 @@ impl Ring {
         self.send_or_loop(from, RingFrame::State(Arc::new(state)), cx);
     }
 
-    /// Whether this node is asked to join a group of which it knows a member that it does not hear now. After a partition, connections
-    /// come back one by one, by timers of their own; in a view with a member that it does not hear, one of both would have to go again.
+    /// Returns true if the proposer's group includes a member that this node knows but does not
+    /// hear now. After a partition, connections return one by one, each on its own timer. In a view
+    /// with a member that this node does not hear, one of the two would have to be removed again.
     fn declines(&self, proposer: PeerId, prepare: &Prepare, now: Time) -> bool {
         let is_own = self.current.as_ref().is_some_and(|current| current.rank_of(proposer).is_some());
         let is_deaf_to = |member: &Member| {
@@ -460,10 +476,12 @@ impl Ring {
         !is_own && prepare.members.iter().filter(|member| **member != self.me).any(is_deaf_to)
     }
 
-    /// Freezes the view, tells the predecessor among those who stay what to send, and sends the successor what it lacks.
-    fn state_what_is_here(&mut self, cx: &mut Cx<'_>) {
+    /// Freezes the view, tells the predecessor among those that stay what to send, and starts to
+    /// repair the successor.
+    fn freeze_and_state(&mut self, cx: &mut Cx<'_>) {
         let (Some(current), Some(flush)) = (&mut self.current, &mut self.flush) else { return };
-        // Who was ready for a view that others may have installed must not go beyond where the old one ends for them.
+        // If others may have installed the view for which this member was ready, it must not
+        // deliver beyond the end of the old view there.
         flush.stated = match self.ready.as_ref().and_then(|ready| ready.cut.as_ref()) {
             Some(cut) => cut.clone(),
             None => current.have(),
@@ -480,7 +498,8 @@ impl Ring {
         self.begin_repair(cx);
     }
 
-    /// Who stays is known now: where that is not as guessed, others are predecessor and successor.
+    /// Replaces the guessed participants by the known ones. If the predecessor or the successor
+    /// changes, the repair starts again.
     fn correct_staying(&mut self, indices: &[u16], cx: &mut Cx<'_>) {
         let (Some(current), Some(flush)) = (&self.current, &mut self.flush) else { return };
         let all: Vec<_> = flush.prepare.members.iter().chain(&flush.prepare.departing).collect();
@@ -504,7 +523,7 @@ impl Ring {
         }
     }
 
-    /// The ranks of the predecessor and the successor of this member among those who stay.
+    /// Returns the ranks of this member's predecessor and successor among those that stay.
     fn neighbours(&self) -> Option<(u16, u16)> {
         let ranks = &self.flush.as_ref()?.staying;
         let rank = self.current.as_ref()?.rank;
@@ -512,7 +531,7 @@ impl Ring {
         Some((ranks[(place + ranks.len() - 1) % ranks.len()], ranks[(place + 1) % ranks.len()]))
     }
 
-    /// Tells the predecessor among those who stay what is here.
+    /// Tells the predecessor among those that stay which units this member has.
     pub(super) fn ask_for_repair(&mut self, cx: &mut Cx<'_>) {
         let Some((previous, _)) = self.neighbours() else { return };
         let (Some(current), Some(flush)) = (&self.current, &self.flush) else { return };
@@ -526,14 +545,15 @@ impl Ring {
         }
     }
 
-    /// Remembers what a successor lacks: its word may come before the proposal does, or before an earlier view is installed.
+    /// Keeps the statement of a successor. It may arrive before the proposal, or before an earlier
+    /// view is installed here.
     pub(super) fn keep_resume(&mut self, peer: PeerId, proposal: ViewId, resume: &Arc<Resume>) {
         if proposal < self.promised {
             return self.metrics.ignore(Ignored::StaleProposal);
         }
         self.resumes
             .retain(|(other, old)| *other != peer || old.proposal > Some(proposal) || old.view > resume.view);
-        // One for the view change that is under way here and one for the next: more than a few are nonsense.
+        // One for the current view change and one for the next. More than a few are invalid.
         if self.resumes.iter().filter(|(other, _)| *other == peer).count() < RESUMES_PER_PEER {
             self.resumes.push((peer, resume.clone()));
         } else {
@@ -541,7 +561,7 @@ impl Ring {
         }
     }
 
-    /// Starts to repair the successor, once it has said what it has.
+    /// Starts to repair the successor once its statement is here.
     pub(super) fn begin_repair(&mut self, cx: &mut Cx<'_>) {
         let Some((_, next)) = self.neighbours() else { return };
         let (Some(current), Some(flush)) = (&mut self.current, &mut self.flush) else { return };
@@ -564,11 +584,11 @@ impl Ring {
             current.hops.len() - 1
         });
         let state = &mut current.hops[hop];
-        // On the ring, what was sent over this very link comes without being sent again.
+        // On the ring, units that were sent over this link arrive without being sent again.
         let sent = if current.view.shape == Shape::Ring && !state.is_waiting { &state.last[..] } else { &[] };
         let cursor = (0..count).map(|origin| {
-            let on_its_way = sent.get(origin).copied().unwrap_or(0);
-            resume.have[origin].max(on_its_way).max(current.streams[origin].base)
+            let in_flight = sent.get(origin).copied().unwrap_or(0);
+            resume.have[origin].max(in_flight).max(current.streams[origin].base)
         });
         flush.repair = Some(Repair { hop, cursor: cursor.collect() });
         state.is_waiting = false;
@@ -580,16 +600,17 @@ impl Ring {
             return;
         }
         let section = |id: ViewId| cut.views.iter().find(|old| old.view == id);
-        // Another member was told to install what this one was ready for.
+        // Another member received `Install` for the view for which this one was ready.
         if let Some(ready) = self.ready.take_if(|ready| section(ready.prepare.proposal).is_some()) {
-            // What was stated of the view before says nothing of this one: nothing is delivered before the cut is known.
+            // The statement for the previous view does not apply to this one. Nothing is delivered
+            // until the cut is known.
             self.flush.iter_mut().for_each(|flush| flush.stated.clear());
             self.complete(ready.cut, cx);
             self.install(&ready.prepare, cx);
             if self.has_left {
                 return;
             }
-            self.state_what_is_here(cx);
+            self.freeze_and_state(cx);
         }
         let (Some(current), Some(flush)) = (&self.current, &mut self.flush) else {
             self.check_ready(cx);
@@ -607,7 +628,7 @@ impl Ring {
         self.check_ready(cx);
     }
 
-    /// Whether this proposal is the one that is under way here, and this is who made it.
+    /// Returns true if `proposal` is the current one here, and `from` is its proposer.
     fn is_of_flush(&mut self, from: Option<PeerId>, proposal: ViewId) -> bool {
         let fits = self.flush.as_ref().is_some_and(|f| f.prepare.proposal == proposal && f.proposer == from);
         if !fits {
@@ -616,7 +637,7 @@ impl Ring {
         fits
     }
 
-    /// Says so if everything up to the cut is here.
+    /// Reports `Ready` if everything up to the cut is here.
     pub(super) fn check_ready(&mut self, cx: &mut Cx<'_>) {
         let Some(flush) = self.flush.as_mut().filter(|flush| !flush.is_ready) else { return };
         if let Some(current) = &self.current {
@@ -637,7 +658,7 @@ impl Ring {
         }
     }
 
-    /// Installs the view that this member is ready for.
+    /// Installs the view for which this member is ready.
     pub(super) fn install_flushed(&mut self, cx: &mut Cx<'_>) {
         if let Some(flush) = self.flush.take_if(|flush| flush.is_ready) {
             self.count_frozen(flush.since, cx.now());
@@ -648,14 +669,14 @@ impl Ring {
         }
     }
 
-    /// The same for a node that has no view, and has given up to wait for the word.
+    /// Installs the first view of a node that stopped waiting for `Install`.
     pub(super) fn install_first(&mut self, view: Option<ViewId>, cx: &mut Cx<'_>) {
         if let Some(ready) = self.ready.take_if(|ready| view == Some(ready.prepare.proposal)) {
             self.install(&ready.prepare, cx);
         }
     }
 
-    /// Delivers what is left of the old view, in the order that all agree on.
+    /// Delivers the rest of the old view, in the order that all agree on.
     fn complete(&mut self, cut: Option<Vec<u64>>, cx: &mut Cx<'_>) {
         let (Some(current), Some(cut)) = (&mut self.current, cut) else { return };
         if self.config.order == Order::Fifo {
@@ -684,12 +705,13 @@ impl Ring {
         self.suspected.clear();
         self.elsewhere.clear();
         self.gaps.clear();
-        self.told.clear();
+        self.reported.clear();
         let until = cx.now() + self.config.membership.forget_after;
         for member in view.members.iter().filter(|member| **member != self.me) {
             self.peers.keep(&member.identity, cx.now(), until);
         }
-        // Drops the oldest former members: a peer could have this node install view after view.
+        // Drops the oldest former members. Otherwise a peer could grow this list with one view
+        // after another.
         self.peers.bound_wanted(2 * self.config.members_max + self.config.seeds.len());
         for (_, peer) in self.peers.iter_mut() {
             peer.credit = (0, 0);
@@ -701,7 +723,7 @@ impl Ring {
         self.own.rewind();
         self.flow.begin(self.config.window.min_bytes, self.config.window_max(view.len()));
         self.current = Some(Current::new(view.clone(), rank, &self.peers));
-        self.work_out_lap_goal();
+        self.update_lap_goal();
         self.outlet.emit(Event::View(view), cx);
         self.resumes.retain(|(_, resume)| resume.proposal > Some(prepare.proposal));
         self.early_bytes = 0;
@@ -711,7 +733,7 @@ impl Ring {
         self.send_heartbeats(cx);
     }
 
-    /// Those who were in the old view and are not in the new one are not dialled for ever, if they left.
+    /// Stops dialling members of the old view that have left.
     fn forget_departed(&mut self, view: &View) {
         let Some(current) = &self.current else { return };
         for member in current.view.members.iter().filter(|member| view.rank_of(member).is_none()) {

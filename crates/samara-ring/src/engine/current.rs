@@ -1,4 +1,5 @@
-//! What a member knows while a view holds: the units of each origin until all members have them, and what waits for each successor.
+//! The state of a member within a view: the units of each origin until all members have them, and
+//! the queues for each successor.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,28 +25,30 @@ pub(super) fn weight(unit: &Unit) -> u64 {
 
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// The last unit that is not kept any more, because all have it: the next one is the first in `units`.
+    /// The last unit that is no longer kept because all members have it. The next one is the first
+    /// in `units`.
     pub(super) base: u64,
     units: VecDeque<Option<Unit>>,
     /// Weight of `units`.
     pub(super) held: u64,
-    /// All units up to this one came.
+    /// The last unit up to which all have arrived.
     pub(super) have: u64,
-    /// All units up to this one were handed to the application, or wait in its queue.
+    /// The last unit that was passed to the application, or waits in its queue.
     pub(super) delivered: u64,
-    /// This member answers for having all units up to this one (see `held_bytes`).
+    /// The last unit that this member acknowledges (see `held_bytes`).
     pub(super) taken: u64,
-    /// As the predecessor says: all members from the origin to it have the units up to this one.
+    /// The last unit that all members from the origin to the predecessor have, as the predecessor
+    /// reports.
     pub(super) reached_before: u64,
-    /// The same, this member included.
+    /// The last unit that all members from the origin to this one have.
     pub(super) reached: u64,
-    /// All members have the units up to this one.
+    /// The last unit that all members have.
     pub(super) stable: u64,
-    /// Whether the successor does not know the last two yet.
+    /// True until the successor knows `reached` and `stable`.
     pub(super) is_news: bool,
     pub(super) number: u64,
     pub(super) stable_messages: u64,
-    /// The beginning of a message whose end is not there yet.
+    /// The first chunks of a message whose last chunk has not arrived.
     pub(super) partial: Option<Payload>,
 }
 
@@ -55,7 +58,8 @@ impl Stream {
         self.units.get(index)?.as_ref()
     }
 
-    /// Takes a unit, unless more than `weight_max` would be held or it is further ahead than so much could be.
+    /// Takes a unit, unless more than `weight_max` would be held, or it is further ahead than that
+    /// much could be.
     pub(super) fn insert(&mut self, unit: Unit, weight_max: u64) -> Inserted {
         if unit.sequence <= self.have || unit.sequence <= self.base {
             return Inserted::Duplicate;
@@ -84,12 +88,12 @@ impl Stream {
         Inserted::New
     }
 
-    /// Whether there are units that not all members are known to have.
+    /// Returns true if there are units that are not yet known to be at all members.
     fn is_active(&self) -> bool {
         self.have > self.stable
     }
 
-    /// Whether units came behind one that is missing.
+    /// Returns true if units arrived after a missing one.
     pub(super) fn has_gap(&self) -> bool {
         self.last() > self.have
     }
@@ -98,7 +102,7 @@ impl Stream {
         self.base + self.units.len() as u64
     }
 
-    /// Lets go of all units up to this one. Returns their weight.
+    /// Drops all units up to this one. Returns their weight.
     pub(super) fn release(&mut self, sequence: u64) -> u64 {
         let before = self.held;
         while self.base < sequence.min(self.have)
@@ -112,40 +116,42 @@ impl Stream {
     }
 }
 
-/// So long what is on the way to a successor may queue there and in transports. Longer, and turns of own and forwarded units come too
-/// late to make members equal; shorter, and a link can fall idle. With 50 ms, four members at 100 Mbit/s have 98 % of the bound.
+/// Time that bytes in flight may spend in the queues of transports. If it is longer, alternating
+/// between own and forwarded units takes effect too late to make members equal. If it is shorter, a
+/// link can become idle. With 50 ms, four members at 100 Mbit/s reach 98 % of the bound.
 const QUEUE: Duration = Duration::from_millis(50);
 
-/// Something that waits to go to one successor.
+/// An item in the queue for one successor.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item {
-    /// A unit of this origin with this number.
+    /// The unit of this origin with this number.
     Unit(u16, u64),
-    /// That all members have the units of this origin up to this one, where that must not overtake units.
+    /// All members have the units of this origin up to this one. Queued where this report must not
+    /// overtake units.
     Stable(u16, u64),
 }
 
-/// A successor, and what waits for it.
+/// A successor and its queues.
 #[derive(Debug, Default)]
 pub(super) struct Hop {
     pub(super) rank: u16,
-    /// `None` while there never was a link.
+    /// `None` until the first link is up.
     pub(super) peer: Option<PeerId>,
-    /// There is no link, or there was none and the other end did not yet say what it has.
+    /// True while there is no link, or the other end of a new one has not reported what it has.
     pub(super) is_waiting: bool,
     pub(super) forward: VecDeque<Item>,
     pub(super) own: VecDeque<u64>,
-    /// Bytes of data sent over this link in this view, and how many of them have arrived.
+    /// Bytes of data sent over this link in this view, and how many of them arrived.
     pub(super) sent: u64,
     pub(super) arrived: u64,
-    /// `arrived` at the last look, and how many bytes may be on the way since.
+    /// `arrived` at the last measurement.
     measured: u64,
-    /// Bytes per second that arrive, while there is something to send.
+    /// Bytes that arrive each second while there is something to send.
     pub(super) rate: f64,
     pub(super) window: u64,
-    /// Bytes served of forwarded and own units since both waited.
+    /// Bytes of forwarded and of own units that were served since both began to wait.
     pub(super) served: [u64; 2],
-    /// On the ring, by origin: the last unit that was sent over this link.
+    /// On the ring, by origin: the last unit sent over this link.
     pub(super) last: Vec<u64>,
 }
 
@@ -154,12 +160,13 @@ impl Hop {
         Self { rank, peer, is_waiting: !is_up, last: vec![0; members], ..Self::default() }
     }
 
-    pub(super) fn on_the_way(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         self.sent - self.arrived
     }
 
-    /// Works out anew how much may be on the way: what arrives in a round trip and the time that a queue may take, by what has
-    /// arrived since the last look. It shrinks slowly, so that pauses of the sender do not show.
+    /// Updates the window: the number of bytes that arrive in a round trip plus the time allowed
+    /// for queues, at the rate since the last measurement. The rate falls slowly, so that pauses of
+    /// the sender do not matter.
     pub(super) fn measure(&mut self, span: Duration, round_trip: Duration) {
         let rate = (self.arrived - self.measured) as f64 / span.as_secs_f64();
         self.measured = self.arrived;
@@ -167,7 +174,7 @@ impl Hop {
         self.window = (self.rate * (round_trip + QUEUE).as_secs_f64()) as u64;
     }
 
-    /// Forgets all that waits, and what was sent: the link is new.
+    /// Clears the queues and the record of sent units for a new link.
     pub(super) fn reset(&mut self) {
         self.forward.clear();
         self.own.clear();
@@ -180,19 +187,19 @@ impl Hop {
 pub(super) struct Current {
     pub(super) view: Arc<View>,
     pub(super) rank: u16,
-    /// By rank.
+    /// The peers, by rank.
     pub(super) peers: Vec<Option<PeerId>>,
     pub(super) streams: Vec<Stream>,
     pub(super) hops: Vec<Hop>,
-    /// By origin and way: indices of `hops`.
+    /// Indices of `hops`, by origin and by the parity of the sequence number.
     routes: Vec<[Children; 2]>,
-    /// Origins of which the successor on the ring does not know the latest.
+    /// Origins with an update for the successor on the ring.
     pub(super) news: Vec<u16>,
-    /// How many origins have units here that not all members are known to have.
+    /// Number of origins with units here that are not yet known to be at all members.
     active: u64,
-    /// Lamport clock, where the order is total.
+    /// Lamport clock, for total order.
     pub(super) clock: u64,
-    /// Units that wait for their turn, where the order is total: stamp, origin, number.
+    /// Units that wait for their turn in total order: stamp, origin, number.
     pub(super) pending: BTreeSet<(u64, u16, u64)>,
 }
 
@@ -210,7 +217,7 @@ impl Current {
             hops.push(Hop::new(to, peer, peer.is_some_and(|peer| peers.is_up(peer)), count));
             (hops.len() - 1) as u16
         };
-        // The successor on the ring comes first: acknowledgements go to it in any shape.
+        // The successor on the ring comes first: acknowledgements go to it in every shape.
         if count > 1 {
             hop_to(((usize::from(rank) + 1) % count) as u16);
         }
@@ -239,17 +246,17 @@ impl Current {
         self.view.len()
     }
 
-    /// The rank of the successor on the ring.
+    /// Returns the rank of the successor on the ring.
     pub(super) fn next(&self) -> u16 {
         ((usize::from(self.rank) + 1) % self.len()) as u16
     }
 
-    /// The rank of the predecessor on the ring.
+    /// Returns the rank of the predecessor on the ring.
     pub(super) fn previous(&self) -> u16 {
         ((usize::from(self.rank) + self.len() - 1) % self.len()) as u16
     }
 
-    /// Indices of the hops that a unit goes to from here.
+    /// Returns the indices of the hops to which this member sends a unit.
     pub(super) fn route(&self, origin: u16, sequence: u64) -> &Children {
         &self.routes[usize::from(origin)][(sequence % 2) as usize]
     }
@@ -266,10 +273,10 @@ impl Current {
         self.streams.iter().map(|stream| stream.have).collect()
     }
 
-    /// Whether a peer passes units on to this member, of any origin.
+    /// Returns true if a peer forwards units of any origin to this member.
     pub(super) fn is_parent(&self, peer: PeerId) -> bool {
         let Some(parent) = self.rank_of(peer) else { return false };
-        // The predecessor on the ring sends acknowledgements in any shape.
+        // The predecessor on the ring sends acknowledgements in every shape.
         parent == self.previous()
             || (0..self.len() as u16).any(|origin| {
                 (0..2)
@@ -277,7 +284,7 @@ impl Current {
             })
     }
 
-    /// Notes that the successor does not know the latest of an origin.
+    /// Records an update of an origin for the successor.
     pub(super) fn note_news(&mut self, origin: u16) {
         let stream = &mut self.streams[usize::from(origin)];
         if !std::mem::replace(&mut stream.is_news, true) {
@@ -285,7 +292,7 @@ impl Current {
         }
     }
 
-    /// Changes what is known of an origin's units, and keeps count of the origins that have some on the way.
+    /// Changes the state of an origin's units, and keeps the count of active origins.
     pub(super) fn change<T>(&mut self, origin: u16, change: impl FnOnce(&mut Stream) -> T) -> T {
         let stream = &mut self.streams[usize::from(origin)];
         let before = stream.is_active();
@@ -295,14 +302,14 @@ impl Current {
         changed
     }
 
-    /// How many members, this one apart, have units that may have to go to this successor still.
+    /// Returns the number of other members with units that may still have to go to this successor.
     pub(super) fn others(&self, hop: usize) -> u64 {
         debug_assert_eq!(self.active, self.streams.iter().filter(|stream| stream.is_active()).count() as u64);
         let is_active = |rank: u16| u64::from(self.streams[usize::from(rank)].is_active());
         self.active - is_active(self.rank) - is_active(self.hops[hop].rank)
     }
 
-    /// Units of origins that this member answers for.
+    /// Returns the number of units that this member acknowledges, over all origins.
     pub(super) fn progress(&self) -> u64 {
         self.streams.iter().map(|stream| stream.taken).sum()
     }

@@ -1,4 +1,4 @@
-//! What a member can be asked for, its events, and its counters.
+//! The commands, the events and the counters of a member.
 
 use std::sync::Arc;
 
@@ -8,59 +8,59 @@ use thiserror::Error;
 
 use crate::{Member, Payload, View, ViewId};
 
-/// What a member can be asked for by [`Input::Command`](samara_engine::Input::Command).
+/// A command to a member, sent with [`Input::Command`](samara_engine::Input::Command).
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Sends a message to all members. [`Event::Refused`] if there is no room for it.
+    /// Sends a message to all members. If there is no room for it, [`Event::Refused`] follows.
     Broadcast(Bytes),
-    /// Leaves the group once all that waits to be broadcast is on its way. [`Event::Left`] answers.
+    /// Leaves the group once all waiting messages have been sent. [`Event::Left`] follows.
     Leave,
-    /// The application takes no deliveries until [`Unpause`](Self::Unpause): they wait here, and when there are too many the group
-    /// waits.
+    /// Stops deliveries to the application until [`Unpause`](Self::Unpause). They wait here; if
+    /// there are too many, the group waits.
     Pause,
-    /// It takes deliveries again, first those that waited.
+    /// Resumes deliveries, starting with those that waited.
     Unpause,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message of the group; own ones too. The view is the one in which it was broadcast (`None` for an
-    /// [`Early::Direct`](crate::Early::Direct) message), the rank that of its origin there, and the number its own among those of the
-    /// origin: 1, 2, 3...
+    /// A message of the group; own messages are included. `view` is the view in which it was
+    /// broadcast (`None` for an [`Early::Direct`](crate::Early::Direct) message), `rank` the rank
+    /// of its origin there, and `number` its number among the origin's messages: 1, 2, 3...
     Delivered { view: Option<ViewId>, origin: Member, rank: u16, number: u64, payload: Payload },
-    /// A view is installed. All that was delivered before belongs to earlier ones.
+    /// A view was installed. All messages delivered before it belong to earlier views.
     View(Arc<View>),
-    /// A member is taken for failed: the next view will be without it.
+    /// A member is suspected to have failed: the next view will not include it.
     Suspected { member: Member, cause: SuspectCause },
-    /// A member takes nothing while others do: the group waits for it.
+    /// A member takes nothing while others do, so the group waits for it.
     Slow { member: Member },
-    /// A message was not taken.
+    /// A message was rejected.
     Refused(BroadcastError),
-    /// There is room again for messages, after one was refused.
+    /// There is room for messages again, after a rejection.
     Room,
-    /// This node has left the group: all that it broadcast is at all members.
+    /// This node has left the group: all members have its messages.
     Left,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BroadcastError {
-    /// Too much waits already. [`Event::Room`] tells when to try again.
+    /// Too many bytes wait already. [`Event::Room`] reports when there is room again.
     #[error("the queue of messages to broadcast is full")]
     Full,
-    #[error("a message of {found} bytes, at most {max} are allowed")]
+    #[error("message has {found} bytes, but the limit is {max}")]
     TooLong { found: usize, max: usize },
-    #[error("this node leaves the group")]
+    #[error("this node is leaving the group")]
     Leaving,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SuspectCause {
     Silent,
-    /// Its link is down, and does not come up again.
+    /// Its link is down and does not come up again.
     LinkDown,
     /// It came back as another incarnation.
     Restarted,
-    /// It has installed a view without this member.
+    /// It installed a view without this member.
     MovedOn,
     /// Another member does not hear it.
     Reported,
@@ -71,59 +71,60 @@ pub enum SuspectCause {
 
 samara_engine::names! {
     pub enum Ignored {
-        /// A unit that was here.
+        /// A unit that already arrived.
         Duplicate = "duplicate",
-        /// A unit of this member, come back.
+        /// A unit of this member that came back.
         Returned = "returned",
-        /// A unit whose origin is not in the view.
+        /// A unit of an origin that is not in the view.
         UnknownOrigin = "unknown_origin",
-        /// A unit whose hops are spent, at a member that should pass it on.
+        /// A unit without hops left, at a member that has to forward it.
         HopsSpent = "hops_spent",
         /// A unit further ahead than any window allows.
         BeyondWindow = "beyond_window",
-        /// A unit in the middle of a message whose beginning is not here, or of one that is too long.
+        /// A unit in the middle of a message whose start is missing, or of a message that is too
+        /// long.
         Fragment = "fragment",
-        /// Data, credit, or a request to resume, of another view.
+        /// Data, credit, or a request to resume, for another view.
         StaleView = "stale_view",
-        /// Data of a view that is about to be installed, beyond what is kept.
+        /// Data for a view that is about to be installed, beyond the limit.
         EarlyOverflow = "early_overflow",
-        /// Data of a node that is no member.
+        /// Data from a node that is not a member.
         Stranger = "stranger",
-        /// A frame of a view change that is over, or of another one.
+        /// A frame of a completed or unknown view change.
         StaleProposal = "stale_proposal",
-        /// A frame that contradicts what is known, for example with lists of another length.
+        /// A frame that contradicts the known state, for example with lists of the wrong length.
         Inconsistent = "inconsistent",
         /// A heartbeat of another group, or a frame of a federation.
         OtherGroup = "other_group",
     }
 }
 
-/// Counters of one node, all since its start.
+/// Counters of one node since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     pub broadcast: u64,
-    /// Messages that were not ([`Event::Refused`]).
+    /// Messages that were rejected ([`Event::Refused`]).
     pub refused: u64,
-    /// Messages that were delivered, own ones included.
+    /// Delivered messages, own ones included.
     pub delivered: u64,
     pub delivered_bytes: u64,
-    /// Units of own messages that were sent to a first receiver.
+    /// Units of own messages that were sent for the first time.
     pub own_units: u64,
-    /// Units that came, duplicates included.
+    /// Received units, duplicates included.
     pub received_units: u64,
     pub forwarded_units: u64,
-    /// Units that were sent again, to a member that had stated what it has.
+    /// Units that were sent again to a member after it stated what it has.
     pub resent_units: u64,
-    /// Frames of data that were owed to the outbox, and their bytes.
+    /// Data frames passed to the outbox, and their bytes.
     pub data_frames: Tally,
-    /// Other frames that were owed to the outbox, and their bytes.
+    /// Other frames passed to the outbox, and their bytes.
     pub control_frames: Tally,
-    /// Frames that the outbox refused: the peer is not connected, or its queue is full.
+    /// Frames that the outbox rejected because the peer is not connected or its queue is full.
     pub refused_frames: u64,
     pub views: u64,
     pub proposals: u64,
     pub suspicions: u64,
-    /// Nanoseconds in which nothing new could be sent because a view change was under way.
+    /// Nanoseconds during which a view change blocked new messages.
     pub frozen_ns: u64,
     ignored: [u64; Ignored::ALL.len()],
 }

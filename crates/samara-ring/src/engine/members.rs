@@ -1,6 +1,7 @@
-//! Other nodes: who is connected and who is dialled, heartbeats, and who is taken for failed.
+//! Other nodes: links, dialling, heartbeats and suspicion.
 //!
-//! News of failures and views goes directly to everybody who is connected, never along the ring: the ring is what has failed.
+//! Reports of failures and views go directly to every connected node, never along the ring, because
+//! the ring is what failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use crate::config::{Detection, Membership};
 use crate::wire::Heartbeat;
 use crate::{Member, Payload, RingFrame, Slow, ViewId};
 
-/// Failed dials of a seed, or of a node that was connected before, that leave the wait for the next dial as it is, so that a
-/// member that restarts within a minute is found at once.
+/// Number of failed dials before the interval starts to double, for a seed or a node that was
+/// connected before. A member that restarts within a minute is found at once.
 const PATIENT_DIALS: i32 = 120;
-/// How often the wait between two dials doubles at most.
+/// Maximum number of times that the interval between two dials doubles.
 const DOUBLINGS_MAX: i32 = 4;
 
-/// Round trip times: mean and variation as in RFC 6298, and the least one.
+/// Round trip times: mean and variation as in RFC 6298, and the minimum.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     mean: f64,
@@ -41,7 +42,7 @@ impl RoundTrip {
         self.least = self.least.min(sample);
     }
 
-    /// What a round trip hardly ever exceeds; zero while nothing is known.
+    /// Returns a time that a round trip hardly ever exceeds, or zero if there are no samples.
     pub(super) fn most(&self) -> Duration {
         Duration::from_nanos((self.mean + 4.0 * self.variation) as u64)
     }
@@ -55,14 +56,14 @@ impl RoundTrip {
 pub(super) struct Peer {
     pub(super) identity: PeerIdentity,
     pub(super) is_up: bool,
-    /// The link is down, and a dial failed since.
+    /// The link is down, and a dial has failed since.
     is_unreachable: bool,
     down_since: Time,
     pub(super) heard: Time,
     pub(super) round_trip: RoundTrip,
-    /// `sent` of its last heartbeat, and when it came.
+    /// `sent` of its last heartbeat, and the time of arrival.
     echo: (u64, Time),
-    /// Which life of the node the link belongs to, once its heartbeat told.
+    /// The incarnation of the node at the other end, known from its first heartbeat.
     pub(super) incarnation: Option<u64>,
     pub(super) view: Option<ViewId>,
     pub(super) view_members: u16,
@@ -72,15 +73,15 @@ pub(super) struct Peer {
     suspects: Vec<u16>,
     pub(super) progress: u64,
     pub(super) progress_since: Time,
-    /// Since when it is in a view other than this node's.
+    /// Start of its time in a view other than this node's.
     pub(super) foreign_since: Option<Time>,
-    /// It is not taken in before.
+    /// Time before which this node does not admit it.
     pub(super) banned_until: Time,
-    /// How many proposals it has not answered since the last view was installed.
+    /// Number of proposals without an answer since the last view was installed.
     pub(super) failures: u32,
-    /// When it was last asked to send again what is missing.
+    /// Time of the last request to it to send missing units again.
     pub(super) resumed: Option<Time>,
-    /// Bytes of data that came from it in this view, and how many of them it knows of.
+    /// Bytes of data that came from it in this view, and the part of them that was reported to it.
     pub(super) credit: (u64, u64),
 }
 
@@ -89,19 +90,20 @@ impl Peer {
         self.incarnation.map(|incarnation| Member { identity: self.identity.clone(), incarnation })
     }
 
-    /// It was asked to join, and did not answer: the next time, twice as long passes until it is asked again.
+    /// Postpones the next invitation to a node that did not answer the last one. The delay doubles
+    /// each time.
     pub(super) fn put_off(&mut self, now: Time, first: Duration) {
         self.banned_until = self.banned_until.max(now + first * (1 << self.failures));
         self.failures = (self.failures + 1).min(6);
     }
 
-    /// After so much silence it is taken for failed.
+    /// Returns the silence after which it is suspected.
     fn timeout(&self, detection: &Detection) -> Duration {
         let expected = detection.heartbeat * detection.silent_beats + self.round_trip.most();
         expected.clamp(detection.timeout_min, detection.timeout_max)
     }
 
-    /// Whether its link is up and it was heard of within the timeout.
+    /// Returns true if its link is up and it was heard within the timeout.
     pub(super) fn is_alive(&self, now: Time, detection: &Detection) -> bool {
         self.is_up && now.since(self.heard) <= self.timeout(detection)
     }
@@ -110,9 +112,10 @@ impl Peer {
 #[derive(Debug)]
 struct Dial {
     next: Time,
-    /// When to give up; never for seeds.
+    /// When to give up, or `Time::MAX` for seeds.
     until: Time,
-    /// Dials in a row that failed, less `PATIENT_DIALS` for a node that deserves patience.
+    /// Failed dials in a row, minus `PATIENT_DIALS` for seeds and for nodes that were connected
+    /// before.
     failures: i32,
 }
 
@@ -121,7 +124,7 @@ impl Dial {
         self.until == Time::MAX
     }
 
-    /// From one dial to the next one.
+    /// Returns the interval between two dials.
     fn wait(&self, redial: Duration) -> Duration {
         redial * (1 << self.failures.max(0))
     }
@@ -174,7 +177,7 @@ impl Peers {
         peer.echo = (0, now);
         peer.resumed = None;
         peer.credit = (0, 0);
-        // Whoever answers now may be another incarnation.
+        // The node at the other end may be a new incarnation.
         peer.incarnation = None;
         peer.view = None;
         peer.promised = None;
@@ -196,7 +199,7 @@ impl Peers {
         }
     }
 
-    /// Wants a link to this node until that time.
+    /// Keeps a link to this node until `until`.
     pub(super) fn keep(&mut self, identity: &PeerIdentity, next: Time, until: Time) {
         let is_known = until == Time::MAX || self.ids.contains_key(identity);
         let failures = if is_known { -PATIENT_DIALS } else { 0 };
@@ -207,7 +210,8 @@ impl Peers {
         }
     }
 
-    /// Wants at most so many links: keeps seeds, and of the others those that are wanted for longest.
+    /// Limits the number of wanted links. Keeps seeds, and of the others those that are wanted for
+    /// the longest time.
     pub(super) fn bound_wanted(&mut self, max: usize) {
         let Some(excess) = self.dials.len().checked_sub(max) else { return };
         let others = self.dials.iter().filter(|(_, dial)| !dial.is_seed());
@@ -218,14 +222,14 @@ impl Peers {
         }
     }
 
-    /// Wants no link to this node any more, unless it is a seed.
+    /// Stops keeping a link to this node, unless it is a seed.
     pub(super) fn forget(&mut self, identity: &PeerIdentity) {
         if self.dials.get(identity).is_some_and(|dial| !dial.is_seed()) {
             self.dials.remove(identity);
         }
     }
 
-    /// Waits longer for the next dial of a node, if its patience is used up.
+    /// Delays the next dial of a node once its patient dials are used up.
     pub(super) fn dial_failed(&mut self, identity: &PeerIdentity, now: Time, redial: Duration) {
         let Some(dial) = self.dials.get_mut(identity) else { return };
         dial.failures = (dial.failures + 1).min(DOUBLINGS_MAX);
@@ -266,7 +270,7 @@ impl Ring {
         };
         current.peers[rank] = Some(peer);
         if let Some(hop) = current.hops.iter_mut().find(|hop| usize::from(hop.rank) == rank) {
-            // It says where to go on.
+            // The other end reports where to continue.
             hop.peer = Some(peer);
             hop.is_waiting = true;
             hop.reset();
@@ -296,7 +300,7 @@ impl Ring {
         if current.rank_of(peer).is_some()
             && let Some(identity) = self.peers.get(peer).map(|state| state.identity.clone())
         {
-            // Whether the member or the link has failed shows at once.
+            // A dial shows at once whether the member or only the link has failed.
             self.peers.keep(&identity, cx.now(), cx.now() + self.config.membership.forget_after);
             cx.dial(identity);
         }
@@ -312,8 +316,8 @@ impl Ring {
         }
     }
 
-    /// Forgets a peer, so that its number can go to another node. Returns false, and forgets nothing, if its link is up or it is a
-    /// member of the view.
+    /// Forgets a peer, so that its number can be reused for another node. Returns false, and
+    /// changes nothing, if its link is up or it is a member of the view.
     pub fn forget_peer(&mut self, peer: PeerId) -> bool {
         let is_member = self.current.as_ref().is_some_and(|current| current.rank_of(peer).is_some());
         if is_member || self.peers.is_up(peer) {
@@ -322,7 +326,7 @@ impl Ring {
         self.peers.remove(peer);
         self.early.retain(|(from, _)| *from != peer);
         self.early_bytes = self.early.iter().map(|(_, data)| data.weight()).sum();
-        // What it proposed, and what was proposed to it, comes to nothing.
+        // Its proposals, and its part in this node's proposal, are void.
         if let Some(flush) = self.flush.as_mut().filter(|flush| flush.proposer == Some(peer)) {
             flush.proposer = None;
         }
@@ -332,7 +336,7 @@ impl Ring {
 
     // ---- before there is a view ----
 
-    /// Sends a message to everybody, as a node does that is in no ring yet; it gets it itself too.
+    /// Sends a message to every connected node and delivers it here, before there is a view.
     pub(super) fn send_early(&mut self, message: Bytes, cx: &mut Cx<'_>) {
         let up: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(id, _)| id).collect();
         for peer in up {
@@ -364,17 +368,17 @@ impl Ring {
         for identity in self.peers.due(now, &self.config.membership) {
             cx.dial(identity);
         }
-        self.work_out_lap_goal();
+        self.update_lap_goal();
         self.measure_hops();
-        self.look_for_slow_members(cx);
-        self.look_for_gaps(cx);
+        self.find_slow_members(cx);
+        self.check_gaps(cx);
         self.report_suspects(cx);
         self.send_heartbeats(cx);
         self.evaluate(cx);
     }
 
-    /// Wants a link to a node that a peer has named, unless there is one, or so many are wanted that there is no room: a peer can
-    /// name any address.
+    /// Keeps a link to a node that a peer has named, unless it is connected or too many links are
+    /// wanted already: a peer can name any address.
     pub(super) fn want_named(&mut self, identity: &PeerIdentity, span: Duration, cx: &mut Cx<'_>) {
         let is_up = self.peers.id_of(identity).is_some_and(|id| self.peers.is_up(id));
         if *identity != self.me.identity && !is_up && self.peers.dials.len() < self.config.members_max {
@@ -393,7 +397,7 @@ impl Ring {
         self.send_to(peer, heartbeat, cx);
     }
 
-    /// What is the same in heartbeats to all.
+    /// Returns the part of a heartbeat that is the same for all peers.
     fn heartbeat(&self, now: Time) -> Heartbeat {
         let view = self.current.as_ref().map(|current| &current.view);
         Heartbeat {
@@ -427,7 +431,7 @@ impl Ring {
         if heartbeat.group != self.config.group {
             return self.metrics.ignore(Ignored::OtherGroup);
         }
-        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.hear_of(view)) {
+        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.record_counter(view)) {
             return;
         }
         let Some(peer) = self.peers.get_mut(id) else { return };
@@ -464,7 +468,8 @@ impl Ring {
         }
     }
 
-    /// Somebody has installed what this member is ready for: it was told to do so too, and that was lost.
+    /// Installs the view for which this member is ready if another member has: the `Install` for
+    /// this one was lost.
     fn install_if_others_have(&mut self, view: Option<ViewId>, cx: &mut Cx<'_>) {
         let is_flushed = self.flush.as_ref().is_some_and(|f| f.is_ready && view == Some(f.prepare.proposal));
         if is_flushed {
@@ -476,7 +481,7 @@ impl Ring {
 
     // ---- suspicion ----
 
-    /// Whether a member of the view is taken for failed, and why.
+    /// Returns the reason why a member of the view is suspected, if it is.
     pub(super) fn opinion(&self, rank: u16, now: Time) -> Option<SuspectCause> {
         let current = self.current.as_ref()?;
         let member = &current.view.members[usize::from(rank)];
@@ -486,18 +491,18 @@ impl Ring {
         if let Some(cause) = self.blamed.get(member) {
             return Some(*cause);
         }
-        // Without a link from the beginning, it has until the view is as old as the timeout.
+        // If it was never connected, it has until the view is as old as the timeout.
         let Some(peer) = current.peers[usize::from(rank)].or_else(|| self.peers.id_of(&member.identity))
         else {
             let waits = now.since(self.view_since) <= self.config.detection.timeout_min;
             return (!waits).then_some(SuspectCause::LinkDown);
         };
         let own = self.peer_opinion(peer, member, now);
-        own.or_else(|| self.is_moved_on(peer, now).then_some(SuspectCause::MovedOn))
-            .or_else(|| self.is_agreed(rank, now).then_some(SuspectCause::Reported))
+        own.or_else(|| self.has_moved_on(peer, now).then_some(SuspectCause::MovedOn))
+            .or_else(|| self.is_disputed(rank, now).then_some(SuspectCause::Reported))
     }
 
-    /// What the link to a node tells of it.
+    /// Returns the suspicion that the link to a node justifies, if any.
     pub(super) fn peer_opinion(&self, peer: PeerId, member: &Member, now: Time) -> Option<SuspectCause> {
         let detection = &self.config.detection;
         let peer = self.peers.get(peer)?;
@@ -511,8 +516,9 @@ impl Ring {
         (silence > peer.timeout(detection)).then_some(SuspectCause::Silent)
     }
 
-    /// Whether a member has been in another view for longer than it takes to hear of it, or to install this one.
-    fn is_moved_on(&self, peer: PeerId, now: Time) -> bool {
+    /// Returns true if a member has been in another view for longer than `verify`, or, in an older
+    /// view, for that plus the time to install this one.
+    fn has_moved_on(&self, peer: PeerId, now: Time) -> bool {
         let (Some(current), Some(peer)) = (&self.current, self.peers.get(peer)) else { return false };
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
         let Some(since) = self.elsewhere.get(&peer.identity).filter(|_| peer.view != proposed) else {
@@ -524,14 +530,14 @@ impl Ring {
         now.since(*since) > patience
     }
 
-    /// Whether another member has not heard it for so long that it has to go although it is heard here: a ring with a broken link
-    /// is no ring.
-    fn is_agreed(&self, rank: u16, now: Time) -> bool {
+    /// Returns true if another member has not heard this one for so long that it has to be removed,
+    /// although this node hears it: a ring with a broken link does not work.
+    fn is_disputed(&self, rank: u16, now: Time) -> bool {
         let since = self.disputes.get(&rank);
         since.is_some_and(|since| now.since(*since) > self.config.detection.verify)
     }
 
-    /// Brings disputes and departures up to date, and tells everybody at once who is taken for failed.
+    /// Updates disputes and departures, and reports new suspicions to every connected node at once.
     fn report_suspects(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let Some(current) = &self.current else { return };
@@ -542,13 +548,13 @@ impl Ring {
                 continue;
             };
             let counts = peer.view == Some(view.id) && peer.is_alive(now, &self.config.detection);
-            // Whoever does not hear most of the others is alone with that.
+            // A member that does not hear most of the others is the cause itself.
             if counts && 2 * peer.suspects.len() < usize::from(count) {
                 accusations.extend(peer.suspects.iter().filter(|rank| **rank != by).map(|rank| (*rank, by)));
             }
         }
-        // Whom only one does not hear is as likely heard badly as sending badly: of both, the one that came later goes. So it does
-        // where neither hears the other.
+        // If only one member does not hear another, either of the two can be the cause, so the one
+        // with the higher rank is removed. The same applies if neither hears the other.
         let accused: BTreeSet<u16> = accusations
             .iter()
             .map(|(rank, by)| {
@@ -577,7 +583,7 @@ impl Ring {
             if cause != SuspectCause::Reported {
                 suspected.insert(rank);
             }
-            if !self.suspected.contains(&rank) && self.told.insert(rank) {
+            if !self.suspected.contains(&rank) && self.reported.insert(rank) {
                 self.metrics.suspicions += 1;
                 cx.emit(Event::Suspected { member: view.members[usize::from(rank)].clone(), cause });
             }
@@ -588,7 +594,7 @@ impl Ring {
         }
     }
 
-    /// Takes a member for failed until the next view.
+    /// Suspects a member until the next view.
     pub(super) fn blame(&mut self, member: &Member, cause: SuspectCause, cx: &mut Cx<'_>) {
         if self.current.as_ref().is_some_and(|current| current.view.rank_of(member).is_some()) {
             self.blamed.entry(member.clone()).or_insert(cause);
@@ -598,8 +604,8 @@ impl Ring {
 
     // ---- members that hold the group up ----
 
-    /// Where nobody gets on, it is because of the one that has taken least.
-    fn look_for_slow_members(&mut self, cx: &mut Cx<'_>) {
+    /// Finds the member with the least progress if nothing else explains that the group stalls.
+    fn find_slow_members(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
         let (after, removes) = match self.config.slow {
@@ -622,7 +628,7 @@ impl Ring {
         let ban = self.config.membership.ban;
         let member = view.members[rank].clone();
         if let Some(peer) = self.peers.id_of(&member.identity).and_then(|id| self.peers.get_mut(id)) {
-            // Told once for each time that it stalls.
+            // Reported once for each stall.
             peer.progress_since = now;
             if acts {
                 peer.banned_until = now + ban;
@@ -634,8 +640,9 @@ impl Ring {
         }
     }
 
-    /// Where units take two ways, a unit that is missing may be on the other one: only if it stays away is it asked for.
-    fn look_for_gaps(&mut self, cx: &mut Cx<'_>) {
+    /// Requests missing units only if they are still missing at the next tick: where units take two
+    /// paths, they may still arrive on the other one.
+    fn check_gaps(&mut self, cx: &mut Cx<'_>) {
         let Some(current) = self.current.as_ref().filter(|_| self.flush.is_none()) else { return };
         let gaps: Vec<(u16, u64)> = (0u16..)
             .zip(&current.streams)

@@ -1,12 +1,12 @@
-//! The protocol: what a member does with messages, and how the members stay of one mind.
+//! The protocol: the handling of messages, and the agreement on views.
 //!
-//! | file | |
+//! | file | contents |
 //! |---|---|
-//! | `members` | nodes come and go; who is dialled; heartbeats, suspicion, slow members |
-//! | `change` | a view change, as its proposer and as each participant sees it |
-//! | `current` | what is known while a view holds |
-//! | `receive` | units that come: kept, passed on, acknowledged, delivered |
-//! | `send` | units that leave: own and forwarded in turn; windows |
+//! | `members` | links and dialling; heartbeats, suspicion, slow members |
+//! | `change` | view changes, from the proposer's and the participants' side |
+//! | `current` | the state within a view |
+//! | `receive` | received units: storing, forwarding, acknowledging, delivering |
+//! | `send` | sent units: alternating own and forwarded ones; windows |
 
 mod change;
 mod current;
@@ -35,34 +35,40 @@ use send::{Flow, Own};
 
 pub type Cx<'a> = Context<'a, RingFrame, Event>;
 
-/// Heartbeats, and everything that is looked at from time to time.
+/// Time for heartbeats and all periodic checks.
 const TICK: TimerToken = TimerToken(0);
 /// Acknowledgements have waited long enough.
 const ACK: TimerToken = TimerToken(1);
 const TIMERS: u64 = 2;
 
-/// A view whose counter is further ahead than this of all that were heard of is not believed: counters must never run out.
+/// Maximum lead of a view's counter over the highest known one. Views beyond it are rejected, so
+/// that counters never run out.
 const COUNTER_LEAP: u64 = 1 << 32;
 
 /// A member of a group.
 ///
-/// - Inputs come by [`Engine::handle`]; messages can also be handed in by [`broadcast`](Self::broadcast), which answers at
-///   once whether there is room.
-/// - [`Event`]s tell what happened; [`metrics`](Self::metrics) counts it.
+/// - Inputs come through [`Engine::handle`]. [`broadcast`](Self::broadcast) also takes messages,
+///   and returns at once whether there is room.
+/// - [`Event`]s report what happened; [`metrics`](Self::metrics) counts it.
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - Each message is delivered at most once, and those of one sender in the order in which it broadcast them; with
-///   [`Order::Total`](crate::Order::Total) all messages in the same order everywhere.
-/// - Members that install the same two views one after another deliver the same messages between them (virtual synchrony).
-/// - A member that stays delivers all that it broadcast, and so do all that stay with it, also across view changes.
-/// - What a member that leaves gracefully had broadcast is delivered by all that it leaves behind.
-/// - Of what a member had broadcast when it crashed, those that go on together deliver the same beginning. With total order, they
-///   deliver all that any member delivered, failed ones included (uniformity).
+/// - Each message is delivered at most once, and those of one sender in the order in which it
+///   broadcast them. With [`Order::Total`](crate::Order::Total), all members deliver all messages
+///   in the same order.
+/// - Members that install the same two views one after the other deliver the same messages between
+///   them (virtual synchrony).
+/// - A member that stays delivers all messages that it broadcast, and so do all members that stay
+///   with it, also across view changes.
+/// - If a member leaves gracefully, all remaining members deliver all of its messages.
+/// - If a member crashes, the members that continue together deliver the same prefix of its
+///   messages. With total order, they deliver every message that any member delivered, including
+///   failed ones (uniformity).
 #[derive(Debug)]
 pub struct Ring {
     config: Arc<Config>,
-    /// 0 for a ring that is alone at its node or within a site; leaders of sites number theirs, which share links and timers with it.
+    /// 0 for the only ring of a node, or for the ring of its site. Rings of leaders have other
+    /// numbers, because they share links and timers with it.
     bridge: u64,
     me: Member,
     started_at: Time,
@@ -77,33 +83,34 @@ pub struct Ring {
     view_since: Time,
     flush: Option<Flush>,
     proposal: Option<Proposal>,
-    /// What this member is ready to install, and does not know whether others have.
+    /// The view for which this member is ready, not knowing whether others have installed it.
     ready: Option<ReadyFor>,
-    /// Nothing lower is agreed to.
+    /// The highest proposal that this member has accepted; it rejects lower ones.
     promised: ViewId,
-    /// The highest counter of a view that was heard of.
+    /// The highest known counter of a view.
     counter: u64,
     back_off_until: Time,
-    /// What successors lack, for view changes that are not under way here yet: at most one for each peer and view.
+    /// Statements of successors for view changes that this node does not take part in yet: at most
+    /// `RESUMES_PER_PEER` for each peer.
     resumes: Vec<(PeerId, Arc<Resume>)>,
-    /// Data of a view that is not installed here yet.
+    /// Data of a view that this member has not installed yet.
     early: Vec<(PeerId, Arc<Data>)>,
     early_bytes: u64,
-    /// Frames of this node to itself: it takes part in its own proposals like everybody else.
+    /// Frames of this node to itself: it takes part in its own proposals like any other member.
     looped: VecDeque<RingFrame>,
     wants_to_leave: bool,
     has_left: bool,
 
     // ---- suspicion ----
-    /// Ranks that this member itself takes for failed.
+    /// Ranks that this member itself suspects.
     suspected: BTreeSet<u16>,
-    /// Ranks whose suspicion the application was told of.
-    told: BTreeSet<u16>,
-    /// Members that have to go whatever their links say.
+    /// Ranks whose suspicion was reported to the application.
+    reported: BTreeSet<u16>,
+    /// Members that must be removed, whatever their links suggest.
     blamed: BTreeMap<Member, SuspectCause>,
-    /// Since when other members take a rank for failed.
+    /// Ranks that other members suspect, and the start of each suspicion.
     disputes: BTreeMap<u16, Time>,
-    /// Since when members are in another view.
+    /// Members that are in another view, and the time when that began.
     elsewhere: BTreeMap<PeerIdentity, Time>,
 
     // ---- acknowledgements ----
@@ -111,20 +118,20 @@ pub struct Ring {
     /// Bytes sent to the successor since the last acknowledgements.
     unacked_bytes: usize,
     lap_goal: Duration,
-    /// Origins with missing units at the last look, and where.
+    /// Origins with missing units at the last check, and the last unit before the gap.
     gaps: Vec<(u16, u64)>,
 }
 
 impl Ring {
-    /// A node that has not started.
+    /// Creates a node that has not started.
     ///
     /// # Errors
-    /// The configuration is not possible.
+    /// Returns an error if the configuration is not valid.
     pub fn new(config: impl Into<Arc<Config>>, identity: PeerIdentity) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
         Ok(Self {
-            // Its incarnation is drawn when it starts.
+            // The node draws its incarnation when it starts.
             bridge: 0,
             me: Member { identity, incarnation: 0 },
             started_at: Time::ZERO,
@@ -148,7 +155,7 @@ impl Ring {
             wants_to_leave: false,
             has_left: false,
             suspected: BTreeSet::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             blamed: BTreeMap::new(),
             disputes: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
@@ -160,8 +167,8 @@ impl Ring {
         })
     }
 
-    /// The ring of leaders at a node that has another ring: its frames and timers are told apart from those of the other one, and
-    /// of earlier ones, by this number, which is not 0.
+    /// Creates the ring of leaders at a node that has another ring. The number, which is not 0,
+    /// distinguishes its frames and timers from those of the other ring, and of earlier ones.
     pub(crate) fn between_leaders(
         config: Arc<Config>,
         identity: PeerIdentity,
@@ -170,7 +177,7 @@ impl Ring {
         Ok(Self { bridge: number, ..Self::new(config, identity)? })
     }
 
-    /// Which ring of this node a timer belongs to, and which of its timers it is.
+    /// Returns the ring of this node to which a timer belongs, and that ring's own token.
     pub(crate) const fn timer_of(token: TimerToken) -> (u64, TimerToken) {
         (token.0 / TIMERS, TimerToken(token.0 % TIMERS))
     }
@@ -179,7 +186,8 @@ impl Ring {
         cx.set_timer(at, TimerToken(self.bridge * TIMERS + token.0));
     }
 
-    /// How many messages of a member all members of the view are known to have, of those that were broadcast in it.
+    /// Returns the number of messages of a member, broadcast in this view, that all members are
+    /// known to have.
     pub fn stable_messages(&self, rank: u16) -> u64 {
         let stream = self.current.as_ref().and_then(|current| current.streams.get(usize::from(rank)));
         stream.map_or(0, |stream| stream.stable_messages)
@@ -193,12 +201,12 @@ impl Ring {
         self.current.as_ref().map(|current| &current.view)
     }
 
-    /// Whether a view change is under way: nothing new is sent until it is over.
+    /// Returns true during a view change. Nothing new is sent until it is over.
     pub fn is_changing(&self) -> bool {
         self.flush.is_some()
     }
 
-    /// Whether this node was asked to leave, or has left.
+    /// Returns true if this node has received [`Command::Leave`], or has left.
     pub fn is_leaving(&self) -> bool {
         self.wants_to_leave || self.has_left
     }
@@ -211,21 +219,24 @@ impl Ring {
         self.own.bytes()
     }
 
-    /// Bytes of its own that this member may have on the way to the group at present.
+    /// Returns the current window of this member's own messages: the bytes it may have in flight to
+    /// the group.
     pub fn window_bytes(&self) -> u64 {
         self.flow.limit
     }
 
-    /// Bytes of all units that are kept until all members have them, with 64 bytes for each unit.
+    /// Returns the bytes of all units that are kept until all members have them, plus 64 bytes for
+    /// each unit.
     pub fn kept_bytes(&self) -> u64 {
         let streams = self.current.iter().flat_map(|current| &current.streams);
         streams.map(|stream| stream.held).sum()
     }
 
-    /// Takes a message to be broadcast.
+    /// Broadcasts a message.
     ///
     /// # Errors
-    /// There is no room for it ([`Event::Room`] tells when there is again); it is too long; this node leaves.
+    /// Returns an error if there is no room for it ([`Event::Room`] follows when there is), if it
+    /// is too long, or if this node is leaving.
     pub fn broadcast(&mut self, message: Bytes, cx: &mut Cx<'_>) -> Result<(), BroadcastError> {
         let taken = self.accept(message, cx);
         self.metrics.broadcast += u64::from(taken.is_ok());
@@ -254,8 +265,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes note of the counter of a view. Whether it can be one.
-    fn hear_of(&mut self, view: ViewId) -> bool {
+    /// Records the counter of a view. Returns false if it is too far ahead to be valid.
+    fn record_counter(&mut self, view: ViewId) -> bool {
         let is_sound = view.counter <= self.counter.saturating_add(COUNTER_LEAP);
         if is_sound {
             self.counter = self.counter.max(view.counter);
@@ -265,7 +276,7 @@ impl Ring {
         is_sound
     }
 
-    /// Whether this node wants to leave and has nothing left to send.
+    /// Returns true if this node wants to leave and has nothing left to send.
     fn is_leaving_now(&self) -> bool {
         self.wants_to_leave && self.own.is_empty()
     }
@@ -295,7 +306,7 @@ impl Ring {
         }
     }
 
-    /// Does what follows from what has happened.
+    /// Completes the handling of an input: frames to itself, sending, leaving.
     fn settle(&mut self, cx: &mut Cx<'_>) {
         let was_leaving = self.is_leaving_now();
         self.handle_looped(cx);
@@ -323,7 +334,7 @@ impl Ring {
         }
     }
 
-    /// Frames of view changes; `None` is this node.
+    /// Handles a frame of a view change. `from` is `None` for this node's own frames.
     fn on_change_frame(&mut self, from: Option<PeerId>, frame: &RingFrame, cx: &mut Cx<'_>) {
         match frame {
             RingFrame::Prepare(prepare) => self.on_prepare(from, prepare, cx),
@@ -346,7 +357,7 @@ impl Ring {
             RingFrame::Credit { view, bytes } => self.on_credit(peer, *view, *bytes),
             RingFrame::Resume(resume) => self.on_resume(peer, resume, cx),
             RingFrame::Early(bytes) => self.on_early(peer, bytes, cx),
-            // Of a federation, in which this node does not take part.
+            // Frames of a federation, in which this node does not take part.
             RingFrame::Hello(_) | RingFrame::Bridge(_) => self.metrics.ignore(Ignored::OtherGroup),
             change => self.on_change_frame(Some(peer), change, cx),
         }
@@ -383,7 +394,8 @@ impl Ring {
         for seed in config.seeds.iter().filter(|seed| **seed != self.me.identity) {
             self.peers.keep(seed, cx.now(), Time::MAX);
         }
-        // Members that start together do not send their heartbeats together.
+        // A random phase, so that members that start together do not send their heartbeats
+        // together.
         let phase = cx.rng().below(config.detection.heartbeat.as_nanos() as u64);
         for identity in self.peers.due(cx.now(), &config.membership) {
             cx.dial(identity);

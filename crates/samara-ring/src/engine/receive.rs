@@ -1,8 +1,9 @@
-//! Units that come: kept, passed on, acknowledged, delivered.
+//! Received units: storing, forwarding, acknowledging, delivering.
 //!
-//! Along the ring, from the successor of an origin, each member passes on up to where it *and all before it* have the origin's
-//! units. What the origin's predecessor knows so, all members have: it is stable. That news goes round once more. Both travel with
-//! the data, and count together for many units.
+//! Acknowledgements travel along the ring, from the successor of an origin. Each member reports the
+//! last of the origin's units that it *and all members before it* have. The units that the origin's
+//! predecessor reports in this way are at all members: they are stable. That report goes around
+//! once more. Both travel with the data, and one report covers many units.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl Ring {
         }
     }
 
-    /// Data of a view that others have installed, and this member is about to: it waits.
+    /// Keeps data of a view that others have installed and this member is about to install.
     fn keep_early_data(&mut self, peer: PeerId, data: &Arc<Data>) {
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
         let ready = self.ready.as_ref().map(|ready| ready.prepare.proposal);
@@ -47,7 +48,7 @@ impl Ring {
             return self.metrics.ignore(Ignored::StaleView);
         }
         let len = data.weight();
-        // Each predecessor stops when its window to here is full; this bound is for those that do not.
+        // A correct predecessor stops when its window is full. This limit is for the others.
         if self.early_bytes + len > 4 * self.config.hop_window_bytes {
             return self.metrics.ignore(Ignored::EarlyOverflow);
         }
@@ -55,20 +56,22 @@ impl Ring {
         self.early.push((peer, data.clone()));
     }
 
-    /// Tells a predecessor how much has come, whenever it is an eighth of the least that may be on the way.
+    /// Reports to a predecessor how many bytes have arrived, after every eighth of the smallest
+    /// window.
     fn count_credit(&mut self, peer: PeerId, data: &Arc<Data>, cx: &mut Cx<'_>) {
         let len = data.weight();
         let step = self.config.hop_window(0) / 8;
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.credit.0 += len;
-        let (came, told) = state.credit;
-        if came - told >= step {
-            state.credit.1 = came;
-            self.send(peer, RingFrame::Credit { view: data.view(), bytes: came }, cx);
+        let (arrived, reported) = state.credit;
+        if arrived - reported >= step {
+            state.credit.1 = arrived;
+            self.send(peer, RingFrame::Credit { view: data.view(), bytes: arrived }, cx);
         }
     }
 
-    /// The most that is kept of one origin: it may have sent a window more since it learned what others let go of.
+    /// Returns the maximum weight that is kept of one origin: it may have sent another window since
+    /// it learned which units the others released.
     pub(super) fn weight_max(&self, members: usize) -> u64 {
         2 * (self.config.window_max(members) + self.config.chunk_bytes as u64 + UNIT_OVERHEAD)
     }
@@ -100,14 +103,15 @@ impl Ring {
                 self.ask_to_resume(peer, cx);
             }
         }
-        self.came(unit.origin, before, after, cx);
+        self.on_complete_units(unit.origin, before, after, cx);
     }
 
     pub(super) fn is_ring(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.view.shape == Shape::Ring)
     }
 
-    /// Lines a unit up for those that this member passes it on to. On the ring only what is complete goes on, in order.
+    /// Queues a unit for the successors to which this member forwards it. On the ring, only units
+    /// without gaps go on, in order.
     fn pass_on(&mut self, unit: &Unit, before: u64, after: u64) {
         let Some(current) = &mut self.current else { return };
         let sequences = match current.view.shape {
@@ -132,8 +136,8 @@ impl Ring {
         }
     }
 
-    /// Units from `before` to `after` of an origin are complete now.
-    pub(super) fn came(&mut self, origin: u16, before: u64, after: u64, cx: &mut Cx<'_>) {
+    /// Handles units of an origin that have become complete: those after `before`, up to `after`.
+    pub(super) fn on_complete_units(&mut self, origin: u16, before: u64, after: u64, cx: &mut Cx<'_>) {
         if before == after {
             return;
         }
@@ -152,7 +156,8 @@ impl Ring {
         }
     }
 
-    /// Delivers what is complete of an origin; during a view change no further than all will.
+    /// Delivers the complete units of an origin. During a view change, it stops at the limit that
+    /// applies to all.
     pub(super) fn deliver_fifo(&mut self, origin: u16, cx: &mut Cx<'_>) {
         let index = usize::from(origin);
         let limit = self.flush.as_ref().map_or(u64::MAX, |flush| flush.limit_of(index));
@@ -168,8 +173,9 @@ impl Ring {
         }
     }
 
-    /// Delivers in total order what all members have: nothing that belongs before it can come any more, because it travels
-    /// ahead of the news that all have this one (see the documentation of the protocol).
+    /// Delivers, in total order, the units that all members have. No unit that belongs before them
+    /// can still arrive, because it travels ahead of the report that all members have these (see
+    /// the documentation of the protocol).
     pub(super) fn deliver_ordered(&mut self, cx: &mut Cx<'_>) {
         if self.config.order != Order::Total || self.flush.is_some() {
             return;
@@ -187,7 +193,7 @@ impl Ring {
         }
     }
 
-    /// Puts a unit's message together, and delivers it if it is the last one.
+    /// Adds a unit to its message, and delivers the message after the last unit.
     pub(super) fn hand_over(&mut self, origin: u16, sequence: u64, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
         let stream = &mut current.streams[usize::from(origin)];
@@ -219,10 +225,11 @@ impl Ring {
     }
 }
 
-// ---- who has what ----
+// ---- acknowledgements ----
 
 impl Ring {
-    /// This member answers for what is complete of an origin, unless too much waits for the application.
+    /// Acknowledges the complete units of an origin, unless too many bytes wait for the
+    /// application.
     pub(super) fn take(&mut self, origin: u16, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
         if self.outlet.bytes > self.config.held_bytes {
@@ -233,7 +240,7 @@ impl Ring {
         self.advance(origin, cx);
     }
 
-    /// Works out anew how far the units of an origin have reached.
+    /// Updates how far along the ring the units of an origin have reached.
     fn advance(&mut self, origin: u16, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
         let (rank, next, previous) = (current.rank, current.next(), current.previous());
@@ -245,7 +252,7 @@ impl Ring {
             }
             return;
         }
-        // The origin itself has all of its units.
+        // The origin has all of its own units.
         let before = if previous == origin { u64::MAX } else { stream.reached_before };
         let reached = before.min(stream.taken);
         if reached <= stream.reached {
@@ -270,18 +277,18 @@ impl Ring {
         self.stable(ack.origin, ack.stable, cx);
     }
 
-    /// All members have the units of an origin up to this one.
+    /// Records that all members have the units of an origin up to `sequence`.
     fn stable(&mut self, origin: u16, sequence: u64, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
         let stream = &mut current.streams[usize::from(origin)];
-        // Nobody can know of more than is here.
+        // All members cannot have more than this member has.
         let sequence = sequence.min(stream.have);
         if sequence <= stream.stable {
             return;
         }
         current.change(origin, |stream| stream.stable = sequence);
         let before_origin = (usize::from(origin) + current.len() - 1) % current.len();
-        // The predecessor of the origin has told it to everybody.
+        // The report ends at the predecessor of the origin, which started it.
         if usize::from(current.next()) != before_origin && current.len() > 1 {
             if self.config.order == Order::Total {
                 if let Some(hop) = current.hops.first_mut().filter(|hop| !hop.is_waiting) {
@@ -294,7 +301,7 @@ impl Ring {
         self.release(origin, cx);
     }
 
-    /// Lets go of what all have and was delivered here.
+    /// Drops units that all members have and that were delivered here.
     pub(super) fn release(&mut self, origin: u16, cx: &mut Cx<'_>) {
         let Some(current) = &mut self.current else { return };
         let is_own = origin == current.rank;
@@ -307,7 +314,7 @@ impl Ring {
         }
     }
 
-    /// What the successor does not know yet.
+    /// Takes the acknowledgements that the successor does not know yet.
     pub(super) fn take_news(&mut self) -> Vec<Ack> {
         let total = self.config.order == Order::Total;
         let Some(current) = &mut self.current else { return Vec::new() };
@@ -315,13 +322,15 @@ impl Ring {
         let acks = origins.into_iter().map(|origin| {
             let stream = &mut current.streams[usize::from(origin)];
             stream.is_news = false;
-            // In total order, what is stable waits in line behind the units that it must not overtake.
+            // In total order, reports of stable units wait in the queue behind the units that they
+            // must not overtake.
             Ack { origin, reached: stream.reached, stable: if total { 0 } else { stream.stable } }
         });
         acks.collect()
     }
 
-    /// Whether news that no frame of data takes along has waited long enough; if not, sets the timer.
+    /// Returns true if updates without a data frame to carry them have waited long enough.
+    /// Otherwise sets the timer.
     pub(super) fn is_ack_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
         match self.ack_at {
@@ -337,16 +346,17 @@ impl Ring {
         }
     }
 
-    /// So long a unit may need until it is known to be everywhere: two laps of half a round trip and an acknowledgement for each
-    /// member, and some slack.
-    pub(super) fn work_out_lap_goal(&mut self) {
+    /// Updates the time within which all members should be known to have a unit: for each of two
+    /// laps, half a round trip and an acknowledgement delay for each member, plus slack.
+    pub(super) fn update_lap_goal(&mut self) {
         let Some(current) = &self.current else { return };
         let trips = current.peers.iter().flatten().filter_map(|peer| self.peers.get(*peer));
         let total: Duration = trips.map(|peer| peer.round_trip.least()).sum();
         let members = current.len() as u32;
         let window = &self.config.window;
-        // A frame that comes in and one that goes out; where links are slow or nothing is known of them yet, the most that is allowed.
-        // In total order news waits in line behind units, so that a lap takes longer than its frames.
+        // One frame in and one frame out. If the link is slow, or its rate is unknown, the upper
+        // bound applies. In total order, reports wait in the queue behind units, so a lap takes
+        // longer than its frames.
         let frames = 2.0 * self.config.batch_bytes as f64;
         let rate = current.hops.first().map_or(0.0, |hop| hop.rate);
         let per_member = match self.config.order {
@@ -355,7 +365,8 @@ impl Ring {
             }
             Order::Total => window.slack_per_member,
         };
-        // The mean over the others, times as many hops as there are members, is the sum over all of them.
+        // The mean over the other members, times as many hops as there are members, is the sum over
+        // all of them.
         self.lap_goal = total + 2 * members * self.config.ack_delay + window.slack + members * per_member;
     }
 
@@ -369,7 +380,7 @@ impl Ring {
     }
 
     pub(super) fn on_ack_timer(&mut self, now: Time) {
-        // It is due now: the next look at what is to be sent sees that.
+        // `is_ack_due` sees that the time has passed.
         if self.ack_at.is_some_and(|at| at <= now) && self.current.as_ref().is_none_or(|c| c.news.is_empty())
         {
             self.ack_at = None;
@@ -382,18 +393,18 @@ impl Ring {
     }
 }
 
-// ---- the way to the application ----
+// ---- deliveries to the application ----
 
 #[derive(Debug, Default)]
 pub(super) struct Outlet {
     pub(super) is_paused: bool,
     waiting: VecDeque<Event>,
-    /// Bytes of messages that wait.
+    /// Bytes of waiting messages.
     bytes: u64,
 }
 
 impl Outlet {
-    /// Passes an event on whose place among others matters: deliveries, views, and the end.
+    /// Passes on an event whose order among others matters: deliveries, views, and leaving.
     pub(super) fn emit(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.is_paused {
             if let Event::Delivered { payload, .. } = &event {

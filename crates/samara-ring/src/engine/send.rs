@@ -1,4 +1,4 @@
-//! What leaves: own and forwarded units in turn, as much as may be on the way.
+//! Sent units: alternating own and forwarded ones, within windows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::{Config, Order, RingFrame};
 pub(super) struct Own {
     queue: VecDeque<Bytes>,
     bytes: usize,
-    /// How much of the first message is on its way already.
+    /// Bytes of the first message that were already sent.
     sent: usize,
-    /// Whether the application was refused, and waits for room.
+    /// True if a message was rejected, so that the application waits for room.
     pub(super) was_full: bool,
 }
 
-/// A chunk that is ready to be numbered.
+/// A chunk that is ready for a sequence number.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) first: bool,
@@ -33,9 +33,10 @@ pub(super) struct Chunk {
 }
 
 impl Own {
-    /// Whether there is room: of one message that is too long alone, there is while nothing else waits.
+    /// Returns true if there is room. A message that exceeds the limit alone fits while the queue
+    /// is empty.
     pub(super) fn has_room(&self, len: usize, bytes_max: usize) -> bool {
-        // A message without content takes room too.
+        // A message without content takes room as well.
         self.queue.is_empty() || self.bytes + len.max(1) <= bytes_max
     }
 
@@ -52,7 +53,8 @@ impl Own {
         self.bytes
     }
 
-    /// The next piece of at most `len` bytes. A message leaves the queue with its last one.
+    /// Returns the next piece, of at most `len` bytes. A message leaves the queue with its last
+    /// piece.
     pub(super) fn next(&mut self, len: usize) -> Option<Chunk> {
         let message = self.queue.front()?;
         let (start, end) = (self.sent, message.len().min(self.sent + len));
@@ -66,38 +68,37 @@ impl Own {
         Some(chunk)
     }
 
-    /// A message whose end is not on its way begins again: it must belong to one view.
+    /// Restarts a partly sent message: it must belong to one view.
     pub(super) fn rewind(&mut self) {
         self.sent = 0;
     }
 }
 
-/// How much of its own this member may have on the way: additive increase and multiplicative decrease, by the time that a
-/// unit needs until it is known to be everywhere.
+/// The window of this member's own units: additive increase and multiplicative decrease, by the
+/// time until a unit is known to be at all members.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Weight of own units that are not known to be everywhere.
-    pub(super) on_the_way: u64,
+    /// Weight of own units that are not yet known to be at all members.
+    pub(super) in_flight: u64,
     pub(super) limit: u64,
     max: u64,
     min: u64,
-    /// Doubles in each lap until one takes too long.
+    /// The window doubles in each lap until one takes too long.
     is_starting: bool,
-    /// The unit that is timed, since when, and whether the window was full since.
+    /// The timed unit, its start, and whether the window was full since.
     probe: Option<(u64, Time, bool)>,
 }
 
 impl Flow {
     pub(super) fn begin(&mut self, min: u64, max: u64) {
-        // Where the last view had found a limit it is the best guess.
+        // The limit of the last view is the best guess.
         let limit = if self.limit == 0 { min } else { self.limit };
-        *self =
-            Self { on_the_way: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
+        *self = Self { in_flight: 0, limit: limit.clamp(min, max), max, min, is_starting: true, probe: None };
     }
 
-    /// Whether one more unit may be sent.
+    /// Returns true if one more unit may be sent.
     fn is_open(&mut self) -> bool {
-        let open = self.on_the_way < self.limit;
+        let open = self.in_flight < self.limit;
         if let (false, Some(probe)) = (open, &mut self.probe) {
             probe.2 = true;
         }
@@ -105,27 +106,27 @@ impl Flow {
     }
 
     pub(super) fn send(&mut self, sequence: u64, weight: u64, now: Time) {
-        self.on_the_way += weight;
+        self.in_flight += weight;
         self.probe.get_or_insert((sequence, now, false));
     }
 
-    /// Units up to this one, of this weight, are known to be everywhere.
+    /// Records that all members have the units up to `sequence`, with this weight.
     pub(super) fn stable(&mut self, sequence: u64, weight: u64, now: Time, goal: Duration) {
-        self.on_the_way = self.on_the_way.saturating_sub(weight);
+        self.in_flight = self.in_flight.saturating_sub(weight);
         let Some((_, since, was_full)) = self.probe.take_if(|probe| probe.0 <= sequence) else { return };
         if now.since(since) > goal {
             self.is_starting = false;
             self.limit -= self.limit / 8;
         } else if was_full {
-            // Additive: what grows in proportion to itself never becomes equal to what others have.
+            // Additive, because with proportional growth members would never reach equal windows.
             self.limit += if self.is_starting { self.limit } else { self.min / 16 };
         }
         self.limit = self.limit.clamp(self.min, self.max);
     }
 }
 
-/// An acknowledgement rides along for free with so many bytes of data: it takes 6 bytes or so itself. In large groups, each frame
-/// would have news of every origin otherwise.
+/// Bytes of data that carry one acknowledgement, which takes about 6 bytes itself. Without this
+/// limit, in large groups each frame would carry an update of every origin.
 const BYTES_PER_ACK: usize = 2_048;
 
 #[derive(Default)]
@@ -133,7 +134,7 @@ struct Filling {
     units: Vec<Unit>,
     acks: Vec<Ack>,
     bytes: usize,
-    /// How many other members have units on the way here.
+    /// Number of other members with units in flight to here.
     others: u64,
 }
 
@@ -157,15 +158,15 @@ impl Ring {
         for index in 0..hops {
             while self.fill(index, cx) {}
         }
-        self.tell_of_room(cx);
+        self.report_room(cx);
     }
 
     fn may_send(&self, index: usize) -> bool {
         let hop = self.current.as_ref().and_then(|current| current.hops.get(index));
-        hop.is_some_and(|hop| !hop.is_waiting && hop.on_the_way() < self.config.hop_window(hop.window))
+        hop.is_some_and(|hop| !hop.is_waiting && hop.in_flight() < self.config.hop_window(hop.window))
     }
 
-    /// Works out anew how much may be on the way to each successor.
+    /// Updates the windows of all successors.
     pub(super) fn measure_hops(&mut self) {
         let span = self.config.detection.heartbeat;
         for hop in self.current.iter_mut().flat_map(|current| &mut current.hops) {
@@ -175,7 +176,7 @@ impl Ring {
         }
     }
 
-    /// Sends one frame to a successor. Whether there may be more.
+    /// Sends one frame to a successor. Returns true if there may be more to send.
     fn fill(&mut self, index: usize, cx: &mut Cx<'_>) -> bool {
         if !self.may_send(index) {
             return false;
@@ -185,8 +186,8 @@ impl Ring {
         let batch = self.batch_bytes(others);
         while !filling.is_full(batch) && self.fill_one(index, &mut filling, cx) {}
         let has_data = !filling.units.is_empty() || !filling.acks.is_empty();
-        // Acknowledgements go along the ring. In other shapes the units for the successor are not what they are about, and would
-        // only hold them up.
+        // Acknowledgements go along the ring. In other shapes, the units for the successor are
+        // unrelated to them, and would only delay them.
         let (is_next, travels_along) = (index == 0, self.is_ring());
         let news = self.current.as_ref().filter(|_| is_next).map_or(0, |current| current.news.len());
         self.unacked_bytes += if is_next { filling.bytes } else { 0 };
@@ -207,15 +208,17 @@ impl Ring {
         has_data
     }
 
-    /// The most bytes of a frame. Each member receives a frame whole before it passes it on: so that frames at all hops, on two laps, are no
-    /// more than the members that send may have on the way, those of large groups are smaller where few send.
+    /// Returns the maximum bytes of a frame. Each member receives a whole frame before it forwards
+    /// it. Frames at all hops, on two laps, must not exceed the windows of the members that send.
+    /// So frames are smaller in large groups in which few members send.
     fn batch_bytes(&self, others: u64) -> usize {
         let members = self.current.as_ref().map_or(1, Current::len);
         let share = (1 + others) * self.config.window_max(members) / (2 * members as u64);
         self.config.batch_bytes.min(usize::try_from(share).unwrap_or(usize::MAX)).max(1)
     }
 
-    /// Adds one unit, or one piece of news. Own ones get the share of one member, by bytes. Whether there was any.
+    /// Adds one unit or one update to a frame. Own units get the share of one member, by bytes.
+    /// Returns false if there was nothing to add.
     fn fill_one(&mut self, index: usize, filling: &mut Filling, cx: &mut Cx<'_>) -> bool {
         let is_own_ready = self.has_own(index, cx);
         let Some(current) = &mut self.current else { return false };
@@ -248,7 +251,7 @@ impl Ring {
                 None => return false,
             }
         };
-        // What all have by now is not kept, and need not be sent.
+        // Units that all members have were dropped, and need not be sent.
         let Some(unit) = current.streams[usize::from(origin)].get(sequence) else { return true };
         let hop = &mut current.hops[index];
         hop.served[usize::from(takes_own)] += weight(unit);
@@ -263,14 +266,14 @@ impl Ring {
         true
     }
 
-    /// Whether an own unit can go to this successor; numbers the next ones if that is necessary.
+    /// Returns true if an own unit can go to this successor. Numbers the next ones if necessary.
     fn has_own(&mut self, index: usize, cx: &mut Cx<'_>) -> bool {
         loop {
             let Some(current) = &self.current else { return false };
             if !current.hops[index].own.is_empty() {
                 return true;
             }
-            // With several trees, the next one may go elsewhere.
+            // With several trees, the next unit may go to another successor.
             let next = current.streams[usize::from(current.rank)].have + 1;
             let goes_here = |sequence| current.route(current.rank, sequence).contains(&(index as u16));
             if !goes_here(next) && !goes_here(next + 1) {
@@ -282,7 +285,8 @@ impl Ring {
         }
     }
 
-    /// Numbers the next own unit, and lines it up for all that it goes to. Whether there was one, and room for it on the way.
+    /// Numbers the next own unit, and queues it for its successors. Returns false if there was
+    /// none, or the window was full.
     fn number_next(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.own.is_empty() || !self.flow.is_open() {
             return false;
@@ -304,7 +308,7 @@ impl Ring {
                 hop.own.push_back(sequence);
             }
         }
-        self.came(origin, sequence - 1, sequence, cx);
+        self.on_complete_units(origin, sequence - 1, sequence, cx);
         self.deliver_ordered(cx);
         true
     }
@@ -314,7 +318,7 @@ impl Ring {
         let view = current.view.id;
         let hop = &mut current.hops[index];
         let Some(peer) = hop.peer else { return };
-        // In total order, news must not overtake units.
+        // In total order, updates must not overtake units.
         let overtakes = filling.units.is_empty() && self.config.order == Order::Fifo;
         let lane = if overtakes { Config::CONTROL } else { Config::DATA };
         let data = Data::new(view, filling.units, filling.acks);
@@ -323,12 +327,12 @@ impl Ring {
         if !self.owe(peer, lane, RingFrame::Data(data.clone()), cx)
             && let Some(current) = &mut self.current
         {
-            // The queue is full of frames: what they say is said again later.
+            // The queue is full of frames. A later frame repeats these acknowledgements.
             data.acks().iter().for_each(|ack| current.note_news(ack.origin));
         }
     }
 
-    /// Owes a frame to a peer. Whether there was room.
+    /// Passes a frame for a peer to the outbox. Returns false if there was no room.
     pub(super) fn owe(&mut self, peer: PeerId, lane: Lane, frame: RingFrame, cx: &mut Cx<'_>) -> bool {
         let frame = if self.bridge == 0 { frame } else { RingFrame::Bridge(Arc::new(frame)) };
         let len = u32::try_from(frame.encoded_len()).unwrap_or(u32::MAX);
@@ -344,17 +348,19 @@ impl Ring {
         taken
     }
 
-    fn tell_of_room(&mut self, cx: &mut Cx<'_>) {
-        // Not for every little place: an application that is called back should be able to add several messages.
+    fn report_room(&mut self, cx: &mut Cx<'_>) {
+        // Reports room only when half of the queue is free, so that the application can add several
+        // messages at once.
         if self.own.was_full && self.own.bytes() <= self.config.own_queue_bytes / 2 {
             self.own.was_full = false;
             cx.emit(Event::Room);
         }
     }
 
-    // ---- sending again ----
+    // ---- retransmission ----
 
-    /// Asks a member that passes units on to this one to go on where this one is, but not again and again.
+    /// Asks a member that forwards units to this one to continue after the last one here. Asks at
+    /// most once in each heartbeat interval.
     pub(super) fn ask_to_resume(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(current) = &self.current else { return };
         let resume = Resume { view: current.view.id, proposal: None, have: current.have() };
@@ -389,7 +395,7 @@ impl Ring {
         self.resume(index, &resume.have);
     }
 
-    /// Lines up again all that goes to a successor and that it does not have.
+    /// Queues again all units for a successor that it does not have.
     fn resume(&mut self, index: usize, have: &[u64]) {
         let Some(current) = &mut self.current else { return };
         let mut units: Vec<(u64, u16, u64)> = Vec::new();
@@ -402,7 +408,7 @@ impl Ring {
                 }
             }
         }
-        // In total order, what is delivered earlier must travel ahead.
+        // In total order, units that are delivered earlier must travel ahead.
         units.sort_unstable();
         self.metrics.resent_units += units.len() as u64;
         let hop = &mut current.hops[index];
@@ -422,7 +428,8 @@ impl Ring {
         }
     }
 
-    /// During a view change: sends the successor among those who stay what it lacks of the old view, and what comes until then.
+    /// During a view change: sends the successor among those that stay the units of the old view
+    /// that it lacks, and those that arrive in the meantime.
     pub(super) fn pump_repair(&mut self, cx: &mut Cx<'_>) {
         while let Some((index, filling)) = self.fill_repair() {
             self.metrics.resent_units += filling.units.len() as u64;
@@ -436,7 +443,7 @@ impl Ring {
         let index = repair.hop;
         let current = self.current.as_mut()?;
         let hop = &current.hops[index];
-        if hop.is_waiting || hop.on_the_way() >= self.config.hop_window_bytes {
+        if hop.is_waiting || hop.in_flight() >= self.config.hop_window_bytes {
             return None;
         }
         let mut filling = Filling::default();
@@ -447,7 +454,7 @@ impl Ring {
                 *cursor += 1;
                 if let Some(unit) = stream.get(*cursor) {
                     filling.bytes += unit.bytes.len();
-                    // The receiver keeps it, and repairs its own successor from there.
+                    // The receiver keeps the unit, and repairs its own successor from there.
                     filling.units.push(Unit { hops: 1, ..unit.clone() });
                 }
             }
@@ -455,7 +462,7 @@ impl Ring {
         (!filling.units.is_empty()).then_some((index, filling))
     }
 
-    /// How long nothing new could be sent.
+    /// Counts the time during which nothing new could be sent.
     pub(super) fn count_frozen(&mut self, since: Time, now: Time) {
         self.metrics.frozen_ns += u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX);
     }

@@ -1,4 +1,4 @@
-//! What can be chosen of a federated member, its events, and its counters.
+//! The configuration, the events and the counters of a federated member.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,38 +13,42 @@ use crate::{
     Window,
 };
 
-/// How a member of a site behaves. All members of a federation need the same sizes, and all of a site the same site and contacts.
+/// The configuration of a member of a site. All members of a federation need the same sizes, and
+/// all members of a site the same site number and contacts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FederationConfig {
     pub site: u16,
-    /// The other sites, and nodes there that a leader dials: they tell it who leads. A site of which all that are named here are down
-    /// can still dial itself.
+    /// The other sites, each with contacts: nodes that a leader dials and asks for the site's
+    /// leader. If all contacts of a site are down, that site can still dial this one.
     pub sites: Vec<(u16, Vec<PeerIdentity>)>,
-    /// The ring of the site. Its shape is the site's.
+    /// The ring of the site. Its shape suits the site.
     pub local: Config,
-    /// The ring of the leaders. Its shape is that of the traffic between sites; its group names the federation.
+    /// The ring of the leaders. Its shape suits the traffic between sites, and its group identifies
+    /// the federation.
     pub bridge: Config,
-    /// The most bytes of a site's members that not all sites are known to have: each member may have its share of them.
+    /// Maximum bytes of messages of this site's members that are not yet known to be at all sites.
+    /// Each member has an equal share.
     pub window_bytes: u64,
-    /// The most bytes that a member keeps of messages that not all sites are known to have.
+    /// Maximum bytes that a member keeps of messages that are not yet known to be at all sites.
     pub memory_bytes: u64,
     pub senders_max: usize,
-    /// So long after its leader is gone, messages are kept for a site, and senders wait for it if need be. Then the others go on
-    /// without it.
+    /// Time after the loss of a site's leader for which the others keep messages for the site, and
+    /// for which senders wait if necessary. Then the others continue without it.
     pub absent_after: Duration,
-    /// How often leaders say what has arrived.
+    /// Interval at which leaders report the messages that have arrived.
     pub progress_interval: Duration,
 }
 
 impl FederationConfig {
-    /// The defaults for a node of a site, with these other sites.
+    /// Returns the defaults for a node of `site`, with these other sites.
     pub fn new(site: u16, sites: Vec<(u16, Vec<PeerIdentity>)>) -> Self {
         Self {
             site,
             sites,
             local: Config::default(),
             bridge: Self::bridge_default(),
-            // 100 Mbit/s times 1.3 s: acknowledgements of a site take two round trips and the intervals of both leaders.
+            // 100 Mbit/s times 1.3 s: acknowledgements of a site take two round trips and the
+            // intervals of both leaders.
             window_bytes: 16 << 20,
             memory_bytes: 256 << 20,
             senders_max: 4_096,
@@ -53,11 +57,12 @@ impl FederationConfig {
         }
     }
 
-    /// A ring for slow and long links: larger windows, more patience.
+    /// Returns the configuration of a ring for slow and long links: larger windows and longer
+    /// timeouts.
     pub fn bridge_default() -> Config {
         let local = Config::default();
         Config {
-            // What waits here when leaders change is sent twice.
+            // A change of leaders sends the contents of this queue twice.
             own_queue_bytes: 64 << 10,
             hop_window_bytes: 4 << 20,
             window: Window {
@@ -85,7 +90,7 @@ impl FederationConfig {
 
     pub fn outbox(&self) -> OutboxConfig {
         let (local, mut bridge) = (self.local.outbox(), self.bridge.outbox());
-        // Both rings use the same lanes, each for other peers.
+        // Both rings use the same lanes, each for different peers.
         for (lane, other) in bridge.lanes.iter_mut().zip(&local.lanes) {
             lane.capacity.bytes = lane.capacity.bytes.max(other.capacity.bytes);
         }
@@ -97,7 +102,7 @@ impl FederationConfig {
         check(early == Early::Hold, "local.early", early, "Hold: all messages are numbered")?;
         check(self.bridge.order == Order::Fifo, "bridge.order", self.bridge.order, "Fifo")?;
         let others_only = self.sites.iter().all(|(site, _)| *site != self.site);
-        check(others_only, "sites", self.site, "the other sites")?;
+        check(others_only, "sites", self.site, "only other sites")?;
         check(!self.progress_interval.is_zero(), "progress_interval", 0, "more than zero")?;
         let is_some = self.window_bytes > 0 && self.senders_max > 0;
         check(is_some, "window_bytes, senders_max", 0, "at least 1")
@@ -106,64 +111,68 @@ impl FederationConfig {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FederationEvent {
-    /// A message of the federation, from a member of a site, with its number among those of that one: 1, 2, 3... Own ones too.
+    /// A message of the federation. `number` counts the messages of its origin: 1, 2, 3... Own
+    /// messages are included.
     Delivered { site: u16, origin: Member, number: u64, content: Bytes },
     /// The site has a new view. Its first member leads the site.
     View(Arc<View>),
     /// At a leader: the leaders that are connected now, as members of the bridge.
     Leaders(Arc<View>),
-    /// A member of the site, or a leader of another one, is taken for failed.
+    /// A member of the site, or the leader of another site, is suspected to have failed.
     Suspected { member: Member, cause: SuspectCause },
-    /// A member of the site, or a leader of another one, takes nothing while others do.
+    /// A member of the site, or the leader of another site, takes nothing while others do.
     Slow { member: Member },
-    /// At a leader: a site was away for too long. Messages are not kept for it any more.
+    /// At a leader: a site was absent for too long. Messages are no longer kept for it.
     Absent { site: u16 },
-    /// A message was not taken.
+    /// A message was rejected.
     Refused(BroadcastError),
-    /// There is room again for messages, after one was refused.
+    /// There is room for messages again, after a rejection.
     Room,
-    /// This node has left: all that it broadcast is at all members of all sites that are not absent.
+    /// This node has left: all members of all sites that are not absent have its messages.
     Left,
 }
 
 samara_engine::names! {
-    /// Why something in the messages of a ring was ignored.
+    /// Reasons to ignore part of a ring's message.
     pub enum Unused {
-        /// A message that was here: sent again after a leader or a link failed.
+        /// A message that already arrived: a leader sent it again after another leader or a link
+        /// failed.
         Duplicate = "duplicate",
-        /// A message behind others that are still to come: it will be sent again.
+        /// A message ahead of missing ones. It will be sent again.
         Gap = "gap",
-        /// From a member that does not lead the site, or did not when it was sent.
+        /// A message from a member that does not lead the site, or did not when it sent the
+        /// message.
         NotLeader = "not_leader",
-        /// What cannot be read, or an answer to an older question.
+        /// An unreadable message, or an answer to an older request.
         Malformed = "malformed",
-        /// From one sender more than are remembered.
+        /// A message of one more sender than the limit.
         TooManySenders = "too_many_senders",
-        /// A frame of a leader to a node that leads no more, or of another federation.
+        /// A frame of a leader to a node that does not lead, or a frame of another federation.
         NoBridge = "no_bridge",
     }
 }
 
-/// Counters of one federated node, all since its start. Each of its rings counts for itself besides.
+/// Counters of one federated node since its start. Each of its rings has counters of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FederationMetrics {
     pub broadcast: u64,
-    /// Messages that were not.
+    /// Messages that were rejected.
     pub refused: u64,
-    /// Messages that were delivered, own ones included.
+    /// Delivered messages, own ones included.
     pub delivered: u64,
     pub delivered_bytes: u64,
-    /// Messages that this node, as a leader, handed to the bridge, and their bytes.
+    /// Messages that this node, as a leader, passed to the bridge, and their bytes.
     pub bridged: (u64, u64),
-    /// Messages that this node, as a leader, handed to the ring of its site, and their bytes.
+    /// Messages that this node, as a leader, passed to the ring of its site, and their bytes.
     pub relayed: (u64, u64),
-    /// Messages before which others were missing for good: the site was absent for too long, or split.
+    /// Messages whose predecessors are lost for good because the site was absent for too long, or
+    /// split.
     pub skipped: u64,
-    /// Messages that were let go of before all sites had them: there were too many.
+    /// Messages dropped before all sites had them, because of the memory limit.
     pub overflowed: u64,
-    /// How often this node began to lead.
+    /// Number of times this node became leader.
     pub leaderships: u64,
-    /// How often leaders told each other anew what they have.
+    /// Number of rounds in which leaders exchanged their states.
     pub rounds: u64,
     unused: [u64; Unused::ALL.len()],
 }

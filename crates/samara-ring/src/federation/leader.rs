@@ -1,5 +1,5 @@
-//! The leader of a site: who is on the bridge, what each leader states, who sends what then, and what goes from the site to the bridge and
-//! back.
+//! The leader of a site: the members of the bridge, their statements, the assignment of senders to
+//! leaders, and the transfer of messages between the site and the bridge.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,47 +12,49 @@ use super::log::Accepted;
 use super::{Federation, FederationCx, FederationEvent, Sender, Unused};
 use crate::{BroadcastError, Command, Event, Member, Ring, View};
 
-/// Statements of a later time than this leader knows are believed so far ahead: numbers do not run out whatever another leader says.
+/// Maximum number of rounds by which another leader's statement may be ahead of this leader. This
+/// bound keeps round numbers from running out, whatever another leader claims.
 const ROUNDS_AHEAD_MAX: u64 = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct Leader {
     pub(super) bridge: Ring,
-    /// The how-manieth leadership of this node it is.
+    /// The ordinal of this leadership among those of this node.
     pub(super) number: u64,
     pub(super) view: Option<Arc<View>>,
-    /// Of that view: the how-manieth time that leaders state what they have.
+    /// The ordinal of the round of statements in that view.
     pub(super) round: u64,
-    /// There is reason to do that again.
+    /// Another round is necessary.
     pub(super) wants_round: bool,
-    /// This leader's statement is still to be made.
+    /// This leader has not sent its statement of this round.
     owes_state: bool,
-    /// By rank on the bridge.
+    /// The leaders on the bridge, by rank.
     others: Vec<Other>,
-    /// Sites without a leader that messages are kept for.
+    /// Sites without a leader for which messages are kept.
     absent: BTreeMap<u16, Absent>,
-    /// All have stated what they have.
+    /// All leaders have sent their statements.
     is_routing: bool,
-    /// Senders whose messages another leader sends.
+    /// Senders whose messages another leader forwards.
     assigned: BTreeSet<Sender>,
-    /// Senders with messages for the bridge, in turn.
+    /// Senders with messages for the bridge, in round-robin order.
     ready: VecDeque<Sender>,
-    /// By rank in the site: what was delivered, and not all of the site are known to have. Number on the ring, sender, number.
+    /// By rank in the site: delivered messages that are not yet known to be at all its members, as
+    /// (number on the ring, sender, number).
     pub(super) pending: Vec<VecDeque<(u64, Sender, u64)>>,
-    /// What newcomers are told, as soon as there is room for it.
+    /// The starting points for newcomers, until the ring of the site has room for them.
     pub(super) base: Option<Vec<(Sender, u64)>>,
-    /// What came from the bridge, and the ring of the site had no room for.
+    /// Messages from the bridge that wait for room on the ring of the site.
     stash: VecDeque<Relayed>,
     is_paused: bool,
 }
 
-/// A message on its way from the bridge to the site.
+/// A message that goes from the bridge to the site.
 #[derive(Clone, Debug)]
 struct Relayed {
     pub(super) sender: Sender,
     pub(super) number: u64,
     pub(super) content: Bytes,
-    /// Messages before it are missing for good.
+    /// The messages before it are lost for good.
     leaps: bool,
 }
 
@@ -61,9 +63,9 @@ struct Relayed {
 struct Other {
     member: Member,
     site: Option<u16>,
-    /// What it has stated in this round.
+    /// Its statement in this round.
     stated: Option<Vec<Entry>>,
-    /// What all members of its site have.
+    /// The last message of each sender that all members of its site have.
     secured: BTreeMap<Sender, u64>,
 }
 
@@ -78,7 +80,7 @@ impl Federation {
         let number = self.metrics.leaderships + 1;
         let identity = self.local.member().identity.clone();
         let config = Arc::new(self.config.bridge.clone());
-        // It was tried when this node was made.
+        // `new` has validated the configuration of the bridge.
         let Ok(bridge) = Ring::between_leaders(config, identity, number) else { return };
         self.metrics.leaderships = number;
         self.logs.iter_mut().for_each(|(_, log)| log.lead());
@@ -102,7 +104,7 @@ impl Federation {
             is_paused: false,
         }));
         self.on_bridge(cx, |ring, cx| ring.handle(Input::Start, cx));
-        self.look_for_leaders(cx);
+        self.dial_leaders(cx);
     }
 
     pub(super) fn stop_leading(&mut self, cx: &mut FederationCx<'_>) {
@@ -147,7 +149,8 @@ impl Federation {
         cx.emit(FederationEvent::Leaders(view));
     }
 
-    /// All leaders state what they have; until all have done so, nothing new goes over the bridge.
+    /// Starts a round: all leaders state what they have. Until all have done so, nothing new goes
+    /// over the bridge.
     fn begin_round(&mut self, is_new_view: bool) {
         let Some(leader) = &mut self.leader else { return };
         leader.is_routing = false;
@@ -169,7 +172,7 @@ impl Federation {
         self.begin_round(false);
     }
 
-    /// What this leader has to state.
+    /// Returns the statement of this leader.
     pub(super) fn statement(&self) -> Option<Letter> {
         let leader = self.leader.as_ref()?;
         let round = (leader.view.as_ref()?.id.counter, leader.round);
@@ -224,7 +227,8 @@ impl Federation {
             self.begin_round(false);
         }
         let Some(leader) = &mut self.leader else { return };
-        // Who sends for others is not for a leader to say; and lists are searched.
+        // A leader can claim only the senders of its own site. Sorted, because `Other::have`
+        // searches the list.
         entries.iter_mut().for_each(|entry| entry.is_local &= entry.sender.site == site);
         entries.sort_by(|a, b| a.sender.cmp(&b.sender));
         leader.absent.remove(&site);
@@ -237,11 +241,13 @@ impl Federation {
         }
     }
 
-    /// All leaders know the same now: for each sender, one of them goes on from the least that any site has.
+    /// Assigns each sender to a leader, now that all leaders know the same. That leader continues
+    /// from the lowest message number that any site has.
     fn route(&mut self) {
         let Some(leader) = &mut self.leader else { return };
         let own = leader.others.iter().position(|other| other.member == *leader.bridge.member());
-        // By sender: who sends its messages, whether it is of its site, how much it has; and the least that another one has.
+        // By sender: the leader that sends its messages, whether the sender is a member of its
+        // site, and the number of messages it has.
         let mut best: BTreeMap<&Sender, (usize, bool, u64)> = BTreeMap::new();
         for (rank, other) in leader.others.iter().enumerate() {
             for entry in other.stated.iter().flatten() {
@@ -272,7 +278,7 @@ impl Federation {
         self.ready_all();
     }
 
-    /// A sender of this site that was not known when leaders stated what they have.
+    /// Takes on a sender of this site that was unknown when the leaders sent their statements.
     fn adopt(&mut self, sender: &Sender) {
         let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_routing) else { return };
         if sender.site != self.config.site || leader.assigned.contains(sender) {
@@ -283,9 +289,10 @@ impl Federation {
         }
     }
 
-    /// A message that another leader sent.
+    /// Handles a message that another leader sent.
     fn on_relay(&mut self, sender: Sender, number: u64, content: Bytes, may_leap: bool) {
-        // Nobody else can have more of a member of this site than its ring has delivered here.
+        // No other site can have more messages of a member of this site than this site's ring has
+        // delivered.
         if self.is_here(&sender) {
             return self.metrics.ignore(Unused::Duplicate);
         }
@@ -293,16 +300,17 @@ impl Federation {
             return;
         }
         let (Some(leader), Some(log)) = (&mut self.leader, self.logs.get_mut(&sender)) else { return };
-        let judged = log.judge(number, may_leap);
-        match judged {
+        let accepted = log.classify(number, may_leap);
+        match accepted {
             Accepted::New | Accepted::Skipped => {
                 log.hand(number);
-                let leaps = judged == Accepted::Skipped;
+                let leaps = accepted == Accepted::Skipped;
                 leader.stash.push_back(Relayed { sender, number, content, leaps });
             }
             Accepted::Duplicate => self.metrics.ignore(Unused::Duplicate),
             Accepted::Gap => {
-                // Before all have stated what they have, what waited for the last view may come, and is sent again.
+                // Until all statements are in, messages that waited for the last view may arrive.
+                // They are sent again.
                 if leader.is_routing {
                     (leader.wants_round, log.misses) = (true, true);
                 }
@@ -311,7 +319,8 @@ impl Federation {
         }
     }
 
-    /// Up to which message of a sender all sites have all, as far as it is known.
+    /// Returns the last message of a sender up to which all sites are known to have all of its
+    /// messages.
     fn stable_of(&self, sender: &Sender, secured: u64) -> u64 {
         let Some(leader) = &self.leader else { return 0 };
         let own = leader.bridge.member();
@@ -321,12 +330,12 @@ impl Federation {
         known.fold(secured, u64::min)
     }
 
-    /// Whether there is anybody on the bridge besides this leader.
-    fn has_company(&self) -> bool {
+    /// Returns true if there are other leaders on the bridge.
+    fn has_other_leaders(&self) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.others.len() > 1)
     }
 
-    /// Whether a leader of this site is on the bridge.
+    /// Returns true if a leader of `site` is on the bridge.
     pub(super) fn has_on_bridge(&self, site: u16) -> bool {
         let others = self.leader.iter().flat_map(|leader| &leader.others);
         others.into_iter().any(|other| other.site == Some(site))
@@ -345,19 +354,21 @@ impl Federation {
 }
 
 impl Other {
-    /// What it has stated to have of a sender, and whether it misses what follows.
+    /// Returns the number of messages that it has of a sender by its statement, and whether it
+    /// misses later ones.
     fn have(&self, sender: &Sender) -> (u64, bool) {
-        // Statements are in the order of senders, as the logs are.
+        // Statements are sorted by sender, like the logs.
         let entries = self.stated.as_deref().unwrap_or_default();
         let place = entries.binary_search_by(|entry| entry.sender.cmp(sender));
         place.map_or((0, false), |place| (entries[place].have, entries[place].misses))
     }
 }
 
-// ---- from the site to the bridge, and back ----
+// ---- between the site and the bridge ----
 
 impl Federation {
-    /// A leader notes what was delivered: it goes over the bridge once all members of the site have it.
+    /// Records a delivered message at a leader: it goes over the bridge once all members of the
+    /// site have it.
     pub(super) fn note_delivered(&mut self, sender: &Sender, number: u64, (rank, on_ring): (u16, u64)) {
         let Some(leader) = &mut self.leader else { return };
         if let Some(pending) = leader.pending.get_mut(usize::from(rank)) {
@@ -366,10 +377,10 @@ impl Federation {
         self.adopt(sender);
     }
 
-    /// Looks which messages all members of the site have now.
+    /// Updates which messages all members of the site have.
     pub(super) fn note_secured(&mut self) {
         let Some(leader) = &mut self.leader else { return };
-        // While the application is paused, the ring may have gone on to another view.
+        // While the application is paused, the ring may already have installed another view.
         let is_current =
             self.view.as_ref().is_some_and(|view| self.local.view().is_some_and(|now| now.id == view.id));
         if !is_current {
@@ -389,7 +400,7 @@ impl Federation {
         }
     }
 
-    /// Lines a sender up for the bridge, if there is something of it to be sent.
+    /// Queues a sender for the bridge if it has messages to send.
     fn make_ready(&mut self, sender: &Sender) {
         let (Some(leader), Some(log)) = (&mut self.leader, self.logs.get_mut(sender)) else { return };
         let secured = log.secured;
@@ -405,7 +416,7 @@ impl Federation {
         senders.iter().for_each(|sender| self.make_ready(sender));
     }
 
-    /// Hands messages to the bridge, one of each sender in turn, as long as it takes them.
+    /// Passes messages to the bridge, one of each sender in turn, until the bridge has no room.
     pub(super) fn feed(&mut self, cx: &mut FederationCx<'_>) {
         if self.leader.as_ref().is_some_and(|leader| leader.owes_state) {
             let Some(statement) = self.statement() else { return };
@@ -443,13 +454,14 @@ impl Federation {
         }
     }
 
-    /// The next message of a sender for the bridge, and whether it is the first of its round.
+    /// Returns the next message of a sender for the bridge, and whether it is the first of its
+    /// round.
     fn next_of(&mut self, sender: &Sender) -> Option<(u64, bool, Bytes)> {
         let log = self.logs.get_mut(sender)?;
         let (base, secured) = (log.base, log.secured);
         let route = log.route.as_mut()?;
         if route.cursor < base {
-            // There were too many of them.
+            // The memory limit dropped the messages before `base`.
             (route.cursor, route.is_fresh) = (base, true);
         }
         let (number, is_fresh) = (route.cursor + 1, route.is_fresh);
@@ -459,8 +471,9 @@ impl Federation {
             .map(|content| (number, is_fresh, content))
     }
 
-    /// Hands to the ring of the site what came from the bridge; while it has no room, the bridge has to wait.
-    pub(super) fn hand_in(&mut self, cx: &mut FederationCx<'_>) {
+    /// Passes messages from the bridge to the ring of the site. While that has no room, the bridge
+    /// waits.
+    pub(super) fn feed_site(&mut self, cx: &mut FederationCx<'_>) {
         let base = self.leader.as_ref().and_then(|leader| Some((leader.number, leader.base.clone()?)));
         if let Some((leadership, last)) = base {
             let letter = Letter::Base { leadership, last }.encode();
@@ -481,7 +494,7 @@ impl Federation {
                     self.metrics.relayed.0 += 1;
                     self.metrics.relayed.1 += len;
                 }
-                // Other sites may have messages that are too long for this one.
+                // Other sites may allow longer messages than this one.
                 Err(BroadcastError::TooLong { .. }) => self.metrics.ignore(Unused::Malformed),
                 Err(BroadcastError::Full | BroadcastError::Leaving) => break,
             }
@@ -495,8 +508,9 @@ impl Federation {
         }
     }
 
-    /// Tells the other leaders what all of this site have, and the site what all sites have.
-    pub(super) fn tell_progress(&mut self, cx: &mut FederationCx<'_>) {
+    /// Reports to the other leaders the messages that all members of this site have, and to the
+    /// site those that all sites have.
+    pub(super) fn report_progress(&mut self, cx: &mut FederationCx<'_>) {
         self.begin_round_if_wanted();
         if self.leader.is_none() {
             return;
@@ -504,32 +518,32 @@ impl Federation {
         let mut secured = Vec::new();
         let mut stable = Vec::new();
         for (sender, log) in self.logs.iter() {
-            if log.secured > log.told.0 {
+            if log.secured > log.reported.0 {
                 secured.push((sender.clone(), log.secured));
             }
             let known = self.stable_of(sender, log.secured);
-            if known > log.told.1 {
+            if known > log.reported.1 {
                 stable.push((sender.clone(), known));
             }
         }
-        if !secured.is_empty() && self.has_company() {
+        if !secured.is_empty() && self.has_other_leaders() {
             let letter = Letter::Progress { last: secured.clone() }.encode();
             if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) == Some(Ok(())) {
-                self.note_told(&secured, |told| &mut told.0);
+                self.record_reported(&secured, |reported| &mut reported.0);
             }
         }
         if !stable.is_empty() {
             let letter = Letter::Progress { last: stable.clone() }.encode();
             if self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)).is_ok() {
-                self.note_told(&stable, |told| &mut told.1);
+                self.record_reported(&stable, |reported| &mut reported.1);
             }
         }
     }
 
-    fn note_told(&mut self, last: &[(Sender, u64)], which: impl Fn(&mut (u64, u64)) -> &mut u64) {
+    fn record_reported(&mut self, last: &[(Sender, u64)], which: impl Fn(&mut (u64, u64)) -> &mut u64) {
         for (sender, number) in last {
             if let Some(log) = self.logs.get_mut(sender) {
-                *which(&mut log.told) = *number;
+                *which(&mut log.reported) = *number;
             }
         }
     }

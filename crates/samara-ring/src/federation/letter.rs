@@ -1,47 +1,52 @@
-//! What federated members put into the messages of their rings.
+//! The messages that federated members exchange over their rings.
 //!
-//! A letter is a byte of kind and its fields, coded like the frames of the rings ([`wire`](crate::wire)). Content comes last, up to the
-//! end of the message.
+//! A letter is a byte for the kind, then its fields, coded like the frames of the rings
+//! ([`wire`](crate::wire)). The content comes last and extends to the end of the message.
 
 use bytes::Bytes;
 
 use super::Sender;
 use crate::wire::{Field, Limits, Reader, Sink, WireError, layout};
 
-/// The most bytes that a letter adds to a content: kind, start, site, number, incarnation, and a name of 128 bytes.
+/// Maximum number of bytes that a letter adds to its content: kind, start, site, number,
+/// incarnation, and a name of 128 bytes.
 pub(super) const OVERHEAD_MAX: usize = 1 + 1 + 10 + 3 + 2 + 128 + 8 + 10;
 
-/// When a statement was made: the counter of the view of the bridge, and the how-manieth of that view.
+/// The time of a statement: the counter of the bridge's view, and the ordinal of the round in that
+/// view.
 type Round = (u64, u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Letter {
-    /// Within a site: a message of the member that broadcasts it.
+    /// Within a site: a message from the member that broadcasts it.
     Own { number: u64, content: Bytes },
-    /// A message of another site's member, from a leader. The numbers of one sender follow each other; `start` allows a leap, and says
-    /// in what it holds: within a site the number of the leadership, on the bridge the counter of the view.
+    /// A message of another site's member, from a leader. The numbers of one sender are
+    /// consecutive. `start` allows a gap, and limits its validity: within a site to the leadership
+    /// with this number, on the bridge to the view with this counter.
     Relay { start: Option<u64>, sender: Sender, number: u64, content: Bytes },
-    /// Within a site: who has just come goes on from here. The number of the leadership, and the last message of each sender.
+    /// Within a site: the starting point of newcomers. It has the number of the leadership, and the
+    /// last message of each sender.
     Base { leadership: u64, last: Vec<(Sender, u64)> },
-    /// Within a site: all sites have the messages up to these. On the bridge: all members of this leader's site do.
+    /// Within a site: all sites have the messages up to these. On the bridge: all members of this
+    /// leader's site have them.
     Progress { last: Vec<(Sender, u64)> },
-    /// On the bridge: what a site has.
+    /// On the bridge: the messages that a site has.
     State { round: Round, site: u16, entries: Vec<Entry> },
 }
 
-/// What a site has of a sender.
+/// The messages that a site has of one sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) sender: Sender,
-    /// Whether the sender is a member of the site.
+    /// True if the sender is a member of the site.
     pub(super) is_local: bool,
-    /// The leader got later messages without what follows: it was not on its way.
+    /// The leader received later messages without the ones in between, which were not in flight.
     pub(super) misses: bool,
-    /// The leader can send the messages after this one.
+    /// The leader can send the messages after this number.
     pub(super) base: u64,
-    /// The leader has the messages up to this one.
+    /// The leader has the messages up to this number.
     pub(super) have: u64,
-    /// All members of the site have the messages up to this one.
+    /// All members of the site have the messages up to this number.
     pub(super) secured: u64,
 }
 
@@ -104,7 +109,7 @@ impl Letter {
         into.into()
     }
 
-    /// Reads a letter; a list has at most `senders_max` entries.
+    /// Decodes a letter; a list has at most `senders_max` entries.
     pub(super) fn decode(message: &Bytes, senders_max: usize) -> Result<Self, WireError> {
         let limits = Limits { members: senders_max, ..Limits::default() };
         let r = &mut Reader::new(message, &limits);

@@ -9,49 +9,52 @@ use super::{Sender, WEIGHT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accepted {
     New,
-    /// New, and messages before it will not come.
+    /// The message is new, and the ones before it will not come.
     Skipped,
     Duplicate,
-    /// Messages before it are missing that are still to come.
+    /// Earlier messages are missing, and can still come.
     Gap,
 }
 
-/// Where a leader is with the messages of a sender that it sends to the other sites.
+/// The progress of a leader that sends the messages of a sender to the other sites.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
-    /// They were handed to the bridge up to this one.
+    /// The messages up to this number were passed to the bridge.
     pub(super) cursor: u64,
-    /// The next one is the first of a round.
+    /// The next message is the first of a round.
     pub(super) is_fresh: bool,
-    /// Whether the sender waits in line.
+    /// True if the sender is in the queue for the bridge.
     pub(super) is_ready: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// The last message that is not kept: the next one is the first in `messages`.
+    /// The number of the last message that is no longer kept: the next one is the first in
+    /// `messages`.
     pub(super) base: u64,
     messages: VecDeque<Bytes>,
-    /// Bytes of `messages`, and some for each.
+    /// Bytes of `messages`, with an overhead for each.
     pub(super) held: u64,
 
     // ---- at a leader ----
-    /// All members of the site have the messages up to this one.
+    /// All members of the site have the messages up to this number.
     pub(super) secured: u64,
-    /// The messages up to this one were handed to the ring of the site.
+    /// The messages up to this number were passed to the ring of the site.
     handed: u64,
-    /// Of the view of the bridge: they were handed to the bridge in an earlier round up to this one.
+    /// The messages up to this number were passed to the bridge in an earlier round of the same
+    /// view.
     sent: u64,
-    /// Later messages came from the bridge without those that follow.
+    /// Later messages came from the bridge without the ones before them.
     pub(super) misses: bool,
-    /// The last word to the other sites about `secured`, and to the own one about `stable`.
-    pub(super) told: (u64, u64),
-    /// If this leader sends them to the other sites.
+    /// The last reported values: of `secured` to the other sites, and of the stable messages to
+    /// this site.
+    pub(super) reported: (u64, u64),
+    /// Present if this leader sends the sender's messages to the other sites.
     pub(super) route: Option<Route>,
 }
 
 impl Log {
-    /// The last message that was delivered here.
+    /// Returns the number of the last message that was delivered here.
     pub(super) fn have(&self) -> u64 {
         self.base + self.messages.len() as u64
     }
@@ -61,13 +64,14 @@ impl Log {
         self.messages.get(index)
     }
 
-    /// The last message that this site will have once all that was handed to its ring is delivered.
+    /// Returns the number of the last message that this site will have once its ring has delivered
+    /// all that was passed to it.
     pub(super) fn coming(&self) -> u64 {
         self.handed.max(self.have())
     }
 
-    /// What a leader does with a message from the bridge.
-    pub(super) fn judge(&self, number: u64, may_leap: bool) -> Accepted {
+    /// Classifies a message from the bridge, at a leader.
+    pub(super) fn classify(&self, number: u64, may_leap: bool) -> Accepted {
         order(self.coming(), number, may_leap)
     }
 
@@ -88,7 +92,7 @@ impl Log {
         accepted
     }
 
-    /// Goes on after this message: those before it do not come.
+    /// Continues after this number: the messages before it will not come.
     pub(super) fn leap(&mut self, number: u64) {
         if number > self.have() {
             self.messages.clear();
@@ -97,7 +101,7 @@ impl Log {
         }
     }
 
-    /// Lets go of the messages up to this one.
+    /// Drops the messages up to this number.
     pub(super) fn release(&mut self, number: u64) {
         while self.base < number
             && let Some(content) = self.messages.pop_front()
@@ -107,24 +111,27 @@ impl Log {
         }
     }
 
-    /// This node begins to lead, or leads on in another view: its members have all that it has.
+    /// Marks all messages as secured. A new leader does so, and so does a leader in a new view: all
+    /// members of that view have the same messages.
     pub(super) fn secure_all(&mut self) {
         self.secured = self.have();
     }
 
     pub(super) fn lead(&mut self) {
         self.secure_all();
-        (self.handed, self.told, self.route) = (self.have(), (0, 0), None);
+        (self.handed, self.reported, self.route) = (self.have(), (0, 0), None);
         (self.sent, self.misses) = (0, false);
     }
 
-    /// Leaders begin to state what they have. Within a view of the bridge, what was handed to it arrives.
+    /// Starts a round of statements. Within a view of the bridge, messages that were passed to the
+    /// bridge will arrive.
     pub(super) fn begin_round(&mut self, is_new_view: bool) {
         let cursor = self.route.take().map_or(0, |route| route.cursor);
         self.sent = if is_new_view { 0 } else { self.sent.max(cursor) };
     }
 
-    /// This leader sends what follows the least that another one has, without what is on its way.
+    /// Starts to send the messages after `least`, the lowest number that another leader has.
+    /// Messages in flight are not sent again, unless that leader misses them.
     pub(super) fn begin_route(&mut self, least: u64, is_missed: bool) {
         let from = if is_missed { least } else { least.max(self.sent) };
         let cursor = from.clamp(self.base, self.have());
@@ -147,7 +154,7 @@ fn order(have: u64, number: u64, may_leap: bool) -> Accepted {
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     logs: BTreeMap<Sender, Log>,
-    /// Bytes of all messages that are kept.
+    /// Bytes of all kept messages.
     pub(super) held: u64,
 }
 
@@ -168,7 +175,8 @@ impl Logs {
         self.logs.iter_mut()
     }
 
-    /// The log of a sender, if there is one or room for one more: those of senders of which nothing is kept and who are gone make room.
+    /// Returns the log of a sender. Creates it if there is room; logs of former members with no
+    /// kept messages make room.
     pub(super) fn open(
         &mut self,
         sender: &Sender,
@@ -184,7 +192,7 @@ impl Logs {
         Some(self.logs.entry(sender.clone()).or_default())
     }
 
-    /// Does something to a log, and keeps count of what is held.
+    /// Changes a log, and keeps the total of held bytes up to date.
     pub(super) fn change<T>(&mut self, sender: &Sender, change: impl FnOnce(&mut Log) -> T) -> Option<T> {
         let log = self.logs.get_mut(sender)?;
         self.held -= log.held;

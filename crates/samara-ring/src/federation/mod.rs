@@ -1,26 +1,33 @@
-//! Federations: groups (*sites*) behind slow links, whose *leaders* form a group of their own (the *bridge*).
+//! Federations: groups (*sites*) behind slow links. Their *leaders* form another group, the *bridge*.
 //!
-//! RELAY2 of JGroups bridges sites by a member of each that copies messages from one channel to the other; what is on its way through it
-//! when it fails is lost. Here each site has a [`Ring`], the first member of its view leads, and leaders have a [`Ring`] among themselves:
+//! RELAY2 of JGroups bridges sites with one member of each, which copies messages from one channel
+//! to the other. If it fails, the messages that it has not passed on are lost. Here each site has a
+//! [`Ring`], the first member of its view leads, and the leaders have another [`Ring`]:
 //!
 //! ```text
-//! site 1:  a > b > c > a          bridge:  a > d > f > a          site 2:  d > e > d      site 3:  f > g > f
+//! site 1:  a > b > c > a    site 2:  d > e > d    site 3:  f > g > f    bridge:  a > d > f > a
 //! ```
 //!
-//! - A message goes round its own site. Once all members there have it, the leader hands it to the bridge, and the leaders of other sites hand
-//!   it to their rings: it crosses each link of the bridge once, whatever the sizes of sites.
-//! - Each sender numbers its messages for the whole federation. Everybody takes those of one sender in order, each once.
-//! - Every member keeps a message until all sites have it (their leaders say so). So whoever leads next can send it.
-//! - After every change among the leaders, each *states* what its site has. Those who are responsible for a sender (the leader of its site, or who has most) go on from the least
-//!   that any site has.
-//! - Nothing that came from the bridge goes back to it, but in such a repair; numbers end every loop.
-//! - A site without a leader is waited for ([`FederationConfig::absent_after`]): messages are kept, and windows close when there are too many.
+//! - A message travels around its own site. Once all members there have it, the leader passes it to
+//!   the bridge, and the leaders of the other sites pass it to their rings. It crosses each link of
+//!   the bridge once, whatever the sizes of the sites.
+//! - Each sender numbers its messages for the whole federation. Every member takes those of one
+//!   sender in order, each once.
+//! - Every member keeps a message until its leader reports that all sites have it. So the next
+//!   leader can send it.
+//! - After every change among the leaders, each *states* what its site has. One leader is
+//!   responsible for each sender: the leader of its site, or the one that has most of its messages.
+//!   It continues from the lowest message number that any site has.
+//! - Messages that came from the bridge return to it only in such a repair. Message numbers end
+//!   every loop.
+//! - The other sites wait for a site without a leader ([`FederationConfig::absent_after`]): they
+//!   keep messages, and windows close when there are too many.
 //!
-//! | file | |
+//! | file | contents |
 //! |---|---|
-//! | `site` | which ring a link belongs to; what the ring of the site delivers |
-//! | `leader` | who is on the bridge, what they state; from the site to the bridge and back |
-//! | `log`, `letter` | messages that are kept; what travels in the rings' messages |
+//! | `site` | assignment of links to rings; deliveries of the site's ring |
+//! | `leader` | members of the bridge, their statements; transfer from and to the site |
+//! | `log`, `letter` | kept messages; the format of the rings' messages |
 
 mod config;
 mod leader;
@@ -46,58 +53,62 @@ use site::Link;
 
 pub type FederationCx<'a> = Context<'a, RingFrame, FederationEvent>;
 
-/// What a message takes in memory besides its content, about.
+/// Approximate memory of a message besides its content, in bytes.
 const WEIGHT: u64 = 64;
 
-/// Progress is told, and contacts are dialled.
+/// Time to report progress and to dial contacts.
 const TICK: TimerToken = TimerToken(1 << 48);
 
-/// Who broadcasts: a member of the ring of a site.
+/// The origin of messages: a member of the ring of a site.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Sender {
     site: u16,
     member: Member,
 }
 
-/// Something that a ring of this node told.
+/// An event of one of this node's rings.
 #[derive(Debug)]
 enum RingEvent {
     Site(Event),
-    /// By the ring of this number.
+    /// An event of the bridge with this number.
     Bridge(u64, Event),
 }
 
 /// A member of a site of a federation.
 ///
-/// - Inputs come by [`Engine::handle`]; messages can also be handed in by [`broadcast`](Self::broadcast).
-/// - [`FederationEvent`]s tell what happened; [`metrics`](Self::metrics) counts it, and so do those of both rings.
+/// - Inputs come through [`Engine::handle`]; [`broadcast`](Self::broadcast) also takes messages.
+/// - [`FederationEvent`]s report what happened. [`metrics`](Self::metrics) counts it, and both
+///   rings have metrics of their own.
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - Within a site, all that [`Ring`] promises.
-/// - Everywhere, each message is delivered at most once, and those of one sender in the order in which it broadcast them.
-/// - All members that stay in sites that are not absent for too long, and do not split, deliver all messages of senders that stay, and of
-///   each sender that crashed the same beginning: also if leaders crash, at any moment. A message that left a site is at all of
-///   its members.
-/// - A newcomer delivers what is broadcast from some moment on, without holes.
+/// - Within a site, all guarantees of [`Ring`] hold.
+/// - Everywhere, each message is delivered at most once, and those of one sender in the order in
+///   which it broadcast them.
+/// - Consider the members that stay in sites that neither split nor are absent for too long. All of
+///   them deliver all messages of senders that stay, and the same prefix of the messages of each
+///   sender that crashed, even if leaders crash at any moment. If a message left a site, all
+///   members of that site have it.
+/// - A newcomer delivers all messages that are broadcast from some moment on, without gaps.
 ///
-/// Leaders are trusted with what they relay: a false one can hold back or forge what crosses the bridge. It can neither touch what members of
-/// another site broadcast among themselves, nor use up the memory or the numbers of others.
+/// Leaders are trusted with the messages they relay: a malicious one can hold back or forge what
+/// crosses the bridge. It can neither affect messages that members of another site broadcast among
+/// themselves, nor exhaust the memory or the numbers of others.
 #[derive(Debug)]
 pub struct Federation {
     config: Arc<FederationConfig>,
     local: Ring,
     view: Option<Arc<View>>,
     leader: Option<Box<Leader>>,
-    /// Who led last in this site, as this member knows it, and in which leadership of its.
+    /// The last leader of this site that this member knows, and the number of its leadership.
     led_by: Option<(Member, u64)>,
     links: BTreeMap<PeerId, Link>,
     logs: Logs,
-    told: VecDeque<RingEvent>,
-    /// The number of the last message of this node.
+    ring_events: VecDeque<RingEvent>,
+    /// The number of this node's last message.
     number: u64,
     was_full: bool,
-    /// This node was asked to leave, and does so once all sites have its messages.
+    /// This node received [`Command::Leave`], and leaves once all sites have its messages.
     wants_to_leave: bool,
     has_left: bool,
     next_dial: samara_engine::Time,
@@ -105,17 +116,17 @@ pub struct Federation {
 }
 
 impl Federation {
-    /// A node that has not started.
+    /// Creates a node that has not started.
     ///
     /// # Errors
-    /// The configuration is not possible.
+    /// Returns an error if the configuration is not valid.
     pub fn new(
         config: impl Into<Arc<FederationConfig>>,
         identity: PeerIdentity,
     ) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        // Whether leaders' rings are possible shows now, and not when this node begins to lead.
+        // Validates the bridge now instead of when this node becomes leader.
         Ring::new(config.bridge.clone(), identity.clone())?;
         Ok(Self {
             local: Ring::new(config.local.clone(), identity)?,
@@ -124,7 +135,7 @@ impl Federation {
             led_by: None,
             links: BTreeMap::new(),
             logs: Logs::default(),
-            told: VecDeque::new(),
+            ring_events: VecDeque::new(),
             number: 0,
             was_full: false,
             wants_to_leave: false,
@@ -139,7 +150,7 @@ impl Federation {
         &self.local
     }
 
-    /// The ring of the leaders, if this node is one.
+    /// Returns the ring of the leaders, if this node is one.
     pub fn bridge(&self) -> Option<&Ring> {
         self.leader.as_ref().map(|leader| &leader.bridge)
     }
@@ -148,15 +159,17 @@ impl Federation {
         &self.metrics
     }
 
-    /// Bytes of messages that are kept until all sites have them, with 64 bytes for each.
+    /// Returns the bytes of messages that are kept until all sites have them, plus 64 bytes for
+    /// each message.
     pub fn kept_bytes(&self) -> u64 {
         self.logs.held
     }
 
-    /// Takes a message to be broadcast.
+    /// Broadcasts a message.
     ///
     /// # Errors
-    /// There is no room for it ([`FederationEvent::Room`] tells when there is again); it is too long; this node leaves.
+    /// Returns an error if there is no room for it ([`FederationEvent::Room`] follows when there
+    /// is), if it is too long, or if this node is leaving.
     pub fn broadcast(&mut self, content: Bytes, cx: &mut FederationCx<'_>) -> Result<(), BroadcastError> {
         let taken = self.accept(content, cx);
         self.metrics.broadcast += u64::from(taken.is_ok());
@@ -187,18 +200,18 @@ impl Federation {
         taken
     }
 
-    /// The longest content: letters add something to it, on both levels.
+    /// Returns the maximum length of a content. On both levels, letters add an overhead to it.
     fn content_max(&self) -> usize {
         let (local, bridge) = (self.config.local.message_bytes_max, self.config.bridge.message_bytes_max);
         local.min(bridge).saturating_sub(OVERHEAD_MAX)
     }
 
-    /// Bytes of own messages that not all sites are known to have.
+    /// Returns the bytes of own messages that are not yet known to be at all sites.
     fn unfinished(&self) -> u64 {
         self.local.queued_bytes() as u64 + self.logs.get(&self.me()).map_or(0, |log| log.held)
     }
 
-    /// How many bytes of this node may be unfinished.
+    /// Returns the maximum number of unfinished bytes of this node.
     fn share(&self) -> u64 {
         self.config.window_bytes / self.view.as_ref().map_or(1, |view| view.len().max(1)) as u64
     }
@@ -207,7 +220,7 @@ impl Federation {
         Sender { site: self.config.site, member: self.local.member().clone() }
     }
 
-    /// Lets the ring of the site do something; what it tells is looked at later.
+    /// Runs `act` on the ring of the site, and queues the events that result.
     fn on_site<T>(
         &mut self,
         cx: &mut FederationCx<'_>,
@@ -215,11 +228,11 @@ impl Federation {
     ) -> T {
         let mut events = Vec::new();
         let result = act(&mut self.local, &mut cx.nested(&mut events));
-        self.told.extend(events.into_iter().map(RingEvent::Site));
+        self.ring_events.extend(events.into_iter().map(RingEvent::Site));
         result
     }
 
-    /// Lets the ring of the leaders do something, if this node is one.
+    /// Runs `act` on the ring of the leaders, if this node is one.
     fn on_bridge<T>(
         &mut self,
         cx: &mut FederationCx<'_>,
@@ -229,15 +242,15 @@ impl Federation {
         let mut events = Vec::new();
         let result = act(&mut leader.bridge, &mut cx.nested(&mut events));
         let number = leader.number;
-        self.told.extend(events.into_iter().map(|event| RingEvent::Bridge(number, event)));
+        self.ring_events.extend(events.into_iter().map(|event| RingEvent::Bridge(number, event)));
         Some(result)
     }
 
-    /// Does what follows from what has happened, until nothing does.
+    /// Handles events, and passes messages on, until there is nothing left to do.
     fn settle(&mut self, cx: &mut FederationCx<'_>) {
         loop {
-            while let Some(told) = self.told.pop_front() {
-                match told {
+            while let Some(event) = self.ring_events.pop_front() {
+                match event {
                     RingEvent::Site(event) => self.on_site_event(event, cx),
                     RingEvent::Bridge(number, event) => self.on_bridge_event(number, event, cx),
                 }
@@ -246,17 +259,17 @@ impl Federation {
                 return;
             }
             self.note_secured();
-            self.hand_in(cx);
+            self.feed_site(cx);
             self.feed(cx);
-            if self.told.is_empty() {
+            if self.ring_events.is_empty() {
                 break;
             }
         }
-        self.tell_of_room(cx);
+        self.report_room(cx);
         self.leave_if_done(cx);
     }
 
-    fn tell_of_room(&mut self, cx: &mut FederationCx<'_>) {
+    fn report_room(&mut self, cx: &mut FederationCx<'_>) {
         let has_room = self.local.queued_bytes() <= self.config.local.own_queue_bytes / 2
             && self.unfinished() <= self.share() / 2;
         if self.was_full && has_room {
@@ -265,7 +278,8 @@ impl Federation {
         }
     }
 
-    /// Leaves the site once all sites have what this node broadcast: nobody else may be left here to send it.
+    /// Leaves the site once all sites have this node's messages. Otherwise there might be no other
+    /// member left to send them.
     fn leave_if_done(&mut self, cx: &mut FederationCx<'_>) {
         if self.wants_to_leave && self.unfinished() == 0 && !self.local.is_leaving() {
             self.on_site(cx, |ring, cx| ring.handle(Input::Command(Command::Leave), cx));
@@ -304,10 +318,10 @@ impl Federation {
         cx.set_timer(cx.now() + self.config.progress_interval, TICK);
         if cx.now() >= self.next_dial {
             self.next_dial = cx.now() + self.config.bridge.membership.redial;
-            self.look_for_leaders(cx);
+            self.dial_leaders(cx);
         }
         self.forget_absent_sites(cx);
-        self.tell_progress(cx);
+        self.report_progress(cx);
     }
 }
 
@@ -340,9 +354,9 @@ impl Engine for Federation {
     }
 }
 
-/// What both levels send on the lane of control.
+/// Sends a frame of either level on the control lane.
 fn owe_control(peer: PeerId, frame: RingFrame, cx: &mut FederationCx<'_>) {
     let now = cx.now();
-    // If there is no room it is said again, with the next look for leaders.
+    // If there is no room, the next tick repeats it.
     let _ = cx.outbox().owe(now, peer, Config::CONTROL, frame, None, None);
 }

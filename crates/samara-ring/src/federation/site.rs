@@ -1,4 +1,4 @@
-//! The site: which ring a link belongs to, and what the ring of the site delivers.
+//! The site: the assignment of links to rings, and the deliveries of the site's ring.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Event, Member, RingFrame, View};
 pub(super) struct Link {
     info: PeerInfo,
     hello: Option<Hello>,
-    /// The ring of the site has it.
+    /// The link is part of the site's ring.
     is_local: bool,
     is_bridged: bool,
 }
@@ -24,7 +24,7 @@ pub(super) struct Link {
 impl Federation {
     pub(super) fn link_up(&mut self, peer: PeerId, info: PeerInfo, cx: &mut FederationCx<'_>) {
         self.links.insert(peer, Link { info, hello: None, is_local: false, is_bridged: false });
-        self.say_hello(peer, cx);
+        self.send_hello(peer, cx);
     }
 
     pub(super) fn link_down(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
@@ -37,7 +37,7 @@ impl Federation {
         }
     }
 
-    fn say_hello(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
+    fn send_hello(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
         let leader = self.view.as_ref().and_then(|view| view.coordinator());
         let hello = Hello {
             group: self.config.bridge.group,
@@ -48,21 +48,22 @@ impl Federation {
         owe_control(peer, RingFrame::Hello(Arc::new(hello)), cx);
     }
 
-    /// Tells nodes of other sites who leads here.
+    /// Announces this site's leader to nodes of other sites.
     pub(super) fn announce(&mut self, cx: &mut FederationCx<'_>) {
         let own = self.config.site;
         let is_foreign = |link: &Link| link.hello.as_ref().is_some_and(|hello| hello.site != own);
         let foreign: Vec<PeerId> =
             self.links.iter().filter(|(_, link)| is_foreign(link)).map(|(peer, _)| *peer).collect();
         for peer in foreign {
-            self.say_hello(peer, cx);
-            self.sort_link(peer, cx);
+            self.send_hello(peer, cx);
+            self.assign_link(peer, cx);
         }
     }
 
-    /// A leader dials the leaders that it heard of, and the contacts, of sites that are not on the bridge. All this is said again
-    /// and again, so that nothing is missed; that a link says to lead to a leader is not enough, because it may be dead.
-    pub(super) fn look_for_leaders(&mut self, cx: &mut FederationCx<'_>) {
+    /// Dials known leaders and contacts of sites that are not on the bridge, if this node leads.
+    /// Repeated periodically, so that nothing is missed. A link to an announced leader is not
+    /// enough, because it may be dead.
+    pub(super) fn dial_leaders(&mut self, cx: &mut FederationCx<'_>) {
         if self.leader.is_none() {
             return;
         }
@@ -90,7 +91,7 @@ impl Federation {
             return self.metrics.ignore(Unused::NoBridge);
         };
         link.hello = Some(hello.clone());
-        self.sort_link(peer, cx);
+        self.assign_link(peer, cx);
         let is_foreign = hello.site != self.config.site;
         if let Some(leader) =
             hello.leader.clone().filter(|_| is_foreign && !hello.leads && self.leader.is_some())
@@ -99,8 +100,8 @@ impl Federation {
         }
     }
 
-    /// Gives a link to the ring that it belongs to, and takes it from the one it does not belong to any more.
-    fn sort_link(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
+    /// Moves a link to the ring that it belongs to.
+    fn assign_link(&mut self, peer: PeerId, cx: &mut FederationCx<'_>) {
         let leads = self.leader.is_some();
         let Some(link) = self.links.get_mut(&peer) else { return };
         let Some(hello) = &link.hello else { return };
@@ -122,7 +123,7 @@ impl Federation {
         }
     }
 
-    /// This node leads no more: its bridge is gone.
+    /// Removes all links from the bridge, because this node no longer leads.
     pub(super) fn unbridge(&mut self) {
         self.links.values_mut().for_each(|link| link.is_bridged = false);
     }
@@ -145,9 +146,10 @@ impl Federation {
     }
 }
 
-// ---- what the ring of the site delivers ----
+// ---- deliveries of the site's ring ----
 
-/// Where in the ring of the site a message came from: the rank of its origin there, and its number among the origin's.
+/// The position of a message in the site's ring: the rank of its origin, and its number among the
+/// origin's messages.
 type Place = (u16, u64);
 
 fn is_in(site: u16, view: Option<&View>, sender: &Sender) -> bool {
@@ -168,7 +170,7 @@ impl Federation {
                 self.has_left = true;
                 cx.emit(FederationEvent::Left);
             }
-            // It is looked at whenever something has happened; messages are handed in directly.
+            // `settle` checks for room after every input, and messages are passed in directly.
             Event::Room | Event::Refused(_) => {}
         }
     }
@@ -183,10 +185,11 @@ impl Federation {
             self.begin_to_lead(cx);
         }
         if let Some(leader) = &mut self.leader {
-            // Those who came from the last view together have the same.
+            // Members that came from the previous view together have the same messages.
             self.logs.iter_mut().for_each(|(_, log)| log.secure_all());
             leader.pending = vec![VecDeque::new(); view.len()];
-            // Newcomers do not get what is in the queue to the ring, if they cannot tell that it follows what they have.
+            // Newcomers do not receive the messages in the queue of the ring unless they know that
+            // these follow what they have.
             leader.base =
                 Some(self.logs.iter().map(|(sender, log)| (sender.clone(), log.coming())).collect());
             leader.wants_round = true;
@@ -203,7 +206,8 @@ impl Federation {
         match letter {
             Letter::Own { number, content } => {
                 let sender = Sender { site: self.config.site, member: origin.clone() };
-                // The ring loses nothing: what is missing before was broadcast in views without this member.
+                // The ring loses nothing: earlier missing messages were broadcast in views without
+                // this member.
                 self.take(sender, number, content, true, place, cx);
             }
             Letter::Relay { start, sender, number, content } if is_leader => {
@@ -232,12 +236,12 @@ impl Federation {
         }
     }
 
-    /// Whether a sender is a member of this site now.
+    /// Returns true if the sender is a member of this site now.
     pub(super) fn is_here(&self, sender: &Sender) -> bool {
         is_in(self.config.site, self.view.as_deref(), sender)
     }
 
-    /// Whether there is a log of this sender, or room for one.
+    /// Returns true if there is a log of this sender, or room for one.
     pub(super) fn open(&mut self, sender: &Sender) -> bool {
         let (site, view) = (self.config.site, self.view.as_deref());
         let is_here = |other: &Sender| is_in(site, view, other);

@@ -1,4 +1,4 @@
-//! Letters keep what they say, and do not believe what cannot be.
+//! Unit tests of letters and logs.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn sender(site: u16) -> Sender {
 }
 
 #[test]
-fn letters_survive_the_way() {
+fn letters_round_trip_and_reject_truncation() {
     let content = Bytes::from_static(b"content");
     let last = vec![(sender(1), 5), (sender(2), u64::MAX)];
     let entry = Entry { sender: sender(3), is_local: true, misses: true, base: 1, have: 3, secured: 2 };
@@ -47,7 +47,7 @@ fn letters_survive_the_way() {
 }
 
 #[test]
-fn a_log_takes_messages_in_order_and_once() {
+fn log_accepts_messages_once_and_in_order() {
     let mut log = Log::default();
     let content = || Bytes::from_static(b"x");
     assert_eq!(log.accept(1, content(), false), Accepted::New);
@@ -65,9 +65,10 @@ fn a_log_takes_messages_in_order_and_once() {
 }
 
 proptest! {
-    /// Whatever is in a message, it is read or refused; what is read can be written again, and lists stay within their bound.
+    /// Decoding accepts or rejects any bytes without panicking. A decoded letter can be encoded
+    /// again, and lists stay within their limit.
     #[test]
-    fn any_bytes_are_read_or_refused(kind in 0u8..8, rest in proptest::collection::vec(any::<u8>(), 0..400), max in 0usize..6) {
+    fn decodes_or_rejects_any_bytes(kind in 0u8..8, rest in proptest::collection::vec(any::<u8>(), 0..400), max in 0usize..6) {
         let bytes = Bytes::from_iter(std::iter::once(kind).chain(rest));
         if let Ok(letter) = Letter::decode(&bytes, max) {
             prop_assert_eq!(Letter::decode(&letter.encode(), max), Ok(letter.clone()));

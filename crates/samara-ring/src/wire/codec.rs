@@ -1,4 +1,4 @@
-//! How fields are written and read: each type says both in one place.
+//! Encoding and decoding of fields: each type defines both in one place.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use samara_engine::{PeerIdentity, Shape};
 use super::FRAME_UNITS_MAX;
 use crate::{Member, ViewId};
 
-/// How much a frame may hold. Beyond, it is refused before memory is taken.
+/// Limits of a frame. The decoder rejects larger frames before it allocates memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub members: usize,
-    /// Bytes of the name of a node.
+    /// Maximum bytes of the name of a node.
     pub identity_bytes: usize,
     pub units: usize,
-    /// Bytes of a unit, or of an early message.
+    /// Maximum bytes of a unit, or of an early message.
     pub unit_bytes: usize,
 }
 
@@ -26,11 +26,11 @@ impl Default for Limits {
     }
 }
 
-/// Where fields go. All that an implementation has to know is [`slice`](Self::slice).
+/// A destination of encoded fields. Implementations need only [`slice`](Self::slice).
 pub trait Sink {
     fn slice(&mut self, bytes: &[u8]);
 
-    /// Appends the content of a message, which can be kept instead of copied.
+    /// Appends the content of a message. An implementation can keep it instead of copying it.
     fn content(&mut self, bytes: &Bytes) {
         self.slice(bytes);
     }
@@ -39,7 +39,7 @@ pub trait Sink {
         self.slice(&[byte]);
     }
 
-    /// Appends 8 bytes, little endian.
+    /// Appends 8 bytes in little-endian order.
     fn fixed(&mut self, value: u64) {
         self.slice(&value.to_le_bytes());
     }
@@ -52,7 +52,7 @@ pub trait Sink {
         self.byte(value as u8);
     }
 
-    /// Appends bytes with their length in front.
+    /// Appends bytes, preceded by their length.
     fn bytes(&mut self, bytes: &[u8]) {
         self.varint(bytes.len() as u64);
         self.slice(bytes);
@@ -65,7 +65,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Counts what would be written.
+/// Counts encoded bytes without writing them.
 pub(super) struct Count(pub(super) usize);
 
 impl Sink for Count {
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         let mut value = 0u64;
         for index in 0..10 {
             let byte = self.byte(path)?;
-            // The tenth byte holds the 64th bit alone.
+            // The tenth byte holds only the 64th bit.
             if index == 9 && byte > 1 {
                 break;
             }
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         Err(WireError { path, offset: start, kind: WireErrorKind::VarintTooLong })
     }
 
-    /// A varint that is at most `max`.
+    /// Reads a varint that is at most `max`.
     fn at_most(&mut self, max: u64, path: &'static str) -> Result<u64, WireError> {
         let found = self.varint(path)?;
         if found > max { Err(self.error(path, WireErrorKind::Exceeds { found, max })) } else { Ok(found) }
@@ -162,13 +162,13 @@ impl<'a> Reader<'a> {
         Ok(self.frame.slice(start..self.at))
     }
 
-    /// The name of a node; an empty one is none.
+    /// Reads the name of a node. An empty name means `None`.
     pub(super) fn name(&mut self, path: &'static str) -> Result<Option<PeerIdentity>, WireError> {
         let name = self.get::<PeerIdentity>(path)?;
         Ok(Some(name).filter(|name| !name.as_bytes().is_empty()))
     }
 
-    /// All that is left, without copying.
+    /// Returns all remaining bytes without copying.
     pub(crate) fn rest(&mut self) -> Bytes {
         let start = std::mem::replace(&mut self.at, self.frame.len());
         self.frame.slice(start..)
@@ -176,17 +176,17 @@ impl<'a> Reader<'a> {
 }
 
 pub(crate) trait Field: Sized {
-    /// The least bytes that a value takes: a list that cannot be there takes no memory.
+    /// Minimum bytes of a value. A list that cannot fit into the frame allocates no memory.
     const LEAST: usize = 1;
 
-    /// The most values of a list.
+    /// Maximum number of values in a list.
     fn most(limits: &Limits) -> usize {
         limits.members
     }
 
     fn put(&self, sink: &mut impl Sink);
 
-    /// Reads the field that errors call `path`.
+    /// Reads the field, which errors call `path`.
     fn get(r: &mut Reader<'_>, path: &'static str) -> Result<Self, WireError>;
 }
 
@@ -335,8 +335,9 @@ impl<T: Field> Field for Arc<T> {
     }
 }
 
-/// The layout of a struct: its name in errors, its least bytes, and its fields in their order. A field is coded as its type is;
-/// `as fixed` means 8 bytes, `as name` a name that is empty if there is none.
+/// Defines the layout of a struct: its name in errors, its minimum bytes, and its fields in order.
+/// Each field has the coding of its type, except that `as fixed` means 8 bytes, and `as name` a
+/// name that is empty for `None`.
 macro_rules! layout {
     ($type:ident, $name:literal, $least:literal: $($field:ident $(as $coding:ident)?),+) => {
         impl Field for $type {

@@ -1,4 +1,4 @@
-//! What members say to each other.
+//! The frames that members exchange.
 
 use std::sync::Arc;
 
@@ -9,105 +9,108 @@ use super::codec::{Count, Field, Limits, Reader, Sink, layout};
 use super::{VERSION, WireError, flag, kind};
 use crate::{Member, ViewId};
 
-/// What a unit costs in memory besides its content: windows and bounds count it, so that empty messages are bounded too.
+/// Memory overhead of a unit. Windows and limits include it, so that they bound empty messages as
+/// well.
 pub(crate) const UNIT_OVERHEAD: u64 = 64;
 
-/// A unit on a link between two nodes. Cheap to clone.
+/// A frame on a link between two nodes. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingFrame {
-    /// I am here, and this is how things look from here. Direct, to everybody who is connected.
+    /// A sign of life with the state of the sender, sent directly to every connected node.
     Heartbeat(Arc<Heartbeat>),
-    /// Messages, and what is known to have arrived. Along the shape of the view.
+    /// Messages and acknowledgements, sent along the shape of the view.
     Data(Arc<Data>),
-    /// So much [`Data`] of this view has come over this link: bytes of content, 64 for each frame and unit and 24 for each acknowledgement,
-    /// since the view was installed or the link came up, whichever was later.
+    /// The amount of [`Data`] of this view that came over this link, counted since the view was
+    /// installed or the link came up, whichever was later: bytes of content, plus 64 for each frame
+    /// and unit and 24 for each acknowledgement.
     Credit {
         view: ViewId,
         bytes: u64,
     },
     Prepare(Arc<Prepare>),
-    /// What the answerer has of its view: the answer to [`Prepare`].
+    /// The answer to [`Prepare`]: the units of its view that the sender has.
     State(Arc<State>),
-    /// The answerer has promised a higher proposal.
+    /// The sender has promised a higher proposal.
     Nack {
         proposal: ViewId,
         promised: ViewId,
     },
-    /// This is what I have: send what follows.
+    /// The units that the sender has, as a request for the following ones.
     Resume(Arc<Resume>),
-    /// Where the old views end.
+    /// The ends of the old views.
     Cut(Arc<Cut>),
-    /// Everything up to the cut is here.
+    /// The sender has everything up to the cut.
     Ready {
         proposal: ViewId,
     },
-    /// All are ready: the proposal is the view now.
+    /// All participants are ready: the proposal is now the view.
     Install {
         proposal: ViewId,
     },
-    /// A message of a node that has no view yet, sent to everybody directly.
+    /// A message of a node that has no view yet, sent directly to every connected node.
     Early(Bytes),
-    /// Which site of a federation the sender belongs to. Direct, when a link comes up and when it changes.
+    /// The sender's site in a federation, sent directly when a link comes up and when it changes.
     Hello(Arc<Hello>),
-    /// A frame between leaders of sites; never one of these last two kinds.
+    /// A frame between leaders of sites. It never contains another `Bridge` or a `Hello`.
     Bridge(Arc<RingFrame>),
 }
 
-/// Where a node stands in a federation.
+/// The position of a node in a federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The group of the bridge: nodes with another one are not listened to.
+    /// The group of the bridge. Nodes with another group are ignored.
     pub group: u64,
     pub site: u16,
-    /// Whether the sender is its leader.
+    /// True if the sender leads the site.
     pub leads: bool,
-    /// Who is, as far as the sender knows.
+    /// The leader of the site, as far as the sender knows.
     pub leader: Option<PeerIdentity>,
 }
 
-/// A sign of life.
+/// The contents of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The group of the sender: others are not listened to.
+    /// The group of the sender. Nodes of other groups are ignored.
     pub group: u64,
-    /// Which life of the sender this is.
+    /// The incarnation of the sender.
     pub incarnation: u64,
-    /// To those who are not in its view: who can take them in.
+    /// For nodes outside of the sender's view: the member that can admit them.
     pub leader: Option<PeerIdentity>,
-    /// Its view, if it has one.
+    /// The view of the sender, if it has one.
     pub view: Option<ViewId>,
     pub members: u16,
-    /// The highest proposal that it has agreed to, if it is not installed.
+    /// The highest proposal that the sender has accepted, if it is not installed.
     pub promised: Option<ViewId>,
-    /// Whether it wants to leave, and has nothing left to send.
+    /// True if the sender wants to leave and has nothing left to send.
     pub leaving: bool,
-    /// The ranks in its view that it takes for failed.
+    /// Ranks in the sender's view that it suspects.
     pub suspects: Vec<u16>,
-    /// How many units of its view it has taken, of all origins together.
+    /// Number of units of its view that the sender has taken, over all origins.
     pub progress: u64,
-    /// When this was sent, by the sender's clock (ns).
+    /// Time of sending on the sender's clock, in nanoseconds.
     pub sent: u64,
-    /// `sent` of the last heartbeat that came from the receiver of this one (0: none).
+    /// `sent` of the last heartbeat from the receiver of this one, or 0 if there was none.
     pub echo: u64,
-    /// How long ago that was (ns).
+    /// Nanoseconds between the arrival of that heartbeat and this one.
     pub held: u64,
 }
 
-/// Units and acknowledgements. The receiver looks at the units first.
+/// Units and acknowledgements. The receiver handles the units first.
 ///
-/// Its lengths are asked for several times at each hop: they are worked out once.
+/// Each hop needs its lengths several times, so they are computed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     view: ViewId,
     units: Vec<Unit>,
     acks: Vec<Ack>,
-    /// Bytes of the contents of units.
+    /// Total bytes of the contents of the units.
     content: usize,
     encoded: usize,
 }
 
 impl Data {
-    /// Units and acknowledgements of a view, in which their ranks and sequence numbers hold.
+    /// Creates a frame of units and acknowledgements. Their ranks and sequence numbers refer to
+    /// `view`.
     pub fn new(view: ViewId, units: Vec<Unit>, acks: Vec<Ack>) -> Self {
         let content = units.iter().map(|unit| unit.bytes.len()).sum();
         let mut data = Self { view, units, acks, content, encoded: 0 };
@@ -118,7 +121,7 @@ impl Data {
         data
     }
 
-    /// The view in which these ranks and sequence numbers hold.
+    /// Returns the view to which ranks and sequence numbers refer.
     pub const fn view(&self) -> ViewId {
         self.view
     }
@@ -127,41 +130,42 @@ impl Data {
         &self.units
     }
 
-    /// What has arrived elsewhere.
+    /// Returns the acknowledgements of units at other members.
     pub fn acks(&self) -> &[Ack] {
         &self.acks
     }
 
-    /// What counts against a window: the content, 64 bytes for the frame and for each unit, and 24 for each acknowledgement, never
-    /// less than the encoded length.
+    /// Returns the weight in a window: the content, plus 64 bytes for the frame and for each unit,
+    /// and 24 for each acknowledgement. It is never less than the encoded length.
     pub(crate) fn weight(&self) -> u64 {
         self.content as u64 + UNIT_OVERHEAD * (1 + self.units.len() as u64) + 24 * self.acks.len() as u64
     }
 }
 
-/// A message, or a chunk of one: what is numbered, forwarded, acknowledged and sent again.
+/// A message, or a chunk of one. Units are numbered, forwarded, acknowledged and retransmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// The rank of the member that broadcast it.
     pub origin: u16,
-    /// Its number: 1, 2, 3... for each origin and view.
+    /// The number of the unit, for each origin and view: 1, 2, 3...
     pub sequence: u64,
-    /// How many links it may cross still, this one included.
+    /// The number of links that it may still cross, including this one.
     pub hops: u16,
-    /// The origin's Lamport clock where the order is total, else 0.
+    /// The origin's Lamport clock in total order, otherwise 0.
     pub stamp: u64,
     pub first: bool,
     pub last: bool,
     pub bytes: Bytes,
 }
 
-/// What is known of an origin's units.
+/// An acknowledgement of an origin's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     pub origin: u16,
-    /// All members from the origin to the sender of this, along the ring, have its units up to this one.
+    /// The last unit that all members from the origin to the sender of this frame, along the ring,
+    /// have.
     pub reached: u64,
-    /// All members have them up to this one.
+    /// The last unit that all members have.
     pub stable: u64,
 }
 
@@ -169,49 +173,50 @@ pub struct Ack {
 pub struct Prepare {
     pub proposal: ViewId,
     pub members: Vec<Member>,
-    /// Those who leave: they help to complete their old view.
+    /// Members that leave, but help to complete their old view.
     pub departing: Vec<Member>,
     pub shape: Shape,
 }
 
-/// What a member has of its view.
+/// The units of its view that a member has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub proposal: ViewId,
     /// The view of the sender; `None` if it has none yet.
     pub view: Option<ViewId>,
-    /// The proposal that it is ready to install, and was not told to.
+    /// The proposal that the sender is ready to install, but for which it received no `Install`.
     pub ready: Option<ViewId>,
-    /// For each rank of its view: up to which unit it has all.
+    /// For each rank of the view: the last unit up to which the sender has all.
     pub have: Vec<u64>,
 }
 
-/// What a member has, for whoever sends it what follows.
+/// The units that a member has, for the member that sends the following ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
-    /// The view in which the ranks hold.
+    /// The view to which the ranks refer.
     pub view: ViewId,
-    /// The proposal that ends this view; `None` if it goes on.
+    /// The proposal that ends this view, or `None` if the view continues.
     pub proposal: Option<ViewId>,
-    /// For each rank: up to which unit it has all.
+    /// For each rank: the last unit up to which the sender has all.
     pub have: Vec<u64>,
 }
 
-/// Where the old views of all who answered end.
+/// The ends of the old views of all participants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub proposal: ViewId,
-    /// All old views, each once.
+    /// The old views, without duplicates.
     pub views: Vec<OldView>,
 }
 
-/// Where an old view ends.
+/// The end of an old view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldView {
     pub view: ViewId,
-    /// For each rank: the last unit that belongs to it.
+    /// For each rank: the last unit that belongs to the view.
     pub last: Vec<u64>,
-    /// Who comes from it: indices into the members and then the departing ones of the proposal, ascending.
+    /// The participants that come from this view: indices into the members of the proposal,
+    /// followed by its departing ones, in ascending order.
     pub staying: Vec<u16>,
 }
 
@@ -238,7 +243,7 @@ impl Field for Data {
 }
 
 impl Field for Unit {
-    // Origin, hops, flags, sequence and the length of the content.
+    // The origin, the hops, the flags, the sequence and the length of the content.
     const LEAST: usize = 5;
 
     fn most(limits: &Limits) -> usize {
@@ -276,7 +281,7 @@ impl Field for Unit {
     }
 }
 
-/// Writes a frame piece by piece, so that contents need not be copied. A vector is a sink, too.
+/// Writes a frame piece by piece, so that contents need not be copied. A vector is a sink as well.
 pub fn encode<S: Sink>(frame: &RingFrame, sink: &mut S) {
     fn fields<S: Sink>(kind: u8, fields: &impl Field, sink: &mut S) {
         sink.byte(kind);
@@ -303,10 +308,10 @@ pub fn encode<S: Sink>(frame: &RingFrame, sink: &mut S) {
     }
 }
 
-/// Reads a frame.
+/// Decodes a frame.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns an error that names the first invalid field.
 pub fn decode(frame: &Bytes, limits: &Limits) -> Result<RingFrame, WireError> {
     let mut reader = Reader::new(frame, limits);
     let frame = read(&mut reader, true)?;
@@ -314,7 +319,7 @@ pub fn decode(frame: &Bytes, limits: &Limits) -> Result<RingFrame, WireError> {
     Ok(frame)
 }
 
-/// Reads a frame; one between leaders holds no other such one.
+/// Reads a frame. A frame between leaders contains no further one.
 fn read(r: &mut Reader<'_>, is_outer: bool) -> Result<RingFrame, WireError> {
     let version = r.byte("version")?;
     if version != VERSION {

@@ -1,9 +1,10 @@
 //! The wire format, version 1.
 //!
-//! A frame is a byte of version, a byte of kind, and the fields of its kind in the order in which [`frame`](RingFrame) has
-//! them. Numbers are LEB128 varints, but `incarnation`, `proposer` and `group` (8 bytes, little endian: they are random).
-//! Lists, names and contents have their length in front; optional fields have a byte that is 0 or 1 in front. Nothing may
-//! follow the last field. Length prefixes of frames belong to the transport.
+//! A frame is a version byte, a kind byte, and the fields of its kind in the order of
+//! [`frame`](RingFrame). Numbers are LEB128 varints, except for `incarnation`, `proposer` and
+//! `group`, which are random and take 8 bytes, little endian. A length precedes each list, name and
+//! content. A byte that is 0 or 1 precedes each optional field. Nothing may follow the last field.
+//! Length prefixes of frames belong to the transport.
 //!
 //! | kind | frame |
 //! |---|---|
@@ -12,11 +13,12 @@
 //! | 3 | credit |
 //! | 4 to 10 | view change: prepare, state, nack, resume, cut, ready, install |
 //! | 11 | early message |
-//! | 12 | hello: where a node stands in a federation |
-//! | 13 | a frame between leaders of sites: a whole one of the kinds 1 to 11 follows |
+//! | 12 | hello: the position of a node in a federation |
+//! | 13 | a frame between leaders of sites: a whole frame of one of the kinds 1 to 11 follows |
 //!
-//! A unit is origin, hops, flags (1: first, 2: last, 4: a stamp follows), sequence, stamp, content: 7 bytes or so before the
-//! content. Where a view needs 16 bytes, all units of a frame share them.
+//! A unit is origin, hops, flags (1: first, 2: last, 4: a stamp follows), sequence, stamp, content.
+//! It takes about 7 bytes before the content. A view takes 16 bytes, which all units of a frame
+//! share.
 
 mod codec;
 mod frame;
@@ -30,7 +32,8 @@ pub use samara_engine::protobuf::{WireError, WireErrorKind};
 
 pub const VERSION: u8 = 1;
 
-/// The most units that a frame has: of small messages, fewer bytes than [`batch_bytes`](crate::Config::batch_bytes) are in it then.
+/// Maximum number of units in a frame. With small messages, a frame then has fewer bytes than
+/// [`batch_bytes`](crate::Config::batch_bytes).
 pub const FRAME_UNITS_MAX: usize = 4_096;
 
 mod kind {

@@ -1,4 +1,4 @@
-//! Members come, go and fail during a stream.
+//! Members that join, leave and fail during a stream.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn configs() -> Vec<(String, Config)> {
 }
 
 #[test]
-fn a_crash_at_any_position_loses_nothing_and_costs_less_than_a_second() {
+fn crash_at_any_rank_loses_nothing_and_stalls_less_than_a_second() {
     for (name, config) in configs() {
         for how in [Crash::Closes, Crash::Silent] {
             for victim in 0..5u32 {
@@ -36,7 +36,7 @@ fn a_crash_at_any_position_loses_nothing_and_costs_less_than_a_second() {
                 let survivors: Vec<u32> = (0..5).filter(|host| *host != victim).collect();
                 net.assert_together(&survivors);
                 net.record.assert_promises(config.order == Order::Total, &label);
-                // Of those who live, everything comes: the last ones are still on their way.
+                // All messages of the survivors arrive. The last ones are still in flight.
                 for host in &survivors {
                     for origin in &survivors {
                         let got = net.record.delivered_of(*host, *origin);
@@ -50,7 +50,7 @@ fn a_crash_at_any_position_loses_nothing_and_costs_less_than_a_second() {
 }
 
 #[test]
-fn what_a_leaver_broadcast_is_complete_everywhere_and_then_it_is_quiet() {
+fn messages_of_a_leaver_arrive_everywhere_and_traffic_stops() {
     for (name, config) in configs() {
         for leaver in 0..4u32 {
             let label = format!("{name}, leaver {leaver}");
@@ -65,21 +65,22 @@ fn what_a_leaver_broadcast_is_complete_everywhere_and_then_it_is_quiet() {
             net.assert_together(&rest);
             net.record.assert_promises(config.order == Order::Total, &label);
             net.record.assert_complete(&rest, &all, &label);
-            // Three members, ten heartbeats a second to each of the two others (the leaver still listens), and nothing else.
+            // Three nodes send ten heartbeats a second to each of the two others (the leaver still
+            // listens), and nothing else.
             let before = (net.frames, net.others);
             net.run_for(Duration::from_secs(10));
             let frames = net.frames - before.0;
             assert!(frames <= 3 * 3 * 10 * 10 + 9, "{label}: {frames} frames");
-            assert_eq!(net.others, before.1, "{label}: frames that are no heartbeats");
+            assert_eq!(net.others, before.1, "{label}: frames other than heartbeats");
             assert!(rest.iter().all(|host| net.engine(*host).kept_bytes() == 0), "{label}");
         }
     }
 }
 
-/// After a partition the connections of a member come back one by one, by the timers of their transport. Those who stayed are not put out
-/// because it does not hear one of them yet.
+/// After a partition, the connections of a member return one by one, by the timers of their
+/// transport. The members that stayed are not removed because it does not hear one of them yet.
 #[test]
-fn a_member_whose_connections_come_back_one_by_one_harms_nobody() {
+fn connections_that_return_one_by_one_remove_no_member() {
     for (name, config) in configs() {
         for late in [(1, 3), (3, 1)] {
             let label = format!("{name}, {late:?} comes last");
@@ -117,12 +118,12 @@ fn a_joiner_gets_a_clean_cut() {
         net.record.assert_promises(config.order == Order::Total, &name);
         net.record.assert_complete(&[0, 1, 2, 3], &all, &name);
         net.record.assert_complete(&[joiner], &[joiner], &name);
-        // From its first view on, it gets everything.
+        // From its first view on, it receives all messages.
         for origin in 0..4 {
             let got = net.record.delivered_of(joiner, origin);
             assert_eq!(got.last(), Some(&2_000), "{name}");
         }
-        // No spurious forwards: nothing goes where it does not belong.
+        // Units reach only the members they are for.
         use samara_ring::Ignored::{BeyondWindow, HopsSpent, Returned, Stranger, UnknownOrigin};
         for cause in [Returned, UnknownOrigin, HopsSpent, Stranger, BeyondWindow] {
             let count: u64 = all.iter().map(|host| net.engine(*host).metrics().ignored(cause)).sum();
@@ -131,9 +132,9 @@ fn a_joiner_gets_a_clean_cut() {
     }
 }
 
-/// Only one member of a group takes newcomers in. Whichever one a newcomer knows, it is told of that one.
+/// Only one member of a group admits newcomers. Any other member names that one to a newcomer.
 #[test]
-fn whoever_knows_any_member_comes_in() {
+fn newcomer_joins_through_any_member() {
     for known in 0..4 {
         let config = Config::default();
         let mut net = Net::group(1, SHAPED, 4, &config);
@@ -147,7 +148,7 @@ fn whoever_knows_any_member_comes_in() {
 }
 
 #[test]
-fn both_sides_of_a_partition_go_on_and_merge() {
+fn partition_sides_continue_and_merge() {
     for (name, config) in configs() {
         for seed in 0..3 {
             let label = format!("{name}, seed {seed}");
@@ -163,7 +164,7 @@ fn both_sides_of_a_partition_go_on_and_merge() {
             net.run_for(Duration::from_secs(20));
             net.assert_together(&[0, 1, 2, 3, 4, 5]);
             net.record.assert_promises(config.order == Order::Total, &label);
-            // Each side has all of its own.
+            // Each side has all of its own messages.
             net.record.assert_complete(&left, &left, &label);
             net.record.assert_complete(&right, &right, &label);
         }
@@ -171,7 +172,7 @@ fn both_sides_of_a_partition_go_on_and_merge() {
 }
 
 #[test]
-fn a_link_that_breaks_for_a_moment_costs_nobody_the_membership() {
+fn short_link_failure_removes_no_member() {
     for (name, config) in configs() {
         let mut net = Net::group(5, SHAPED, 5, &config);
         let all = [0, 1, 2, 3, 4];

@@ -1,4 +1,4 @@
-//! The plain daisy chain.
+//! Tests of the plain daisy chain.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn config(members: u32) -> DaisyConfig {
     DaisyConfig::new((0..members).map(identity_of).collect())
 }
 
-/// Members with links of 100 us and uplinks of 100 Mbit/s.
+/// Creates a chain whose links have a latency of 100 us and whose uplinks have 100 Mbit/s.
 fn chain(members: u32) -> Net {
     let mut net = Network::new(1, Uniform::new(Duration::from_micros(100), 100_000_000));
     for host in 0..members {
@@ -30,7 +30,7 @@ fn broadcast(net: &mut Net, host: u32, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| net.command(host, message(host, number, 8_192)));
 }
 
-/// The numbers of messages of a member that a host has delivered, in order.
+/// Returns the numbers of the messages of a member that a host has delivered, in order.
 fn delivered(net: &Net, host: u32, origin: u32) -> Vec<u64> {
     let of_host = net.events.iter().filter(|(_, at, _)| *at == host);
     let messages = of_host.filter_map(|(_, _, event)| match event {
@@ -41,7 +41,7 @@ fn delivered(net: &Net, host: u32, origin: u32) -> Vec<u64> {
 }
 
 #[test]
-fn all_members_deliver_all_messages_in_order_and_each_link_carries_them_once() {
+fn members_deliver_all_messages_in_order_and_links_carry_them_once() {
     for members in [1, 2, 3, 5] {
         let mut net = chain(members);
         (0..members).for_each(|host| broadcast(&mut net, host, 0..100));
@@ -50,7 +50,7 @@ fn all_members_deliver_all_messages_in_order_and_each_link_carries_them_once() {
             for origin in 0..members {
                 assert_eq!(delivered(&net, host, origin), (0..100).collect::<Vec<_>>(), "{members} members");
             }
-            // A member forwards the messages of all but itself and its successor.
+            // A member forwards the messages of all members except itself and its successor.
             let forwarded = net.engine(host).metrics().forwarded;
             assert_eq!(forwarded, 100 * u64::from(members.saturating_sub(2)));
         }
@@ -58,7 +58,7 @@ fn all_members_deliver_all_messages_in_order_and_each_link_carries_them_once() {
 }
 
 #[test]
-fn a_sender_waits_for_its_window_and_goes_on() {
+fn sender_waits_for_its_window_and_continues() {
     let mut net = chain(4);
     broadcast(&mut net, 0, 0..1_000);
     let refused = net.events.iter().filter(|(.., event)| *event == DaisyEvent::Refused).count() as u64;
@@ -72,7 +72,7 @@ fn a_sender_waits_for_its_window_and_goes_on() {
 }
 
 #[test]
-fn own_and_forwarded_messages_leave_in_turn() {
+fn own_and_forwarded_messages_alternate() {
     let mut net = chain(3);
     broadcast(&mut net, 0, 0..100);
     net.run_for(Duration::from_millis(20));
@@ -83,7 +83,7 @@ fn own_and_forwarded_messages_leave_in_turn() {
 }
 
 #[test]
-fn a_chain_without_one_of_its_members_stands_still() {
+fn chain_with_a_missing_member_stops() {
     let mut net = chain(4);
     net.crash(2, Crash::Closes);
     broadcast(&mut net, 0, 0..10);
@@ -93,7 +93,7 @@ fn a_chain_without_one_of_its_members_stands_still() {
 }
 
 #[test]
-fn a_neighbour_fills_no_more_than_the_queue_and_its_nonsense_is_ignored() {
+fn queue_stays_bounded_and_invalid_frames_are_ignored() {
     let config = DaisyConfig { window_bytes: 10_000, ..config(4) };
     let outbox = Outbox::new(config.outbox());
     let mut node = Single::start(Daisychain::new(config, &identity_of(1)).unwrap(), outbox, 1);
@@ -101,7 +101,8 @@ fn a_neighbour_fills_no_more_than_the_queue_and_its_nonsense_is_ignored() {
     node.connect(predecessor, identity_of(0), "", false);
     node.connect(successor, identity_of(2), "", true);
     let frame = |origin, ttl| DaisyFrame::Message { origin, ttl, content: Bytes::from(vec![0; 1_000]) };
-    // More hops or fewer than there are to the sender, a stranger, the node itself, and a frame from the wrong side.
+    // Too many or too few hops, an unknown origin, the node itself, and a frame from the wrong
+    // side.
     let nonsense = [frame(0, 4), frame(0, 2), frame(0, 0), frame(4, 1), frame(1, 0)];
     nonsense.into_iter().for_each(|frame| node.frame(predecessor, frame));
     node.frame(successor, frame(0, 3));

@@ -1,4 +1,4 @@
-//! What becomes of messages that a node broadcasts before it has a view.
+//! Messages that a node broadcasts before it has a view.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::message;
 
 const LAN: Link = Link::micros(50, 500);
 
-/// A joiner of a group under load broadcasts as soon as it is connected: message number, and whether it came with a view.
+/// Creates a group under load with a joiner that broadcasts as soon as it is connected.
 fn joiner(early: Early) -> (Net, u32) {
     let config = Config { early, ..Config::default() };
     let mut net = Net::group(1, LAN, 4, &config);
@@ -33,7 +33,7 @@ fn spurious(net: &Net) -> u64 {
 }
 
 #[test]
-fn held_messages_go_round_the_ring_of_the_first_view() {
+fn held_messages_travel_the_ring_of_the_first_view() {
     let (mut net, joiner) = joiner(Early::Hold);
     net.run_for(Duration::from_millis(20));
     assert!((0..=joiner).all(|host| net.record.delivered_of(host, joiner).is_empty()));
@@ -44,12 +44,12 @@ fn held_messages_go_round_the_ring_of_the_first_view() {
 }
 
 #[test]
-fn direct_messages_bypass_the_ring_and_nobody_forwards_them() {
+fn direct_messages_bypass_the_ring_without_forwarding() {
     let (mut net, joiner) = joiner(Early::Direct);
     let forwarded =
         |net: &Net| -> u64 { (0..net.len()).map(|host| net.engine(host).metrics().forwarded_units).sum() };
     net.run_for(Duration::from_millis(20));
-    // At everybody, before there is a view with the joiner.
+    // All hosts have them before there is a view with the joiner.
     assert!(net.engine(joiner).view().is_none());
     let expected: Vec<u64> = (1..=20).collect();
     (0..=joiner).for_each(|host| assert_eq!(net.record.early_of(host, joiner), expected, "host {host}"));
@@ -57,8 +57,8 @@ fn direct_messages_bypass_the_ring_and_nobody_forwards_them() {
     net.assert_together(&[0, 1, 2, 3, joiner]);
     net.record.assert_promises(false, "direct");
     net.record.assert_complete(&[0, 1, 2, 3], &[0, 1, 2, 3], "direct");
-    // Each message of the others was forwarded by all but its origin and the last one, and nothing else was. Those that came while
-    // the joiner was a member went one hop further.
+    // Each message of the others was forwarded by all but its origin and the last member, and
+    // nothing else was. Messages that were sent while the joiner was a member went one hop further.
     let count = 4 * 300;
     assert!((2 * count..=3 * count).contains(&forwarded(&net)), "{}", forwarded(&net));
     assert_eq!(spurious(&net), 0);

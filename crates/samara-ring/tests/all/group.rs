@@ -1,4 +1,4 @@
-//! A group in virtual time, with applications that broadcast numbered messages.
+//! A group in virtual time whose applications broadcast numbered messages.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(crate) use samara_engine::testing::Crash;
 use crate::message;
 use crate::record::Record;
 
-/// What links are like.
+/// The latency and the rate of links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) latency: (Duration, Duration),
@@ -28,7 +28,7 @@ impl Link {
 
 pub(crate) struct Lan {
     pub(crate) record: Record,
-    /// Frames that are no heartbeats.
+    /// Number of frames that are not heartbeats.
     pub(crate) others: u64,
     seed: u64,
     link: Link,
@@ -53,7 +53,7 @@ impl World<Ring> for Lan {
     }
 }
 
-/// A group.
+/// A group of members.
 pub(crate) struct Net(Network<Ring, Lan>);
 
 impl Deref for Net {
@@ -80,7 +80,7 @@ impl Net {
         Self(Network::new(seed, lan))
     }
 
-    /// A group of so many, which has its first view.
+    /// Creates a group of `count` members that has its first view.
     pub(crate) fn group(seed: u64, link: Link, count: u32, config: &Config) -> Self {
         let mut net = Self::new(seed, link);
         (0..count).for_each(|_| _ = net.join(config, 0..count));
@@ -90,7 +90,7 @@ impl Net {
         net
     }
 
-    /// Adds a host that knows these.
+    /// Adds a host with these seeds.
     pub(crate) fn join(&mut self, config: &Config, seeds: impl IntoIterator<Item = u32>) -> u32 {
         let config = Config { seeds: seeds.into_iter().map(identity_of).collect(), ..config.clone() };
         let (engine, outbox) = made(&config, self.len());
@@ -103,26 +103,27 @@ impl Net {
         self.0.crash(host, how);
     }
 
-    /// The host comes back, having forgotten everything.
+    /// Restarts a host without any state.
     pub(crate) fn restart(&mut self, host: u32) {
         self.record.restarted(host);
         let (engine, outbox) = made(&self.configs[host as usize], host);
         self.0.restart(host, engine, outbox);
     }
 
-    /// The application of a host broadcasts so many messages, one every `gap`, or as fast as the engine takes them.
+    /// The application of a host broadcasts `count` messages, one every `gap`, or as fast as the
+    /// engine accepts them.
     pub(crate) fn send(&mut self, host: u32, count: u64, len: usize, gap: Duration) {
         let now = self.now;
         self.at(now, move |net| send(net, host, count, len, gap));
     }
 
-    /// Gaps between deliveries count from now on.
+    /// Measures the gaps between deliveries from now on.
     pub(crate) fn reset_gaps(&mut self) {
         let now = self.now;
         self.record.reset_gaps(now);
     }
 
-    /// All of these have the same view, of just these.
+    /// Asserts that these hosts have the same view, and that it contains no others.
     pub(crate) fn assert_together(&self, hosts: &[u32]) {
         let first = self.engine(hosts[0]).view().expect("a view").clone();
         let mut members: Vec<u32> = first.members.iter().map(|member| host_of(&member.identity)).collect();

@@ -1,4 +1,4 @@
-//! Frames that no member would send.
+//! Frames that no correct member sends.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use samara_ring::{Command, Config, Ignored, Member, Preset, Ring, RingFrame, Vie
 use crate::message;
 use crate::wire;
 
-/// A frame as another one says it, about this view or proposal: otherwise nearly all would be ignored at once.
+/// Adapts a frame to the node's current view or proposal, because the node would ignore nearly all
+/// others at once.
 fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
     let Some(view) = node.view().map(|view| view.id) else { return frame };
     let next = ViewId { counter: view.counter + 1, ..view };
@@ -56,11 +57,11 @@ fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
     }
 }
 
-/// A node and two peers, that the test plays.
+/// A node and two peers, which the test plays.
 struct Played(Single<Ring>);
 
 impl Played {
-    /// The peers join as they should.
+    /// The peers join correctly.
     fn new(config: &Config) -> Self {
         let node = Ring::new(config.clone(), identity_of(0)).unwrap();
         let mut played = Self(Single::new(node, Outbox::new(config.outbox()), 1));
@@ -99,7 +100,7 @@ impl Played {
         self.handle(Input::Timer(TimerToken(0)));
     }
 
-    /// The nodes that were dialled since the last call.
+    /// Returns the nodes that were dialled since the last call.
     fn dials(&mut self) -> Vec<PeerIdentity> {
         let links = self.0.links.drain(..);
         links
@@ -107,7 +108,7 @@ impl Played {
             .collect()
     }
 
-    /// Lets time pass, in which each dial fails, and counts the dials of a node.
+    /// Advances the time, lets each dial fail, and counts the dials to a node.
     fn count_dials(&mut self, of: u32, seconds: u64, mut each_tick: impl FnMut(&mut Self)) -> usize {
         let mut count = 0;
         for _ in 0..10 * seconds {
@@ -126,7 +127,7 @@ impl Played {
         self.answer();
     }
 
-    /// As long as the node has no view, its peers answer it.
+    /// Answers the node as its peers until it has a view.
     fn answer(&mut self) {
         while let Some(copy) = self.0.pop() {
             if self.0.engine.view().is_some() {
@@ -148,9 +149,9 @@ impl Played {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever two members say, nothing breaks, and what is kept stays bounded.
+    /// Whatever two members send, the node does not panic, and its memory stays bounded.
     #[test]
-    fn a_member_survives_anything(
+    fn member_survives_any_frames(
         total in any::<bool>(),
         frames in proptest::collection::vec((0u32..2, 0u64..300, wire::frame()), 0..200),
     ) {
@@ -170,9 +171,9 @@ proptest! {
     }
 }
 
-/// A view number out of nowhere does not use all numbers up.
+/// A view number far ahead does not exhaust the numbers.
 #[test]
-fn view_numbers_do_not_run_out() {
+fn view_number_far_ahead_is_ignored() {
     let mut played = Played::new(&Config::default());
     let view = Some(ViewId { counter: u64::MAX, proposer: 1 });
     let heartbeat = Heartbeat { incarnation: u64::MAX, view, ..Heartbeat::default() };
@@ -182,7 +183,7 @@ fn view_numbers_do_not_run_out() {
     assert!(played.0.engine.metrics().ignored(Ignored::Inconsistent) > 0);
 }
 
-/// A proposal of a view of this node and 255 others, beginning with this number.
+/// Returns a proposal of a view of this node and 255 others, numbered from `first`.
 fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
     let others = (first..first + 255).map(|host| Member { identity: identity_of(host), incarnation: 1 });
     let members = std::iter::once(played.0.engine.member().clone()).chain(others).collect();
@@ -191,7 +192,7 @@ fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
 }
 
 #[test]
-fn proposals_do_not_make_a_member_dial_without_limit() {
+fn dials_for_proposals_are_bounded() {
     let config = Config::default();
     let mut played = Played::new(&config);
     let counter = played.0.engine.view().unwrap().id.counter;
@@ -205,9 +206,10 @@ fn proposals_do_not_make_a_member_dial_without_limit() {
     assert!((200..=config.members_max).contains(&dialled), "{dialled} dials");
 }
 
-/// Even if new ones come all the time; and not any more once they have ended.
+/// The limit holds even if new proposals arrive all the time. The dials stop when the proposals
+/// end.
 #[test]
-fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
+fn dials_for_an_uninstalled_view_stop_after_seconds() {
     let config = Config::default();
     let mut played = Played::new(&config);
     let counter = played.0.engine.view().unwrap().id.counter;
@@ -218,7 +220,7 @@ fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
         played.tick();
         dialled.extend(played.dials());
     }
-    // A proposal has 6.2 s, so there are at most five in 30 s that are taken up.
+    // A proposal lasts 6.2 s, so the node takes part in at most five in 30 s.
     assert!((config.members_max..=5 * config.members_max).contains(&dialled.len()), "{}", dialled.len());
     played.count_dials(0, 7, |_| {});
     let members = [identity_of(1), identity_of(2)];
@@ -230,7 +232,7 @@ fn members_of_a_view_that_is_not_installed_are_dialled_for_a_few_seconds() {
 }
 
 #[test]
-fn an_address_that_a_peer_names_is_dialled_less_often_after_each_failure() {
+fn dials_of_a_named_address_back_off() {
     let mut played = Played::new(&Config::default());
     let leader = Some(identity_of(9));
     let heartbeat = Heartbeat { incarnation: u64::MAX, leader, ..Heartbeat::default() };
@@ -241,7 +243,7 @@ fn an_address_that_a_peer_names_is_dialled_less_often_after_each_failure() {
 }
 
 #[test]
-fn a_member_that_is_gone_is_dialled_often_for_a_minute_and_then_less_often() {
+fn dials_of_a_lost_member_back_off_after_a_minute() {
     let mut played = Played::new(&Config::default());
     played.dials();
     played.link_down(1);
@@ -250,16 +252,17 @@ fn a_member_that_is_gone_is_dialled_often_for_a_minute_and_then_less_often() {
     played.count_dials(2, 60, |_| {});
     let count = played.count_dials(2, 60, |_| {});
     assert!((6..=9).contains(&count), "{count} dials");
-    // It is as patient as before with a member that has come back.
+    // A member that returned gets the same patience again.
     played.link_up(1, 2);
     played.link_down(1);
     let count = played.count_dials(2, 50, |_| {});
     assert!(count >= 90, "{count} dials");
 }
 
-/// A member can have a node install any view; those who were in one are dialled for ten minutes.
+/// A member can make a node install any view. The members of the last one are dialled for ten
+/// minutes.
 #[test]
-fn views_do_not_make_a_member_dial_without_limit() {
+fn dials_for_installed_views_are_bounded() {
     let config = Config::default();
     let mut played = Played::new(&config);
     let counter = played.0.engine.view().unwrap().id.counter;
@@ -285,9 +288,9 @@ fn views_do_not_make_a_member_dial_without_limit() {
     assert!((200..=2 * config.members_max).contains(&dialled), "{dialled} dials");
 }
 
-/// A number goes from a proposer to another node: that one has nothing to do with the proposal.
+/// After a proposer's peer number is reused, the new node has no part in the old proposal.
 #[test]
-fn a_number_of_a_forgotten_peer_stands_for_another_node() {
+fn number_of_a_forgotten_peer_can_be_reused() {
     let mut played = Played::new(&Config::default());
     let view = played.0.engine.view().unwrap().id;
     assert!(!played.0.engine.forget_peer(PeerId(0)), "a member");
@@ -311,7 +314,7 @@ fn a_number_of_a_forgotten_peer_stands_for_another_node() {
     let before = played.0.engine.metrics().ignored(Ignored::StaleProposal);
     played.say(2, RingFrame::Cut(Cut { proposal, views: Vec::new() }.into()));
     assert_eq!(played.0.engine.metrics().ignored(Ignored::StaleProposal), before + 1);
-    // It does not wait for the new one to go on with it either.
+    // It does not wait for the new node to continue the proposal either.
     let proposals = played.0.engine.metrics().proposals;
     played.tick();
     assert_eq!(played.0.engine.metrics().proposals, proposals + 1);

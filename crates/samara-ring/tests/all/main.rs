@@ -14,7 +14,7 @@ mod wire;
 
 use bytes::Bytes;
 
-/// A message that says who broadcast it, and its number.
+/// Creates a message that contains its origin and its number.
 fn message(host: u32, number: u64, len: usize) -> Bytes {
     let mut bytes = vec![host as u8; len.max(12)];
     bytes[..4].copy_from_slice(&host.to_be_bytes());
@@ -22,7 +22,7 @@ fn message(host: u32, number: u64, len: usize) -> Bytes {
     bytes.into()
 }
 
-/// Who broadcast a message, and its number.
+/// Returns the origin and the number of a message.
 fn parse(bytes: &[u8]) -> (u32, u64) {
     let host = u32::from_be_bytes(bytes[..4].try_into().unwrap());
     (host, u64::from_be_bytes(bytes[4..12].try_into().unwrap()))

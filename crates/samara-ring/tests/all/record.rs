@@ -1,4 +1,4 @@
-//! What applications saw, and whether that keeps the promises.
+//! A record of the events of all applications, and checks of the guarantees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,30 +9,30 @@ use samara_ring::{Event, ViewId};
 
 use crate::parse;
 
-/// Messages: who broadcast them, and as the how-manieth.
+/// Messages as pairs of origin and number.
 pub(crate) type Messages = Vec<(u32, u64)>;
 
-/// What one application saw between two views.
+/// The deliveries of one application between two views.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Epoch {
     pub(crate) view: Option<ViewId>,
     pub(crate) delivered: Messages,
 }
 
-/// What happened at all hosts.
+/// The events of all hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) epochs: BTreeMap<u32, Vec<Epoch>>,
-    /// What hosts saw in earlier lives.
+    /// The deliveries of earlier incarnations.
     past: Vec<(u32, Vec<Epoch>)>,
     numbers: BTreeMap<u32, u64>,
     sent: BTreeMap<u32, BTreeSet<u64>>,
     pub(crate) crashed: BTreeSet<u32>,
     left: BTreeSet<u32>,
     last: BTreeMap<u32, Time>,
-    /// The longest time between two deliveries, and before which it was.
+    /// The longest time between two deliveries of each host, and the time of the later one.
     pub(crate) gaps: BTreeMap<u32, (Duration, Time)>,
-    /// What came without a view.
+    /// Messages that arrived without a view.
     early: BTreeMap<u32, Messages>,
     pub(crate) suspected: Vec<(Time, u32, u32)>,
     pub(crate) slow: Vec<(Time, u32, u32)>,
@@ -59,7 +59,7 @@ impl Record {
         }
     }
 
-    /// Gaps count from now on.
+    /// Measures gaps from now on.
     pub(crate) fn reset_gaps(&mut self, now: Time) {
         self.gaps.clear();
         self.last.values_mut().for_each(|last| *last = now);
@@ -121,7 +121,8 @@ impl Record {
         past.chain(self.epochs.iter().map(|(host, epochs)| (*host, epochs)))
     }
 
-    /// No duplicate, order kept, and the same between the same two views.
+    /// Asserts that there are no duplicates, that order is kept, and that members with the same two
+    /// views delivered the same between them.
     pub(crate) fn assert_promises(&self, is_total: bool, label: &str) {
         for (host, epochs) in self.all() {
             let mut last: BTreeMap<u32, u64> = BTreeMap::new();
@@ -137,18 +138,19 @@ impl Record {
         self.assert_synchrony(is_total, label);
     }
 
-    /// Within a view, what comes of a sender has no holes.
+    /// Asserts that the messages of each sender within a view have no gaps.
     fn assert_no_hole(&self, host: u32, epoch: &Epoch, label: &str) {
         let mut last: BTreeMap<u32, u64> = BTreeMap::new();
         for (origin, number) in &epoch.delivered {
             if let Some(before) = last.insert(*origin, *number) {
-                assert_eq!(before + 1, *number, "{label}: host {host} lacks messages of {origin}");
+                assert_eq!(before + 1, *number, "{label}: host {host} misses messages of {origin}");
             }
         }
     }
 
-    /// Whoever goes from one view to the next together has delivered the same. In total order, in the same order; and what
-    /// somebody had delivered who did not go on (because it failed), all others of its view begin with.
+    /// Asserts that members that go from one view to the next together delivered the same messages.
+    /// In total order, the order must be the same. If another member of the view failed, its
+    /// deliveries must be a prefix of theirs.
     fn assert_synchrony(&self, is_total: bool, label: &str) {
         let mut steps: BTreeMap<(ViewId, ViewId), (u32, Messages)> = BTreeMap::new();
         let mut last: BTreeMap<ViewId, Vec<(u32, &Epoch)>> = BTreeMap::new();
@@ -187,7 +189,7 @@ impl Record {
         }
     }
 
-    /// All of these have all that these broadcast.
+    /// Asserts that each of `hosts` has all messages of each of `origins`.
     pub(crate) fn assert_complete(&self, hosts: &[u32], origins: &[u32], label: &str) {
         for origin in origins {
             let sent: Vec<u64> = self.sent.get(origin).into_iter().flatten().copied().collect();

@@ -1,4 +1,4 @@
-//! Whatever happens: many seeds, of which each makes a history of its own.
+//! Random histories: each seed determines one.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn config_of(seed: u64) -> Config {
     }
 }
 
-/// One thing that happens.
+/// Applies one random fault.
 fn disturb(net: &mut Net) {
     let host = net.rng.below(HOSTS.into()) as u32;
     let other = (host + 1 + net.rng.below(u64::from(HOSTS) - 1) as u32) % HOSTS;
@@ -66,23 +66,25 @@ fn history(seed: u64) {
         (0..HOSTS).filter(|host| net.is_alive(*host) && !net.record.has_left(*host)).collect();
     net.record.assert_promises(config.order == Order::Total, &label);
     net.assert_together(&living);
-    // And the group is alive: everybody gets what is broadcast now.
+    // The group still works: every host receives new messages.
     let (now, until) = (net.now, net.now + Duration::from_millis(500));
     net.reset_gaps();
     let before: Vec<usize> = living.iter().map(|host| net.record.delivered(*host).len()).collect();
     net.run_for(until - now);
     for (host, before) in living.iter().zip(before) {
-        assert!(net.record.delivered(*host).len() > before, "{label}: nothing comes to {host}");
+        assert!(net.record.delivered(*host).len() > before, "{label}: host {host} receives nothing");
     }
 }
 
-/// More with `SAMARA_RING_SEEDS`: `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test all seeds`.
+/// `SAMARA_RING_SEEDS` sets another number of seeds:
+/// `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test all seeds`.
 #[test]
-fn histories() {
+fn random_histories_keep_the_guarantees() {
     for_seeds(60, history);
 }
 
-/// As many histories as by default, or `SAMARA_RING_SEEDS` from `SAMARA_RING_FROM` on: those that fail are named.
+/// Runs `default` histories, or `SAMARA_RING_SEEDS` of them, starting at seed `SAMARA_RING_FROM`.
+/// Panics with the seeds that fail.
 pub(crate) fn for_seeds(default: u64, history: fn(u64)) {
     let number =
         |name, default| std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default);

@@ -1,4 +1,4 @@
-//! Streams of messages in a group that stays as it is.
+//! Streams of messages in a stable group.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How much of a link is used, and how flow control keeps queues short.
+//! Link utilization, and short queues by flow control.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::group::{Link, Net};
 const BPS: u64 = 100_000_000;
 const SHAPED: Link = Link { bps: BPS, ..Link::micros(50, 500) };
 
-/// Payload per node and second, own messages included, in bytes: the measure of the post.
+/// Returns the payload per node and second in bytes, own messages included, as the post measures
+/// it.
 fn rate(seed: u64, config: &Config, count: u32, senders: u32, seconds: u64) -> f64 {
     let mut net = Net::group(seed, SHAPED, count, config);
     (0..senders).for_each(|host| net.send(host, u64::MAX, 8_192, Duration::ZERO));
@@ -34,7 +35,8 @@ fn the_ring_reaches_97_percent_of_the_bound() {
     }
 }
 
-/// Frames of 64 KiB at each of 63 hops would be more than a member of such a group may have on the way: they are smaller.
+/// Frames of 64 KiB at each of 63 hops would exceed the window of a member of such a group, so they
+/// are smaller.
 #[test]
 fn one_sender_fills_the_link_of_a_large_group() {
     let bound = formula::delivered_rate(1, formula::rate_max(64, 1, BPS as f64 / 8.0));
@@ -42,9 +44,9 @@ fn one_sender_fills_the_link_of_a_large_group() {
     assert!(reached >= 0.9 * bound, "{:.4}", reached / bound);
 }
 
-/// With all sending, frames of all are at each hop, and none of them has to be small.
+/// If all members send, frames of all of them are at each hop, and none of them has to be small.
 #[test]
-fn frames_of_a_large_group_are_full_where_many_send() {
+fn frames_of_a_large_group_are_full_if_many_send() {
     let units_per_frame = |senders: u32| {
         let fast = Link { bps: 10 * BPS, ..SHAPED };
         let mut net = Net::group(1, fast, 64, &Config::default());
@@ -57,9 +59,9 @@ fn frames_of_a_large_group_are_full_where_many_send() {
     assert!(one < 4.0 && all > 2.0 * one, "{one} and {all}");
 }
 
-/// How much may be on the way follows what links carry: on fast ones the time that slow ones are allowed does not count.
+/// The window follows the rate of the links: fast links do not get the time allowed for slow ones.
 #[test]
-fn the_time_allowed_for_a_lap_follows_the_rate_of_links() {
+fn lap_goal_follows_the_rate_of_links() {
     let kept = |per_member: Duration| {
         let mut config = Config::default();
         config.window.slack_per_member = per_member;
@@ -75,7 +77,8 @@ fn the_time_allowed_for_a_lap_follows_the_rate_of_links() {
 #[test]
 fn total_order_costs_little_throughput() {
     let bound = formula::delivered_rate(4, formula::rate_max(4, 4, BPS as f64 / 8.0));
-    // Latencies of the seed, and with them the time of a lap, make some per cent of difference.
+    // The latencies, which depend on the seed and determine the time of a lap, cause a difference
+    // of some per cent.
     let reached = (0..4).map(|seed| rate(seed, &Preset::RingTotal.config().unwrap(), 4, 4, 2) / bound);
     let mean = reached.sum::<f64>() / 4.0;
     assert!(mean >= 0.94, "{mean:.4}");
@@ -91,7 +94,8 @@ fn direct_sending_reaches_its_bound() {
     }
 }
 
-/// A member whose application takes nothing makes the group wait, and memory stays bounded; nothing is lost.
+/// A member whose application takes nothing makes the group wait. Memory stays bounded, and nothing
+/// is lost.
 #[test]
 fn a_slow_application_slows_the_group() {
     let config = Config { held_bytes: 1 << 20, ..Config::default() };
@@ -102,12 +106,12 @@ fn a_slow_application_slows_the_group() {
     net.run_for(Duration::from_secs(6));
     for host in 0..4 {
         let engine = net.engine(host);
-        assert!(engine.metrics().refused > 0, "host {host} was never told to wait");
+        assert!(engine.metrics().refused > 0, "host {host} was never refused");
         assert!(engine.kept_bytes() < 2 * 4 * config.window.max_bytes, "{}", engine.kept_bytes());
         let got = net.record.delivered(host).len();
         assert!(got < 8_000, "host {host} got {got}");
     }
-    assert!(net.record.slow.iter().any(|(_, _, slow)| *slow == 2), "nobody said who is slow");
+    assert!(net.record.slow.iter().any(|(_, _, slow)| *slow == 2), "no report of the slow member");
     net.assert_together(&[0, 1, 2, 3]);
     net.command(2, Command::Unpause);
     net.run_for(Duration::from_secs(12));
@@ -115,9 +119,9 @@ fn a_slow_application_slows_the_group() {
     assert!(net.record.room > 0);
 }
 
-/// Or it is removed, and the others go on.
+/// With `Slow::Remove`, the group removes it and the others continue.
 #[test]
-fn a_slow_member_is_removed_where_that_is_the_policy() {
+fn slow_member_is_removed_if_configured() {
     let slow = Slow::Remove { after: Duration::from_secs(1) };
     let config = Config { held_bytes: 1 << 20, slow, ..Config::default() };
     let mut net = Net::group(2, SHAPED, 4, &config);
@@ -130,7 +134,7 @@ fn a_slow_member_is_removed_where_that_is_the_policy() {
     net.record.assert_complete(&[0, 1, 3], &[0, 1, 3], "removed");
 }
 
-/// An hour under load, scaled: nobody is taken for failed although links are full all the time.
+/// Scaled version of an hour under load: full links alone cause no suspicion.
 #[test]
 fn no_false_suspicion_under_load() {
     let minutes: u64 = std::env::var("SAMARA_RING_MINUTES").ok().and_then(|m| m.parse().ok()).unwrap_or(1);

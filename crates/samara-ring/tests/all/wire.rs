@@ -1,4 +1,4 @@
-//! The wire format: what is written is read as the same, lengths are right, and whatever comes from a peer does no harm.
+//! The wire format: frames round-trip, lengths are right, and invalid input does no harm.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use samara_ring::wire::{
 };
 use samara_ring::{Member, ViewId};
 
-// ---- any frame ----
+// ---- strategies for frames ----
 
 /// Numbers of all lengths.
 fn number() -> impl Strategy<Value = u64> {
@@ -114,7 +114,7 @@ fn plain_frame() -> impl Strategy<Value = RingFrame> {
     ]
 }
 
-/// Any frame, of leaders of sites too.
+/// Any frame, including those between leaders of sites.
 pub(crate) fn frame() -> impl Strategy<Value = RingFrame> {
     let hello = (any::<u64>(), any::<u16>(), any::<bool>(), option::of(vec(any::<u8>(), 0..9)));
     let hello = hello.prop_map(|(group, site, leads, leader)| {
@@ -130,13 +130,13 @@ fn written(frame: &RingFrame) -> Vec<u8> {
     written
 }
 
-// ---- what holds of every frame ----
+// ---- properties of every frame ----
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_as_the_same(frame in frame()) {
+    fn frames_round_trip(frame in frame()) {
         let written = written(&frame);
         prop_assert_eq!(written.len(), frame.encoded_len());
         prop_assert!(frame.payload_len() <= frame.encoded_len());
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_cut_short_or_with_more_behind_is_refused(frame in frame(), cut in any::<prop::sample::Index>()) {
+    fn rejects_truncated_and_extended_frames(frame in frame(), cut in any::<prop::sample::Index>()) {
         let mut written = written(&frame);
         let cut = cut.index(written.len());
         let short = Bytes::copy_from_slice(&written[..cut]);
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_can_come(mut bytes in vec(any::<u8>(), 0..400), kind in 0u8..16) {
+    fn any_bytes_decode_or_fail(mut bytes in vec(any::<u8>(), 0..400), kind in 0u8..16) {
         if let [version, found, ..] = &mut bytes[..] {
             (*version, *found) = (1, kind);
         }
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn a_byte_that_is_changed_does_no_harm(frame in frame(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+    fn changed_byte_does_no_harm(frame in frame(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let mut written = written(&frame);
         let at = at.index(written.len());
         written[at] = to;
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-// ---- the format, byte by byte: a change of these is a change of the version ----
+// ---- the format, byte by byte: changing these bytes needs a new version ----
 
 const VIEW: ViewId = ViewId { counter: 300, proposer: 0x0102_0304_0506_0708 };
 const VIEW_BYTES: [u8; 10] = [0xac, 0x02, 8, 7, 6, 5, 4, 3, 2, 1];
@@ -184,7 +184,7 @@ fn check(frame: &RingFrame, expected: &[u8]) {
 }
 
 #[test]
-fn bytes_of_data() {
+fn data_has_these_bytes() {
     let unit = Unit {
         origin: 3,
         sequence: 129,
@@ -206,7 +206,7 @@ fn bytes_of_data() {
 }
 
 #[test]
-fn bytes_of_proposals() {
+fn proposals_have_these_bytes() {
     let member = Member { identity: PeerIdentity::new(b"n1"), incarnation: 9 };
     let frame = RingFrame::Prepare(Arc::new(Prepare {
         proposal: VIEW,
@@ -221,7 +221,7 @@ fn bytes_of_proposals() {
 }
 
 #[test]
-fn bytes_of_small_frames() {
+fn small_frames_have_these_bytes() {
     let with_view = |kind: u8, rest: &[u8]| [&[1, kind][..], &VIEW_BYTES, rest].concat();
     check(&RingFrame::Credit { view: VIEW, bytes: 128 }, &with_view(3, &[0x80, 1]));
     check(&RingFrame::Nack { proposal: VIEW, promised: VIEW }, &with_view(6, &VIEW_BYTES));
@@ -231,18 +231,18 @@ fn bytes_of_small_frames() {
 }
 
 #[test]
-fn bytes_of_frames_of_federations() {
+fn federation_frames_have_these_bytes() {
     let hello = Hello { group: 2, site: 300, leads: true, leader: Some(PeerIdentity::new(b"n1")) };
     let expected = [1, 12, 2, 0, 0, 0, 0, 0, 0, 0, 0xac, 2, 1, 1, 2, b'n', b'1'];
     check(&RingFrame::Hello(Arc::new(hello)), &expected);
     let early = Arc::new(RingFrame::Early(Bytes::from_static(b"x")));
     check(&RingFrame::Bridge(early.clone()), &[1, 13, 1, 11, 1, b'x']);
-    // One in another is refused, so that nobody can send a tower of them.
+    // Nested frames are rejected, so that no peer can send a deep stack of them.
     let tower = written(&RingFrame::Bridge(Arc::new(RingFrame::Bridge(early))));
     assert!(decode(&tower.into(), &Limits::default()).is_err());
 }
 
-// ---- what is refused, where, and why ----
+// ---- errors: path, offset and kind ----
 
 fn error(bytes: &[u8]) -> (&'static str, usize, WireErrorKind) {
     let error = decode(&Bytes::copy_from_slice(bytes), &Limits::default()).unwrap_err();
@@ -256,15 +256,15 @@ fn data(rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn unknown_versions_and_kinds_are_refused() {
+fn rejects_unknown_versions_and_kinds() {
     assert_eq!(error(&[]), ("version", 0, WireErrorKind::Truncated { needed: 1, available: 0 }));
     assert_eq!(error(&[2, 1]), ("version", 1, WireErrorKind::Unknown { found: 2 }));
     assert_eq!(error(&[1, 14]), ("kind", 2, WireErrorKind::Unknown { found: 14 }));
 }
 
-/// A list that claims more entries than the frame can hold takes no memory.
+/// A list that claims more entries than the frame can hold allocates no memory.
 #[test]
-fn long_lists_are_refused() {
+fn rejects_long_lists() {
     let many = WireErrorKind::Truncated { needed: 5 * 4_000, available: 0 };
     assert_eq!(error(&data(&[0xa0, 0x1f])), ("data.units", 13, many));
     let too_many = WireErrorKind::Exceeds { found: 5_000, max: 4_096 };
@@ -272,7 +272,7 @@ fn long_lists_are_refused() {
 }
 
 #[test]
-fn values_that_stand_for_nothing_are_refused() {
+fn rejects_undefined_values() {
     let flags = error(&data(&[1, 0, 0, 8, 1, 0, 0]));
     assert_eq!(flags, ("unit.flags", 15, WireErrorKind::Unknown { found: 8 }));
     let stamp = error(&data(&[1, 0, 0, 4, 1, 0, 0, 0]));

@@ -8,7 +8,7 @@ use samara_mix::{
 const GROUPS: [Group; 3] = [Group::Small256, Group::Modp2048, Group::Model];
 
 #[test]
-fn a_sender_and_a_node_come_to_the_same_secret_and_nobody_else() {
+fn only_sender_and_node_agree_on_a_secret() {
     for group in GROUPS {
         let [sender, node, other] = [1, 2, 3].map(|byte| KeyPair::new(group, Secret::new([byte; 32])));
         let seal = |secret: Secret| {
@@ -24,7 +24,7 @@ fn a_sender_and_a_node_come_to_the_same_secret_and_nobody_else() {
 }
 
 #[test]
-fn keys_that_are_no_elements_or_one_are_refused() {
+fn rejects_keys_that_are_one_or_not_elements() {
     let pair = KeyPair::new(Group::Small256, Secret::new([1; 32]));
     let mut one = [0; 32];
     one[31] = 1;
@@ -34,7 +34,7 @@ fn keys_that_are_no_elements_or_one_are_refused() {
 }
 
 #[test]
-fn a_keyring_is_bounded_and_knows_nobody() {
+fn keyring_is_bounded_and_rejects_nobody() {
     let mut keyring = Keyring::new(2);
     assert_eq!(keyring.register(SenderId::NOBODY, Secret::new([0; 32])), Err(RegisterError::Nobody));
     for sender in [1, 2] {
@@ -50,7 +50,7 @@ fn a_keyring_is_bounded_and_knows_nobody() {
 }
 
 #[test]
-fn content_has_a_fixed_length_and_the_same_content_never_looks_the_same() {
+fn content_has_a_fixed_length_and_seals_differ() {
     let mut sender = Sender::new(Group::Small256, SenderId([1; 32]));
     sender.register(0, Secret::new([4; 32]));
     let seal = |round, salt| sender.seal(round, &[0], [salt; 32], &[9; 60]).unwrap();
@@ -65,7 +65,7 @@ fn content_has_a_fixed_length_and_the_same_content_never_looks_the_same() {
 }
 
 #[test]
-fn payloads_of_different_teams_make_no_batch() {
+fn batch_rejects_payloads_of_different_teams() {
     let mut sender = Sender::new(Group::Small256, SenderId([1; 32]));
     (0..3).for_each(|node| sender.register(node, Secret::new([4; 32])));
     let two = sender.seal(1, &[0, 1], [1; 32], &[0; 60]).unwrap();

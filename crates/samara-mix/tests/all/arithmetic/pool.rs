@@ -1,4 +1,4 @@
-//! Threads do not show.
+//! The number of threads does not affect results.
 
 use std::sync::mpsc;
 
@@ -7,7 +7,8 @@ use samara_engine::testing::identity_of;
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, PeerInfo, Purpose, Time};
 use samara_mix::{Command, Event, Group, MixFrame, Node, Plan, Pool, Secret, Transfer};
 
-/// What two nodes send to each other in the precomputation, with jobs run by so many threads, in the order of slots.
+/// Returns the frames that two nodes exchange in the precomputation, in the order of slots, with
+/// jobs on `threads` threads.
 fn frames(threads: usize) -> Vec<String> {
     let pool = Pool::new(threads).unwrap();
     assert_eq!(pool.threads(), threads);
@@ -83,9 +84,10 @@ fn frames(threads: usize) -> Vec<String> {
 }
 
 #[test]
-fn any_number_of_threads_gives_the_same_slots() {
+fn number_of_threads_does_not_change_slots() {
     let one = frames(1);
-    // Two hops of decryption (one back to the first node), two of permutation, one of revelation, 12 pieces each.
+    // Two hops of decryption (one back to the first node), two of permutation, and one of
+    // revelation, with 12 pieces each.
     assert_eq!(one.len(), 5 * 12);
     assert_eq!(one, frames(4));
 }

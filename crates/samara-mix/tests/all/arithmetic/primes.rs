@@ -1,18 +1,19 @@
-//! The moduli, computed again from the formula of RFC 3526, and tested for being safe primes.
+//! The moduli, recomputed from the formula of RFC 3526, and tested to be safe primes.
 
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Odd, U256, U2048, U4096, Uint};
 
 const SOURCE: &str = include_str!("../../../src/group/mod.rs");
 
-/// The hexadecimal digits of a constant in the source.
+/// Returns the hexadecimal digits of a constant in the source.
 fn constant(name: &str) -> String {
     let from = SOURCE.find(&format!("        {name},\n        \"")).unwrap();
     let literal = SOURCE[from..].split('"').nth(1).unwrap();
     literal.chars().filter(char::is_ascii_hexdigit).collect()
 }
 
-/// A natural number, limbs of 32 bits, least significant first: just what Machin's formula needs.
+/// A natural number, with limbs of 32 bits, the least significant first, and only the operations of
+/// Machin's formula.
 #[derive(Clone, PartialEq)]
 struct Natural(Vec<u32>);
 
@@ -47,7 +48,7 @@ impl Natural {
     }
 }
 
-/// `4 * arctan(1/x)` times 2^(32 * (limbs - 1)).
+/// Returns `4 * arctan(1/x)` times 2^(32 * (limbs - 1)).
 fn arctan(x: u64, limbs: usize, times: u64) -> Natural {
     let mut power = Natural(vec![0; limbs]);
     power.0[limbs - 1] = 1;
@@ -61,10 +62,10 @@ fn arctan(x: u64, limbs: usize, times: u64) -> Natural {
         }
         sum.add(power.clone().divide(odd), if index % 2 == 0 { -1 } else { 1 });
     }
-    unreachable!("the powers come to nothing")
+    unreachable!("the powers decrease to zero")
 }
 
-/// `[2^bits * pi]`, by Machin: pi = 16 arctan(1/5) - 4 arctan(1/239).
+/// Returns `[2^bits * pi]`, by Machin: pi = 16 arctan(1/5) - 4 arctan(1/239).
 fn pi(bits: usize) -> Vec<u32> {
     let fraction = bits.div_ceil(32) + 4;
     let mut pi = arctan(5, fraction + 1, 16);
@@ -77,7 +78,7 @@ fn pi(bits: usize) -> Vec<u32> {
         .collect()
 }
 
-/// `2^n - 2^(n-64) - 1 + 2^64 ([2^(n-130) pi] + k)`.
+/// Returns `2^n - 2^(n-64) - 1 + 2^64 ([2^(n-130) pi] + k)`.
 fn rfc_3526<const LIMBS: usize>(k: u32) -> Uint<LIMBS> {
     let bits = Uint::<LIMBS>::BITS;
     let mut middle = Uint::<LIMBS>::ZERO;
@@ -85,11 +86,11 @@ fn rfc_3526<const LIMBS: usize>(k: u32) -> Uint<LIMBS> {
         middle |= Uint::from_u32(limb).shl_vartime(32 * index as u32);
     }
     let middle = middle.wrapping_add(&Uint::from_u32(k)).shl_vartime(64);
-    // 2^n is 0 here.
+    // 2^n is 0 in this arithmetic.
     Uint::ZERO.wrapping_sub(&Uint::ONE.shl_vartime(bits - 64)).wrapping_sub(&Uint::ONE).wrapping_add(&middle)
 }
 
-/// Miller and Rabin, with the first bases.
+/// The test of Miller and Rabin with the first bases.
 fn is_prime<const LIMBS: usize>(number: &Uint<LIMBS>, bases: &[u8]) -> bool {
     let params = FixedMontyParams::new_vartime(Odd::new(*number).unwrap());
     let less = number.wrapping_sub(&Uint::ONE);
@@ -116,20 +117,20 @@ fn check<const LIMBS: usize>(prime: &Uint<LIMBS>, bases: &[u8]) {
 }
 
 #[test]
-fn the_constants_are_those_of_the_formula() {
+fn constants_match_the_formula() {
     assert_eq!(U2048::from_be_hex(&constant("U2048")), rfc_3526::<{ U2048::LIMBS }>(124_476));
     assert_eq!(U4096::from_be_hex(&constant("U4096")), rfc_3526::<{ U4096::LIMBS }>(240_904));
 }
 
 #[test]
-fn they_are_safe_primes_and_two_is_a_square() {
+fn moduli_are_safe_primes_and_two_is_a_square() {
     check(&U256::from_be_hex(&constant("crypto_bigint::U256")), &[2, 3, 5, 7, 11, 13, 17, 19]);
     check(&U2048::from_be_hex(&constant("U2048")), &[2, 3, 5, 7]);
     check(&U4096::from_be_hex(&constant("U4096")), &[2, 3]);
 }
 
 #[test]
-fn a_number_that_is_no_prime_is_told() {
+fn detects_composite_numbers() {
     assert!(!is_prime(&U256::from_u64(561), &[2, 3]));
     assert!(is_prime(&U256::from_u64(1_000_000_007), &[2, 3, 5]));
 }

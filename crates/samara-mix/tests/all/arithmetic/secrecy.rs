@@ -2,13 +2,13 @@
 
 use samara_mix::{Group, KeyPair, Keyring, Secret, Sender, SenderId};
 
-/// Four bytes of the secret, in any way that they could be printed.
+/// Returns true if the text contains four bytes of the secret in any likely format.
 fn shows(text: &str) -> bool {
     ["abababab", "ABABABAB", "171, 171", "0xab, 0xab"].iter().any(|form| text.contains(form))
 }
 
 #[test]
-fn nothing_that_holds_a_secret_prints_it() {
+fn debug_output_contains_no_secrets() {
     let secret = Secret::new([0xab; 32]);
     let mut keyring = Keyring::new(1);
     keyring.register(SenderId([1; 32]), secret.clone()).unwrap();

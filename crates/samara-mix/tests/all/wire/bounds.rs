@@ -1,4 +1,4 @@
-//! Limits, and values that stand for nothing.
+//! Limits and undefined values.
 
 use std::sync::Arc;
 
@@ -43,22 +43,23 @@ fn frames_are_bounded_by_kind() {
 }
 
 #[test]
-fn the_default_takes_a_whole_batch_of_the_larger_group() {
-    // 1,000 slots with keys and ciphertexts of 512 bytes for both payloads; and with credentials for 32 nodes.
+fn default_limits_allow_a_whole_batch_of_the_larger_group() {
+    // 1,000 slots with keys and ciphertexts of 512 bytes for both payloads, and 1,000 slots with
+    // credentials for 32 nodes.
     assert!(read(&slots(1_000 * 4 * 512), &Limits::default()).is_ok());
     assert!(read(&slots(1_000 * (2 * 512 + 34 * 32)), &Limits::default()).is_ok());
 }
 
 #[test]
-fn values_that_stand_for_nothing_are_refused() {
-    // By hand: field, length, and what is in it.
+fn rejects_undefined_values() {
+    // Written by hand: field, length, and contents.
     for (bytes, field) in [
         (&[0x3a, 2, 0x10, 6][..], "slots.phase"),
         (&[0x42, 2, 0x10, 99], "received.phase"),
         (&[0x2a, 2, 0x10, 6], "status.state"),
         (&[0x22, 2, 0x10, 8], "end.cause"),
         (&[0x4a, 4, 0x18, 0x80, 0x80, 0x04], "ping.seat"),
-        // A culprit of nothing.
+        // A culprit without a cause.
         (&[0x22, 2, 0x18, 1], "end.cause"),
         (&[0x12, 2, 0x38, 4], "create.shape"),
         (&[0x32, 4, 0x10, 0x80, 0x80, 0x04], "share.origin"),

@@ -1,4 +1,4 @@
-//! What is written is read, and what comes does no harm.
+//! Frames round-trip, and invalid input does no harm.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Any frame that can be sent.
+/// Returns a strategy for any valid frame.
 pub(crate) fn frame() -> impl Strategy<Value = MixFrame> {
     let state = (0..NodeState::ALL.len()).prop_map(|index| NodeState::ALL[index]);
     prop_oneof![
@@ -74,21 +74,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn what_is_written_is_read_and_has_the_length_computed(frame in frame()) {
+    fn frames_round_trip_with_the_computed_length(frame in frame()) {
         let written = written(&frame);
         prop_assert_eq!(written.len(), frame.encoded_len());
         prop_assert_eq!(decode(written.into(), &Limits::default()).unwrap(), frame);
     }
 
     #[test]
-    fn anything_can_come(bytes in bytes(400)) {
+    fn any_bytes_decode_or_fail(bytes in bytes(400)) {
         if let Ok(frame) = decode(bytes, &Limits::default()) {
             prop_assert_eq!(decode(written(&frame).into(), &Limits::default()).unwrap(), frame);
         }
     }
 
     #[test]
-    fn a_byte_that_is_changed_or_cut_does_no_harm(
+    fn changed_or_missing_byte_does_no_harm(
         frame in frame(),
         at in any::<prop::sample::Index>(),
         to in any::<u8>(),

@@ -1,4 +1,4 @@
-//! The format is pinned: a change of it is a deliberate one.
+//! Pins the format: changing these bytes must be a deliberate decision.
 
 use std::sync::Arc;
 

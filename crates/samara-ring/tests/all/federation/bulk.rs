@@ -1,4 +1,4 @@
-//! Bulk data between sites: how often it crosses, and how fast.
+//! Bulk data between sites: number of crossings, and speed.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn bulk_data_crosses_each_link_between_sites_once() {
         let mut net = Net::formed(1, sites, size, |config| config.bridge.shape = shape);
         net.crossed.clear();
         let hosts = net.hosts();
-        // All hosts of the first site broadcast: 6 MB in all.
+        // All hosts of the first site broadcast 6 MB in total.
         (0..size).for_each(|host| net.send(host, 6_000_000 / 8_192 / u64::from(size), 8_192, Duration::ZERO));
         let begin = net.now;
         net.run_for(Duration::from_secs(8));
@@ -29,17 +29,20 @@ fn bulk_data_crosses_each_link_between_sites_once() {
         );
         // A ring of N sites has N-1 links from the site of the senders to the last one.
         let all: u64 = net.crossed.values().sum();
-        assert!(all as f64 <= 1.05 * (bytes * u64::from(sites - 1)) as f64, "{label}: {all} bytes in all");
-        // And the link was busy: 2.4 s at 20 Mbit/s, and the way of the last message.
+        assert!(all as f64 <= 1.05 * (bytes * u64::from(sites - 1)) as f64, "{label}: {all} bytes in total");
+        // The link was busy: 2.4 s at 20 Mbit/s, plus the latency of the last message.
         let took = net.last_at.iter().max().unwrap().since(begin);
         let bound = Duration::from_secs_f64(8.0 * bytes as f64 / WAN.bps as f64);
         assert!(took.as_secs_f64() <= 1.25 * bound.as_secs_f64() + 0.3, "{label}: {took:?}, bound {bound:?}");
-        assert!(hosts.iter().all(|host| net.engine(*host).kept_bytes() == 0), "{label}: something is kept");
+        assert!(
+            hosts.iter().all(|host| net.engine(*host).kept_bytes() == 0),
+            "{label}: an engine still keeps messages"
+        );
     }
 }
 
 #[test]
-fn both_levels_take_any_shape_by_option_or_formula() {
+fn both_levels_support_every_shape() {
     let workload = Workload {
         members: 0,
         senders: 1,
@@ -63,26 +66,26 @@ fn both_levels_take_any_shape_by_option_or_formula() {
 }
 
 #[test]
-fn a_federation_without_messages_is_quiet_and_one_with_a_slow_site_is_bounded() {
+fn idle_federation_is_quiet_and_slow_site_is_bounded() {
     let slow = Wan { bps: 2_000_000, ..WAN };
     let mut net = Net::new(3, slow, 2, 3, |config| config.window_bytes = 1 << 20);
     net.run_for(Duration::from_secs(4));
     net.crossed.clear();
     net.run_for(Duration::from_secs(10));
-    assert_eq!(net.crossed.values().sum::<u64>(), 0, "payload although nobody broadcasts");
+    assert_eq!(net.crossed.values().sum::<u64>(), 0, "payload without any broadcast");
     (0..3).for_each(|host| net.send(host, 10_000, 8_192, Duration::ZERO));
     net.run_for(Duration::from_secs(10));
-    // The window of the site, and one message more of each.
+    // The window of the site, plus one message of each member.
     assert!(net.kept_max <= (1 << 20) + 3 * 8_300, "{} bytes kept", net.kept_max);
     assert!((0..3).all(|host| net.engine(host).metrics().refused > 0));
-    // The slow link is busy all the time: 10 s of 2 Mbit/s are 2.5 MB.
+    // The slow link is always busy: 10 s at 2 Mbit/s are 2.5 MB.
     let got = net.delivered[3].len() as u64 * 8_192;
-    assert!(got >= 2_000_000, "{got} bytes came");
-    net.assert_order("while it runs");
+    assert!(got >= 2_000_000, "{got} bytes arrived");
+    net.assert_order("during the run");
 }
 
 #[test]
-fn an_application_that_takes_nothing_slows_its_federation_and_loses_nothing() {
+fn paused_application_slows_its_federation_and_loses_nothing() {
     for paused in [2, 3, 5] {
         let mut net = Net::formed(4, 2, 3, |config| {
             (config.window_bytes, config.local.held_bytes) = (1 << 20, 256 << 10);
@@ -91,7 +94,7 @@ fn an_application_that_takes_nothing_slows_its_federation_and_loses_nothing() {
         net.run_for(Duration::from_millis(200));
         net.command(paused, Command::Pause);
         net.run_for(Duration::from_secs(5));
-        assert!(net.sent.iter().sum::<u64>() < 900, "nobody had to wait for {paused}");
+        assert!(net.sent.iter().sum::<u64>() < 900, "no sender waited for {paused}");
         net.command(paused, Command::Unpause);
         net.run_for(Duration::from_secs(8));
         net.assert_complete(&[0, 1, 2, 3, 4, 5], &[0, 1, 2], &format!("after the pause of {paused}"));

@@ -1,4 +1,4 @@
-//! Leaders, members, links and whole sites fail during a stream.
+//! Leaders, members, links and whole sites that fail during a stream.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use samara_ring::Command;
 use super::sites::Net;
 use crate::seeds::for_seeds;
 
-/// The leader of any site fails at some moment of a stream in both directions: nothing is lost, doubled or out of order.
+/// The leader of any site fails at a random moment of a stream in both directions. Nothing is lost,
+/// duplicated or reordered.
 fn crash_of_a_leader(seed: u64) {
     let sites = 2 + (seed % 3) as u16;
     let label = format!("seed {seed}");
@@ -23,7 +24,8 @@ fn crash_of_a_leader(seed: u64) {
     let how = if net.rng.chance(0.5) { Crash::Closes } else { Crash::Silent };
     net.crash(victim, how);
     if net.rng.chance(0.3) {
-        // Another leader, a moment later: the one of another site, or the next one of this site.
+        // A moment later, a second leader fails: the one of another site, or the new one of this
+        // site.
         let wait = net.rng.below(800);
         net.run_for(Duration::from_millis(wait));
         let second = if net.rng.chance(0.5) { site } else { (site + 1) % sites };
@@ -36,23 +38,23 @@ fn crash_of_a_leader(seed: u64) {
     net.assert_promises(&label);
     net.assert_complete(&living, &living, &label);
     let kept: Vec<u64> = living.iter().map(|host| net.engine(*host).kept_bytes()).collect();
-    assert!(kept.iter().all(|kept| *kept == 0), "{label}: {kept:?} bytes are kept");
-    // What was sent again: with two sites, a part of what was on its way; with more, also what the others broadcast until the site
-    // had a leader again.
+    assert!(kept.iter().all(|kept| *kept == 0), "{label}: {kept:?} bytes still kept");
+    // Messages sent again: with two sites, a part of those in flight; with more, also messages that
+    // the others broadcast while the site had no leader.
     let bytes: u64 = net.sent.iter().sum::<u64>() * 2_000;
     let most = net.crossed.values().copied().max().unwrap_or(0);
     let share = if sites == 2 { 1.1 } else { 1.6 };
     assert!(most as f64 <= share * bytes as f64, "{label}: {most} of {bytes} bytes crossed");
 }
 
-/// More with `SAMARA_RING_SEEDS`.
+/// `SAMARA_RING_SEEDS` sets another number of seeds.
 #[test]
-fn leaders_crash_at_any_moment() {
+fn leader_crash_at_any_moment_loses_nothing() {
     for_seeds(40, crash_of_a_leader);
 }
 
 #[test]
-fn a_link_between_sites_that_breaks_for_a_while_loses_nothing() {
+fn broken_link_between_sites_loses_nothing() {
     for seed in 0..6 {
         let label = format!("seed {seed}");
         let mut net = Net::formed(seed, 3, 2, |_| {});
@@ -62,7 +64,7 @@ fn a_link_between_sites_that_breaks_for_a_while_loses_nothing() {
         let (a, b) = ((seed % 3) as u16, ((seed + 1) % 3) as u16);
         net.cut(a, b);
         if seed >= 3 {
-            // A site on its own.
+            // An isolated site.
             net.cut(a, (a + 2) % 3);
             net.cut(a, (a + 1) % 3);
         }
@@ -75,7 +77,7 @@ fn a_link_between_sites_that_breaks_for_a_while_loses_nothing() {
 }
 
 #[test]
-fn a_site_that_is_gone_is_waited_for_and_then_not_any_more() {
+fn others_wait_for_an_absent_site_until_the_timeout() {
     let mut net = Net::formed(5, 3, 2, |config| {
         (config.absent_after, config.window_bytes) = (Duration::from_secs(10), 400_000);
     });
@@ -86,14 +88,14 @@ fn a_site_that_is_gone_is_waited_for_and_then_not_any_more() {
     net.run_for(Duration::from_secs(8));
     let waiting = net.sent[0];
     net.run_for(Duration::from_secs(1));
-    assert_eq!(net.sent[0], waiting, "the window is not closed");
+    assert_eq!(net.sent[0], waiting, "the window is still open");
     net.run_for(Duration::from_secs(4));
-    assert!(net.sent[0] > waiting + 100, "the others do not go on");
-    net.assert_order("while it runs");
+    assert!(net.sent[0] > waiting + 100, "the other sites do not continue");
+    net.assert_order("during the run");
 }
 
 #[test]
-fn who_leaves_has_its_messages_everywhere() {
+fn leaver_leaves_once_all_sites_have_its_messages() {
     for leaver in 0..6 {
         let label = format!("leaver {leaver}");
         let mut net = Net::formed(6, 3, 2, |_| {});
@@ -102,14 +104,14 @@ fn who_leaves_has_its_messages_everywhere() {
         net.run_for(Duration::from_millis(300));
         net.command(leaver, Command::Leave);
         net.run_for(Duration::from_secs(10));
-        assert!(net.left.contains(&leaver), "{label}: still there");
+        assert!(net.left.contains(&leaver), "{label}: has not left");
         let living = net.living();
         net.assert_complete(&living, &hosts, &label);
     }
 }
 
 #[test]
-fn the_last_one_of_a_site_leaves_when_the_others_have_its_messages() {
+fn last_member_of_a_site_leaves_once_other_sites_have_its_messages() {
     let mut net = Net::formed(7, 2, 1, |_| {});
     net.send(0, 100, 8_192, Duration::ZERO);
     net.run_for(Duration::from_millis(5));
@@ -117,5 +119,5 @@ fn the_last_one_of_a_site_leaves_when_the_others_have_its_messages() {
     net.run_for(Duration::from_secs(6));
     assert!(net.left.contains(&0));
     assert!(net.sent[0] > 0);
-    net.assert_complete(&[1], &[0], "the last one");
+    net.assert_complete(&[1], &[0], "the last member");
 }

@@ -1,4 +1,4 @@
-//! A leader that puts anything into its messages.
+//! A malicious leader that falsifies its messages.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ const SIZE: u32 = 3;
 const SENDERS_MAX: usize = 40;
 const MEMORY_BYTES: u64 = 4 << 20;
 
-/// Kinds of letters, as they are coded: own, relay, base, progress, state.
+/// Number of kinds of letters, in the order of their codes: own, relay, base, progress, state.
 const KINDS: u64 = 5;
 
-/// What a false leader knows: its own state, and senders.
+/// The knowledge of a malicious leader: its own state, and senders.
 type Known<'a> = (&'a Federation, &'a [(u16, Member)]);
 
 fn varint(into: &mut Vec<u8>, mut value: u64) {
@@ -27,7 +27,7 @@ fn varint(into: &mut Vec<u8>, mut value: u64) {
     into.push(value as u8);
 }
 
-/// Numbers that are about right, at the edges, or anything.
+/// Returns a number that is plausible, extreme, or arbitrary.
 fn number(rng: &mut NodeRng) -> u64 {
     match rng.below(8) {
         0 => 0,
@@ -38,7 +38,7 @@ fn number(rng: &mut NodeRng) -> u64 {
     }
 }
 
-/// Somebody whose messages were seen, or whom nobody knows.
+/// Writes a sender: one whose messages the leader has seen, or an unknown one.
 fn sender((_, heard): Known<'_>, rng: &mut NodeRng, into: &mut Vec<u8>) {
     let unknown = (number(rng) as u16, identity_of(rng.below(12) as u32), number(rng));
     let (site, name, incarnation) = if heard.is_empty() || rng.chance(0.1) {
@@ -106,9 +106,10 @@ fn letter(known: Known<'_>, rng: &mut NodeRng) -> Bytes {
     into.into()
 }
 
-/// What members of honest sites broadcast among themselves arrives as ever; nobody breaks down, and nobody keeps more than it may.
+/// Messages among members of honest sites arrive as usual, no node panics, and memory stays
+/// bounded.
 #[test]
-fn a_false_leader_harms_nothing_within_other_sites() {
+fn malicious_leader_does_not_affect_other_sites() {
     for seed in 0..40 {
         let label = format!("seed {seed}");
         let mut net = Net::formed(seed, 3, SIZE, |config| {
@@ -123,7 +124,7 @@ fn a_false_leader_harms_nothing_within_other_sites() {
         ));
         let hosts = net.hosts();
         hosts.iter().for_each(|host| net.send(*host, 100, 1_000, Duration::from_millis(10)));
-        // The honest leader of another site fails in between.
+        // The honest leader of another site fails in the meantime.
         net.run_for(Duration::from_millis(700));
         let victim = net.leader(((seed + 1) % 3) as u16).unwrap();
         net.crash(victim, Crash::Closes);
@@ -138,6 +139,6 @@ fn a_false_leader_harms_nothing_within_other_sites() {
             .map(|host| net.engine(*host).metrics())
             .map(|metrics| samara_ring::Unused::ALL.iter().map(|cause| metrics.unused(*cause)).sum::<u64>())
             .sum();
-        assert!(unused > 0, "{label}: nothing false was noticed");
+        assert!(unused > 0, "{label}: no false message was detected");
     }
 }

@@ -1,4 +1,5 @@
-//! Hosts in sites. All hosts of one site share one link to each other site, which has a rate and a latency.
+//! Hosts in sites. All hosts of one site share one link to each other site, with a rate and a
+//! latency.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -13,7 +14,7 @@ use samara_ring::{Command, Federation, FederationConfig, FederationEvent as Even
 
 use crate::{message, parse};
 
-/// The links between sites.
+/// The latency and the rate of links between sites.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wan {
     pub(crate) latency: Duration,
@@ -23,25 +24,26 @@ pub(crate) struct Wan {
 
 pub(crate) const WAN: Wan = Wan { latency: Duration::from_millis(20), bps: 20_000_000 };
 const LAN: Duration = Duration::from_micros(200);
-/// A socket towards another site takes so much ahead of time.
+/// Time by which a socket to another site accepts frames ahead of the link.
 const AHEAD: Duration = Duration::from_millis(20);
 
-/// Another content for a message of a hostile host, from its engine and the senders that it has heard of.
+/// Returns a replacement for the content of a message of a hostile host, given its engine and the
+/// senders it has seen.
 pub(crate) type Tamper = Box<dyn FnMut(&Federation, &[(u16, Member)], &mut NodeRng) -> Option<Bytes>>;
 
 pub(crate) struct Sites {
     wan: Wan,
-    /// Hosts of a site.
+    /// Number of hosts in each site.
     size: u32,
-    /// Bytes of content from one site to another.
+    /// Bytes of content that went from one site to another.
     pub(crate) crossed: BTreeMap<(u16, u16), u64>,
-    /// By host: messages in the order of their delivery.
+    /// Delivered messages in order, by host.
     pub(crate) delivered: Vec<Vec<(u32, u64)>>,
     pub(crate) last_at: Vec<Time>,
-    /// By host: the number of messages that it has broadcast.
+    /// Number of messages that each host has broadcast, by host.
     pub(crate) sent: Vec<u64>,
     pub(crate) left: BTreeSet<u32>,
-    /// The most bytes that an engine has kept.
+    /// Maximum number of bytes that an engine has kept.
     pub(crate) kept_max: u64,
     /// A host that changes its own messages. Messages that it invents are ignored on delivery.
     pub(crate) hostile: Option<(u32, Tamper)>,
@@ -115,7 +117,7 @@ impl World<Federation> for Sites {
     }
 }
 
-/// A federation.
+/// A federation in virtual time.
 pub(crate) struct Net(Network<Federation, Sites>);
 
 impl Deref for Net {
@@ -133,7 +135,7 @@ impl DerefMut for Net {
 }
 
 impl Net {
-    /// So many sites of so many hosts; hosts of a site follow each other.
+    /// Creates `sites` sites of `size` hosts each. The hosts of a site have consecutive numbers.
     pub(crate) fn new(
         seed: u64,
         wan: Wan,
@@ -170,7 +172,7 @@ impl Net {
         Self(network)
     }
 
-    /// So many sites of so many hosts, whose leaders have found one another.
+    /// Creates a federation whose leaders have found one another.
     pub(crate) fn formed(seed: u64, sites: u16, size: u32, adapt: impl Fn(&mut FederationConfig)) -> Self {
         let mut net = Self::new(seed, WAN, sites, size, adapt);
         net.run_for(Duration::from_secs(4));
@@ -183,18 +185,18 @@ impl Net {
         (0..self.len()).collect()
     }
 
-    /// The hosts that live and have not left.
+    /// Returns the hosts that are alive and have not left.
     pub(crate) fn living(&self) -> Vec<u32> {
         (0..self.len()).filter(|host| self.is_alive(*host) && !self.left.contains(host)).collect()
     }
 
-    /// The host of a site that leads it.
+    /// Returns the host that leads a site.
     pub(crate) fn leader(&self, site: u16) -> Option<u32> {
         let leads = |host: &u32| self.site(*host) == site && self.engine(*host).bridge().is_some();
         self.living().into_iter().find(leads)
     }
 
-    /// Whether the leaders of all these sites are on one bridge.
+    /// Returns true if the leaders of all these sites are on one bridge.
     pub(crate) fn is_bridged(&self, sites: &[u16]) -> bool {
         sites.iter().all(|site| {
             let view = self.leader(*site).and_then(|host| self.engine(host).bridge()?.view().cloned());
@@ -202,7 +204,7 @@ impl Net {
         })
     }
 
-    /// Cuts two sites off from each other.
+    /// Cuts the links between two sites.
     pub(crate) fn cut(&mut self, a: u16, b: u16) {
         for host in (0..self.len()).filter(|host| self.site(*host) == a).collect::<Vec<_>>() {
             for other in (0..self.len()).filter(|other| self.site(*other) == b).collect::<Vec<_>>() {
@@ -211,7 +213,8 @@ impl Net {
         }
     }
 
-    /// The application of a host broadcasts so many messages, one every `gap`, or as fast as the engine takes them.
+    /// The application of a host broadcasts `count` messages, one every `gap`, or as fast as the
+    /// engine accepts them.
     pub(crate) fn send(&mut self, host: u32, count: u64, len: usize, gap: Duration) {
         let now = self.now;
         self.at(now, move |net| send(net, host, count, len, gap));
@@ -222,7 +225,7 @@ impl Net {
         all.filter(|(by, _)| *by == origin).map(|(_, number)| *number).collect()
     }
 
-    /// These have all that those broadcast, each once and in order.
+    /// Asserts that each of `hosts` has all messages of each of `origins`, once and in order.
     pub(crate) fn assert_complete(&self, hosts: &[u32], origins: &[u32], label: &str) {
         for origin in origins {
             let sent: Vec<u64> = (1..=self.sent[*origin as usize]).collect();
@@ -231,7 +234,7 @@ impl Net {
                 let first = got.iter().zip(&sent).position(|(got, sent)| got != sent);
                 assert!(
                     got == sent,
-                    "{label}: host {host} has {} of {} of {origin}, the first difference is at {first:?}",
+                    "{label}: host {host} has {} of {} of {origin}, first difference at {first:?}",
                     got.len(),
                     sent.len()
                 );
@@ -239,18 +242,21 @@ impl Net {
         }
     }
 
-    /// No duplicate, no hole and the order kept, at everybody, of everybody.
+    /// Asserts that no host has duplicates, gaps or reordered messages of any origin.
     pub(crate) fn assert_order(&self, label: &str) {
         for origin in 0..self.len() {
             for host in 0..self.len() {
                 let got = self.delivered_of(host, origin);
                 let expected: Vec<u64> = (1..=got.len() as u64).collect();
-                assert!(got == expected, "{label}: host {host}, of {origin}: out of order, twice, or a hole");
+                assert!(
+                    got == expected,
+                    "{label}: host {host}, of {origin}: reordered, duplicate or missing messages"
+                );
             }
         }
     }
 
-    /// Besides, those who live have the same of everybody.
+    /// Asserts the order, and that living hosts have the same messages of every origin.
     pub(crate) fn assert_promises(&self, label: &str) {
         self.assert_order(label);
         let living = self.living();
@@ -259,7 +265,7 @@ impl Net {
                 living.iter().map(|host| self.delivered_of(*host, origin).len()).collect();
             assert!(
                 counts.len() <= 1,
-                "{label}: living hosts differ in what they have of {origin}: {counts:?}"
+                "{label}: living hosts have different messages of {origin}: {counts:?}"
             );
         }
     }
@@ -277,7 +283,7 @@ fn send(net: &mut Network<Federation, Sites>, host: u32, left: u64, len: usize, 
     net.at(at, move |net| send(net, host, left - u64::from(taken), len, gap));
 }
 
-/// Puts something else into whole messages of this host in the ring of its site, or of leaders.
+/// Falsifies whole messages of this host in the ring of its site, or in the ring of leaders.
 fn falsify(
     frame: &mut RingFrame,
     engine: &Federation,
