@@ -12,7 +12,7 @@
 //! adds the requests of its application, and drives it:
 //!
 //! 1. [`Driver::fire_timers`], then [`Hub::settle`], which carries out the engine's link requests;
-//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links with room;
+//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links;
 //! 3. [`Hub::next`] beside its own requests, and [`Hub::handle`] for the result.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,8 @@ pub(crate) trait LinkLayer: Sized + 'static {
     type Name: Copy + Debug + Ord + Send + 'static;
     type Connection: Send + 'static;
     type About: Send + 'static;
-    /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame reports.
+    /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame
+    /// reports.
     const FRAMING: u32 = 0;
 
     /// Returns this node's name if both ends of two connections between the same nodes keep the one

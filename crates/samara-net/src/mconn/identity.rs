@@ -46,7 +46,8 @@ impl fmt::Debug for NodeKey {
     }
 }
 
-/// A node's name: the first 20 bytes of SHA-256 of its public key (`PubKeyToID` in `p2p/key.go`), written in hexadecimal.
+/// A node's name: the first 20 bytes of SHA-256 of its public key (`PubKeyToID` in `p2p/key.go`),
+/// written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId([u8; Self::LEN]);
 

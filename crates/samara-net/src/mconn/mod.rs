@@ -1,4 +1,5 @@
-//! Engines that speak the frames of the transaction pool over the connections of Tendermint, CometBFT and celestia-core.
+//! Engines that speak the frames of the transaction pool over the connections of Tendermint,
+//! CometBFT and celestia-core.
 //!
 //! A link is a TCP connection with authenticated encryption (the secret connection, by the crate
 //! `tendermint-p2p`). Both sides exchange node infos, and then send **packets** of several

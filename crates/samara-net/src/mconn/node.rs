@@ -1,4 +1,5 @@
-//! A node: its options, its owner's handle, its events and status, and the task that drives the hub.
+//! A node: its options, its owner's handle, its events and status, and the task that drives the
+//! hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -191,8 +192,8 @@ pub struct Stopped {
 
 /// An engine on the connections of CometBFT: a task that listens, dials, and moves frames.
 ///
-/// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the node ends with
-/// [`stop`](Self::stop), or when the last clone is dropped.
+/// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the
+/// node ends with [`stop`](Self::stop), or when the last clone is dropped.
 pub struct Node<E: Engine<Frame = CatFrame> + 'static> {
     id: NodeId,
     listen: Option<SocketAddr>,
@@ -216,7 +217,8 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
     /// the queue full ([`Options::events`]).
     ///
     /// # Errors
-    /// An option is not valid, the node cannot listen on the address, or the system has no random numbers.
+    /// An option is not valid, the node cannot listen on the address, or the system has no random
+    /// numbers.
     ///
     /// # Panics
     /// The caller is outside of a tokio runtime with time and input and output.

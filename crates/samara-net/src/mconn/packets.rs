@@ -76,7 +76,8 @@ impl Packet {
     }
 }
 
-/// Reads the length prefix at the start of `bytes`, if it is complete. Returns the length and the offset behind the prefix.
+/// Reads the length prefix at the start of `bytes`, if it is complete. Returns the length and the
+/// offset behind the prefix.
 pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usize)>, Broken> {
     let mut length = 0;
     for (at, byte) in bytes.iter().enumerate().take(4) {

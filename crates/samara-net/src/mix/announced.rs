@@ -1,8 +1,8 @@
 //! The announced rounds, and the choice of the rounds that a sender uses.
 //!
-//! A sender seals for a team, and the honest nodes of the team make the payload anonymous. So a sender
-//! believes no single node about a team: it uses a round once every node of the team announces it with the
-//! same team and batch.
+//! A sender seals for a team, and the honest nodes of the team make the payload anonymous. So a
+//! sender believes no single node about a team: it uses a round once every node of the team
+//! announces it with the same team and batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 

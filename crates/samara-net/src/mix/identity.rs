@@ -25,7 +25,8 @@ use tokio_rustls::rustls::{
     ServerConfig, SignatureScheme,
 };
 
-/// SHA-256 of a certificate in DER: the name of the holder of its key. `openssl x509 -fingerprint -sha256` prints it.
+/// SHA-256 of a certificate in DER: the name of the holder of its key. `openssl x509 -fingerprint
+/// -sha256` prints it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 

@@ -27,8 +27,8 @@
 //! The path of a payload:
 //!
 //! ```text
-//! sender -> Gateway.Submit -> batch -> engine -> outbox -> Team.Stream or Team.Post -> engine -> ...
-//!        -> Gateway.Result -> sender
+//! sender -> Gateway.Submit -> batch -> engine -> outbox -> Team.Stream or Team.Post -> engine
+//!        -> ... -> Gateway.Result -> sender
 //! ```
 //!
 //! **Identities.** Every node and sender has a certificate, and its SHA-256 is the name
