@@ -1,4 +1,4 @@
-//! From what pools have reported and counted to what a simulation would have measured.
+//! Turns the reports and counters of pools into the measurements of a simulation.
 
 use samara_cat::pool::{Cause, PoolMetrics};
 use samara_cat::{FrameKind, Ignored, Metrics};
@@ -12,7 +12,7 @@ use super::Recorded;
 use crate::plan::Wanted;
 use crate::run::{MetricsSnapshots, traffic};
 
-/// What the run measured. Reasons to distrust it are added to `recorded`.
+/// Returns the measurements of the run. Adds reasons to distrust them to `recorded`.
 pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
@@ -22,7 +22,7 @@ pub(crate) fn measured(
     let nodes = point.scenario.network.nodes;
     let counts = Counts(looks);
     for (name, what) in [
-        ("samara_mempool_closed_links_total", "connections ended or came to nothing during the run"),
+        ("samara_mempool_closed_links_total", "connections ended or failed during the run"),
         ("samara_mempool_events_lost_total", "events of pools were lost"),
     ] {
         let count = counts.of(name, "");
@@ -47,7 +47,7 @@ pub(crate) fn measured(
     }
 }
 
-/// Submissions, what arrived, and what blocks have.
+/// Collects submissions, arrivals and blocks.
 fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
     let driver = &recorded.driver;
     let submissions = &driver.submissions;
@@ -64,7 +64,7 @@ fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
             }
         }
     }
-    // A pool that took a transaction of a client has reported its arrival.
+    // A pool that accepted a client's transaction has reported its arrival.
     for ((submission, key), number) in submissions.iter().zip(&keys).zip(0..) {
         if !collector.has_been(number, submission.node) {
             collector.refused(key);
@@ -76,7 +76,8 @@ fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
     collector
 }
 
-/// Bytes of a pool's frames. Without emulated links, bytes on the wire are those of sealed frames.
+/// Fills in the bytes of a pool's frames. Without emulated links, bytes on the wire are those of
+/// sealed frames.
 fn frames(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
     let bytes = |kind: &str, direction: &str| {
         since("samara_mempool_bytes_total", &format!("kind=\"{kind}\",direction=\"{direction}\""))
@@ -90,7 +91,7 @@ fn frames(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
     stats.received.bytes = bytes("wire", "down");
 }
 
-/// What all pools together counted between two looks.
+/// The counts of all pools together between two snapshots.
 struct Counts<'a>((&'a MetricsSnapshots, &'a MetricsSnapshots));
 
 impl Counts<'_> {
