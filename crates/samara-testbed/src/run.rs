@@ -221,12 +221,12 @@ pub(crate) fn of_traces(
     point: &Point,
     wanted: &Wanted,
     events: &Events,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first_unix_ns: u64,
 ) -> Box<dyn Measured> {
     match &wanted.job {
-        Job::Messages { plan } => Box::new(messages(point, wanted, plan, events, looks, first_unix_ns)),
-        _ => Box::new(columns(point, wanted, events, looks, first_unix_ns)),
+        Job::Messages { plan } => Box::new(messages(point, wanted, plan, events, snapshots, first_unix_ns)),
+        _ => Box::new(columns(point, wanted, events, snapshots, first_unix_ns)),
     }
 }
 
@@ -414,7 +414,7 @@ fn messages(
     wanted: &Wanted,
     plan: &Plan,
     events: &Events,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> MessagesMeasured {
     let start = first - wanted.warm_up(&point.scenario);
@@ -440,15 +440,15 @@ fn messages(
             None => {}
         }
     }
-    for (counts, metrics) in counts.iter_mut().zip(&looks.1.metrics) {
+    for (counts, metrics) in counts.iter_mut().zip(&snapshots.1.metrics) {
         counts.answered = metrics.sum("samara_copies_owed_total", "answer") as u64;
     }
     events.dropped.iter().for_each(|(node, peer)| collector.lost(*node, *peer));
     MessagesMeasured {
         measured_nanos: last.saturating_sub(wanted.warm_up(&point.scenario)),
-        withdrawn: withdrawn(looks),
-        mesh_size: looks.0.meshes() / f64::from(point.scenario.network.nodes),
-        traffic: traffic(looks, rpcs),
+        withdrawn: withdrawn(snapshots),
+        mesh_size: snapshots.0.meshes() / f64::from(point.scenario.network.nodes),
+        traffic: traffic(snapshots, rpcs),
         ..measured
     }
 }
@@ -457,7 +457,7 @@ fn columns(
     point: &Point,
     wanted: &Wanted,
     events: &Events,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> ColumnsMeasured {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
@@ -476,9 +476,9 @@ fn columns(
     measured.collector.queue_drops = events.dropped.len() as u64;
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
     ColumnsMeasured {
-        withdrawn: withdrawn(looks),
-        mesh_size: looks.0.meshes() / joined.max(1) as f64,
-        traffic: traffic(looks, rpcs),
+        withdrawn: withdrawn(snapshots),
+        mesh_size: snapshots.0.meshes() / joined.max(1) as f64,
+        traffic: traffic(snapshots, rpcs),
         ..measured
     }
 }

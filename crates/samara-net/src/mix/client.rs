@@ -331,7 +331,7 @@ async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
             Err(why) => tracing::debug!(node, %why, "cannot connect to a node"),
             Ok((wire, mut driven)) => {
                 tokio::select! {
-                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node rejected the request"),
+                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node refused"),
                     why = driven.ended() => tracing::debug!(node, %why, "a connection ended"),
                 }
             }

@@ -17,10 +17,10 @@ pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
     recorded: &mut Recorded,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
 ) -> TransactionsMeasured {
     let nodes = point.scenario.network.nodes;
-    let counts = Counts(looks);
+    let counts = Counts(snapshots);
     for (name, what) in [
         ("samara_mempool_closed_links_total", "connections ended or failed during the run"),
         ("samara_mempool_events_lost_total", "events of pools were lost"),
@@ -40,7 +40,7 @@ pub(crate) fn measured(
         keys_max: driver.maxima.keys,
         requests_max: driver.maxima.requests,
         pool_txs_max: driver.maxima.pool_txs,
-        traffic: traffic(looks, frames),
+        traffic: traffic(snapshots, frames),
         measured_nanos: since(recorded.end).saturating_sub(wanted.warm_up(&point.scenario)),
         end_nanos: since(recorded.end),
         ..TransactionsMeasured::new(point, wanted.hosts.clone(), &wanted.graph, super::uptime(nodes))
@@ -96,8 +96,8 @@ struct Counts<'a>((&'a MetricsSnapshots, &'a MetricsSnapshots));
 
 impl Counts<'_> {
     fn of(&self, name: &str, label: &str) -> u64 {
-        let all = |looks: &MetricsSnapshots| -> f64 {
-            looks.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
+        let all = |snapshots: &MetricsSnapshots| -> f64 {
+            snapshots.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
         };
         (all(self.0.1) - all(self.0.0)).max(0.0) as u64
     }

@@ -33,7 +33,7 @@ const BEFORE_END_S: u64 = 1;
 /// Maximum time for nodes to end: they drain for up to 5 s.
 const ENDING_S: u64 = 10;
 /// Time from the first write of metrics to the first publication.
-const LOOK_BEFORE_NS: u64 = SECOND_NS / 2;
+const METRICS_BEFORE_NS: u64 = SECOND_NS / 2;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
@@ -164,8 +164,8 @@ fn plan(
     publishes: bool,
 ) -> (Vec<String>, Plan) {
     let dialled = wanted.graph.edges.iter().filter(|(dialler, _)| *dialler == node);
-    let looks = [times.first_ns - LOOK_BEFORE_NS, times.after_ns];
-    let metrics = looks.into_iter().zip(METRICS_FILES);
+    let write_at = [times.first_ns - METRICS_BEFORE_NS, times.after_ns];
+    let metrics = write_at.into_iter().zip(METRICS_FILES);
     let plan = Plan {
         publications: publishes.then(|| PUBLICATIONS_FILE.into()),
         metrics: metrics

@@ -93,12 +93,12 @@ pub fn gather(
     if !data.is_dir() {
         return Err(wrong(format!("found no {DATA}; run `shadow shadow.yaml` there first")));
     }
-    let looks = |file: &str| -> Result<MetricsSnapshots, TestbedError> {
+    let snapshot = |file: &str| -> Result<MetricsSnapshots, TestbedError> {
         let metrics = (0..nodes).map(|node| Ok(Metrics::parse(&read(&of_host(&data, node).join(file))?)));
         Ok(MetricsSnapshots { metrics: metrics.collect::<Result<_, TestbedError>>()?, relay: None })
     };
     let [before, after] = METRICS_FILES;
-    let (before, after) = (looks(before)?, looks(after)?);
+    let (before, after) = (snapshot(before)?, snapshot(after)?);
     let traces: Vec<PathBuf> = (0..nodes).map(|node| of_host(&data, node).join(TRACE_FILE)).collect();
     let traces: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
     let events = collect::events(&traces)?;

@@ -148,7 +148,7 @@ async fn a_stranger_that_floods_does_no_harm() {
     let mut sink = vec![0; 4096];
     tokio::select! {
         written = writer.write_all(&flood) => written.unwrap(),
-        () = async { while reader.read(&mut sink).await.is_ok_and(|len| len > 0) {} } => panic!("the member hung up"),
+        () = async { while reader.read(&mut sink).await.is_ok_and(|len| len > 0) {} } => panic!("hung up"),
     }
     still_works(&mut nodes).await;
     let until = Instant::now() + PATIENCE;
