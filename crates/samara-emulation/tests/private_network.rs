@@ -70,7 +70,7 @@ mod linux {
         std::fs::remove_dir_all(&directory).unwrap();
         match ran {
             Ok(status) => assert!(status.success(), "the unprivileged process failed"),
-            Err(error) => println!("SKIPPED without rights: {error}"),
+            Err(error) => println!("SKIPPED without privileges: {error}"),
         }
     }
 
@@ -107,6 +107,6 @@ mod linux {
         // A second thread now runs, the relay's: too late for another namespace.
         let late = enter_private_network().unwrap_err();
         assert!(matches!(late, Unavailable::Threads(2)), "{late}");
-        println!("test private_network{} ... ok", if nobody { " without rights" } else { "" });
+        println!("test private_network{} ... ok", if nobody { " without privileges" } else { "" });
     }
 }

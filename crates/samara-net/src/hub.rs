@@ -12,7 +12,8 @@
 //! adds the requests of its application, and drives it:
 //!
 //! 1. [`Driver::fire_timers`], then [`Hub::settle`], which carries out the engine's link requests;
-//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links;
+//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links
+//!    with room;
 //! 3. [`Hub::next`] beside its own requests, and [`Hub::handle`] for the result.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -502,7 +503,7 @@ impl<L: LinkLayer> Hub<L> {
     }
 
     /// Has all links send their queued frames and hang up, and waits for them. A peer that does not
-    /// read cannot delay this beyond the link's own time limit.
+    /// read delays this by [`LINGER`] at most.
     pub(crate) async fn finish(&mut self) {
         for (_, link) in self.links.iter() {
             // Fails only if the link has ended already.

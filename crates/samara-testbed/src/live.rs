@@ -41,7 +41,7 @@ pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
         ("samara_queue_drops_total", "did not fit into a queue"),
         ("samara_promises_broken_total", "announced and never sent"),
         ("samara_mempool_rejected_txs_total", "transaction refused"),
-        ("samara_mempool_lost_txs_total", "nobody left to ask"),
+        ("samara_mempool_lost_txs_total", "no peer left to ask"),
     ] {
         if let Some(total) = total(metric) {
             say(Event::Errors { cause: what.to_owned(), total });

@@ -20,9 +20,9 @@ const BUSY_SHARE: f64 = 0.7;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
     pub packets: u64,
-    /// The median.
+    /// The median lateness.
     pub p50: Duration,
-    /// The 99th percentile.
+    /// The 99th percentile of the lateness.
     pub p99: Duration,
     pub max: Duration,
 }
