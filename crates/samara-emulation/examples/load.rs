@@ -1,11 +1,12 @@
-//! How many packets a second a relay carries, and how punctual it is meanwhile.
+//! Measures the packets a second that a relay carries, and its punctuality.
 //!
 //! ```sh
 //! cargo run --release -p samara-emulation --example load -- [PACKETS a second] [BYTES of payload] [SECONDS]
 //! ```
 //!
-//! Host 0 sends datagrams to hosts 1 to 4 over links of 10 Gbit/s and 10 ms, in a burst every millisecond; 0 packets a
-//! second means as many as possible. A host's datagrams are read and thrown away by the same process.
+//! Host 0 sends datagrams to hosts 1 to 4 over links of 10 Gbit/s and 10 ms, in a burst every
+//! millisecond. A rate of 0 packets a second means as many as possible. The same process reads and
+//! discards the datagrams.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -55,7 +56,7 @@ mod linux {
                 let done = &done;
                 scope.spawn(move || {
                     while !done.load(Ordering::Relaxed) {
-                        // A timeout is no harm: the flag is looked at again.
+                        // A timeout is harmless: the loop checks the flag again.
                         let _ = socket.recv(&mut [0; 2048]);
                     }
                 });
@@ -98,7 +99,7 @@ mod linux {
         println!("sent          {:.0} packets/s", sent as f64 / seconds.as_secs_f64());
         println!("carried       {:.0} packets/s", carried as f64 / seconds.as_secs_f64());
         println!("device drops  {} packets", report.device_drops);
-        let precedence = if report.realtime { "" } else { ", without precedence" };
+        let precedence = if report.realtime { "" } else { ", without real-time priority" };
         println!("relay         {:.1} % of a processor{precedence}", report.cpu_share() * 100.0);
         println!(
             "              {:.0} packets for a second of processor time",

@@ -1,15 +1,18 @@
-//! How long transfers take over emulated links with the kernel's TCP and with quinn's QUIC, beside what the simulator says.
+//! Compares transfer times over emulated links, with the kernel's TCP and with quinn's QUIC, with
+//! those of the simulator.
 //!
 //! ```sh
 //! cargo run --release -p samara-emulation --example transfer -- [RATE in Mbit/s] [LATENCY in ms] [COUNT] [LOSS in %]
 //! ```
 //!
-//! Every transfer is the first one on a new connection, and is timed from the first write to the last read.
+//! Every transfer is the first one on a new connection. Its time is that from the first write to
+//! the last read.
 //!
-//! Without loss, host 0 sends to COUNT receivers at once (1 if not given), which share its uplink; the time is that of the
-//! last one, and the median of five is printed. With loss, COUNT pairs of hosts transfer at once, each over links and with
-//! losses of its own; this is repeated with 16 seeds, and means and their standard errors are printed. More pairs than
-//! the processors can carry make times longer. Sizes whose transfer takes 8 s or more in any case are left out.
+//! Without loss, host 0 sends to COUNT receivers at once (default 1), which share its uplink. The
+//! time is that of the last one, and the example prints the median of five runs. With loss, COUNT
+//! pairs of hosts transfer at once, each over its own links and with its own losses. This is
+//! repeated with 16 seeds, and the example prints means and their standard errors. More pairs than
+//! the processors can carry make times longer. Sizes whose transfer takes at least 8 s are skipped.
 
 #[cfg(target_os = "linux")]
 #[path = "transfer/kernel.rs"]
@@ -48,34 +51,34 @@ mod linux {
     use super::summary::{Summary, ms};
     use super::{kernel, quic, simulated};
 
-    /// What a segment carries, and what it costs on the wire: 1,500 bytes with the timestamp option (RFC 7323), which
-    /// Linux always uses.
+    /// Payload of a segment and its overhead on the wire, in bytes: a packet has 1,500 bytes with
+    /// the timestamp option (RFC 7323), which Linux always uses.
     pub(super) const MSS: u32 = 1448;
     pub(super) const HEADER: u32 = 52;
 
-    /// Transfers whose median is taken, without loss.
+    /// Number of transfers without loss, of which the median counts.
     const RUNS: u64 = 5;
-    /// Seeds of losses; more in the simulator, where they cost nothing.
+    /// Number of seeds for losses. The simulator uses more, as they cost little there.
     const SEEDS: u64 = 16;
     const SIMULATED_SEEDS: u64 = 400;
 
-    /// Sizes that take longer in any case are left out.
+    /// Sizes with a longer expected time are skipped.
     const LONGEST: Duration = Duration::from_secs(8);
 
-    /// Crosses threads and tasks.
+    /// An error that can cross threads and tasks.
     pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
     pub(super) struct Case {
         pub(super) rate_bps: u64,
         pub(super) latency: Duration,
         pub(super) loss: f64,
-        /// Who sends to whom.
+        /// Senders and receivers.
         pub(super) pairs: Vec<(u32, u32)>,
         pub(super) bytes: usize,
     }
 
     impl Case {
-        /// From one host to several; with loss, pairs that have nothing in common.
+        /// One host sends to several. With loss, separate pairs of hosts transfer.
         fn new(rate: u64, latency: u64, count: u32, loss: f64) -> Self {
             let pair = |i| if loss > 0.0 { (2 * i, 2 * i + 1) } else { (0, i + 1) };
             Self {
@@ -91,7 +94,7 @@ mod linux {
             self.pairs.iter().map(|(from, to)| from.max(to) + 1).max().unwrap_or(0)
         }
 
-        /// The last bit of the last packet leaves the uplink, and travels.
+        /// The least possible time: the last bit of the last packet leaves the uplink, and travels.
         fn least(&self) -> Duration {
             let wire = self.bytes + self.bytes.div_ceil(MSS as usize) * HEADER as usize;
             let shared = if self.loss > 0.0 { 1 } else { self.pairs.len() };
@@ -99,9 +102,9 @@ mod linux {
             Duration::from_secs_f64(bits / self.rate_bps as f64) + self.latency
         }
 
-        /// How long a transfer takes in any case, or in the mean with loss: at most so much passes in a round trip if every
-        /// `1 / loss`th packet halves the window (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance
-        /// algorithm", 1997).
+        /// The least possible time, or with loss the mean: the throughput in a round trip is
+        /// bounded if every `1 / loss`th packet halves the window (Mathis et al., "The macroscopic
+        /// behavior of the TCP congestion avoidance algorithm", 1997).
         fn expected(&self) -> Duration {
             if self.loss == 0.0 {
                 return self.least();
@@ -158,7 +161,7 @@ mod linux {
         for kib in [16, 64, 256, 1024, 4096] {
             case.bytes = kib << 10;
             if case.expected() >= LONGEST {
-                println!("| | {} | {} | left out | | | |", case.bytes, ms(case.expected()));
+                println!("| | {} | {} | skipped | | | |", case.bytes, ms(case.expected()));
                 continue;
             }
             let reno = case.measure_real(|relay, case| kernel::transfer(relay, case, "reno"))?;
@@ -197,7 +200,7 @@ mod linux {
         }
     }
 
-    /// A share, from a percentage.
+    /// Parses a percentage as a share.
     fn loss(index: usize) -> Result<f64, String> {
         let Some(text) = std::env::args().nth(index) else { return Ok(0.0) };
         match text.parse::<f64>() {

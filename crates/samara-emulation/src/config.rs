@@ -1,44 +1,48 @@
-//! What is emulated: hosts, the network between them, and their queues, in the types of the simulator.
+//! The configuration of an emulation: hosts, the network between them, and their queues, in the
+//! types of the simulator.
 
 use std::time::Duration;
 
 use samara_sim::{ConfigError, DownlinkQueue, HostConfig, Latency, NicDiscipline};
 
-/// The most hosts of an emulation: their number has 16 bits in the key of a flow.
+/// Maximum number of hosts: a host's number has 16 bits in the key of a flow.
 pub const MAX_HOSTS: usize = 65_534;
 
-/// The least rate: at 8 kbit/s a packet of 1,500 bytes takes 1.5 s.
+/// Minimum rate: at 8 kbit/s a packet of 1,500 bytes takes 1.5 s.
 pub const MIN_RATE_BPS: u64 = 8_000;
 
-/// The longest latency, and the most jitter: what is on its way is kept in memory.
+/// Maximum latency, and maximum jitter: packets in flight are kept in memory.
 pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// The least that a queue holds: one packet of the largest size.
+/// Minimum capacity of a queue: one packet of the maximum size.
 pub const MIN_QUEUE_BYTES: u64 = 1_500;
 
 /// A network to emulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmulationConfig {
-    /// The seed that latencies, jitter and losses are drawn from; latencies are those of a simulation with the same seed.
+    /// The seed of latencies, jitter and losses. Latencies are those of a simulation with the same
+    /// seed.
     pub seed: u64,
     pub hosts: Vec<HostConfig>,
     /// One-way latency of each pair.
     pub latency: Latency,
-    /// The most that is added to the latency of a packet, uniformly drawn; packets of one flow stay in order.
+    /// Maximum addition to the latency of a packet, drawn uniformly. Packets of one flow stay in
+    /// order.
     pub jitter: Duration,
-    /// The probability that a packet is lost on its way, in `0..1`.
+    /// The probability that a packet is lost in the network, in `0..1`.
     pub loss: f64,
-    /// How the flows of a host share its uplink. A flow is a 5-tuple.
+    /// The discipline by which the flows of a host share its uplink. A flow is a 5-tuple.
     pub nic: NicDiscipline,
-    /// How much waits for the uplink of a host.
+    /// The capacity of the queue for the uplink of a host.
     pub uplink_queue: UplinkQueue,
-    /// What happens to packets that find the downlink of a host busy. Behind CoDel, 32 MiB wait at most (the memory limit of
-    /// Linux's `fq_codel`).
+    /// The treatment of packets that find the downlink of a host busy. Behind CoDel, at most 32 MiB
+    /// wait (the memory limit of Linux's `fq_codel`).
     pub downlink_queue: DownlinkQueue,
 }
 
 impl EmulationConfig {
-    /// So many equal hosts with the same latency between all of them, no jitter, no loss, default queues.
+    /// Returns a network of `hosts` equal hosts with the same latency between all of them, no
+    /// jitter, no loss, and default queues.
     pub fn uniform(hosts: usize, rate_bps: u64, latency: Duration) -> Self {
         Self {
             seed: 1,
@@ -79,7 +83,7 @@ impl EmulationConfig {
         let (queued, target, interval) = match self.downlink_queue {
             DownlinkQueue::DropTail { bytes } => (bytes, zero, zero),
             DownlinkQueue::CoDel { interval: Duration::ZERO, .. } => {
-                let message = "downlink_queue.interval: found 0, expected more (RFC 8289 has 100 ms)";
+                let message = "downlink_queue.interval: found 0, expected more than 0 (RFC 8289 has 100 ms)";
                 return Err(ConfigError::new(message));
             }
             DownlinkQueue::CoDel { target, interval } => (u64::MAX, target, interval),
@@ -91,7 +95,7 @@ impl EmulationConfig {
             ("downlink_queue.interval", interval),
         ] {
             ensure(found <= MAX_LATENCY, || {
-                format!("{key}: found {found:?}, expected {MAX_LATENCY:?} at the most")
+                format!("{key}: found {found:?}, expected at most {MAX_LATENCY:?}")
             })?;
         }
         for (key, found) in [
@@ -111,18 +115,19 @@ fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), ConfigErr
     if holds { Ok(()) } else { Err(ConfigError::new(message())) }
 }
 
-/// How much waits for the uplink of a host; what comes on top is dropped and counted.
+/// The capacity of the queue for the uplink of a host. Further packets are dropped and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UplinkQueue {
-    /// The most bytes of one flow (round-robin only).
+    /// Maximum bytes of one flow (round-robin only).
     pub flow_bytes: u64,
     pub total_bytes: u64,
 }
 
 impl Default for UplinkQueue {
-    /// 6 MiB for a flow: what a Linux sender has in flight at most (`tcp_wmem`, 4 MiB of payload) fits. A TUN device
-    /// takes packets off the socket's account at once, so that TCP does not hold them back as it does before a real
-    /// interface; a short queue would then lose what a real host never loses. 64 MiB for a host.
+    /// 6 MiB for a flow, which holds the maximum in flight of a Linux sender (`tcp_wmem`, 4 MiB of
+    /// payload). A TUN device takes packets off the socket's account at once, so TCP does not hold
+    /// them back as before a real interface, and a short queue would lose packets that a real host
+    /// never loses. 64 MiB for a host.
     fn default() -> Self {
         Self { flow_bytes: 6 << 20, total_bytes: 64 << 20 }
     }

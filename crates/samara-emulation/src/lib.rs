@@ -1,12 +1,13 @@
 //! Emulated links for real processes on one machine: rates, latency, jitter, queues and loss.
 //!
-//! Two parts, which know nothing of each other's business:
+//! The crate has two independent parts:
 //!
-//! - [`Emulator`]: the network as a state machine. Packets and the time go in, packets and the times at which they are due
-//!   come out. It has the types of the simulator (`samara-sim`) for hosts, latencies and queues.
-//! - `Relay` (Linux): a TUN device and a thread that carries packets between the kernel and an emulator, so that the
-//!   kernel's own TCP, and QUIC over UDP, see these links. No network namespace and no traffic shaping of the kernel is
-//!   needed, only the right to create a device.
+//! - [`Emulator`]: the network as a state machine. Its input is packets and the time, its output is
+//!   packets and the times at which they are due. It has the types of the simulator (`samara-sim`)
+//!   for hosts, latencies and queues.
+//! - `Relay` (Linux): a TUN device and a thread that carries packets between the kernel and an
+//!   emulator, so that the kernel's own TCP, and QUIC over UDP, use these links. It needs no
+//!   network namespace and no traffic shaping of the kernel, only the right to create a device.
 
 mod config;
 mod emulator;
@@ -27,10 +28,10 @@ pub use linux::{
 pub use samara_sim::{ConfigError, Count, DownlinkQueue, HostConfig, Latency, NicDiscipline, PairLatencies};
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 
-/// Whether a relay can be started by this process.
+/// Checks that this process can start a relay.
 ///
 /// # Errors
-/// Always: there is none for this system.
+/// Always: there is no relay for this system.
 #[cfg(not(target_os = "linux"))]
 pub fn availability() -> Result<(), Unavailable> {
     Err(Unavailable::Platform(std::env::consts::OS))

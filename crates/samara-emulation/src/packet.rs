@@ -1,4 +1,4 @@
-//! What the relay reads and changes of an IPv4 packet.
+//! The parts of an IPv4 packet that the relay reads and changes.
 
 use crate::subnets::Subnets;
 
@@ -10,14 +10,14 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// ICMP messages that quote the packet they are about: destination unreachable, time exceeded, parameter problem
-/// (RFC 792).
+/// ICMP messages that quote the packet that caused them: destination unreachable, time exceeded,
+/// parameter problem (RFC 792).
 const ICMP_ERRORS: [u8; 3] = [3, 11, 12];
 
-/// The quoted packet begins behind type, code, checksum and four more bytes (RFC 792).
+/// The quoted packet begins after type, code, checksum and four more bytes (RFC 792).
 const ICMP_HEADER: usize = 8;
 
-/// Who sends a packet to whom, and the flow that it belongs to.
+/// The sender and the receiver of a packet, and its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) from: u32,
@@ -29,13 +29,14 @@ pub(crate) struct Route {
 pub(crate) enum Refused {
     /// Not IPv4. The kernel itself sends a few IPv6 packets to a new device.
     NotIpv4,
-    /// Lengths do not fit.
+    /// The lengths are inconsistent.
     Malformed,
-    /// From an address that is no host's, or to one at which its host sees nobody.
+    /// The source is the address of no host, or the source host sees no host at the destination.
     UnknownHost { source: u32, destination: u32 },
 }
 
-/// Reads the route of a packet as a host has sent it: from its own address to one at which it sees another.
+/// Reads the route of a packet sent by a host: from its own address to one at which it sees
+/// another.
 pub(crate) fn route(packet: &[u8], subnets: &Subnets, hosts: u32) -> Result<Route, Refused> {
     match packet.first() {
         None => return Err(Refused::Malformed),
@@ -55,22 +56,23 @@ pub(crate) fn route(packet: &[u8], subnets: &Subnets, hosts: u32) -> Result<Rout
     Ok(Route { from, to, flow: flow(packet, header, to) })
 }
 
-/// Packs receiver, protocol and ports; the sender is implied. Exact: different flows have different keys.
+/// Packs receiver, protocol and ports. The sender is implied. Different flows have different keys.
 fn flow(packet: &[u8], header: usize, to: u32) -> u64 {
     let protocol = packet[9];
-    // Only the first fragment of a datagram has ports; all of them must be one flow.
+    // Only the first fragment of a datagram has ports, and all fragments must be one flow.
     let fragment = u16_at(packet, 6) & 0x3fff != 0;
     let has_ports = matches!(protocol, TCP | UDP) && !fragment && packet.len() >= header + 4;
     let ports = if has_ports { u32_at(packet, header) } else { 0 };
     u64::from(to) << 40 | u64::from(protocol) << 32 | u64::from(ports)
 }
 
-/// Makes a packet look to the receiver as it should: from the address at which it sees the sender, to its own. `route` is
-/// what [`route`] has found.
+/// Rewrites a packet for the receiver: from the address at which it sees the sender, to its own.
+/// `route` is the result of [`route`].
 pub(crate) fn translate(packet: &mut [u8], subnets: &Subnets, route: Route) {
     let Route { from, to, .. } = route;
     set_addresses(packet, subnets.dial_address(to, from).to_bits(), subnets.bind_address(to).to_bits());
-    // An error quotes a packet as its receiver saw it. Its sender, the receiver of the error, knows it as it was.
+    // An error quotes a packet as its receiver saw it. Its sender, the receiver of the error, knows
+    // the original.
     let Some(header) = header_len(packet) else { return };
     let whole = u16_at(packet, 6) & 0x1fff == 0;
     if packet[9] != ICMP || !whole || !packet.get(header).is_some_and(|kind| ICMP_ERRORS.contains(kind)) {
@@ -88,7 +90,7 @@ fn set_addresses(packet: &mut [u8], source: u32, destination: u32) {
     packet[16..20].copy_from_slice(&destination.to_be_bytes());
 }
 
-/// The length of the IPv4 header, if all of it is there.
+/// Returns the length of the IPv4 header, if the header is complete.
 fn header_len(packet: &[u8]) -> Option<usize> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     if header >= HEADER && packet.len() >= header { Some(header) } else { None }
@@ -128,7 +130,7 @@ mod tests {
         !(sum as u16)
     }
 
-    /// What the pseudo header of TCP and UDP adds.
+    /// The sum of the pseudo header of TCP and UDP.
     fn pseudo(packet: &[u8]) -> u32 {
         let words = packet[12..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
         words.sum::<u32>() + u32::from(packet[9]) + (packet.len() - HEADER) as u32
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_of_a_host_is_refused() {
+    fn packets_of_no_host_are_refused() {
         let subnets = default_subnets();
         let good = packet(&subnets, 3, 4, UDP, &[0; 20]);
         assert!(route(&good, &subnets, 5).is_ok());
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_told_apart_by_receiver_protocol_and_ports() {
+    fn flows_differ_by_receiver_protocol_and_ports() {
         let subnets = default_subnets();
         let flow = |to, protocol, ports: [u8; 4]| {
             let mut body = vec![0; 20];
@@ -265,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_packet_looks_as_its_sender_knows_it() {
+    fn a_quoted_packet_has_the_addresses_of_the_original() {
         let subnets = default_subnets();
         let mut sent = packet(&subnets, 3, 4, UDP, &[9; 20]);
         let original = sent.clone();
         let there = route(&sent, &subnets, 10).unwrap();
         translate(&mut sent, &subnets, there);
         assert_ne!(sent, original);
-        // Host 4 answers that the port is unreachable, quoting what it received.
+        // Host 4 answers that the port is unreachable, and quotes the packet that it received.
         let mut body = vec![3, 3, 0, 0, 0, 0, 0, 0];
         body.extend(&sent);
         let mut error = packet(&subnets, 4, 3, ICMP, &body);

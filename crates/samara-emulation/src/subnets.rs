@@ -1,4 +1,4 @@
-//! The two subnets of a relay: addresses that hosts have, and addresses that they see each other under.
+//! The two subnets of a relay: addresses of hosts, and addresses at which hosts see each other.
 
 use std::net::Ipv4Addr;
 
@@ -7,10 +7,11 @@ use thiserror::Error;
 /// Both subnets have 16 bits for hosts: one byte for each of a pair.
 const PREFIX: u8 = 16;
 
-/// What a host sees of the others: one byte for the other one.
+/// The view that a host has of the others: one byte for the other host.
 const VIEW_PREFIX: u8 = 24;
 
-/// The most hosts: the values of a byte without 0 and 255, which end addresses of networks and broadcasts.
+/// Maximum number of hosts: the values of a byte without 0 and 255, which end network and broadcast
+/// addresses.
 pub const MAX_ADDRESSES: usize = 254;
 
 /// Two subnets with prefixes of 16 bits. With *n* the number of a host, counted from 1:
@@ -18,20 +19,20 @@ pub const MAX_ADDRESSES: usize = 254;
 /// - host *n* has the address `own.(255 - n).n`, its sockets are bound to it;
 /// - host *n* sees host *m* at `peers.n.m`, and dials it there.
 ///
-/// Each host has its own view of the others (`peers.n.0/24`), so that a route can tell the kernel which source address
-/// belongs to a destination: a program that does not bind its socket before it dials, or binds it to a port only, still
-/// dials from the address of its host.
+/// Each host has its own view of the others (`peers.n.0/24`), so that the route to a destination
+/// determines the source address: a program that does not bind its socket before it dials, or binds
+/// it to a port only, still dials from the address of its host.
 ///
-/// A packet from `own.(255 - n).n` to `peers.n.m` arrives as one from `peers.m.n` to `own.(255 - m).m`. The sum of the 16-bit
-/// words of the addresses is `own + peers + 255 * 256 + n + m` either way, so that no checksum (IPv4, TCP, UDP, ICMP) has
-/// to be computed again.
+/// A packet from `own.(255 - n).n` to `peers.n.m` arrives as one from `peers.m.n` to `own.(255 -
+/// m).m`. In both cases the sum of the 16-bit words of the addresses is `own + peers + 255 * 256 +
+/// n + m`, so that checksums (IPv4, TCP, UDP, ICMP) stay valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnets {
     own: u32,
     peers: u32,
 }
 
-/// A pair of subnets that cannot be used.
+/// A pair of subnets that a relay cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SubnetsError {
     /// An address has bits outside of its prefix.
@@ -42,10 +43,10 @@ pub enum SubnetsError {
 }
 
 impl Subnets {
-    /// The subnets that begin with these addresses, with prefixes of 16 bits.
+    /// Creates subnets that begin with these addresses, with prefixes of 16 bits.
     ///
     /// # Errors
-    /// If an address is not the first one of its subnet, or both are the same.
+    /// An address is not the first one of its subnet, or both are the same.
     pub fn new(own: Ipv4Addr, peers: Ipv4Addr) -> Result<Self, SubnetsError> {
         for address in [own, peers] {
             let [a, b, _, _] = address.octets();
@@ -60,9 +61,9 @@ impl Subnets {
         Ok(Self { own: own.to_bits(), peers: peers.to_bits() })
     }
 
-    /// Pairs in the private block 10.0.0.0/8 that are tried in turn where none is given: 10.78 and 10.79, 10.80 and
-    /// 10.81, to 10.140 and 10.141. (Kubernetes, Docker and VPNs prefer the beginning of the block, 10.96, 10.244 and
-    /// 172.16.0.0/12; what is in use is skipped anyway.)
+    /// Pairs in the private block 10.0.0.0/8 to try in turn if the configuration has none: 10.78
+    /// and 10.79, 10.80 and 10.81, to 10.140 and 10.141. Kubernetes, Docker and VPNs prefer the
+    /// beginning of the block, 10.96, 10.244 and 172.16.0.0/12. A relay skips pairs in use.
     pub fn candidates() -> impl Iterator<Item = Self> {
         (78..141u8).step_by(2).map(|second| Self {
             own: Ipv4Addr::new(10, second, 0, 0).to_bits(),
@@ -70,42 +71,44 @@ impl Subnets {
         })
     }
 
-    /// The first address of the subnet that hosts have their addresses in, and the length of its prefix.
+    /// The first address of the subnet of the hosts' own addresses, and the length of its prefix.
     pub fn own(&self) -> (Ipv4Addr, u8) {
         (Ipv4Addr::from_bits(self.own), PREFIX)
     }
 
-    /// The first address of the subnet that hosts see each other in, and the length of its prefix.
+    /// The first address of the subnet in which hosts see each other, and the length of its prefix.
     pub fn peers(&self) -> (Ipv4Addr, u8) {
         (Ipv4Addr::from_bits(self.peers), PREFIX)
     }
 
-    /// The part of [`peers`](Self::peers) that a host sees the others in, and the length of its prefix.
+    /// The part of [`peers`](Self::peers) in which a host sees the others, and the length of its
+    /// prefix.
     ///
     /// # Panics
-    /// If the host's number is not below [`MAX_ADDRESSES`].
+    /// The host's number is not below [`MAX_ADDRESSES`].
     pub fn view(&self, host: u32) -> (Ipv4Addr, u8) {
         (Ipv4Addr::from_bits(self.peers | number(host) << 8), VIEW_PREFIX)
     }
 
-    /// The address that a host has.
+    /// Returns the own address of a host.
     ///
     /// # Panics
-    /// If the host's number is not below [`MAX_ADDRESSES`].
+    /// The host's number is not below [`MAX_ADDRESSES`].
     pub fn bind_address(&self, host: u32) -> Ipv4Addr {
         let n = number(host);
         Ipv4Addr::from_bits(self.own | (255 - n) << 8 | n)
     }
 
-    /// The address at which host `from` sees host `to`, and dials it.
+    /// Returns the address at which host `from` sees and dials host `to`.
     ///
     /// # Panics
-    /// If a host's number is not below [`MAX_ADDRESSES`].
+    /// A host's number is not below [`MAX_ADDRESSES`].
     pub fn dial_address(&self, from: u32, to: u32) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.peers | number(from) << 8 | number(to))
     }
 
-    /// The sender and the receiver of a packet with these addresses, if a host sends it as it should.
+    /// Returns the sender and the receiver of a packet with these addresses, if they form a valid
+    /// pair.
     pub(crate) fn pair(&self, source: u32, destination: u32) -> Option<(u32, u32)> {
         let from = (source & 0xff).checked_sub(1)?;
         let to = (destination & 0xff).checked_sub(1)?;
@@ -116,7 +119,7 @@ impl Subnets {
         if sent { Some((from, to)) } else { None }
     }
 
-    /// Whether one of the subnets has an address in common with this one.
+    /// Returns true if one of the subnets has an address in common with this one.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only the relay adds routes"))]
     pub(crate) fn overlaps(&self, address: Ipv4Addr, prefix: u8) -> bool {
         let common = !u32::MAX.checked_shr(prefix.min(PREFIX).into()).unwrap_or(0);
@@ -124,7 +127,7 @@ impl Subnets {
     }
 }
 
-/// What stands for a host in addresses.
+/// Returns the number of a host in addresses, counted from 1.
 fn number(host: u32) -> u32 {
     assert!((host as usize) < MAX_ADDRESSES, "host {host} has no address, there are {MAX_ADDRESSES}");
     host + 1
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_those_of_the_documentation() {
+    fn addresses_match_the_documentation() {
         assert_eq!(subnets().bind_address(0), ip("10.78.254.1"));
         assert_eq!(subnets().bind_address(253), ip("10.78.1.254"));
         assert_eq!(subnets().dial_address(0, 253), ip("10.79.1.254"));
@@ -151,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_is_found_again_and_no_other_one() {
+    fn exactly_the_valid_pairs_are_recognised() {
         let subnets = subnets();
         for (from, to) in (0..254).flat_map(|from| (0..254).map(move |to| (from, to))) {
             let source = subnets.bind_address(from).to_bits();
             let destination = subnets.dial_address(from, to).to_bits();
             assert_eq!(subnets.pair(source, destination), Some((from, to)));
-            // The address that another host would dial is nothing to this one.
+            // This host must not use the address that another host would dial.
             let foreign = subnets.dial_address((from + 1) % 254, to).to_bits();
             assert_eq!(subnets.pair(source, foreign), None);
         }
@@ -170,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_subnets_are_refused() {
         let error = |own, peers| Subnets::new(ip(own), ip(peers)).unwrap_err().to_string();
         assert!(error("10.1.0.0", "10.2.0.1").contains("expected 10.2.0.0/16"));
         assert!(error("10.1.0.0", "10.1.0.0").contains("two different"));
     }
 
     #[test]
-    fn overlaps_are_seen_from_both_sides() {
+    fn overlaps_are_detected_in_both_directions() {
         for (address, prefix) in
             [("10.0.0.0", 8), ("10.79.0.0", 16), ("10.78.3.0", 24), ("10.79.255.1", 32), ("0.0.0.0", 0)]
         {

@@ -1,5 +1,6 @@
-//! A relay in a network namespace of its own, with and without rights. No test harness: a namespace must be entered before
-//! threads start. Skipped, with the reason, where the system does not allow it.
+//! A relay in its own network namespace, with and without privileges. It has no test harness, as a
+//! process must enter a namespace before threads start. It is skipped, with the reason, where the
+//! system does not allow it.
 
 #[cfg(target_os = "linux")]
 #[path = "common/mod.rs"]
@@ -33,10 +34,10 @@ mod linux {
 
     use super::common::datagrams;
 
-    /// Set for the process that has no rights: the file that it makes devices with.
+    /// Set for the unprivileged process: the file for creating devices.
     const TUN_FILE: &str = "SAMARA_TEST_TUN_FILE";
 
-    /// A user without rights on every Linux (`nobody`).
+    /// A user without privileges on every Linux (`nobody`).
     const NOBODY: u32 = 65_534;
 
     pub(super) fn main() {
@@ -49,12 +50,12 @@ mod linux {
         println!("test private_network ... done");
     }
 
-    /// The same in a process without rights, if this one may start such a process.
+    /// Runs the test in an unprivileged process, if this one may start such a process.
     fn as_nobody() {
         if !geteuid().is_root() {
             return;
         }
-        // Some systems let root alone open the file: nobody gets one of its own.
+        // Some systems let root alone open the file, so the unprivileged user gets its own.
         let directory = std::env::temp_dir().join(format!("samara-tun-{}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
@@ -68,8 +69,8 @@ mod linux {
             });
         std::fs::remove_dir_all(&directory).unwrap();
         match ran {
-            Ok(status) => assert!(status.success(), "the process without rights has failed"),
-            Err(error) => println!("SKIPPED without rights: {error}"),
+            Ok(status) => assert!(status.success(), "the unprivileged process failed"),
+            Err(error) => println!("SKIPPED without privileges: {error}"),
         }
     }
 
@@ -100,12 +101,12 @@ mod linux {
         assert_eq!((&buffer[..len], from.ip()), (&b"hello"[..], relay.dial_address(1, 0).into()));
         let report = relay.report().unwrap();
         assert_eq!((report.hosts[0].sent.packets, report.hosts[1].received.packets), (1, 1));
-        // Loopback works as well: programs talk to themselves there.
+        // Loopback works as well: programs use it to reach themselves.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        // Now there is a second thread, the relay's: too late for another namespace.
+        // A second thread now runs, the relay's: too late for another namespace.
         let late = enter_private_network().unwrap_err();
         assert!(matches!(late, Unavailable::Threads(2)), "{late}");
-        println!("test private_network{} ... ok", if nobody { " without rights" } else { "" });
+        println!("test private_network{} ... ok", if nobody { " without privileges" } else { "" });
     }
 }

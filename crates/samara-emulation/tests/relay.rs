@@ -1,4 +1,5 @@
-//! The kernel's own TCP and UDP over emulated links. Skipped, with the reason, where no device can be created.
+//! Tests of the kernel's own TCP and UDP over emulated links. They are skipped, with the reason,
+//! where no device can be created.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -19,7 +20,7 @@ fn config(hosts: usize, rate_bps: u64, latency: Duration) -> RelayConfig {
     RelayConfig::new(EmulationConfig::uniform(hosts, rate_bps, latency))
 }
 
-/// Sends so many bytes from host 0 to host 1. Returns how long it took from the first write to the last read.
+/// Sends `len` bytes from host 0 to host 1. Returns the time from the first write to the last read.
 fn transfer(relay: &Relay, len: usize) -> Duration {
     let (listener, port) = listen(relay, 1);
     let receiver = receive_all(listener);
@@ -30,15 +31,16 @@ fn transfer(relay: &Relay, len: usize) -> Duration {
     stream.write_all(&sent).unwrap();
     drop(stream);
     let (bytes, end) = receiver.join().unwrap();
-    assert!(bytes == sent, "{} bytes of {len} arrived, or others", bytes.len());
+    assert!(bytes == sent, "found {} bytes, expected {len} bytes with the sent content", bytes.len());
     end - start
 }
 
-/// A report when nothing is on its way any more: closed connections exchange their last packets after the last byte.
+/// Returns a report once no packet is in flight: closed connections exchange their last packets
+/// after the last byte.
 fn settled(relay: &mut Relay) -> RelayReport {
     let start = Instant::now();
     loop {
-        assert!(start.elapsed() < TIMEOUT, "packets are still on their way");
+        assert!(start.elapsed() < TIMEOUT, "packets are still in flight");
         let report = relay.report().unwrap();
         let sum = |packets: fn(&HostCounters) -> u64| report.hosts.iter().map(packets).sum::<u64>();
         if sum(|host| host.sent.packets) == sum(|host| host.received.packets + host.drops.total().packets) {
@@ -49,17 +51,18 @@ fn settled(relay: &mut Relay) -> RelayReport {
 }
 
 #[test]
-fn a_tcp_transfer_takes_what_rate_and_latency_demand() {
+fn a_tcp_transfer_takes_the_time_of_rate_and_latency() {
     let Some(mut relay) = start(config(2, 20 * MBIT, 50 * MS)) else { return };
     let len = 2 << 20;
     let took = transfer(&relay, len);
-    // Each packet carries at most 1,460 bytes and at least 40 of headers; then the latency.
+    // Each packet carries at most 1,460 bytes and at least 40 of headers; the latency follows.
     let wire_bits = (len + len.div_ceil(1460) * 40) as f64 * 8.0;
     let least = Duration::from_secs_f64(wire_bits / 20e6) + 50 * MS;
     assert!(took >= least, "{took:?} is less than {least:?}");
     let report = settled(&mut relay);
     let doubts = report.doubts();
-    // Slow start costs about five round trips of 100 ms. A relay that could not keep up proves nothing.
+    // Slow start costs about five round trips of 100 ms. A relay that could not keep up proves
+    // nothing.
     assert!(took < 3 * least || !doubts.is_empty(), "{took:?} is much more than {least:?}");
     assert!(report.hosts[0].sent.bytes as usize > len);
     assert!(
@@ -90,7 +93,7 @@ fn a_datagram_takes_the_latency_each_way() {
 }
 
 #[test]
-fn a_large_datagram_is_cut_and_put_together() {
+fn a_large_datagram_is_fragmented_and_reassembled() {
     let Some(mut relay) = start(config(2, 100 * MBIT, 5 * MS)) else { return };
     let ((one, _), (two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
     let body = pattern(20_000);
@@ -102,7 +105,7 @@ fn a_large_datagram_is_cut_and_put_together() {
 }
 
 #[test]
-fn tcp_repairs_what_is_lost() {
+fn tcp_repairs_losses() {
     let emulation = EmulationConfig { loss: 0.01, ..EmulationConfig::uniform(2, 50 * MBIT, 5 * MS) };
     let Some(mut relay) = start(RelayConfig::new(emulation)) else { return };
     transfer(&relay, 2 << 20);
@@ -127,7 +130,7 @@ fn two_relays_do_not_disturb_each_other() {
         assert!(report.hosts[0].sent.bytes > 1 << 20);
         assert!(report.hosts[0].sent.bytes < 2 << 20);
     }
-    // Addresses of one are unknown to the other, and the same ones cannot be had twice.
+    // The addresses of one relay are unknown to the other, and no second relay can use them.
     let given = RelayConfig { subnets: Some(*one.subnets()), ..config(2, MBIT, MS) };
     let refused = Relay::start(given).unwrap_err();
     assert!(matches!(refused, RelayError::SubnetsTaken(_)), "{refused}");
@@ -151,7 +154,7 @@ fn a_closed_port_is_reported_to_the_sender() {
 }
 
 #[test]
-fn packets_of_nobody_are_counted_and_named() {
+fn packets_of_no_host_are_counted_and_named() {
     let Some(mut relay) = start(config(2, 50 * MBIT, 5 * MS)) else { return };
     // Host 7 has an address, but is not in the network.
     let stranger = UdpSocket::bind((relay.subnets().bind_address(7), 0)).unwrap();
@@ -170,11 +173,11 @@ fn packets_of_nobody_are_counted_and_named() {
 }
 
 #[test]
-fn programs_that_do_not_bind_dial_from_the_address_of_their_host() {
+fn unbound_sockets_dial_from_the_address_of_their_host() {
     let Some(mut relay) = start(config(4, 50 * MBIT, 5 * MS)) else { return };
     for (from, to) in [(0, 1), (1, 0), (2, 3), (3, 3)] {
         let (listener, port) = listen(&relay, to);
-        // Bound to nothing, and to a port only, as libp2p dials that reuses the port it listens at.
+        // Unbound, and bound to a port only, like libp2p when it reuses its listening port.
         let by_port = SocketAddrV4::new(relay.dial_address(from, to), port);
         let unbound = TcpStream::connect_timeout(&by_port.into(), TIMEOUT / 4).unwrap();
         let port_only = dial_address(Ipv4Addr::UNSPECIFIED, by_port).unwrap();
@@ -191,14 +194,14 @@ fn programs_that_do_not_bind_dial_from_the_address_of_their_host() {
 }
 
 #[test]
-fn as_many_hosts_as_there_are_addresses() {
+fn supports_as_many_hosts_as_addresses() {
     let Some(relay) = start(config(254, 50 * MBIT, 5 * MS)) else { return };
     let ((one, _), (two, port)) = (datagrams(&relay, 253), datagrams(&relay, 0));
     one.send_to(b"hello", (relay.dial_address(253, 0), port)).unwrap();
     assert_eq!(two.recv_from(&mut [0; 9]).unwrap().1.ip(), relay.dial_address(0, 253));
     drop(relay);
     let error = Relay::start(config(255, 50 * MBIT, 5 * MS)).unwrap_err().to_string();
-    assert!(error.contains("found 255, expected 254"), "{error}");
+    assert!(error.contains("found 255, expected at most 254"), "{error}");
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn a_burst_beyond_the_uplink_queue_is_dropped_and_counted() {
     emulation.uplink_queue.flow_bytes = 10_000;
     let Some(mut relay) = start(RelayConfig::new(emulation)) else { return };
     let ((one, _), (_two, port)) = (datagrams(&relay, 0), datagrams(&relay, 1));
-    // 100 packets of 1,028 bytes at 1 Mbit/s would take 0.8 s; nine fit into the queue.
+    // 100 packets of 1,028 bytes at 1 Mbit/s would take 0.8 s. Nine fit into the queue.
     for _ in 0..100 {
         one.send_to(&[0; 1000], (relay.dial_address(0, 1), port)).unwrap();
     }
@@ -218,7 +221,7 @@ fn a_burst_beyond_the_uplink_queue_is_dropped_and_counted() {
     assert_eq!(host.drops.uplink_full.packets + report.hosts[1].received.packets, 100);
 }
 
-/// In a pair of subnets that no other test takes, beyond the candidates.
+/// Returns a configuration with a pair of subnets beyond the candidates, which no other test uses.
 fn config_in(pair: u8) -> RelayConfig {
     let own = 250 + 2 * pair;
     let subnets = Subnets::new([10, own, 0, 0].into(), [10, own + 1, 0, 0].into()).unwrap();
@@ -237,7 +240,8 @@ fn nothing_is_left_behind() {
     Relay::start(config_in(0)).unwrap();
 }
 
-/// What the process does that is to be killed: [`nothing_is_left_behind_by_a_killed_process`] runs itself once more.
+/// The body of the process to kill: [`nothing_is_left_behind_by_a_killed_process`] starts itself
+/// once more.
 fn wait_to_be_killed() {
     let relay = Relay::start(config_in(1)).unwrap();
     println!("\ndevice {} {}", relay.device(), relay.bind_address(0));

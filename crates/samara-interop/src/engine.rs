@@ -1,5 +1,6 @@
-//! The engine's configuration for an experiment: go-libp2p-pubsub's defaults, what the script changes of them, and what all
-//! runners of test-plans have in common (`go-libp2p/main.go`, `pubsubOptions`).
+//! The engine's configuration for an experiment: go-libp2p-pubsub's defaults, the script's changes
+//! to them, and the settings that all runners of test-plans share (`go-libp2p/main.go`,
+//! `pubsubOptions`).
 
 use std::time::Duration;
 
@@ -14,25 +15,27 @@ use samara_gossipsub::rpc::{Message, MessageId};
 use crate::params::{GossipSubParams, Nanos};
 use crate::script::ID_BYTES;
 
-/// The longest frame of all runners: 10 MiB.
+/// Maximum frame of all runners: 10 MiB.
 const RPC_BYTES_MAX: usize = 10 << 20;
 
-/// The longest payload: there is something around it.
+/// Maximum payload, which leaves room for the fields around it.
 pub(crate) const MESSAGE_BYTES_MAX: usize = RPC_BYTES_MAX - 1024;
 
-/// Frames that go-libp2p-pubsub's runner has in the queue of a peer (`WithPeerOutboundQueueSize`).
+/// Frames in the queue of a peer in go-libp2p-pubsub's runner (`WithPeerOutboundQueueSize`).
 const GO_QUEUE: usize = 600;
 
-/// What the script does not say: queues, and which copies are taken back.
+/// Settings beyond the script: queues, and withdrawal of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// Lanes for control, own messages, forwarded messages and answers; copies that became useless are withdrawn.
+    /// Lanes for control, own messages, forwarded messages and answers, with withdrawal of useless
+    /// copies.
     Samara,
-    /// One queue of 600 frames, of which nothing is taken back.
+    /// One queue of 600 frames without withdrawal.
     Go,
 }
 
-/// The configuration, and the parameters that are set but have no meaning here.
+/// Returns the configuration, and the names of parameters that are set but have no effect in this
+/// engine.
 pub(crate) fn config(
     params: &GossipSubParams,
     profile: Profile,
@@ -66,7 +69,7 @@ fn base(profile: Profile) -> Config {
         message_id: MessageIdFn::custom(id_of),
         max_message_bytes: MESSAGE_BYTES_MAX,
         max_rpc_bytes: RPC_BYTES_MAX,
-        // Own messages are not received.
+        // The node does not deliver its own messages.
         deliver_own: false,
         idontwant: IDontWantConfig { aggregate_own, ..go.idontwant.clone() },
         withdraw,
@@ -75,12 +78,12 @@ fn base(profile: Profile) -> Config {
     }
 }
 
-/// The first 8 bytes; shorter payloads, which validation rejects, are their own id.
+/// The id is the first 8 bytes. Shorter payloads, which validation rejects, are their own id.
 fn id_of(message: &Message) -> MessageId {
     MessageId::new(&message.data[..ID_BYTES.min(message.data.len())])
 }
 
-/// Field by field as in go-libp2p-pubsub's `GossipSubParams`.
+/// Applies the fields as in go-libp2p-pubsub's `GossipSubParams`.
 fn apply(params: &GossipSubParams, config: &mut Config) {
     let mesh = &mut config.mesh;
     set(&mut mesh.d, params.d);
@@ -123,7 +126,8 @@ fn set_time(value: &mut Duration, given: Option<Nanos>) {
     set(value, given.map(|Nanos(given)| given));
 }
 
-/// Those that are about what this engine does otherwise: it does not measure its heartbeats, and peer exchange is off.
+/// Returns the set parameters without effect: this engine does not measure its heartbeats, and peer
+/// exchange is off.
 fn without_meaning(params: &GossipSubParams) -> Vec<&'static str> {
     let all = [
         ("SlowHeartbeatWarning", params.slow_heartbeat_warning.is_some()),
@@ -143,7 +147,7 @@ mod tests {
 
     /// `DefaultGossipSubParams` of go-libp2p-pubsub (v0.16.0, `gossipsub.go`).
     #[test]
-    fn the_defaults_are_those_of_go() {
+    fn the_defaults_match_go_libp2p_pubsub() {
         for profile in [Profile::Samara, Profile::Go] {
             let (config, without) = config(&GossipSubParams::default(), profile).unwrap();
             assert!(without.is_empty());
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_arrives() {
+    fn every_parameter_is_applied() {
         let given = params(
             r#"{"D": 3, "Dlo": 2, "Dhi": 9, "Dscore": 1, "Dout": 0, "HistoryLength": 7, "HistoryGossip": 6, "Dlazy": 0,
                 "GossipFactor": 0, "GossipRetransmission": 4, "HeartbeatInitialDelay": 5e6, "HeartbeatInterval": 7e8,

@@ -1,4 +1,4 @@
-//! Which node this is, and which key each node has.
+//! The number of this node, and the key of each node.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use libp2p::PeerId;
 use libp2p::identity::Keypair;
 use serde::Deserialize;
 
-/// The number of a node: `node17` is 17. 31 bits, as much as all implementations read.
+/// The number of a node: `node17` is 17. It has 31 bits, as much as all implementations can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u64")]
 pub(crate) struct NodeId(u32);
@@ -23,7 +23,7 @@ impl TryFrom<u64> for NodeId {
 }
 
 impl NodeId {
-    /// That of the host that this runs on.
+    /// Returns the number of this host.
     ///
     /// # Errors
     /// A text: the host's name is not `node<N>`.
@@ -32,15 +32,16 @@ impl NodeId {
         Self::of_name(&name.to_string_lossy())
     }
 
-    /// What follows the digits does not count: a domain, for example.
+    /// Parses a host name. Text behind the digits, such as a domain, is ignored.
     fn of_name(name: &str) -> Result<Self, String> {
         let digits = name.strip_prefix("node").map_or("", |rest| {
             let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
             &rest[..end]
         });
         let number: Option<u64> = digits.parse().ok();
-        let wrong =
-            || format!("the host's name: found {name:?}, expected node<N>, which says which node this is");
+        let wrong = || {
+            format!("the host's name: found {name:?}, expected node<N>, where N is the number of this node")
+        };
         Self::try_from(number.ok_or_else(wrong)?).map_err(|error| format!("the host's name: {error}"))
     }
 
@@ -52,7 +53,8 @@ impl NodeId {
         format!("node{}", self.0)
     }
 
-    /// Its key: an Ed25519 secret that is the number in little endian. Anybody can guess it.
+    /// Returns the node's key: an Ed25519 secret that is the number in little endian. It is not
+    /// secret.
     pub(crate) fn key(self) -> Keypair {
         let mut secret = [0; 32];
         secret[..4].copy_from_slice(&self.0.to_le_bytes());
@@ -76,7 +78,8 @@ mod tests {
 
     use super::*;
 
-    /// The hash that all runners of test-plans check (`go-libp2p/main_test.go`, `rust-libp2p/src/key.rs`, `NodeKeyTest.kt`).
+    /// The hash that all runners of test-plans check (`go-libp2p/main_test.go`,
+    /// `rust-libp2p/src/key.rs`, `NodeKeyTest.kt`).
     #[test]
     fn all_implementations_agree_on_peer_ids() {
         let mut hash = Sha256::new();
@@ -88,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_numbers() {
+    fn host_names_are_parsed() {
         assert_eq!(NodeId::of_name("node0"), Ok(NodeId(0)));
         assert_eq!(NodeId::of_name("node17.example"), Ok(NodeId(17)));
         for name in ["", "node", "nodex", "host3", "node99999999999", "node99999999999999999999999"] {

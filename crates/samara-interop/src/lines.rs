@@ -1,4 +1,5 @@
-//! What goes to standard output: a line of JSON for each event, in the words of go-libp2p's runner, which their analysis reads.
+//! The output: a line of JSON for each event, in the words of go-libp2p's runner, which the
+//! analysis of test-plans reads.
 
 use std::io::{self, Write};
 
@@ -28,10 +29,10 @@ impl<W: Write> Lines<W> {
         Self { out }
     }
 
-    /// Says who this is: the first line.
+    /// Writes the first line, which identifies the node.
     pub(crate) fn started(&mut self, node: NodeId) -> io::Result<()> {
         let (id, number) = (json!(node.peer_id().to_string()), json!(node.number()));
-        self.say("PeerID", [("id", id), ("node_id", number)])?;
+        self.write("PeerID", [("id", id), ("node_id", number)])?;
         self.out.flush()
     }
 
@@ -43,7 +44,7 @@ impl<W: Write> Lines<W> {
         let mut say = |what: &str, fields: &[(&'static str, Option<String>)]| {
             let head = [("service", json!("gossipsub")), (end, json!(peer.to_string()))];
             let fields = fields.iter().filter_map(|(key, value)| Some((*key, json!(value.as_ref()?))));
-            self.say(&format!("{verb} {what}"), head.into_iter().chain(fields))
+            self.write(&format!("{verb} {what}"), head.into_iter().chain(fields))
         };
         let named = |topic: &Topic| ("topic", Some(topic.as_str().to_owned()));
         for message in &rpc.publish {
@@ -70,7 +71,7 @@ impl<W: Write> Lines<W> {
         self.out.flush()
     }
 
-    fn say<'a>(&mut self, msg: &str, fields: impl IntoIterator<Item = (&'a str, Value)>) -> io::Result<()> {
+    fn write<'a>(&mut self, msg: &str, fields: impl IntoIterator<Item = (&'a str, Value)>) -> io::Result<()> {
         let time = OffsetDateTime::now_utc().format(&Rfc3339).map_err(io::Error::other)?;
         let head = [("time", json!(time)), ("level", json!("INFO")), ("msg", json!(msg))];
         let fields = head.into_iter().chain(fields).map(|(key, value)| (key.to_owned(), value));
@@ -79,7 +80,8 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// An id as a number; ids of other lengths, which only hostile peers make, in hexadecimal.
+/// Formats an id as a number. Ids of other lengths, which only hostile peers create, are in
+/// hexadecimal.
 fn decimal(id: &MessageId) -> String {
     match <[u8; ID_BYTES]>::try_from(id.as_bytes()) {
         Ok(bytes) => u64::from_be_bytes(bytes).to_string(),
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_said_in_gos_words() {
+    fn frames_are_written_in_the_words_of_go() {
         let node = NodeId::try_from(3).unwrap();
         let peer = NodeId::try_from(4).unwrap().peer_id();
         let message = |data: &'static [u8]| Arc::new(Message::new(Topic::new("t"), Bytes::from_static(data)));

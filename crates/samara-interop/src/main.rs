@@ -1,8 +1,10 @@
-//! `samara-interop --params params.json`: a node of the GossipSub interoperability tests of libp2p's [test-plans].
+//! `samara-interop --params params.json`: a node of the GossipSub interoperability tests of
+//! libp2p's [test-plans].
 //!
-//! It keeps the contract of `gossipsub-interop/test-specs/implementation.md` there: who the node is comes from the host's name,
-//! what it does from the script in the parameters, and what happens goes to standard output as lines of JSON. What the engine lacks is
-//! refused before anything is done. `docs/guides/interop.md` shows how to run it.
+//! It implements `gossipsub-interop/test-specs/implementation.md` of that repository: the host's
+//! name identifies the node, the script in the parameters defines its actions, and it writes events
+//! to standard output as lines of JSON. It rejects scripts with unsupported instructions at the
+//! start. `docs/guides/interop.md` shows how to run it.
 //!
 //! [test-plans]: https://github.com/libp2p/test-plans/tree/master/gossipsub-interop
 
@@ -27,26 +29,26 @@ use node::Node;
 use params::Params;
 
 const FAILED: u8 = 1;
-/// Parameters, script or host name are not what they have to be.
+/// The parameters, the script or the host name are invalid.
 const BAD_INPUT: u8 = 2;
 
 /// A node of the GossipSub interoperability tests of libp2p's test-plans.
 ///
-/// The host's name, `node<N>`, says which one. The exit status is 0 when the script is over, 1 if an instruction failed, 2 if something
-/// is wrong with the input.
+/// The host's name, `node<N>`, is the number of the node. The exit status is 0 at the end of the
+/// script, 1 if an instruction failed, and 2 if the input is invalid.
 #[derive(Debug, Parser)]
 #[command(name = "samara-interop", version, about)]
 struct Args {
     /// The parameters of the experiment: a .json file with its script.
     #[arg(long, value_name = "FILE")]
     params: PathBuf,
-    /// Which queues there are, and what is taken back: ours, or as in go-libp2p-pubsub.
+    /// Queues and withdrawal of copies: ours, or those of go-libp2p-pubsub.
     #[arg(long, value_enum, default_value_t = Profile::Samara)]
     profile: Profile,
 }
 
 fn main() -> ExitCode {
-    // The script counts from here.
+    // The script counts time from here.
     let started = Instant::now();
     let args = Args::parse();
     log();
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(FAILED, &format!("the runtime cannot be started: {error}")),
+        Err(error) => return fail(FAILED, &format!("cannot start the runtime: {error}")),
     };
     let outcome = runtime.block_on(async {
         let mut node = Node::new(id, args.profile, started)?;
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Who this node is, and what it is to do.
+/// Returns the number of this node, and its steps.
 fn prepare(args: &Args) -> Result<(NodeId, Vec<script::Step>), String> {
     let params = Params::read(&args.params)?;
     let id = NodeId::of_host()?;
@@ -82,7 +84,7 @@ fn fail(status: u8, message: &str) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Diagnostics go to standard error; `RUST_LOG` chooses which.
+/// Writes diagnostics to standard error, filtered by `RUST_LOG`.
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()

@@ -1,4 +1,5 @@
-//! A node that carries out its script. Whatever it waits for, messages are received, checked and forwarded meanwhile.
+//! A node that executes its script. While it waits, it continues to receive, check and forward
+//! messages.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufWriter, Stdout};
@@ -26,12 +27,13 @@ use crate::lines::{Lines, Way};
 use crate::params::GossipSubParams;
 use crate::script::{Action, ID_BYTES, Step};
 
-/// How long a connection may take, repeated attempts included: not all processes of a run start at the same moment.
+/// Maximum time for a connection, including repeated attempts: not all processes of a run start at
+/// the same moment.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
-/// Between two attempts.
+/// Wait between two attempts.
 const CONNECT_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long the messages of each topic are checked.
+/// The validation delay of each topic.
 type Delays = Arc<Mutex<HashMap<Topic, Duration>>>;
 
 pub(crate) struct Node {
@@ -40,7 +42,7 @@ pub(crate) struct Node {
     started: Instant,
     lines: Lines<BufWriter<Stdout>>,
     delays: Delays,
-    /// Messages that are being checked, by the time when that is done.
+    /// Messages in validation, by the end of their delay.
     checked: BTreeMap<(Instant, u64), MessageId>,
     next_check: u64,
     running: Option<Running>,
@@ -52,7 +54,7 @@ struct Running {
 }
 
 impl Node {
-    /// A node that has said who it is.
+    /// Creates a node, and writes its first line.
     pub(crate) fn new(id: NodeId, profile: Profile, started: Instant) -> Result<Self, String> {
         let mut lines = Lines::new(BufWriter::new(std::io::stdout()));
         lines.started(id).map_err(stdout)?;
@@ -77,7 +79,7 @@ impl Node {
             if pending > 0 {
                 tracing::warn!(
                     pending,
-                    "the script is over, and copies have not left yet; let it wait longer"
+                    "copies are still owed at the end of the script; add a longer waitUntil"
                 );
             }
         }
@@ -117,12 +119,12 @@ impl Node {
         let (mut config, without) =
             engine::config(params, self.profile).map_err(|error| format!("gossipSubParams: {error}"))?;
         for name in without {
-            tracing::warn!("gossipSubParams.{name} has no meaning here");
+            tracing::warn!("gossipSubParams.{name} has no effect in this engine");
         }
         config.validator = Some(validator(&self.delays));
         let mut swarm = build_swarm(self.id.key(), config.clone())?;
         let address = Multiaddr::from(Ipv4Addr::UNSPECIFIED).with(Protocol::Tcp(PORT));
-        let wrong = |error: &dyn std::fmt::Display| format!("{address} cannot be listened on: {error}");
+        let wrong = |error: &dyn std::fmt::Display| format!("cannot listen on {address}: {error}");
         let listener = swarm.listen_on(address.clone()).map_err(|error| wrong(&error))?;
         loop {
             match swarm.select_next_some().await {
@@ -139,7 +141,7 @@ impl Node {
         Ok(())
     }
 
-    /// Connects, as go-libp2p's runner does: the next instruction comes when the connection is there.
+    /// Connects like go-libp2p's runner: the next instruction starts when the connection is up.
     async fn connect(&mut self, node: NodeId) -> Result<(), String> {
         let until = Instant::now() + CONNECT_WITHIN;
         let peer = node.peer_id();
@@ -155,7 +157,7 @@ impl Node {
                 Ok(()) => return Ok(()),
                 Err(error) if Instant::now() + CONNECT_AGAIN >= until => {
                     return Err(format!(
-                        "{} cannot be connected to within {CONNECT_WITHIN:?}: {error}",
+                        "cannot connect to {} within {CONNECT_WITHIN:?}: {error}",
                         node.host()
                     ));
                 }
@@ -177,10 +179,10 @@ impl Node {
         address: Multiaddr,
         until: Instant,
     ) -> Result<Result<(), String>, String> {
-        // From a port of its own: Shadow does not let two sockets have one.
+        // Dials from a new port: Shadow does not let two sockets share one.
         let dial = DialOpts::peer_id(peer).addresses(vec![address]).allocate_new_port().build();
         match self.swarm()?.dial(dial) {
-            // They may have dialled meanwhile.
+            // The peer may have dialled first.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => {}
             Err(error) => return Ok(Err(error.to_string())),
         }
@@ -200,9 +202,9 @@ impl Node {
         let mut data = vec![0; bytes];
         data[..ID_BYTES].copy_from_slice(&id.to_be_bytes());
         let receipt = self.swarm()?.behaviour_mut().gossip.publish(topic, Bytes::from(data));
-        let receipt = receipt.map_err(|error| format!("message {id} cannot be published: {error}"))?;
+        let receipt = receipt.map_err(|error| format!("cannot publish message {id}: {error}"))?;
         if receipt.peers == 0 {
-            tracing::warn!(id, topic = topic.as_str(), "published, but nobody is known who wants it");
+            tracing::warn!(id, topic = topic.as_str(), "published, but no known peer wants the message");
         } else {
             tracing::info!(id, topic = topic.as_str(), peers = receipt.peers, "published");
         }
@@ -211,10 +213,11 @@ impl Node {
 
     fn swarm(&mut self) -> Result<&mut Swarm<Host>, String> {
         let running = self.running.as_mut().map(|running| &mut running.swarm);
-        running.ok_or_else(|| "GossipSub does not run yet".to_owned())
+        running.ok_or_else(|| "GossipSub is not running yet".to_owned())
     }
 
-    /// Does what is next to be done for others, or waits until then. Returns what the swarm tells beside gossip.
+    /// Handles the next event for other nodes, or waits for one. Returns the swarm's events other
+    /// than gossip.
     async fn serve(&mut self, until: Instant) -> Result<Option<SwarmEvent<HostEvent>>, String> {
         let Some(running) = &mut self.running else {
             tokio::time::sleep_until(until.into()).await;
@@ -242,8 +245,8 @@ impl Node {
 
     fn on_gossip(&mut self, event: Event) -> Result<(), String> {
         match event {
-            Event::FrameReceived { peer, frame } => self.say(Way::Received, peer, &frame)?,
-            Event::FrameSent { peer, frame } => self.say(Way::Sent, peer, &frame)?,
+            Event::FrameReceived { peer, frame } => self.write_frame(Way::Received, peer, &frame)?,
+            Event::FrameSent { peer, frame } => self.write_frame(Way::Sent, peer, &frame)?,
             Event::NeedsValidation { id, topic, .. } => {
                 let delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
                 let delay = delays.get(&topic).copied().unwrap_or_default();
@@ -256,7 +259,7 @@ impl Node {
             Event::LinkUp { peer, protocol } => tracing::info!(%peer, %protocol, "a link is up"),
             Event::LinkDown { peer, lost_copies } => tracing::warn!(%peer, lost_copies, "a link is down"),
             Event::Cut { peer, copies } => tracing::warn!(%peer, copies, "a stream broke"),
-            Event::Malformed { peer, error } => tracing::warn!(%peer, %error, "what came is no frame"),
+            Event::Malformed { peer, error } => tracing::warn!(%peer, %error, "received a malformed frame"),
             Event::NotSupported { peer } => tracing::warn!(%peer, "no common protocol"),
             Event::Lost(lost) => tracing::warn!(?lost, "a copy did not fit into its queue"),
             _ => {}
@@ -264,17 +267,22 @@ impl Node {
         Ok(())
     }
 
-    fn say(&mut self, way: Way, peer: PeerId, frame: &samara_gossipsub::rpc::RpcFrame) -> Result<(), String> {
+    fn write_frame(
+        &mut self,
+        way: Way,
+        peer: PeerId,
+        frame: &samara_gossipsub::rpc::RpcFrame,
+    ) -> Result<(), String> {
         let Some(running) = &self.running else { return Ok(()) };
         self.lines.frame(way, &peer, frame.rpc(), &running.config).map_err(stdout)
     }
 }
 
 fn stdout(error: std::io::Error) -> String {
-    format!("standard output cannot be written to: {error}")
+    format!("cannot write to standard output: {error}")
 }
 
-/// Holds messages back whose topic has a delay; what is too short to have an id is nobody's message.
+/// Defers messages on topics with a delay, and rejects messages too short for an id.
 fn validator(delays: &Delays) -> ValidatorHook {
     let delays = Arc::clone(delays);
     ValidatorHook::new(move |_: Handle, topic: &Topic, message: &Message| {
@@ -300,10 +308,10 @@ async fn resolve(node: NodeId) -> Result<Multiaddr, String> {
 
 const PORT: u16 = 9000;
 
-/// As the name that go-libp2p gives its network.
+/// The protocol version of identify: the name that go-libp2p uses.
 const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
 
-/// Connections stay: nobody dials them again. The other runners have no limit.
+/// A year: connections stay open, as no node dials again. The other runners have no limit.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 #[derive(NetworkBehaviour)]
@@ -313,7 +321,8 @@ struct Host {
     gossip: samara_libp2p::Behaviour,
 }
 
-/// Builds a libp2p host (TCP, Noise, Yamux, identify and the engine) that neither listens nor dials yet. The error is a text.
+/// Builds a libp2p host (TCP, Noise, Yamux, identify and the engine), which neither listens nor
+/// dials yet. The error is a text.
 fn build_swarm(key: Keypair, config: Config) -> Result<Swarm<Host>, String> {
     let options = Options {
         limits: Limits::with_frame_bytes(config.max_rpc_bytes),
@@ -331,9 +340,9 @@ fn build_swarm(key: Keypair, config: Config) -> Result<Swarm<Host>, String> {
     let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
         .with_tokio()
         .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
-        .map_err(|error| format!("the TCP transport cannot be set up: {error}"))?
+        .map_err(|error| format!("cannot set up the TCP transport: {error}"))?
         .with_behaviour(host)
-        .map_err(|error| format!("the node cannot be set up: {error}"))?
+        .map_err(|error| format!("cannot set up the node: {error}"))?
         .with_swarm_config(|swarm| swarm.with_idle_connection_timeout(IDLE_TIMEOUT))
         .build();
     Ok(swarm)

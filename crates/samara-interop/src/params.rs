@@ -7,13 +7,13 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::identity::NodeId;
 
-/// Longer files are not read: the script of 10,000 nodes has some 4 MB.
+/// Maximum file size in bytes: the script of 10,000 nodes has some 4 MB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Params {
-    /// What all nodes do, in order.
+    /// The instructions of all nodes, in order.
     pub(crate) script: Vec<Instruction>,
 }
 
@@ -40,7 +40,7 @@ impl Params {
     }
 }
 
-/// What a node does (`script_instruction.py`).
+/// An instruction of a script (`script_instruction.py`).
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(crate) enum Instruction {
@@ -61,7 +61,7 @@ pub(crate) enum Instruction {
         elapsed_seconds: u64,
     },
     Publish {
-        /// Its id, which are its first 8 bytes.
+        /// The message's id, which is its first 8 bytes.
         #[serde(rename = "messageID")]
         message_id: u64,
         message_size_bytes: u64,
@@ -74,15 +74,15 @@ pub(crate) enum Instruction {
         #[serde(default)]
         partial: bool,
     },
-    /// Says how long it takes until a message has been checked.
+    /// Sets the time until a message has been checked.
     SetTopicValidationDelay {
         #[serde(rename = "topicID")]
         topic_id: String,
         delay_seconds: f64,
     },
     AddPartialMessage {
-        /// Which parts, a bit each.
-        #[allow(dead_code, reason = "read to be checked; the engine knows no parts")]
+        /// The parts of the message, one bit each.
+        #[allow(dead_code, reason = "parsed for validation only; the engine has no partial messages")]
         parts: u8,
         #[serde(rename = "topicID")]
         #[allow(dead_code, reason = "likewise")]
@@ -104,7 +104,8 @@ pub(crate) enum Instruction {
     },
 }
 
-/// The fields of go-libp2p-pubsub's `GossipSubParams`; what is absent is as there by default.
+/// The fields of go-libp2p-pubsub's `GossipSubParams`. Absent fields have the defaults of that
+/// type.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
 pub(crate) struct GossipSubParams {
@@ -146,12 +147,12 @@ pub(crate) struct GossipSubParams {
     pub(crate) iwant_followup_time: Option<Nanos>,
     #[serde(rename = "IDontWantMessageThreshold")]
     pub(crate) idontwant_message_threshold: Option<usize>,
-    /// Heartbeats, as in Go.
+    /// Number of heartbeats, as in Go.
     #[serde(rename = "IDontWantMessageTTL")]
     pub(crate) idontwant_message_ttl: Option<u64>,
 }
 
-/// A duration in nanoseconds, whole or not.
+/// A duration in nanoseconds, which may have a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nanos(pub(crate) Duration);
 
@@ -172,9 +173,9 @@ mod tests {
         Params::parse(text).unwrap_err()
     }
 
-    /// What `experiment.py` writes for its scenarios, cut short.
+    /// An abbreviated output of `experiment.py` for its scenarios.
     #[test]
-    fn scripts_are_read() {
+    fn scripts_are_parsed() {
         let params = Params::parse(
             r#"{"script": [
                 {"type": "ifNodeIDEquals", "nodeID": 1, "instruction":

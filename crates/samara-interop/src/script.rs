@@ -1,4 +1,4 @@
-//! What one node has to do: its part of the script, checked before anything is done.
+//! The steps of one node: its part of the script, checked before the first step.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::engine::MESSAGE_BYTES_MAX;
 use crate::identity::NodeId;
 use crate::params::{GossipSubParams, Instruction};
 
-/// The first bytes of a message are its id.
+/// Length of a message's id in bytes, which are the first bytes of its payload.
 pub(crate) const ID_BYTES: usize = 8;
 
-/// Nobody waits so long: a year.
+/// Maximum wait in seconds: a year.
 const WAIT_MAX_S: u64 = 366 * 24 * 3600;
 
-/// The longest validation.
+/// Maximum validation delay in seconds.
 const DELAY_MAX_S: f64 = 3600.0;
 
 #[derive(Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub(crate) struct ScriptError {
     what: String,
 }
 
-/// The part of a script that is for this node.
+/// Returns the steps of the node `me`.
 pub(crate) fn steps(script: Vec<Instruction>, me: NodeId) -> Result<Vec<Step>, ScriptError> {
     let mut steps: Vec<Step> = Vec::new();
     for (at, instruction) in script.into_iter().enumerate() {
@@ -56,7 +56,9 @@ pub(crate) fn steps(script: Vec<Instruction>, me: NodeId) -> Result<Vec<Step>, S
             }
             (Action::Init(_) | Action::WaitUntil(_), _) | (_, true) => {}
             (_, false) => {
-                return Err(wrong("GossipSub does not run yet; expected initGossipSub before it".to_owned()));
+                return Err(wrong(
+                    "GossipSub is not running yet; expected initGossipSub before it".to_owned(),
+                ));
             }
         }
         steps.push(Step { at, action });
@@ -64,7 +66,7 @@ pub(crate) fn steps(script: Vec<Instruction>, me: NodeId) -> Result<Vec<Step>, S
     Ok(steps)
 }
 
-/// The instruction within its conditions, if they hold.
+/// Returns the instruction within its conditions, if they hold.
 fn mine(mut instruction: Instruction, me: NodeId) -> Option<Instruction> {
     while let Instruction::IfNodeIdEquals { node_id, instruction: inner } = instruction {
         if node_id != me {
@@ -121,7 +123,7 @@ fn action(instruction: Instruction, me: NodeId) -> Result<Action, String> {
         }
         Instruction::AddPartialMessage { .. } => return Err(partial("addPartialMessage")),
         Instruction::PublishPartial { .. } => return Err(partial("publishPartial")),
-        Instruction::IfNodeIdEquals { .. } => unreachable!("conditions are taken off before"),
+        Instruction::IfNodeIdEquals { .. } => unreachable!("`mine` removes the conditions"),
     })
 }
 
@@ -137,7 +139,7 @@ mod tests {
     const INIT: &str = r#"{"type": "initGossipSub", "gossipSubParams": {}}"#;
 
     #[test]
-    fn each_node_has_its_part() {
+    fn each_node_gets_its_part_of_the_script() {
         let script = format!(
             r#"[{INIT}, {{"type": "ifNodeIDEquals", "nodeID": 1, "instruction": {{"type": "connect", "connectTo": [0]}}}},
                 {{"type": "subscribeToTopic", "topicID": "t"}}, {{"type": "waitUntil", "elapsedSeconds": 2}},
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_engine_is_refused_where_it_counts() {
+    fn unsupported_instructions_are_refused_at_their_node() {
         let script = format!(
             r#"[{INIT}, {{"type": "ifNodeIDEquals", "nodeID": 1, "instruction":
                 {{"type": "addPartialMessage", "parts": 1, "topicID": "t", "groupID": 7}}}}]"#

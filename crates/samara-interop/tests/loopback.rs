@@ -1,8 +1,10 @@
-//! Runners on this machine, each in a network of its own (`interop/test-plans/loopback`), as test-plans' scripts have them under Shadow.
+//! Runners on this machine, each in a separate network (`interop/test-plans/loopback`), with a
+//! script like those of test-plans under Shadow.
 //!
-//! Needs Linux, bash, unshare, ip, and the right to make namespaces; without, this says that it was skipped, and with
-//! `SAMARA_REQUIRE_PEERS` set it fails. `SAMARA_INTEROP_RUNNERS` names runners of other implementations, separated by colons: they take
-//! nodes in turn with ours. `docs/guides/interop.md` says how to build those of test-plans.
+//! The test needs Linux, bash, unshare, ip, and the right to create namespaces. Otherwise it
+//! reports that it was skipped, or fails if `SAMARA_REQUIRE_PEERS` is set. `SAMARA_INTEROP_RUNNERS`
+//! names runners of other implementations, separated by colons: they take nodes in turn with ours.
+//! `docs/guides/interop.md` explains how to build those of test-plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -19,7 +21,7 @@ fn runner() -> &'static str {
     env!("CARGO_BIN_EXE_samara-interop")
 }
 
-/// What `experiment.py` makes of `subnet-blob-msg`, in seconds instead of minutes.
+/// The script that `experiment.py` generates for `subnet-blob-msg`, in seconds instead of minutes.
 fn script() -> Value {
     let node = |id: usize, instruction: Value| json!({"type": "ifNodeIDEquals", "nodeID": id, "instruction": instruction});
     let mut script = Vec::new();
@@ -29,7 +31,7 @@ fn script() -> Value {
         script.push(node(id, json!({"type": "initGossipSub", "gossipSubParams": params})));
     }
     script.push(json!({"type": "setTopicValidationDelay", "topicID": TOPIC, "delaySeconds": 0.005}));
-    // All listen by then: other runners do not dial twice.
+    // All nodes listen by then: other runners do not dial twice.
     script.push(json!({"type": "waitUntil", "elapsedSeconds": 2}));
     for id in 0..NODES {
         let others: BTreeSet<usize> = [1, 2, 3].into_iter().map(|step| (id + step) % NODES).collect();
@@ -48,11 +50,12 @@ fn script() -> Value {
 
 fn skipped(why: &str) {
     assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "SAMARA_REQUIRE_PEERS is set, but {why}");
-    // Not through a macro of the standard library, whose output is only shown where a test fails.
+    // Writes directly, as the macros of the standard library show their output only in failed
+    // tests.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
-/// Why namespaces cannot be made here.
+/// Returns the reason why namespaces cannot be created here.
 fn missing() -> Option<String> {
     let probe = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc"])
@@ -61,13 +64,13 @@ fn missing() -> Option<String> {
     match probe {
         Ok(Output { status, .. }) if status.success() => None,
         Ok(output) => {
-            Some(format!("namespaces cannot be made: {}", String::from_utf8_lossy(&output.stderr).trim()))
+            Some(format!("cannot create namespaces: {}", String::from_utf8_lossy(&output.stderr).trim()))
         }
-        Err(error) => Some(format!("unshare cannot be started: {error}")),
+        Err(error) => Some(format!("cannot start unshare: {error}")),
     }
 }
 
-/// The lines of a node's standard output that are JSON.
+/// Returns the JSON lines of a node's standard output.
 fn lines(out: &Path, node: usize) -> Vec<Value> {
     let directory = out.join(format!("hosts/node{node}"));
     let files = std::fs::read_dir(&directory).unwrap().flatten().map(|entry| entry.path());
@@ -104,7 +107,7 @@ fn every_node_receives_every_message() {
     let mut received: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
     for node in 0..NODES {
         let said = lines(&out, node);
-        let first = said.iter().find(|line| line["msg"] == "PeerID").expect("who it is");
+        let first = said.iter().find(|line| line["msg"] == "PeerID").expect("a line with the peer id");
         // slog writes all values as text.
         assert_eq!(first["node_id"].to_string().trim_matches('"'), node.to_string());
         assert!(ids.insert(first["id"].as_str().unwrap().to_owned()), "{first}");
@@ -117,7 +120,7 @@ fn every_node_receives_every_message() {
     for message in 0..MESSAGES {
         let publisher = message as usize * 3 % NODES;
         let mut nodes = received.remove(&message).unwrap_or_default();
-        // A copy can come back to whoever published it.
+        // A copy can come back to its publisher.
         nodes.remove(&publisher);
         assert_eq!(nodes.len(), NODES - 1, "message {message}: {nodes:?}");
     }
@@ -132,7 +135,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn bad_input_is_told_on_standard_error() {
+fn bad_input_is_reported_on_standard_error() {
     assert!(refused(&[]).contains("--params"));
     let error = refused(&["--params", "nowhere/params.json"]);
     assert!(error.starts_with("samara-interop: nowhere/params.json: "), "{error}");

@@ -1,4 +1,5 @@
-//! A group of three on loopback: each broadcasts, one leaves, and all deliver the same.
+//! A group of three on loopback: two members broadcast, one leaves, and all deliver the same
+//! messages.
 //!
 //! `cargo run -p samara-net --example group --features ring`
 
@@ -12,7 +13,7 @@ async fn join(seeds: Vec<SocketAddr>) -> Result<(Group, Events), Box<dyn Error>>
     Ok(Group::join(Options::new("example", listen).with_seeds(seeds)).await?)
 }
 
-/// Shows what happens until there is a view of so many members, and so many messages have come.
+/// Prints events until there is a view of `members` members and `messages` messages have arrived.
 async fn show(name: &str, events: &mut Events, members: usize, mut messages: usize) {
     let mut seen = 0;
     while messages > 0 || seen != members {
@@ -40,10 +41,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     show("the second", &mut second_events, 3, 0).await;
     show("the third", &mut third_events, 3, 0).await;
 
-    // Waits while the group takes no more.
+    // Waits while the group accepts no more messages.
     first.broadcast("a message of the first").await?;
     third.broadcast("a message of the third").await?;
-    // Only returns when all have what was broadcast.
+    // Returns once all members have this member's messages.
     third.leave().await?;
 
     show("the first", &mut first_events, 2, 2).await;

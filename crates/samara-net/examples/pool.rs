@@ -1,4 +1,5 @@
-//! Three transaction pools on loopback, in a line: what is submitted at one end arrives at the other.
+//! Three transaction pools in a line on loopback: a transaction submitted at one end arrives at the
+//! other.
 //!
 //! `cargo run --example pool --features mconnection`
 
@@ -11,10 +12,10 @@ use samara_engine::Outbox;
 use samara_net::mconn::{CatCodec, Event, Node, NodeKey, Options, PeerAddress};
 use tokio::sync::mpsc::Receiver;
 
-/// What the pool asks of the application: here, everything is valid that is not empty.
+/// The application's check of a transaction. Here, every transaction is valid that is not empty.
 fn application(tx: &Transaction, _: CheckKind) -> Verdict {
     if tx.is_empty() {
-        return Verdict::Reject { code: 1, reason: "there is nothing in it".to_owned() };
+        return Verdict::Reject { code: 1, reason: "empty transaction".to_owned() };
     }
     Verdict::Accept(Admission { priority: 1, gas: 1, ..Admission::default() })
 }
@@ -31,7 +32,7 @@ async fn start(peers: Vec<PeerAddress>) -> Result<(Node<Pool>, Receiver<Event<Po
     Ok(Node::start(key, options, CatCodec::new(&config), engine, Outbox::new(config.outbox())).await?)
 }
 
-/// The next event that is looked for.
+/// Returns the next event that `pick` selects.
 async fn next<T>(events: &mut Receiver<Event<PoolEvent>>, pick: impl Fn(Event<PoolEvent>) -> Option<T>) -> T {
     loop {
         let event = events.recv().await.expect("the node runs");

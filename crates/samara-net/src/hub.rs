@@ -1,4 +1,4 @@
-//! The hub: one engine, its outbox and its links, whatever carries the frames.
+//! The hub: one engine, its outbox and its links, independent of the transport.
 //!
 //! ```text
 //! runtime (Group, Node, Member) -> Hub -> engine, outbox
@@ -6,13 +6,15 @@
 //!                                  +--> LinkLayer: framed TCP, channels of CometBFT, gRPC
 //! ```
 //!
-//! A [`LinkLayer`] makes connections and moves frames over them, one task a link. The hub owns everything else that links
-//! have in common: which connections become links, the numbers by which the engine knows peers, which copy leaves next, and
-//! all counters. A runtime owns a hub, adds what its application can ask for, and drives it:
+//! A [`LinkLayer`] makes connections and moves frames over them, with one task for each link. The
+//! hub owns everything else that links have in common: which connections become links, the numbers
+//! by which the engine knows peers, which copy leaves next, and all counters. A runtime owns a hub,
+//! adds the requests of its application, and drives it:
 //!
-//! 1. [`Driver::fire_timers`], then [`Hub::settle`], which carries out what the engine wants of links;
-//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links with room;
-//! 3. [`Hub::next`] beside its own requests, and [`Hub::handle`] for what that returned.
+//! 1. [`Driver::fire_timers`], then [`Hub::settle`], which carries out the engine's link requests;
+//! 2. [`Hub::take_events`] for the application, and [`Hub::drain`], which hands copies to links
+//!    with room;
+//! 3. [`Hub::next`] beside its own requests, and [`Hub::handle`] for the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -41,18 +43,19 @@ pub(crate) type FrameOf<L> = <<L as LinkLayer>::Engine as Engine>::Frame;
 pub(crate) type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) type Attempted<L> = Result<Established<L>, Closed>;
 
-/// How connections come about and frames travel over them.
+/// How connections are established and how frames travel over them.
 pub(crate) trait LinkLayer: Sized + 'static {
     type Engine: Engine;
     /// The name of a node; there is at most one link for each.
     type Name: Copy + Debug + Ord + Send + 'static;
     type Connection: Send + 'static;
     type About: Send + 'static;
-    /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame reports.
+    /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame
+    /// reports.
     const FRAMING: u32 = 0;
 
-    /// Returns this node's name, if of two connections between the same nodes both ends keep the one that the smaller name
-    /// dialled. Without it, the newer connection replaces the older one.
+    /// Returns this node's name if both ends of two connections between the same nodes keep the one
+    /// that the smaller name dialled. Otherwise the newer connection replaces the older one.
     fn own_name(&self) -> Option<Self::Name>;
 
     /// Returns the name under which the engine's peer can be dialled.
@@ -73,7 +76,8 @@ pub(crate) trait LinkLayer: Sized + 'static {
         true
     }
 
-    /// Returns the channel for a copy that was taken for this one, and counts what only the layer knows.
+    /// Returns the channel for a copy taken from the outbox for this link, and counts
+    /// layer-specific copies.
     fn route(
         _engine: &Self::Engine,
         channel: usize,
@@ -84,18 +88,19 @@ pub(crate) trait LinkLayer: Sized + 'static {
     }
 }
 
-/// A queue of a link with the lanes that feed it.
+/// A queue of a link and the lanes that feed it.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelQueue {
     pub(crate) lanes: Vec<Lane>,
-    /// Frames that may wait in it.
+    /// Maximum number of frames in the queue.
     pub(crate) frames_max: usize,
 }
 
-/// Bounds on what peers can make a hub hold.
+/// Bounds on the resources that peers can make a hub hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Bytes of frames between the outbox and the socket, for each link. A link without any takes one frame of any length.
+    /// Bytes of frames between the outbox and the socket, for each link. A link with nothing in
+    /// flight takes one frame of any length.
     pub(crate) in_flight_bytes: usize,
     pub(crate) pending_max: usize,
     /// Handshakes and links with nodes that dialled from one address.
@@ -107,7 +112,7 @@ pub(crate) enum Attempt<L: LinkLayer> {
     Dialled(L::Name, Attempted<L>),
     /// Another node dialled this one's listener.
     Greeted(SocketAddr, Attempted<L>),
-    /// The layer's own server has a connection.
+    /// The layer's own server has accepted a connection.
     Offered(Box<Established<L>>),
 }
 
@@ -118,7 +123,7 @@ pub(crate) enum Turn<L: LinkLayer> {
     Woken,
 }
 
-/// What happened to the engine and to links, in order.
+/// Events of the engine and of links, in order.
 pub(crate) enum Event<L: LinkLayer> {
     Engine(<L::Engine as Engine>::Event),
     LinkUp(PeerId),
@@ -136,7 +141,7 @@ pub(crate) struct Hub<L: LinkLayer> {
     pub(crate) links: Links<L>,
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
-    /// Queues of each link; without any, all lanes share one without a bound on frames.
+    /// Queues of each link. If there are none, all lanes share one queue without a bound on frames.
     channels: Vec<ChannelQueue>,
     listener: Option<TcpListener>,
     dialling: BTreeSet<L::Name>,
@@ -184,7 +189,7 @@ impl<L: LinkLayer> Hub<L> {
         }
     }
 
-    /// Waits for what happens next, until `deadline` at most. Dropping the future loses nothing.
+    /// Waits for the next turn, until `deadline` at most. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self, deadline: Option<Instant>) -> Turn<L> {
         let next = [self.driver.next_deadline(), deadline].into_iter().flatten().min();
         let next = next.unwrap_or_else(|| Instant::now() + IDLE);
@@ -192,7 +197,7 @@ impl<L: LinkLayer> Hub<L> {
             self.wake = next;
             self.timer.as_mut().reset(next.into());
         }
-        // Random order: a peer that connects all the time must not keep frames from being handled.
+        // Random order: a peer that connects all the time must not delay the handling of frames.
         tokio::select! {
             Some((connection, report)) = self.reports.1.recv() => Turn::Report(connection, report),
             Some(attempt) = self.attempts.1.recv() => Turn::Attempt(attempt),
@@ -205,7 +210,7 @@ impl<L: LinkLayer> Hub<L> {
         }
     }
 
-    /// Handles what happened. Returns a connection that the runtime must [`greet`](Self::greet).
+    /// Handles a turn. Returns a connection that the runtime must [`greet`](Self::greet).
     pub(crate) fn handle(&mut self, turn: Turn<L>) -> Option<(TcpStream, SocketAddr)> {
         match turn {
             Turn::Report(connection, report) => self.handle_reports((connection, report)),
@@ -224,7 +229,7 @@ impl<L: LinkLayer> Hub<L> {
         None
     }
 
-    /// Carries out what the engine wants of links.
+    /// Carries out the engine's link requests.
     pub(crate) fn settle(&mut self) {
         for request in self.driver.take_links() {
             match request {
@@ -240,7 +245,7 @@ impl<L: LinkLayer> Hub<L> {
         }
     }
 
-    /// Takes what happened since the last call, for the application.
+    /// Takes the events since the last call, for the application.
     pub(crate) fn take_events(&mut self) -> Vec<Event<L>> {
         self.gather_events();
         std::mem::take(&mut self.events)
@@ -255,7 +260,7 @@ impl<L: LinkLayer> Hub<L> {
         self.events.push(event);
     }
 
-    /// Returns the counters, with the bytes of links that are up.
+    /// Returns the counters, including the bytes of links that are up.
     pub(crate) fn counters(&self) -> Counters {
         let mut counters = self.counters.clone();
         for (_, link) in self.links.iter() {
@@ -291,7 +296,7 @@ impl<L: LinkLayer> Hub<L> {
         self.dialling.insert(name);
         let (dial, attempts) = (self.layer.dial(name), self.attempts.0.clone());
         self.tasks.spawn(async move {
-            // Fails only if the node stops.
+            // Fails only if the node is stopping.
             let _ = attempts.send(Attempt::Dialled(name, dial.await));
         });
     }
@@ -304,12 +309,12 @@ impl<L: LinkLayer> Hub<L> {
         *self.greeting.entry(remote.ip()).or_insert(0) += 1;
         let attempts = self.attempts.0.clone();
         self.tasks.spawn(async move {
-            // Fails only if the node stops.
+            // Fails only if the node is stopping.
             let _ = attempts.send(Attempt::Greeted(remote, greeting.await));
         });
     }
 
-    /// Returns the queues for a layer with a server of its own: connections, and reports of links.
+    /// Returns the queues for a layer with its own server: connections, and reports of links.
     #[cfg(feature = "mix")]
     #[allow(clippy::type_complexity, reason = "a pair of channels")]
     pub(crate) fn inlets(&self) -> (UnboundedSender<Attempt<L>>, UnboundedSender<(u64, Report<FrameOf<L>>)>) {
@@ -354,13 +359,14 @@ impl<L: LinkLayer> Hub<L> {
         }
     }
 
-    /// Makes a link of a connection, unless there is no room for it or the link that exists wins.
+    /// Turns a connection into a link, unless there is no room for it or the existing link wins.
     fn admit(&mut self, new: Established<L>) -> Result<(), Closed> {
         if self.is_stopping {
             return Err(Closed::Here);
         }
         if let Some((peer, old)) = self.links.of(&new.name) {
-            // If the same side dialled again, it has lost the connection that this node still believes in.
+            // If the same side dialled again, it has lost the connection that this node still
+            // considers alive.
             if let Some(own) = self.layer.own_name() {
                 let dialler = |outbound: bool| if outbound { own } else { new.name };
                 if dialler(new.info.outbound) > dialler(old.outbound) {
@@ -404,7 +410,7 @@ impl<L: LinkLayer> Hub<L> {
         self.driver.input(Input::LinkUp { peer, info });
     }
 
-    /// Ends a link. Does nothing if it is gone already.
+    /// Ends a link. Does nothing if it has ended already.
     pub(crate) fn take_down(&mut self, peer: PeerId, why: Closed) {
         let Some(link) = self.links.remove(peer) else { return };
         link.task.abort();
@@ -477,11 +483,11 @@ impl<L: LinkLayer> Hub<L> {
                     self.counters.payload_up += payload;
                     self.counters.control_up += u64::from(copy.len).saturating_sub(payload);
                     let channel = L::route(self.driver.engine(), at, &copy, &mut self.counters);
-                    // Fails only if the link has just ended, which its last report says.
+                    // Fails only if the link has just ended; its last report says so.
                     let _ = link.orders.send(Order::Frame { channel, frame: copy.frame, len: copy.len });
                 }
             }
-            // A copy that leaves can release one for another link.
+            // A copy that leaves can release a copy for another link.
             if ready.is_empty() {
                 self.driver.outbox().take_touched(&mut ready);
             }
@@ -496,7 +502,8 @@ impl<L: LinkLayer> Hub<L> {
         self.is_stopping = true;
     }
 
-    /// Has all links send what they hold and hang up, and waits for that. A peer that does not read cannot be waited for.
+    /// Has all links send their queued frames and hang up, and waits for them. A peer that does not
+    /// read delays this by [`LINGER`] at most.
     pub(crate) async fn finish(&mut self) {
         for (_, link) in self.links.iter() {
             // Fails only if the link has ended already.

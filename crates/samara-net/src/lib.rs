@@ -1,7 +1,8 @@
 //! The engines on real sockets.
 //!
-//! This crate has no protocol of its own: it makes connections, reads and writes frames, keeps the clock, and asks the engine's
-//! outbox for the next copy only when a link has room for it. `samara-libp2p` does the same in a libp2p swarm.
+//! This crate has no protocol of its own: it makes connections, reads and writes frames, keeps the
+//! clock, and requests the next copy from the engine's outbox only when a link has room for it.
+//! `samara-libp2p` does the same in a libp2p swarm.
 //!
 //! There is one hub, which owns an engine and its links, and three link layers below it:
 //!
@@ -9,7 +10,7 @@
 //! |---|---|---|---|
 //! | `ring` | `ring` | framed TCP | a member of a group |
 //! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool |
-//! | `mix` | `mix` | gRPC with mutual TLS | a node of a pool that mixes, and its scheduler |
+//! | `mix` | `mix` | gRPC with mutual TLS | a node of a mix pool, and its scheduler |
 
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod hub;

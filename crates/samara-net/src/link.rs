@@ -1,4 +1,4 @@
-//! Links as the hub sees them, and what the link layers share: queues, budgets and sockets.
+//! Links as the hub sees them, and the queues, budgets and sockets that link layers share.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -17,21 +17,22 @@ use tokio::{net::ToSocketAddrs, time::timeout};
 use crate::hub::{FrameOf, LinkLayer};
 use crate::status::Closed;
 
-/// Peers without a link that keep their number: engines remember something about each.
+/// Maximum number of peers without a link that keep their number: engines remember something about
+/// each.
 const DEPARTED_MAX: usize = 1_024;
-/// How long a node that hung up waits for its peer to do the same.
+/// Time that a node that hung up waits for its peer to do the same.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
-/// What the hub tells the task of a link.
+/// Orders from the hub to the task of a link.
 #[derive(Debug)]
 pub(crate) enum Order<F> {
     /// Send this frame on a channel (by index).
     Frame { channel: usize, frame: F, len: u32 },
-    /// Send what waits, and hang up.
+    /// Send the queued frames, and hang up.
     Finish,
 }
 
-/// What the task of a link tells the hub.
+/// Reports from the task of a link to the hub.
 #[derive(Debug)]
 pub(crate) enum Report<F> {
     /// A frame of this length arrived, with its share of the receive budget.
@@ -40,22 +41,22 @@ pub(crate) enum Report<F> {
     Down(Closed),
 }
 
-/// A frame's share of the receive budget: of bytes, and where the layer bounds them, of frames. The hub releases it once
-/// the engine has the frame.
+/// A frame's share of the receive budget: of bytes and, where the layer bounds them, of frames. The
+/// hub releases it once the engine has the frame.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the permits count until they are dropped")]
 pub(crate) struct Share(pub(crate) OwnedSemaphorePermit, pub(crate) Option<OwnedSemaphorePermit>);
 
-/// What left a link since its last report.
+/// Frames and bytes that left a link since its last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Frames that left the queue of each channel; empty if the layer has no queues.
     pub(crate) taken: Vec<u32>,
-    /// Bytes of frames that the socket took, framing included.
+    /// Bytes of frames that the socket accepted, framing included.
     pub(crate) written_bytes: u64,
 }
 
-/// Bytes on the wire since the link is up.
+/// Bytes on the wire since the link came up.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     up: AtomicU64,
@@ -80,14 +81,14 @@ impl Traffic {
 pub(crate) struct Ports<F> {
     pub(crate) number: u64,
     pub(crate) orders: UnboundedReceiver<Order<F>>,
-    /// Unbounded by itself: a frame needs a [`Share`], and all other reports follow from what the hub handed over.
+    /// Unbounded: a frame needs a [`Share`], and all other reports follow from the hub's orders.
     pub(crate) reports: UnboundedSender<(u64, Report<F>)>,
     pub(crate) traffic: Arc<Traffic>,
 }
 
 impl<F> Ports<F> {
     pub(crate) fn report(&self, report: Report<F>) {
-        // Fails only if the node stops.
+        // Fails only if the node is stopping.
         let _ = self.reports.send((self.number, report));
     }
 }
@@ -114,7 +115,7 @@ pub(crate) struct Link<L: LinkLayer> {
     pub(crate) traffic: Arc<Traffic>,
     /// Frames in the queue of each channel.
     pub(crate) queued: Vec<u32>,
-    /// Bytes that were handed over and that the socket has not taken yet.
+    /// Bytes handed over that the socket has not accepted yet.
     pub(crate) in_flight: u64,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct Links<L: LinkLayer> {
     by_peer: Vec<Option<Link<L>>>,
     peers: BTreeMap<L::Name, PeerId>,
     connections: BTreeMap<u64, PeerId>,
-    /// Peers whose link is gone, the oldest first.
+    /// Peers whose link has ended, oldest first.
     departed: VecDeque<PeerId>,
 }
 
@@ -137,8 +138,8 @@ impl<L: LinkLayer> Links<L> {
         }
     }
 
-    /// Returns the number for a peer whose link comes up: the one it had, or a new one, or the number of the peer that
-    /// departed longest ago among those that `forget` agrees to forget.
+    /// Returns the number for a peer whose link comes up: its previous number, or a new one, or the
+    /// number of the longest departed peer that `forget` agrees to forget.
     pub(crate) fn number(&mut self, name: L::Name, mut forget: impl FnMut(PeerId) -> bool) -> PeerId {
         if let Some(known) = self.peers.get(&name) {
             self.departed.retain(|peer| peer != known);
@@ -194,7 +195,7 @@ impl<L: LinkLayer> Links<L> {
         self.connections.len()
     }
 
-    /// Counts the links that peers at an address dialled; at any address for `None`.
+    /// Counts the links that peers at an address dialled, or at any address if it is `None`.
     pub(crate) fn inbound(&self, ip: Option<IpAddr>) -> usize {
         self.iter().filter(|(_, link)| !link.outbound && ip.is_none_or(|ip| ip == link.ip)).count()
     }
@@ -204,15 +205,15 @@ impl<L: LinkLayer> Links<L> {
     }
 }
 
-/// Waits for the next connection; for ever without a listener.
+/// Waits for the next connection, or for ever without a listener.
 pub(crate) async fn accept(listener: Option<&TcpListener>) -> Option<(TcpStream, SocketAddr)> {
     match listener {
         None => std::future::pending().await,
         Some(listener) => match listener.accept().await {
             Ok(accepted) => Some(accepted),
             Err(_) => {
-                // The connection was reset in the queue, or the process is out of file descriptors: retrying at once would
-                // only use up processor time.
+                // The connection was reset in the queue, or the process is out of file descriptors.
+                // An immediate retry would only use up processor time.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 None
             }
@@ -226,7 +227,7 @@ pub(crate) async fn connect(to: impl ToSocketAddrs, within: Duration) -> Result<
     stream.map_err(|error| Closed::Unreachable(error.to_string()))
 }
 
-/// Sets the options of a socket: no delay, and a bound on the bytes in the kernel that have not left yet
+/// Sets the options of a socket: no delay, and a bound on the unsent bytes in the kernel
 /// (`TCP_NOTSENT_LOWAT`, where the platform has it), since nothing can overtake them.
 pub(crate) fn set_up(stream: &TcpStream, not_sent_bytes: u32) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
@@ -237,7 +238,8 @@ pub(crate) fn set_up(stream: &TcpStream, not_sent_bytes: u32) -> std::io::Result
     Ok(())
 }
 
-/// Ends a connection so that the peer gets everything: closing a socket with unread bytes would reset it.
+/// Ends a connection so that the peer receives everything: closing a socket with unread bytes would
+/// reset it.
 #[cfg(any(feature = "mconnection", feature = "ring"))]
 pub(crate) async fn hang_up(stream: &mut TcpStream) -> Closed {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

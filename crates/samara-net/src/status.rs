@@ -1,4 +1,5 @@
-//! What all runtimes share: why links end, what transports count, why a runtime does not start, and requests to its task.
+//! Shared by all runtimes: causes of ended links, counters of transports, errors of starts, and
+//! requests to a runtime's task.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,10 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Closed {
-    #[error("the peer cannot be reached: {0}")]
+    #[error("cannot reach the peer: {0}")]
     Unreachable(String),
-    /// The engine asked for a peer whose address is not known.
-    #[error("the peer's address is not known")]
+    /// The engine requested a peer with an unknown address.
+    #[error("the peer's address is unknown")]
     NoAddress,
     #[error("the handshake failed: {0}")]
     Handshake(String),
@@ -25,7 +26,7 @@ pub enum Closed {
     Refused(String),
     #[error("the peer belongs to another group")]
     OtherGroup,
-    /// Another node than the dialled one answered, or this node reached itself.
+    /// A node other than the dialled one answered, or this node reached itself.
     #[error("another node answered: {0}")]
     OtherNode(SocketAddr),
     #[cfg(feature = "mconnection")]
@@ -53,7 +54,7 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// The name in metrics.
+    /// Returns the name in metrics.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "unreachable",
@@ -92,17 +93,18 @@ pub struct Counters {
     pub links: u64,
     /// Failed connections and ended links by cause ([`Closed::name`]).
     pub closed: BTreeMap<&'static str, u64>,
-    /// Bytes that sockets (over gRPC: HTTP/2) took after the handshakes, framing and encryption included.
+    /// Bytes that sockets (over gRPC: HTTP/2) accepted after the handshakes, framing and encryption
+    /// included.
     pub bytes_up: u64,
     /// Bytes that sockets (over gRPC: HTTP/2) delivered after the handshakes.
     pub bytes_down: u64,
     pub frames_up: u64,
     pub frames_down: u64,
-    /// Bytes of application payload in the frames that were handed to links.
+    /// Bytes of application payload in the frames handed to links.
     pub payload_up: u64,
     /// Bytes of application payload in the frames that links delivered.
     pub payload_down: u64,
-    /// All other bytes of the frames that were handed to links.
+    /// All other bytes of the frames handed to links.
     pub control_up: u64,
     /// All other bytes of the frames that links delivered.
     pub control_down: u64,
@@ -110,28 +112,28 @@ pub struct Counters {
     pub lost_copies: u64,
     /// Events that the application did not read in time.
     pub events_lost: u64,
-    /// In a group: times that the group waited because the application did not take deliveries.
+    /// In a group: times that the group waited for the application to take deliveries.
     pub pauses: u64,
-    /// Over gRPC: frames that were sent as unary calls.
+    /// Over gRPC: frames sent as unary calls.
     pub posts: u64,
     /// In a mix: processor time of all compute threads.
     pub cpu: Duration,
 }
 
-/// Why a runtime does not start.
+/// The reason why a runtime does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    #[error("{address} cannot be listened on: {error}")]
+    #[error("cannot listen on {address}: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Options(#[from] OptionError),
     #[cfg(feature = "mix")]
-    #[error("the certificate cannot be used: {0}")]
+    #[error("invalid certificate: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
-    #[error("there are no random numbers: {0}")]
+    #[error("cannot get random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    #[error("no threads: {0}")]
+    #[error("cannot start threads: {0}")]
     Threads(String),
     #[error(transparent)]
     Gone(#[from] Gone),
@@ -144,7 +146,7 @@ pub struct Gone;
 /// A request of a runtime's owner to its task `T`.
 pub(crate) type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
 
-/// Asks a task for what it can answer at once.
+/// Sends a request that the task can answer at once.
 pub(crate) async fn ask<T: 'static, R: Send + 'static>(
     requests: &mpsc::Sender<Request<T>>,
     request: impl FnOnce(&mut T) -> R + Send + 'static,
@@ -153,7 +155,7 @@ pub(crate) async fn ask<T: 'static, R: Send + 'static>(
     ask_later(requests, |task, answer| drop(answer.send(request(task)))).await
 }
 
-/// Asks a task, which answers when it can.
+/// Sends a request that the task answers when it can.
 pub(crate) async fn ask_later<T: 'static, R: Send + 'static>(
     requests: &mpsc::Sender<Request<T>>,
     request: impl FnOnce(&mut T, oneshot::Sender<R>) + Send + 'static,
@@ -163,7 +165,7 @@ pub(crate) async fn ask_later<T: 'static, R: Send + 'static>(
     answered.await.map_err(|_| Gone)
 }
 
-/// Listens on an address, and returns it with the port that the system chose.
+/// Listens on an address. Returns the address with the port that the system chose.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let failed = |error| StartError::Listen { address, error };
     let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The member of a group in a node: a task that broadcasts what is planned and keeps record of what is delivered.
+//! The member of a group in a node: a task that makes planned broadcasts and records deliveries.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::model::{
 use crate::node::schedule::{Due, Late, Plan, Planned};
 use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
-/// A member that runs. It ends when all of these are gone.
+/// A running member. It ends when all clones are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     member: Member,
@@ -25,7 +25,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts a member. It looks for the others by itself.
+    /// Starts a member. It finds the other members on its own.
     pub(crate) async fn start(options: Options) -> Result<Self, String> {
         let started = Member::start(options).await;
         let (member, events) = started.map_err(|error| match error {
@@ -46,12 +46,12 @@ impl Group {
         Ok(Self { member, requests, stopping: Stopping::default() })
     }
 
-    /// For the first line on standard output.
+    /// Returns the member's part of the first line on standard output.
     pub(crate) fn ready(&self) -> GroupReady {
         GroupReady { address: self.member.address() }
     }
 
-    /// Broadcasts a message, and waits until the group has taken it.
+    /// Broadcasts a message, and waits until the group has accepted it.
     pub(crate) async fn broadcast(&self, message: Bytes) -> Result<Broadcast, Refusal> {
         self.stopping.check()?;
         let (bytes, at_unix_ns) = (message.len(), unix_ns());
@@ -101,7 +101,7 @@ impl Group {
         ask(&self.requests, move |task| task.deliveries(from)).await
     }
 
-    /// Leaves the group, once all that was broadcast is complete, the time is over, or somebody is in a hurry.
+    /// Leaves the group once all broadcasts are complete, the time is over, or `hurried` completes.
     pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> GroupStopped {
         self.stopping.begin();
         let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
@@ -133,7 +133,7 @@ struct Delivered {
     at_unix_ns: u64,
 }
 
-/// Deliveries in one answer.
+/// Maximum number of deliveries in one answer.
 const ANSWER_MAX: usize = 10_000;
 
 impl Task {
@@ -141,7 +141,7 @@ impl Task {
         let mut has_ended = false;
         loop {
             tokio::select! {
-                // Broadcasts have their time.
+                // Biased, so that broadcasts are punctual.
                 biased;
                 due = self.plan.due() => self.broadcast_due(due).await,
                 request = self.requests.recv() => match request {
@@ -150,14 +150,15 @@ impl Task {
                 },
                 event = self.events.next(), if !has_ended => match event {
                     Some(event) => self.note(event),
-                    // It has left; what it has delivered can still be asked for.
+                    // The member has left. Clients can still request its deliveries.
                     None => has_ended = true,
                 },
             }
         }
     }
 
-    /// Waits for room, and takes what is delivered meanwhile: the group may have none because of that.
+    /// Waits for room, and meanwhile takes deliveries: their queue may be the reason why the group
+    /// has no room.
     async fn broadcast_due(&mut self, due: Due) {
         let (number, start, mut error) = (due.number, unix_ns(), None);
         for (_, message) in due.messages {
@@ -174,12 +175,14 @@ impl Task {
         }
         self.plan.done(number, start, unix_ns().saturating_sub(start), None);
         match error {
-            None => tracing::info!(broadcast = number, "broadcast as planned"),
-            Some(error) => tracing::warn!(broadcast = number, %error, "a planned broadcast was refused"),
+            None => tracing::info!(broadcast = number, "made a planned broadcast"),
+            Some(error) => {
+                tracing::warn!(broadcast = number, %error, "the group refused a planned broadcast")
+            }
         }
     }
 
-    /// Logs what happened, and records deliveries.
+    /// Logs an event, and records it if it is a delivery.
     fn note(&mut self, event: Event) {
         match event {
             Event::Delivered { view, origin, number, payload, .. } => {
@@ -189,13 +192,18 @@ impl Task {
             }
             Event::View(view) => {
                 let members: Vec<String> = view.members.iter().map(name).collect();
-                tracing::info!(epoch = view.id.counter, shape = view.shape.name(), ?members, "a view");
+                tracing::info!(
+                    epoch = view.id.counter,
+                    shape = view.shape.name(),
+                    ?members,
+                    "installed a view"
+                );
             }
             Event::Suspected { member, cause } => {
-                tracing::warn!(member = name(&member), ?cause, "a member is taken for failed");
+                tracing::warn!(member = name(&member), ?cause, "a member is suspected of failure");
             }
             Event::Slow { member } => tracing::warn!(member = name(&member), "the group waits for a member"),
-            // The owner of a member never gets these.
+            // The owner of a member never receives these.
             Event::Refused(_) | Event::Room | Event::Left => {}
         }
     }

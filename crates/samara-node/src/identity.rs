@@ -9,19 +9,20 @@ use libp2p::identity::Keypair;
 
 use crate::config::Identity;
 
-/// A key pair, and the file that it has to be written to if it is new.
+/// A key pair, and the file to write if the key is new.
 pub(crate) struct Key<'a> {
     pub(crate) pair: Keypair,
     new_file: Option<&'a Path>,
 }
 
 impl<'a> Key<'a> {
-    /// The key pair that a configuration names, a new one if its file does not exist. Writes nothing.
+    /// Returns the key pair of a configuration, or a new one if its file does not exist. Writes
+    /// nothing.
     pub(crate) fn of(identity: &'a Identity) -> Result<Self, String> {
         match (&identity.key_file, identity.seed) {
             (Some(path), _) => Self::from_file(path),
             (None, Some(seed)) => Ok(Self { pair: from_seed(seed)?, new_file: None }),
-            (None, None) => Err("there is neither a key file nor a seed".to_owned()),
+            (None, None) => Err("found neither key_file nor seed; expected one of them".to_owned()),
         }
     }
 
@@ -38,15 +39,15 @@ impl<'a> Key<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Self { pair: Keypair::generate_ed25519(), new_file: Some(path) })
             }
-            Err(error) => Err(wrong(path, format!("cannot be read: {error}"))),
+            Err(error) => Err(wrong(path, format!("cannot read the file: {error}"))),
         }
     }
 
-    /// Writes a new key to its file, for its owner only.
+    /// Writes a new key to its file, readable only for its owner.
     pub(crate) fn save(&self) -> Result<(), String> {
         let Some(path) = self.new_file else { return Ok(()) };
         let bytes = self.pair.to_protobuf_encoding().map_err(|error| wrong(path, error.to_string()))?;
-        write(path, &bytes).map_err(|error| wrong(path, format!("cannot be created: {error}")))
+        write(path, &bytes).map_err(|error| wrong(path, format!("cannot create the file: {error}")))
     }
 }
 
@@ -54,27 +55,28 @@ fn wrong(path: &Path, what: String) -> String {
     format!("identity.key_file: {}: {what}", path.display())
 }
 
-/// The secret of the same key, for the connections of CometBFT: a node has one identity.
+/// Returns the secret of the same key for the connections of CometBFT: a node has one identity.
 pub(crate) fn secret(pair: &Keypair) -> Result<[u8; 32], String> {
     let wrong = || "identity.key_file: found a key that is not Ed25519; expected one for [cat]".to_owned();
     let pair = pair.clone().try_into_ed25519().map_err(|_| wrong())?;
     pair.secret().as_ref().try_into().map_err(|_| wrong())
 }
 
-/// Number to key as in libp2p's test-plans (`gossipsub-interop/test-specs/implementation.md`): little endian.
+/// Converts a number to a key as in libp2p's test-plans
+/// (`gossipsub-interop/test-specs/implementation.md`): little endian.
 fn from_seed(seed: u64) -> Result<Keypair, String> {
     let mut secret = [0; 32];
     secret[..8].copy_from_slice(&seed.to_le_bytes());
     Keypair::ed25519_from_bytes(secret).map_err(|error| format!("identity.seed: found {seed}: {error}"))
 }
 
-/// A process that can read the key can impersonate this node.
+/// Rejects files that others can read: a process that can read the key can impersonate this node.
 fn check_mode(path: &Path) -> Result<(), String> {
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    Err(format!("found mode {mode:04o}, so that others can read the key; expected 0600 (chmod 600)"))
+    Err(format!("found mode {mode:04o}, which lets others read the key; expected 0600 (chmod 600)"))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -88,15 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_for_its_owner_only() {
+    fn a_key_is_created_once_and_for_its_owner_only() {
         let path = std::env::temp_dir().join(format!("samara-key-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let first = Key::from_file(&path).unwrap();
-        assert!(!path.exists(), "nothing is written before it is saved");
+        assert!(!path.exists(), "the key is not saved yet");
         first.save().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(Key::from_file(&path).unwrap().pair.public(), first.pair.public());
-        assert!(first.save().unwrap_err().contains("cannot be created"), "a file that exists is kept");
+        assert!(first.save().unwrap_err().contains("cannot create the file"), "an existing file is kept");
 
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         let error = Key::from_file(&path).err().unwrap();
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_keys() {
+    fn seeds_become_keys() {
         assert_eq!(from_seed(7).unwrap().public(), from_seed(7).unwrap().public());
         assert_ne!(from_seed(7).unwrap().public(), from_seed(8).unwrap().public());
     }

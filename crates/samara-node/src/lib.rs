@@ -1,9 +1,11 @@
-//! A node as a process: `samara node --config node.toml`. GossipSub, a transaction pool where `[cat]` asks for
-//! one, a member of a group where `[ring]` does, and a node of a pool that mixes, or its scheduler, where `[mix]` does.
+//! A node as a process: `samara node --config node.toml`. It runs GossipSub. The section `[cat]`
+//! adds a transaction pool, `[ring]` a member of a group, and `[mix]` a node of a mix pool or its
+//! scheduler.
 //!
-//! [`run()`] is the whole program; [`Running`] is the same node within another one. The configuration is [`NodeConfig`], documented in
-//! `docs/node.toml`; the control API, metrics and traces in `docs/guides/node.md`, the pool in `docs/guides/pool.md`,
-//! the group in `docs/guides/groups.md`, the mix in `docs/guides/mix.md`.
+//! [`run()`] is the complete program; [`Running`] is the same node within another one.
+//! `docs/node.toml` documents the configuration, [`NodeConfig`]; `docs/guides/node.md` the control
+//! API, metrics and traces; `docs/guides/pool.md` the pool; `docs/guides/groups.md` the group;
+//! `docs/guides/mix.md` the mix.
 
 pub mod config;
 mod control;

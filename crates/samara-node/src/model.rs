@@ -1,7 +1,6 @@
 //! The JSON of the control API and of standard output, for nodes and for programs that drive them.
 //!
-//! Fields that a program of another implementation need not give have defaults; see
-//! `docs/guides/testbed.md`.
+//! Fields that other implementations may omit have defaults; see `docs/guides/testbed.md`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -62,18 +61,18 @@ pub struct Submission {
     pub random_bytes: Option<usize>,
 }
 
-/// What the node does with a submission whose time is over when the request arrives.
+/// The treatment of a submission whose time has passed when the request arrives.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Late {
-    /// It refuses the whole request.
+    /// The node refuses the whole request.
     #[default]
     Refuse,
-    /// It makes the submission at once and reports the delay.
+    /// The node makes the submission at once and reports the delay.
     Submit,
 }
 
-/// Reads a schedule: its kind alone, or the object that the configuration has.
+/// Reads a schedule: its kind alone, or the object as in the configuration.
 pub(crate) fn schedule<'de, D>(source: D) -> Result<Option<ScheduleSpec>, D::Error>
 where
     D: Deserializer<'de>,
@@ -86,23 +85,23 @@ where
     ScheduleSpec::deserialize(spec).map(Some).map_err(Error::custom)
 }
 
-/// The first line on standard output: the node can be used.
+/// The first line on standard output: the node is ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ready {
-    /// Always true.
+    /// Always true, to identify the line.
     pub ready: bool,
     pub peer_id: String,
-    /// Addresses that it listens on, with its peer id.
+    /// Addresses that the node listens on, with its peer id.
     #[serde(default)]
     pub listen: Vec<String>,
     pub control: Option<SocketAddr>,
-    /// The address of `/metrics`, if it has a server of its own.
+    /// The address of the separate server for `/metrics`, if there is one.
     pub metrics: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolReady>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupReady>,
-    /// The node of a pool that mixes, or its scheduler, if there is one.
+    /// The node of a mix pool, or its scheduler, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<MixReady>,
 }
@@ -111,7 +110,7 @@ pub struct Ready {
 pub struct PoolReady {
     pub id: String,
     pub listen: Option<SocketAddr>,
-    /// What others dial, if it listens at one address: `id@host:port`.
+    /// The address for dialling, as `id@host:port`, if the pool listens at one address.
     pub address: Option<String>,
 }
 
@@ -119,28 +118,28 @@ pub struct PoolReady {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stopped {
-    /// Always true.
+    /// Always true, to identify the line.
     pub stopped: bool,
     pub drained: bool,
-    /// Copies that have not, when the time was over.
+    /// Copies that had not left at the end of the time.
     pub left_copies: usize,
     pub left: BTreeMap<String, usize>,
-    /// Copies whose link went down meanwhile.
+    /// Copies whose link went down during the stop.
     pub lost_copies: usize,
     pub cancelled_publications: usize,
-    /// What was left in the transaction pool's queues, if there is one.
+    /// Leftovers in the transaction pool's queues, if there is a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolStopped>,
-    /// How the member of a group has ended, if there is one.
+    /// The end of the member of a group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupStopped>,
-    /// How the node of a pool that mixes, or its scheduler, has ended, if there is one.
+    /// The end of the node of a mix pool, or of its scheduler, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<MixStopped>,
     pub trace: Option<TraceReport>,
 }
 
-/// What was left in the transaction pool's queues.
+/// Leftovers in the transaction pool's queues.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolStopped {
@@ -153,7 +152,7 @@ pub struct PoolStopped {
 #[serde(default)]
 pub struct TraceReport {
     pub written: u64,
-    /// Events that the queue had no room for.
+    /// Events for which the queue had no room.
     pub dropped: u64,
     /// Events that were not written because of an error.
     pub failed: u64,
@@ -172,7 +171,7 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// Joined topics, sorted by name.
     pub topics: Vec<TopicStatus>,
-    /// Copies of messages that are owed still, or on their way into a stream.
+    /// Owed copies of messages, including copies in flight into a stream.
     pub owed_copies: usize,
 }
 
@@ -180,9 +179,9 @@ pub struct Status {
 #[serde(default)]
 pub struct PeerStatus {
     pub peer_id: String,
-    /// The protocol of its link; null as long as there is none.
+    /// The protocol of the link; null before the link is up.
     pub protocol: Option<String>,
-    /// Its score; 0 where scoring is off.
+    /// The peer's score; 0 if scoring is off.
     pub score: f64,
     pub owed_copies: usize,
 }
@@ -194,20 +193,21 @@ pub struct TopicStatus {
     pub mesh: Vec<String>,
 }
 
-/// `GET /v1/batches/{id}`, and the answer to what publishes.
+/// `GET /v1/batches/{id}`, and the answer to requests that publish.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchReport {
     pub batch: u64,
     pub published_at_unix_ns: u64,
-    /// Copies that were owed at first.
+    /// Copies that the batch owed at first.
     pub copies: usize,
-    /// Copies that have left, answers to IWANT included.
+    /// Copies that have left, including answers to IWANT.
     pub sent: usize,
-    /// Copies that are owed still, or on their way into a stream.
+    /// Owed copies, including copies in flight into a stream.
     pub owed: usize,
-    /// Copies that will not leave: withdrawn because the peer has the message, or lost with its link.
+    /// Copies that will not leave: withdrawn because the peer has the message, or lost with its
+    /// link.
     pub not_sent: usize,
-    /// Whether nothing is owed any more.
+    /// Whether no copy is owed any more.
     pub complete: bool,
     pub messages: Vec<MessageReport>,
 }
@@ -217,18 +217,18 @@ pub struct BatchReport {
 pub enum MessageReport {
     Published {
         topic: String,
-        /// Its id, in hexadecimal.
+        /// The id of the message, in hexadecimal.
         id: String,
-        /// Copies that were owed at first.
+        /// Copies that the message owed at first.
         copies: usize,
         /// Copies that did not fit into queues.
         lost: usize,
         sent: usize,
         owed: usize,
         not_sent: usize,
-        /// The copies that have left, in that order.
+        /// The copies that have left, in order.
         sent_copies: Vec<SentCopy>,
-        /// Peers that are still owed a copy.
+        /// Peers to which a copy is still owed.
         owed_to: Vec<String>,
     },
     Failed {
@@ -240,9 +240,9 @@ pub enum MessageReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SentCopy {
     pub peer: String,
-    /// When it was written to the stream.
+    /// Time at which the copy was written to the stream.
     pub at_unix_ns: u64,
-    /// How many copies of the message left before.
+    /// Number of copies of the message that left before.
     pub rank: u32,
 }
 
@@ -254,7 +254,7 @@ pub struct PlannedReport {
     pub at_unix_ns: u64,
     pub state: PlannedState,
     pub messages: usize,
-    /// When it was made: the clock right before.
+    /// Time of the publication: the clock right before it.
     pub actual_unix_ns: Option<u64>,
     pub late_ns: Option<i64>,
     pub took_ns: Option<u64>,
@@ -267,7 +267,7 @@ pub enum PlannedState {
     #[default]
     Waiting,
     Published,
-    /// The node was stopped before.
+    /// The node stopped first.
     Cancelled,
 }
 
@@ -275,11 +275,11 @@ pub enum PlannedState {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolStatus {
     pub id: String,
-    /// What others dial, if it listens at one address: `id@host:port`.
+    /// The address for dialling, as `id@host:port`, if the pool listens at one address.
     pub address: Option<String>,
     /// The height of the last block.
     pub height: u64,
-    /// Transactions in it.
+    /// Transactions in the pool.
     pub txs: usize,
     pub bytes: u64,
     pub peers: Vec<PoolPeer>,
@@ -299,20 +299,21 @@ pub struct PoolPeer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Submitted {
     pub key: String,
-    /// Whether it is in the pool from now on.
+    /// Whether the transaction was added to the pool.
     pub added: bool,
     pub refused: Option<Name>,
-    /// When it was submitted: the clock right before.
+    /// Time of the submission: the clock right before it.
     pub at_unix_ns: u64,
     pub took_ns: u64,
 }
 
-/// `GET /v1/pool/arrivals/{from}`: what entered the pool, the oldest first.
+/// `GET /v1/pool/arrivals/{from}`: transactions that entered the pool, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrivals {
-    /// The number of the first one here; larger than what was asked for if that is forgotten.
+    /// The number of the first arrival in the answer; larger than the requested one if that is
+    /// forgotten.
     pub first: u64,
-    /// The number to ask for next.
+    /// The number for the next request.
     pub next: u64,
     pub arrivals: Vec<Arrival>,
 }
@@ -321,21 +322,21 @@ pub struct Arrivals {
 pub struct Arrival {
     pub key: String,
     pub at_unix_ns: u64,
-    /// The sender; null if it was submitted here.
+    /// The sender; null if a client submitted the transaction here.
     pub from: Option<String>,
 }
 
-/// How the member of a group can be reached.
+/// The address of the member of a group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupReady {
-    /// Its name, and what others dial.
+    /// The member's name, which is the address for dialling.
     pub address: SocketAddr,
 }
 
-/// How the member of a group has ended.
+/// The end of the member of a group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupStopped {
-    /// Whether it has left: then all that it broadcast is at all that stay.
+    /// Whether the member has left. In that case all remaining members have its broadcasts.
     pub left: bool,
     pub cancelled_broadcasts: usize,
 }
@@ -344,10 +345,10 @@ pub struct GroupStopped {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupStatus {
     pub address: SocketAddr,
-    /// The counter of the view; null as long as there is none.
+    /// The counter of the view; null before the first view.
     pub epoch: Option<u64>,
     pub shape: Option<Name>,
-    /// Its members by rank: the first one is the coordinator.
+    /// The members by rank. The first one is the coordinator.
     pub members: Vec<GroupMember>,
     pub links: usize,
     pub delivered: u64,
@@ -355,32 +356,33 @@ pub struct GroupStatus {
     pub queued_bytes: usize,
     /// Bytes of own messages that may be in flight.
     pub window_bytes: u64,
-    /// Bytes kept until all members have them.
+    /// Bytes of messages kept until all members have them.
     pub kept_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupMember {
     pub address: String,
-    /// Its incarnation, in hexadecimal.
+    /// The member's incarnation, in hexadecimal.
     pub incarnation: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Broadcast {
     pub bytes: usize,
-    /// When it was handed in: the clock right before.
+    /// Time of the broadcast: the clock right before it.
     pub at_unix_ns: u64,
-    /// How long it took until there was room for it.
+    /// Nanoseconds until there was room for the message.
     pub took_ns: u64,
 }
 
-/// `GET /v1/group/deliveries/{from}`: what was delivered, the oldest first.
+/// `GET /v1/group/deliveries/{from}`: delivered messages, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deliveries {
-    /// The number of the first one here; larger than what was asked for if that is forgotten.
+    /// The number of the first delivery in the answer; larger than the requested one if that is
+    /// forgotten.
     pub first: u64,
-    /// The number to ask for next.
+    /// The number for the next request.
     pub next: u64,
     pub deliveries: Vec<Delivery>,
 }
@@ -388,39 +390,39 @@ pub struct Deliveries {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delivery {
     pub origin: String,
-    /// The counter of its view; null of one that was sent before there was a view.
+    /// The counter of the message's view; null if it was sent before the first view.
     pub epoch: Option<u64>,
-    /// Its ordinal among the messages of its sender in that view.
+    /// The message's ordinal among those of its sender in that view.
     pub number: u64,
     pub bytes: usize,
     pub at_unix_ns: u64,
 }
 
-/// How the node of a pool that mixes, or its scheduler, can be reached.
+/// The addresses and the name of the node of a mix pool, or of its scheduler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixReady {
-    /// "node" or "scheduler".
+    /// Either "node" or "scheduler".
     pub role: Name,
-    /// Its number: the place in the pool, or the number after the last.
+    /// The node's number: its place in the pool, or the number after the last for the scheduler.
     pub number: u32,
-    /// Its name: SHA-256 of its certificate.
+    /// The node's name: SHA-256 of its certificate.
     pub fingerprint: String,
     pub address: SocketAddr,
     /// The address for senders, if there is one.
     pub gateway: Option<SocketAddr>,
 }
 
-/// How the node of a pool that mixes, or its scheduler, has ended.
+/// The end of the node of a mix pool, or of its scheduler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixStopped {
-    /// Rounds that it took part in and that were not over.
+    /// Unfinished rounds of this node.
     pub left_rounds: usize,
 }
 
 /// `GET /v1/mix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixStatus {
-    /// "node" or "scheduler".
+    /// Either "node" or "scheduler".
     pub role: Name,
     pub number: u32,
     pub links: Vec<MixLink>,
@@ -428,35 +430,36 @@ pub struct MixStatus {
     pub rounds: BTreeMap<Name, usize>,
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,
-    /// Rounds whose payloads came out here; at the scheduler, everywhere.
+    /// Rounds with a result here; at the scheduler, at all nodes.
     pub completed: u64,
     pub failed: u64,
     /// Rounds that accept payloads; null without a gateway.
     pub open: Option<usize>,
     /// Accepted payloads; null without a gateway.
     pub payloads: Option<u64>,
-    /// How long the last ping took around the team whose first node this is; null as long as there was none.
+    /// Milliseconds of the last ping around the team that this node leads; null before the first.
     pub loop_ms: Option<f64>,
 }
 
-/// A link of a node of a pool that mixes.
+/// A link of a node of a mix pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixLink {
-    /// The peer: a number of the pool, or the number after the last for the scheduler.
+    /// The peer's number in the pool, or the number after the last for the scheduler.
     pub node: u32,
     pub outbound: bool,
-    /// The last ping, there and back; null as long as there was none.
+    /// Round trip of the last ping in milliseconds; null before the first.
     pub round_trip_ms: Option<f64>,
     pub owed_copies: usize,
     pub owed_bytes: u64,
 }
 
-/// `GET /v1/mix/events/{from}`: what happened, the oldest first.
+/// `GET /v1/mix/events/{from}`: events, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixEvents {
-    /// The number of the first one here; larger than what was asked for if that is forgotten.
+    /// The number of the first event in the answer; larger than the requested one if that is
+    /// forgotten.
     pub first: u64,
-    /// The number to ask for next.
+    /// The number for the next request.
     pub next: u64,
     pub events: Vec<MixEvent>,
 }
@@ -468,11 +471,11 @@ pub struct MixEvent {
     pub what: MixWhat,
 }
 
-/// What happened at a node of a pool that mixes, or at its scheduler; see the events of `samara-mix`.
+/// An event of a node of a mix pool, or of its scheduler; see the events of `samara-mix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum MixWhat {
-    /// A round takes payloads here.
+    /// A round accepts payloads at this node.
     Open {
         round: u64,
     },
@@ -480,7 +483,8 @@ pub enum MixWhat {
         round: u64,
         slots: u32,
     },
-    /// Its payloads have come out. Nodes with the same `digest` have the same in the same order.
+    /// The payloads of a round have been delivered. Nodes with the same `digest` have the same
+    /// payloads in the same order.
     Delivered {
         round: u64,
         slots: u32,
@@ -493,7 +497,7 @@ pub enum MixWhat {
         cause: Name,
         culprit: Option<u32>,
     },
-    /// This node is in another state with it.
+    /// This node's state in a round has changed.
     State {
         round: u64,
         state: Name,
@@ -503,7 +507,7 @@ pub enum MixWhat {
         phase: Name,
         mark: Name,
     },
-    /// A phase is worked on: processor time of all threads. Keys and secrets are no phase.
+    /// A phase has ended: processor time of all threads. Keys and secrets are no phase.
     Worked {
         round: u64,
         phase: Option<Name>,
@@ -514,7 +518,7 @@ pub enum MixWhat {
         team: usize,
         nodes: Vec<u32>,
     },
-    /// It is in another state.
+    /// The state of a round has changed.
     Round {
         round: u64,
         state: Name,
@@ -523,7 +527,7 @@ pub enum MixWhat {
         team: usize,
         nodes: Vec<u32>,
     },
-    /// A batch or a sender was refused.
+    /// The node refused a batch or a sender.
     Refused {
         round: Option<u64>,
     },
@@ -531,7 +535,7 @@ pub enum MixWhat {
     Looped {
         took_ns: Option<u64>,
     },
-    /// An event that this version does not know; never sent.
+    /// An event that this version does not know. Never sent.
     #[serde(other)]
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! What the parts of a node share: the clock, requests to their tasks, and records of what happened.
+//! Shared by the parts of a node: the clock, requests to their tasks, and records of events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use samara_net::mix::Gone;
 use tokio::sync::{mpsc, oneshot};
 
-/// Requests that wait for a task.
+/// Maximum number of requests that wait for a task.
 const REQUESTS_MAX: usize = 64;
-/// Entries that a record keeps: the last ones.
+/// Number of the last entries that a record keeps.
 const KEPT_MAX: usize = 200_000;
 
-/// The machine's clock in nanoseconds since 1970.
+/// Returns the machine's clock in nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     unix_ns_of(SystemTime::now())
 }
 
-/// Nanoseconds since 1970; 0 before that.
+/// Returns the nanoseconds since 1970, or 0 before that.
 pub(crate) fn unix_ns_of(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
@@ -44,19 +44,19 @@ pub(crate) fn requests<T>() -> (mpsc::Sender<Request<T>>, mpsc::Receiver<Request
     mpsc::channel(REQUESTS_MAX)
 }
 
-/// Asks a task, and waits for its answer.
+/// Sends a request to a task, and waits for its answer.
 pub(crate) async fn ask<T: 'static, R: Send + 'static>(
     requests: &mpsc::Sender<Request<T>>,
     request: impl FnOnce(&mut T) -> R + Send + 'static,
 ) -> Result<R, Refusal> {
     let (answer, answered) = oneshot::channel();
-    // Whoever asked may have gone away meanwhile: then the answer is for nobody.
+    // The caller may have gone. In that case the answer is dropped.
     let request: Request<T> = Box::new(move |task| drop(answer.send(request(task))));
     requests.send(request).await.map_err(|_| Refusal::Stopping)?;
     answered.await.map_err(|_| Refusal::Stopping)
 }
 
-/// Whether a node, or a part of it, is about to stop: then it takes nothing new from clients.
+/// Whether a node, or a part of it, is about to stop. If so, it accepts no new work from clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stopping(Arc<AtomicBool>);
 
@@ -69,16 +69,16 @@ impl Stopping {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Refuses what is new once it is about to stop.
+    /// Rejects new work once the node is about to stop.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.get() { Err(Refusal::Stopping) } else { Ok(()) }
     }
 }
 
-/// What happened, numbered from 0; the last entries are kept.
+/// Events numbered from 0, of which the record keeps the last ones.
 #[derive(Debug)]
 pub(crate) struct Record<T> {
-    /// The number of the first entry that is kept.
+    /// The number of the first entry in `kept`.
     first: u64,
     kept: VecDeque<T>,
 }
@@ -96,8 +96,8 @@ impl<T> Record<T> {
         self.kept.push_back(entry);
     }
 
-    /// Entries from a number on that are still known, `max` of them at most; with the number of the first of them, and
-    /// that to ask for next.
+    /// Returns up to `max` known entries from the number `from` on, with the number of the first of
+    /// them and the number for the next request.
     pub(crate) fn page<R>(&self, from: u64, max: usize, show: impl FnMut(&T) -> R) -> (u64, u64, Vec<R>) {
         let skip = from.saturating_sub(self.first).min(self.kept.len() as u64);
         let start = self.first + skip;

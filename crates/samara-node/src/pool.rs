@@ -1,4 +1,4 @@
-//! The transaction pool of a node: a task that submits what is planned and keeps record of what arrives.
+//! The transaction pool of a node: a task that makes planned submissions and records arrivals.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,17 +20,19 @@ use crate::model::{
 use crate::node::schedule::{Due, Late, Plan, Planned};
 use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
-/// Bytes of the signer that a transaction is given: as many as an address has.
+/// Bytes of the signer of a transaction: as many as an address has.
 const SIGNER_BYTES: usize = 20;
 
-/// The application behind the pool: it takes every transaction, as `CheckTx` of CometBFT's kvstore does.
+/// The application behind the pool: it accepts every transaction, as `CheckTx` of CometBFT's
+/// kvstore does.
 #[derive(Debug)]
-pub(crate) struct TakesAll {
-    /// Whether every transaction is the first one of a signer of its own: for generations that ask for nothing without a signer.
+pub(crate) struct AcceptsAll {
+    /// Whether each transaction gets a new signer, with itself as the first transaction: some
+    /// generations request only transactions with a signer.
     signers: bool,
 }
 
-impl Application for TakesAll {
+impl Application for AcceptsAll {
     fn check(&mut self, tx: &Transaction, _: CheckKind) -> Verdict {
         let sender = self.signers.then(|| Signer::new(&tx.key().as_bytes()[..SIGNER_BYTES]));
         let sequence = self.signers.then_some(0);
@@ -42,9 +44,9 @@ impl Application for TakesAll {
     }
 }
 
-type Node = mconn::Node<Cat<TakesAll>>;
+type Node = mconn::Node<Cat<AcceptsAll>>;
 
-/// A pool that runs. It ends when all of these are gone.
+/// A running pool. It ends when all clones are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     node: Node,
@@ -58,7 +60,7 @@ impl Pool {
         let identity = key.id().identity();
         let CheckedCat { engine: config, options } = config;
         let config = Arc::new(config);
-        let application = TakesAll { signers: config.sequences.is_some() };
+        let application = AcceptsAll { signers: config.sequences.is_some() };
         let engine = Cat::new(Arc::clone(&config), &identity, application);
         let engine = engine.map_err(|error| format!("cat: {error}"))?;
         let codec = CatCodec::new(&config);
@@ -82,7 +84,7 @@ impl Pool {
         Ok(Self { node, requests, stopping: Stopping::default() })
     }
 
-    /// For the first line on standard output.
+    /// Returns the pool's part of the first line on standard output.
     pub(crate) fn ready(&self) -> PoolReady {
         PoolReady {
             id: self.node.id().to_string(),
@@ -105,9 +107,9 @@ impl Pool {
         Ok(self.node.dial(peer).await?)
     }
 
-    /// The keys of the first transactions, in the order of the pool.
+    /// Returns the keys of the first transactions, in the order of the pool.
     pub(crate) async fn keys(&self, most: usize) -> Result<Vec<String>, Refusal> {
-        let keys = move |engine: &mut Cat<TakesAll>, _: &mut Cx<'_>| {
+        let keys = move |engine: &mut Cat<AcceptsAll>, _: &mut Cx<'_>| {
             let entries = engine.pool().iter().take(most);
             entries.map(|entry| entry.transaction.key().to_string()).collect()
         };
@@ -139,7 +141,7 @@ impl Pool {
 
     pub(crate) async fn snapshot(&self) -> Result<PoolSnapshot, Refusal> {
         let status = self.node.status().await?;
-        let look = move |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
+        let look = move |engine: &mut Cat<AcceptsAll>, cx: &mut Cx<'_>| {
             let pool = engine.pool();
             let outbox = cx.outbox();
             let lanes = outbox.config().lanes.iter().zip(0..);
@@ -172,7 +174,8 @@ impl Pool {
         ask(&self.requests, move |task| task.arrivals(from)).await
     }
 
-    /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry.
+    /// Lets owed frames leave until there are none, the time is over, or `hurried` completes. Then
+    /// stops the pool.
     pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> PoolStopped {
         self.stopping.begin();
         let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
@@ -188,10 +191,10 @@ impl Pool {
     }
 }
 
-/// Submits a transaction, and finds out what became of it.
-fn submit(engine: &mut Cat<TakesAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submitted {
+/// Submits a transaction, and determines the result.
+fn submit(engine: &mut Cat<AcceptsAll>, tx: Transaction, cx: &mut Cx<'_>) -> Submitted {
     let (key, at_unix_ns) = (tx.key().to_string(), unix_ns());
-    // Of a duplicate the engine says that it is in the pool, which is true.
+    // The engine reports that a duplicate is in the pool, which is true.
     let known = engine.pool().contains(&tx.key()).then_some(Cause::InPool.name());
     let mut events = Vec::new();
     let added = engine.submit(tx, &mut cx.nested(&mut events));
@@ -226,19 +229,19 @@ struct Arrived {
     from: Option<NodeId>,
 }
 
-/// Arrivals in one answer.
+/// Maximum number of arrivals in one answer.
 const ANSWER_MAX: usize = 10_000;
 
 impl Task {
     async fn run(mut self) {
         loop {
             tokio::select! {
-                // Submissions have their time.
+                // Biased, so that submissions are punctual.
                 biased;
                 due = self.plan.due() => self.submit_due(due).await,
                 request = self.requests.recv() => match request {
                     Some(request) => request(&mut self),
-                    // Nobody can ask for anything any more: the node ends with its last handle.
+                    // No handle remains to send requests: the node ends with its last handle.
                     None => return,
                 },
                 Some(event) = self.events.recv() => self.note(event),
@@ -248,17 +251,17 @@ impl Task {
 
     async fn submit_due(&mut self, due: Due) {
         let txs = due.messages.into_iter().map(|(_, bytes)| Transaction::new(bytes)).collect::<Vec<_>>();
-        let call = |engine: &mut Cat<TakesAll>, cx: &mut Cx<'_>| {
+        let call = |engine: &mut Cat<AcceptsAll>, cx: &mut Cx<'_>| {
             txs.into_iter().map(|tx| submit(engine, tx, cx)).collect::<Vec<_>>()
         };
         let Ok(submitted) = self.node.call(call).await else { return };
         let (Some(first), Some(last)) = (submitted.first(), submitted.last()) else { return };
         let took_ns = last.at_unix_ns + last.took_ns - first.at_unix_ns;
         self.plan.done(due.number, first.at_unix_ns, took_ns, None);
-        tracing::info!(submission = due.number, key = first.key, "submitted as planned");
+        tracing::info!(submission = due.number, key = first.key, "made a planned submission");
     }
 
-    /// Logs what happened, and records arrivals.
+    /// Logs an event, and records it if it is an arrival.
     fn note(&mut self, event: mconn::Event<Event>) {
         match event {
             mconn::Event::Engine(Event::Added { key, from }) => {

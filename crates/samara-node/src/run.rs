@@ -1,4 +1,4 @@
-//! From a configuration to a node that runs, and to its end.
+//! From a configuration to a running node, and to its end.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -24,13 +24,13 @@ use crate::node::{Node, Tracer};
 use crate::part::{Stopping, requests};
 use crate::pool::Pool;
 
-/// A node that runs in a task of its own, with its servers. It is stopped, without draining, when this is dropped.
+/// A node that runs in its own task, with its servers. Dropping it stops the node without draining.
 #[derive(Debug)]
 pub struct Running {
     ready: Ready,
     stop: mpsc::Sender<()>,
     node: JoinHandle<Stopped>,
-    /// Aborts the servers when it is dropped.
+    /// Dropping the set aborts the servers.
     _servers: JoinSet<()>,
 }
 
@@ -38,12 +38,12 @@ impl Running {
     /// Starts a node: opens its sockets and its trace, joins its topics and begins to dial.
     ///
     /// # Errors
-    /// A text that names the key and what to do.
+    /// A text that names the key and the remedy.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with timers and sockets.
+    /// The caller is outside of a tokio runtime with timers and sockets.
     pub async fn start(mut config: Checked) -> Result<Self, String> {
-        // Everything that can be wrong with the configuration comes before anything is written.
+        // Check everything in the configuration before anything is written.
         let mix = config.mix.as_ref();
         let mix = mix.map(|mix| Ok::<_, String>((mix.written.clone(), mix.options()?))).transpose()?;
         let topic_bytes = config.options.limits.topic_bytes;
@@ -57,7 +57,8 @@ impl Running {
         let secret = config.cat.is_some().then(|| identity::secret(&key.pair)).transpose()?;
         let (requests, inbox) = requests();
         let mut node = Node::new(key.pair.clone(), config.clone(), inbox, stopping)?;
-        // Sockets before the trace: a node that cannot start must not empty the trace of one that runs.
+        // Sockets before the trace: a node that cannot start must not empty the trace of a running
+        // one.
         let control = bind("control", config.written.control).await?;
         let metrics = bind("metrics", config.written.metrics).await?;
         let peer_id = node.peer_id();
@@ -111,7 +112,7 @@ impl Running {
         let drain = config.written.stop.drain.duration();
         let (stop, mut stopped) = mpsc::channel(2);
         let node = tokio::spawn(async move {
-            // Without a server nobody else keeps the channel open.
+            // Without a server, no other handle keeps the channel open.
             let _requests = requests;
             node.run(&mut stopped).await;
             end(node, (pool, group, mix), drain, stopped).await
@@ -119,12 +120,12 @@ impl Running {
         Ok(Self { ready, stop, node, _servers: tasks })
     }
 
-    /// What the first line on standard output says.
+    /// Returns the content of the first line on standard output.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
 
-    /// Lets what is owed leave, and stops the node.
+    /// Lets owed copies leave, and stops the node.
     ///
     /// # Errors
     /// The node's task has panicked.
@@ -134,12 +135,12 @@ impl Running {
         self.stopped().await
     }
 
-    /// Waits until the node was stopped by its control API.
+    /// Waits until a request to its control API stops the node.
     ///
     /// # Errors
     /// The node's task has panicked.
     pub async fn stopped(mut self) -> Result<Stopped, String> {
-        (&mut self.node).await.map_err(|error| format!("the node has failed: {error}"))
+        (&mut self.node).await.map_err(|error| format!("the node failed: {error}"))
     }
 }
 
@@ -149,7 +150,7 @@ impl Drop for Running {
     }
 }
 
-/// Stops the node and its parts, all at once.
+/// Stops the node and its parts concurrently.
 async fn end(
     mut node: Node,
     (pool, group, mix): (Option<Pool>, Option<Group>, Option<Mix>),
@@ -159,7 +160,7 @@ async fn end(
     let (hurry, mut hurried) = watch::channel(false);
     let in_hurry = || {
         let mut hurried = hurried.clone();
-        // The sender is there until all have ended.
+        // The sender exists until all have ended.
         async move { drop(hurried.wait_for(|is_hurried| *is_hurried).await) }
     };
     let pool = OptionFuture::from(pool.map(|pool| pool.stop(drain, in_hurry())));
@@ -179,7 +180,8 @@ async fn end(
     stopped
 }
 
-/// The socket of a server with its address, and whether other machines may reach it.
+/// Binds the socket of a server. Returns it with its address, and whether other machines may reach
+/// it.
 async fn bind(
     section: &str,
     server: Option<Server>,
@@ -187,7 +189,7 @@ async fn bind(
     let Some(Server { address, allow_remote }) = server else { return Ok(None) };
     let wrong = |error: std::io::Error| {
         format!(
-            "{section}.address: {address} cannot be listened on: {error}; expected a free port at an address of this machine"
+            "{section}.address: cannot listen on {address}: {error}; expected a free port at an address of this machine"
         )
     };
     let listener = TcpListener::bind(address).await.map_err(wrong)?;
@@ -198,52 +200,54 @@ async fn bind(
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {
     let Some(trace) = &config.written.trace else { return Ok(None) };
     let writer = TraceWriter::create(&trace.file, trace.format, trace.queue, trace.when_full)
-        .map_err(|error| format!("trace.file: {} cannot be created: {error}", trace.file.display()))?;
+        .map_err(|error| format!("trace.file: {}: cannot create the file: {error}", trace.file.display()))?;
     Ok(Some(Tracer::new(writer, me, config.engine.clone())))
 }
 
-/// Writes a new certificate with its key to a file, for its owner only, and returns its fingerprint: what a node of a
-/// pool that mixes, or its scheduler, needs for `mix.identity`.
+/// Writes a new certificate with its key to a file that only the owner can read, and returns its
+/// fingerprint: the file for `mix.identity` of a node of a mix pool, or of its scheduler.
 ///
 /// # Errors
-/// A text that names the file: it exists already, or cannot be written.
+/// A text that names the file, which exists already or cannot be written.
 pub fn new_certificate(path: &Path) -> Result<String, String> {
     let identity = samara_net::mix::Identity::generate().map_err(|error| error.to_string())?;
-    identity.save(path).map_err(|error| format!("{}: cannot be created: {error}", path.display()))?;
+    identity.save(path).map_err(|error| format!("{}: cannot create the file: {error}", path.display()))?;
     Ok(identity.fingerprint().to_string())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All copies that were owed have left.
+    /// All owed copies have left.
     Drained,
     CopiesLeft,
 }
 
-/// Runs the node of a configuration file until it is stopped by a signal (SIGTERM, SIGINT) or by its control API: the
-/// verb `samara node`. Prints one line of JSON on standard output when it is ready, and one at its end.
+/// Runs the node of a configuration file until a signal (SIGTERM, SIGINT) or its control API stops
+/// it: the verb `samara node`. Prints one line of JSON on standard output when it is ready, and one
+/// at its end.
 ///
 /// # Errors
-/// A text that names the file and the key, and says what to do.
+/// A text that names the file and the key, and the remedy.
 pub fn run(path: &Path) -> Result<Outcome, String> {
     let config = NodeConfig::load(path).map_err(|error| error.to_string())?;
     let in_file = |message: String| format!("{}: {message}", path.display());
     start_log(&config.written.log).map_err(in_file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
-        let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be listened for: {error}"));
+        let listen = |kind| signal(kind).map_err(|error| format!("cannot handle signals: {error}"));
         let (mut terminated, mut interrupted) =
             (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
         let mut running = Running::start(config).await.map_err(in_file)?;
         print_line(running.ready())?;
         let stopped = loop {
             tokio::select! {
-                // A second signal is one of hurry. Nobody waits for what the channel has no room for.
+                // A second signal ends the draining. If the channel is full, there is no one to
+                // receive more.
                 _ = terminated.recv() => drop(running.stop.try_send(())),
                 _ = interrupted.recv() => drop(running.stop.try_send(())),
                 stopped = &mut running.node => {
-                    break stopped.map_err(|error| format!("the node has failed: {error}"))?;
+                    break stopped.map_err(|error| format!("the node failed: {error}"))?;
                 }
             }
         };
@@ -252,7 +256,8 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
     })
 }
 
-/// Starts logging on standard error, once in a process: standard output is for the lines that programs read.
+/// Starts logging on standard error, once in a process: standard output is for lines that programs
+/// read.
 fn start_log(log: &Log) -> Result<(), String> {
     let filter =
         EnvFilter::try_new(&log.filter).map_err(|error| format!("log.filter: {:?}: {error}", log.filter))?;
@@ -264,7 +269,7 @@ fn start_log(log: &Log) -> Result<(), String> {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
-    started.map_err(|error| format!("logging cannot be started: {error}"))
+    started.map_err(|error| format!("cannot start logging: {error}"))
 }
 
 fn print_line(line: &impl Serialize) -> Result<(), String> {

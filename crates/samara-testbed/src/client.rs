@@ -6,14 +6,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest wait for an answer. A node's thread is busy with messages at times, but not that long.
+/// The longest wait for an answer. A node's thread is sometimes busy with messages, but not for so
+/// long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics(Vec<(String, f64)>);
 
 impl Metrics {
-    /// The values of a text as `/metrics` gives it.
+    /// Parses the text of `/metrics`.
     pub(crate) fn parse(text: &str) -> Self {
         let values = text.lines().filter_map(|line| {
             let (key, value) = line.rsplit_once(' ')?;
@@ -22,7 +23,7 @@ impl Metrics {
         Self(values.collect())
     }
 
-    /// The values of a name, added up over all labels that contain `label`.
+    /// The sum of the values of a metric, over all labels that contain `label`.
     pub(crate) fn sum(&self, name: &str, label: &str) -> f64 {
         let named = |key: &str| {
             let (found, labels) = key.split_once('{').unwrap_or((key, ""));
@@ -31,7 +32,7 @@ impl Metrics {
         self.0.iter().filter(|(key, _)| named(key)).map(|(_, value)| value).sum()
     }
 
-    /// The same over all labels, unless the node does not count it.
+    /// The sum over all labels, or `None` if the node does not count the metric.
     pub(crate) fn known(&self, name: &str) -> Option<f64> {
         let is_named = |(key, _): &(String, f64)| key.split('{').next() == Some(name);
         self.0.iter().any(is_named).then(|| self.sum(name, ""))

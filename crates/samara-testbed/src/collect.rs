@@ -1,4 +1,4 @@
-//! From the traces of nodes to what a simulation would have measured.
+//! Turns the traces of nodes into the measurements of a simulation.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::TestbedError;
 pub(crate) struct Published {
     pub(crate) node: u32,
     pub(crate) topic: String,
-    /// Nanoseconds since 1970.
+    /// Time of the publication in nanoseconds since 1970.
     pub(crate) at: u64,
 }
 
@@ -21,25 +21,25 @@ pub(crate) struct Published {
 pub(crate) struct Received {
     pub(crate) at: u64,
     pub(crate) node: u32,
-    /// `u32::MAX` if the trace does not say.
+    /// The sender, or `u32::MAX` if the trace does not name it.
     pub(crate) from: u32,
     /// An index into [`Events::published`].
     pub(crate) message: usize,
     pub(crate) first: bool,
 }
 
-/// What the traces of all nodes say.
+/// The events in the traces of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// By node, in the order in which it published them.
+    /// Publications by node, in the order of publication.
     pub(crate) published: Vec<Published>,
-    /// By time.
+    /// Receptions by time.
     pub(crate) received: Vec<Received>,
-    /// RPCs that a node (first) lost before they left for a peer (second), that had messages.
+    /// RPCs with messages that a node (first) lost before they left for a peer (second).
     pub(crate) dropped: Vec<(u32, u32)>,
 }
 
-/// Reads the traces of all nodes, in their order.
+/// Reads the traces of all nodes, in the order of the nodes.
 pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
     let mut peers: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
     let mut messages: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
@@ -77,7 +77,7 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
             };
             let from = host(from);
             let message = id.and_then(|id| messages.get(&id).copied());
-            // Own messages are delivered to the node itself, too.
+            // A node also delivers its own messages to itself.
             if let Some(message) = message.filter(|_| from != node) {
                 events.received.push(Received { at, node, from, message, first });
             }
@@ -88,7 +88,8 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
 }
 
 impl Events {
-    /// The number of each published message in the plan: the messages of a node in their order.
+    /// The number in the plan of each published message. The order of a node's messages is that of
+    /// the plan.
     pub(crate) fn numbers(&self, publishers: &[u32]) -> Vec<Option<u32>> {
         let mut planned: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         for (publisher, number) in publishers.iter().zip(0..) {
@@ -105,7 +106,8 @@ impl Events {
             .collect()
     }
 
-    /// The column of each published message: slot times columns plus column; of the n-th message on a topic, the slot is n.
+    /// The column of each published message: slot times columns plus column. The slot of the n-th
+    /// message on a topic is n.
     pub(crate) fn columns(&self, topics: &FxHashMap<&str, u32>) -> Vec<Option<u32>> {
         let mut slots = vec![0; topics.len()];
         self.published

@@ -1,4 +1,4 @@
-//! Why a testbed gave no result.
+//! Reasons why a testbed gives no result.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub enum TestbedError {
-    /// Something in the scenario does not fit.
+    /// The scenario does not suit a testbed.
     #[error("{0}")]
     Scenario(String),
     #[error("interrupted")]
@@ -19,7 +19,7 @@ pub enum TestbedError {
     #[error("node {node} does not answer during {phase}: {reason}; its log, {log}, ends with:\n{tail}")]
     Silent { node: u32, phase: &'static str, reason: String, log: PathBuf, tail: String },
     #[error(
-        "the network was not ready after {waited_s:.0} s: {missing}; give it more time with --ready-timeout, or look at the logs in {logs}"
+        "the network was not ready after {waited_s:.0} s: {missing}; allow more time with --ready-timeout, or read the logs in {logs}"
     )]
     NotReady { waited_s: f64, missing: String, logs: PathBuf },
     #[error(transparent)]
@@ -28,7 +28,7 @@ pub enum TestbedError {
     Relay(#[from] RelayError),
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A file or a process of the testbed itself.
+    /// An error with a file or a process of the testbed itself.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
 }

@@ -1,12 +1,14 @@
 //! Runs a scenario on real node processes over emulated links.
 //!
-//! The scenario file is the one that the simulator takes, and what comes out is what the simulator gives:
-//! [`Measured`](samara_lab::results::Measured), so that tables, figures and comparisons are the same. A node is any program that
-//! reads a `node.toml`, answers on the control API and writes a trace in the format of go-libp2p-pubsub: `samara node`, or a
-//! peer of another implementation. Pools of transactions report arrivals on the control API instead.
+//! It takes the same scenario file as the simulator and returns the same result,
+//! [`Measured`](samara_lab::results::Measured), so that tables, figures and comparisons are the
+//! same. A node is any program that reads a `node.toml`, answers on the control API and writes a
+//! trace in the format of go-libp2p-pubsub: `samara node`, or a peer of another implementation.
+//! Pools of transactions report arrivals on the control API instead.
 //!
-//! Nothing is guessed: nodes say when they listen, links and meshes are awaited, publications are given to their nodes ahead with the
-//! exact time, and a process that ends or hangs fails the run with the end of its log. No process outlives the run.
+//! The testbed guesses nothing: nodes report when they listen, the testbed waits for links and
+//! meshes, nodes receive their publications ahead with the exact time, and a process that ends or
+//! hangs fails the run with the end of its log. No process outlives the run.
 
 mod client;
 mod collect;

@@ -1,4 +1,4 @@
-//! The counters of nodes in the live file, while they run.
+//! Writes the counters of running nodes to the live file.
 
 use samara_lab::run::Progress;
 use samara_trace::live::{Event, LiveWriter};
@@ -6,15 +6,15 @@ use samara_trace::live::{Event, LiveWriter};
 use crate::client::Metrics;
 use crate::run::unix_ns;
 
-/// The peer of counters that a node keeps over all its links.
+/// The peer name of counters that a node keeps over all its links.
 const ALL_PEERS: &str = "all peers";
 
-/// Reports the counters of a node. Counters that its implementation lacks are left out.
+/// Reports the counters of a node, except those that its implementation lacks.
 pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
     let (at, name) = (unix_ns(), format!("node-{node}"));
     let say = |event| live.say_of(Some(&name), at, event);
     let total = |metric: &str| metrics.known(metric).map(|value| value as u64);
-    // A pool has no messages, though the node that it is in counts them.
+    // A pool has no messages, although the node that contains it counts them.
     let transactions = total("samara_mempool_added_txs_total").map(|total| (total, "transactions"));
     let messages = || total("samara_messages_delivered_total").map(|total| (total, "messages"));
     if let Some((total, of)) = transactions.or_else(messages) {
@@ -41,7 +41,7 @@ pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
         ("samara_queue_drops_total", "did not fit into a queue"),
         ("samara_promises_broken_total", "announced and never sent"),
         ("samara_mempool_rejected_txs_total", "transaction refused"),
-        ("samara_mempool_lost_txs_total", "nobody left to ask"),
+        ("samara_mempool_lost_txs_total", "no peer left to ask"),
     ] {
         if let Some(total) = total(metric) {
             say(Event::Errors { cause: what.to_owned(), total });
@@ -58,7 +58,7 @@ pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
     }
 }
 
-/// The progress of an activity whose deliveries are not counted.
+/// The progress of an activity without a count of deliveries.
 pub(crate) fn at(share: f64) -> Progress {
     Progress { share, ..Progress::default() }
 }

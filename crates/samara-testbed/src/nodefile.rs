@@ -1,4 +1,4 @@
-//! The `node.toml` of each node.
+//! Writes the `node.toml` of each node.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -15,16 +15,17 @@ use crate::plan::{Job, Wanted};
 use crate::pools;
 use crate::wire::{self, multiaddr};
 
-/// Events that may wait for the trace of a node. The testbed makes a node wait rather than lose any.
+/// Events that may wait for the trace of a node. The testbed prefers a waiting node to lost events.
 const TRACE_QUEUE: usize = 1 << 16;
 
 /// Bytes that leave the outbox ahead of each stream: the least send buffer of the simulator's TCP.
-/// What is in buffers can neither be withdrawn nor be reordered.
+/// Bytes in buffers can be neither withdrawn nor reordered.
 const IN_FLIGHT: Size = Size::from_bytes(16 << 10);
 
 const CHAIN: &str = "samara-testbed";
 
-/// The sections that the testbed writes, with the required keys only: all other keys have their defaults.
+/// The sections that the testbed writes, with the required keys only: all other keys have their
+/// defaults.
 const DEFAULTS: &str = r#"
 identity.seed = 0
 control.address = "0.0.0.0:0"
@@ -32,8 +33,8 @@ trace.file = ""
 cat.network = ""
 "#;
 
-/// The file of a node that listens at `own` and writes its trace to `trace`. A node with a `plan`, and
-/// the addresses that it dials, has no control API.
+/// Returns the file of a node that listens at `own` and writes its trace to `trace`. A node with a
+/// `plan`, and the addresses that it dials, has no control API.
 pub(crate) fn text(
     scenario: &Scenario,
     wanted: &Wanted,
@@ -50,17 +51,18 @@ pub(crate) fn text(
     let defaults: NodeConfig = toml::from_str(DEFAULTS).map_err(|error| error.to_string())?;
     let file = NodeConfig {
         topics: wanted.topics[node as usize].clone(),
-        // 0 is the seed of nobody.
+        // No node has the seed 0.
         identity: Identity { seed: Some(u64::from(node) + 1), key_file: None },
         network: Network {
             // The pool has the port.
             listen: if is_pool { Vec::new() } else { vec![multiaddr(own, scenario.transport.kind)] },
             dial,
-            // Shadow does not let two sockets have one port.
+            // Shadow does not let two sockets share one port.
             reuse_port: !is_planned,
             idle_timeout: Span::from_millis(3_600_000),
             max_connections: scenario.network.nodes.max(16) * 2,
-            // The default of pools: their channels have queues behind the outbox in the simulator, too.
+            // The default of pools: in the simulator, their channels also have queues behind the
+            // outbox.
             in_flight: if is_pool { defaults.network.in_flight } else { IN_FLIGHT },
             ..Network::default()
         },
@@ -85,13 +87,13 @@ pub(crate) fn text(
     };
     let table = |config: &NodeConfig| Table::try_from(config).map_err(|error| error.to_string());
     let (mut file, mut defaults) = (table(&file)?, table(&defaults)?);
-    // A scenario that leaves the preset to its default must not look like one that names it.
+    // A scenario that leaves the preset at its default must not look like one that names it.
     defaults.remove("gossipsub");
     remove_defaults(&mut file, &defaults);
     toml::to_string(&file).map_err(|error| error.to_string())
 }
 
-/// Removes keys with their default values, which programs of other implementations need not know.
+/// Removes keys with their default values, which other implementations need not know.
 fn remove_defaults(file: &mut Table, defaults: &Table) {
     file.retain(|key, value| match (value, defaults.get(key)) {
         (Value::Table(section), Some(Value::Table(defaults))) => {
@@ -102,7 +104,7 @@ fn remove_defaults(file: &mut Table, defaults: &Table) {
     });
 }
 
-/// The section of a node's pool, if the scenario has pools.
+/// Returns the section of a node's pool, if the scenario has pools.
 fn cat(scenario: &Scenario, wanted: &Wanted, node: u32, own: Ipv4Addr) -> Result<Option<Cat>, String> {
     let Job::Transactions { roles, .. } = &wanted.job else { return Ok(None) };
     let preset = pools::preset(scenario, roles[node as usize]);

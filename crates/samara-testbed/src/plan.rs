@@ -16,17 +16,17 @@ use samara_spec::{Point, Scenario, TransportKind};
 
 use crate::pools;
 
-/// Everything that a run is to do.
+/// The complete plan of a run.
 pub(crate) struct Wanted {
     pub(crate) hosts: Hosts,
     pub(crate) graph: Graph,
-    /// By node.
+    /// The topics of each node.
     pub(crate) topics: Vec<Vec<String>>,
     pub(crate) job: Job,
 }
 
 pub(crate) enum Job {
-    /// Blocks of columns, and who keeps which.
+    /// Blocks of columns, and the custody of each node.
     Columns {
         custody: Vec<Vec<u32>>,
         columns: Blocks,
@@ -34,7 +34,7 @@ pub(crate) enum Job {
     Messages {
         plan: Plan,
     },
-    /// Transactions at pools: the group of each node.
+    /// Transactions at pools, with the group of each node.
     Transactions {
         roles: Vec<Option<usize>>,
     },
@@ -66,7 +66,7 @@ impl Wanted {
     /// Nanoseconds from the start of the run to the first publication.
     pub(crate) fn warm_up(&self, scenario: &Scenario) -> u64 {
         match (&self.job, scenario.find::<Transactions>()) {
-            // A file of messages may have its first later.
+            // The first message of a file may be later.
             (Job::Messages { plan }, _) => plan.times.first().copied().unwrap_or(0),
             (_, Some(transactions)) => transactions.warm_up.nanos(),
             (_, None) => scenario.part::<Columns>().warm_up.nanos(),
@@ -98,12 +98,12 @@ impl Wanted {
                 let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
                 kept as u64 * u64::from(scenario.part::<Columns>().slots)
             }
-            // Those of pools are counted as they are submitted.
+            // Those of pools are counted on submission.
             Job::Transactions { .. } => 0,
         }
     }
 
-    /// The publications of each node, in the order of time, with the first one at `first_unix_ns`.
+    /// The publications of each node in the order of time, with the first one at `first_unix_ns`.
     pub(crate) fn publications(&self, scenario: &Scenario, first_unix_ns: u64) -> Vec<Vec<Publication>> {
         let message = |topic: &str, bytes: u64| MessageSpec {
             topic: topic.to_owned(),
@@ -121,7 +121,7 @@ impl Wanted {
                     all[*publisher as usize].push(publication(first_unix_ns + (at - first), batch));
                 }
             }
-            // Pools have a schedule of their own.
+            // Pools have their own schedule.
             Job::Transactions { .. } => {}
             Job::Columns { columns, .. } => {
                 let workload: &Columns = scenario.part();
@@ -142,7 +142,7 @@ impl Wanted {
     }
 }
 
-/// How long after the last publication deliveries are awaited.
+/// Time after the last publication during which the testbed waits for deliveries.
 pub(crate) fn patience(scenario: &Scenario) -> Span {
     match scenario.find::<Messages>() {
         Some(messages) => messages.cool_down,
@@ -150,7 +150,7 @@ pub(crate) fn patience(scenario: &Scenario) -> Span {
     }
 }
 
-/// Refuses what only a simulation can do.
+/// Rejects everything that only a simulation can do.
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let kind = scenario.transport.kind;
     let regions = scenario.network.regions.as_ref();
@@ -166,11 +166,11 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         ),
         (
             kind == TransportKind::Ideal,
-            "transport.kind: found \"ideal\"; on real sockets there are \"tcp\" and \"quic\"",
+            "transport.kind: found \"ideal\"; expected \"tcp\" or \"quic\" for real sockets",
         ),
         (
             kind == TransportKind::Grpc,
-            "transport.kind: found \"grpc\"; on real sockets there are \"tcp\" and \"quic\"",
+            "transport.kind: found \"grpc\"; expected \"tcp\" or \"quic\" for real sockets",
         ),
         (
             scenario.find::<Columns>().is_some_and(|workload| workload.observer),
@@ -182,7 +182,7 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         ),
         (
             hosts.validation.iter().any(|time| !time.is_zero()),
-            "network.validation_time: real nodes take the time that they take; remove it for the testbed",
+            "network.validation_time: the testbed cannot set the computing time of real nodes; remove it for the testbed",
         ),
     ];
     refuse(&refused)?;
@@ -192,7 +192,7 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     }
 }
 
-/// The first error that applies.
+/// Returns the first error that applies.
 pub(crate) fn refuse(refused: &[(bool, &str)]) -> Result<(), String> {
     let first = refused.iter().find(|(is_refused, _)| *is_refused);
     first.map_or(Ok(()), |(_, error)| Err((*error).to_owned()))

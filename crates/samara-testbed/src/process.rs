@@ -1,4 +1,4 @@
-//! A node's process, and what it uses by `/proc`.
+//! A node's process, and its use of resources as in `/proc`.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,13 +20,13 @@ use crate::run::Stop;
 /// Bytes at the end of a log that an error shows.
 const TAIL_BYTES: u64 = 2000;
 
-/// How long a process whose control API breaks may take until it has ended.
+/// Maximum time until a process with a broken control API has ended.
 const DYING: Duration = Duration::from_secs(2);
 
-/// How long an interrupt may go unnoticed while a process starts.
+/// Maximum delay of an interrupt while a process starts.
 const CHECK_STOP_EVERY: Duration = Duration::from_millis(100);
 
-/// A program that is a node when it is given the path of a `node.toml` as its last argument.
+/// A program that runs a node. Its last argument is the path of a `node.toml`.
 #[derive(Clone, Debug)]
 pub struct NodeProgram {
     pub name: String,
@@ -35,17 +35,17 @@ pub struct NodeProgram {
     pub arguments: Vec<OsString>,
 }
 
-/// A running node. It is killed when this is dropped.
+/// A running node. Dropping it kills the process.
 pub(crate) struct NodeProcess {
     pub(crate) number: u32,
     child: Child,
-    /// Held open: a node ends when its standard input closes.
+    /// Held open, as a node ends when its standard input closes.
     _stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: PathBuf,
     pub(crate) trace: PathBuf,
     pub(crate) peer_id: String,
-    /// The name of its pool; empty without one.
+    /// The name of the node's pool; empty without one.
     pub(crate) pool_id: String,
     pub(crate) client: Option<Client>,
     pub(crate) usage: Usage,
@@ -71,7 +71,7 @@ impl NodeProcess {
             .map_err(TestbedError::io(format!("starting {}", program.program.display())))?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
-            // It ends with the process.
+            // The thread ends with the process.
             std::thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                     if sender.send(line).is_err() {
@@ -94,7 +94,7 @@ impl NodeProcess {
         })
     }
 
-    /// Waits until the node says that it listens.
+    /// Waits until the node reports that it listens.
     pub(crate) fn wait_ready(&mut self, timeout: Duration, stop: &Stop<'_>) -> Result<(), TestbedError> {
         let start = Instant::now();
         let heard = loop {
@@ -115,7 +115,7 @@ impl NodeProcess {
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.ended("start")),
             Err(RecvTimeoutError::Timeout) => {
-                Err(self.silent("start", format!("it did not say within {timeout:?} that it listens")))
+                Err(self.silent("start", format!("it did not report within {timeout:?} that it listens")))
             }
         }
     }
@@ -131,7 +131,7 @@ impl NodeProcess {
         match ask(client) {
             Ok(answer) => Ok(answer),
             Err(reason) => {
-                // The sockets of a dying process are closed before its end can be seen.
+                // The sockets of a dying process close before its end is visible.
                 let asked = Instant::now();
                 while asked.elapsed() < DYING {
                     self.check(phase)?;
@@ -142,7 +142,8 @@ impl NodeProcess {
         }
     }
 
-    /// All entries of a record that the control API gives in pages, and the number of those that the node has forgotten.
+    /// Returns all entries of a record that the control API returns in pages, and the number of
+    /// entries that the node has forgotten.
     pub(crate) fn record<P: DeserializeOwned, T>(
         &mut self,
         path: &str,
@@ -177,13 +178,13 @@ impl NodeProcess {
     }
 
     pub(crate) fn terminate(&self) {
-        // That it has ended already shows when it is waited for.
+        // If the process has ended already, waiting for it shows that.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process with `SIGKILL`, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
-        // Either fails only if it has ended.
+        // Both fail only if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -202,12 +203,13 @@ impl NodeProcess {
         }
         let status =
             self.child.wait().map_err(TestbedError::io(format!("waiting for node {}", self.number)))?;
-        // A node that leaves copies behind says so and ends with 3: the run is over, nobody waits for them.
+        // A node with copies left reports them and exits with 3. The run is over, so nobody waits
+        // for them.
         if !matches!(status.code(), Some(0 | 3)) {
             return Err(self.ended_with("stop", status));
         }
         let stopped = last.and_then(|line| serde_json::from_str(&line).ok());
-        stopped.ok_or_else(|| self.silent("stop", "it did not say what it left".to_owned()))
+        stopped.ok_or_else(|| self.silent("stop", "it did not print its last line".to_owned()))
     }
 
     fn ended(&mut self, phase: &'static str) -> TestbedError {
@@ -236,9 +238,9 @@ impl NodeProcess {
             Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
         };
         match read() {
-            Ok(tail) if tail.is_empty() => "(it is empty)".to_owned(),
+            Ok(tail) if tail.is_empty() => "(empty)".to_owned(),
             Ok(tail) => tail,
-            Err(error) => format!("(it cannot be read: {error})"),
+            Err(error) => format!("(cannot read it: {error})"),
         }
     }
 }
@@ -255,17 +257,17 @@ impl Drop for NodeProcess {
 /// Clock ticks of `/proc/PID/stat` in a second: 100 on all architectures of Linux (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What a process has used so far.
+/// Resources that a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) cpu_s: f64,
     pub(crate) rss_bytes_max: u64,
-    /// The most open files and sockets at any look.
+    /// Maximum of open files and sockets over all samples.
     pub(crate) fds_max: u64,
 }
 
 impl Usage {
-    /// Samples once more. A process that has ended changes nothing.
+    /// Takes a sample. A process that has ended changes nothing.
     pub(crate) fn sample(&mut self, pid: u32) {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
         if let Some(cpu_s) = read("stat").as_deref().and_then(cpu_seconds) {
@@ -280,14 +282,14 @@ impl Usage {
     }
 }
 
-/// Fields 14 and 15 of `stat`, user and system time; the name in field 2 may have spaces.
+/// Sums fields 14 and 15 of `stat`, user and system time. The name in field 2 may contain spaces.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let ticks = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();
     Some((ticks(14)? + ticks(15)?) / TICKS_PER_SECOND)
 }
 
-/// `VmHWM` of `status`, in kB.
+/// Returns `VmHWM` of `status`, which is in kB.
 fn peak_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
@@ -298,14 +300,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_uses_something() {
+    fn the_usage_of_this_process_is_sampled() {
         let mut usage = Usage::default();
         usage.sample(std::process::id());
         assert!(usage.rss_bytes_max > 100_000 && usage.fds_max >= 3, "{usage:?}");
     }
 
     #[test]
-    fn names_may_have_brackets_and_spaces() {
+    fn names_may_contain_brackets_and_spaces() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 1 0 5 1 1";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(cpu_seconds("7 nothing"), None);

@@ -1,25 +1,27 @@
-//! Processes that have a part of a processor each, as if each were on a slower machine: control groups of Linux, of either version.
+//! Limits processes to a part of a processor each, like slower machines, by control groups of
+//! Linux, version 1 or 2.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are (cgroups(7)).
+/// The mount point of control groups (cgroups(7)).
 const ROOT: &str = "/sys/fs/cgroup";
-/// How often the kernel gives out anew what a process may take, in microseconds: the shortest in which 1 % is the least that it gives (1 ms).
+/// Interval at which the kernel renews a process's quota, in microseconds: the shortest in which 1
+/// % is the minimum quota of the kernel (1 ms).
 const PERIOD_US: u64 = 100_000;
-/// From this part of a processor on a period of a tenth is enough, so that nobody waits for long.
+/// From this part of a processor on, a tenth of the interval suffices, which shortens waits.
 const SHORT_FROM: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// `cpu.cfs_quota_us`, in a hierarchy of its own.
+    /// Version 1: `cpu.cfs_quota_us`, in a separate hierarchy.
     One,
-    /// `cpu.max`, in the one of everything.
+    /// Version 2: `cpu.max`, in the unified hierarchy.
     Two,
 }
 
-/// A group for each process. They are removed when this is dropped, after the processes have ended.
+/// A group for each process. Dropping it removes the groups, after the processes have ended.
 #[derive(Debug)]
 pub(crate) struct Quota {
     version: Version,
@@ -29,16 +31,17 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// For processes that may take so many processors each (0.1 is a tenth of one).
+    /// Creates a quota for processes that may use `processors` processors each (0.1 is a tenth of
+    /// one).
     ///
     /// # Errors
-    /// This machine has no control groups for processors, or they cannot be made; only root may, as a rule. It shows here, and not when
-    /// processes have worked for minutes.
+    /// This machine has no control groups for processors, or they cannot be created; that usually
+    /// requires root. The error occurs here rather than after minutes of work.
     pub(crate) fn new(processors: f64) -> io::Result<Self> {
         let (version, base) = find(Path::new(ROOT)).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::Unsupported,
-                format!("there is no control group for processors below {ROOT}"),
+                format!("found no control group for processors below {ROOT}"),
             )
         })?;
         remove_abandoned(&base);
@@ -47,20 +50,20 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Keeps a process, with all its threads, to its part from now on.
+    /// Limits a process, with all its threads, to its part from now on.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or the process is gone.
+    /// Those of [`new`](Self::new), or the process is gone.
     pub(crate) fn limit(&mut self, name: &str, pid: u32) -> io::Result<()> {
         let file = self.group(name)?.join("cgroup.procs");
         fs::write(&file, pid.to_string()).map_err(with_path(&file))
     }
 
-    /// A group with the part that its processes may take.
+    /// Creates a group with the part that its processes may use.
     fn group(&mut self, name: &str) -> io::Result<PathBuf> {
         let group = self.base.join(format!("samara-{}-{name}", std::process::id()));
         match fs::create_dir(&group) {
-            // That of a process that was started again.
+            // The group belongs to the process before a restart.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             done => done.map_err(with_path(&group))?,
         }
@@ -83,13 +86,14 @@ fn with_path(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
 impl Drop for Quota {
     fn drop(&mut self) {
         for group in &self.groups {
-            // A group with a process that does not end cannot be removed; it holds nobody else back.
+            // A group with a process that does not end cannot be removed, which affects no other
+            // process.
             let _ = fs::remove_dir(group);
         }
     }
 }
 
-/// Removes the groups of testbeds that were killed: nobody else does.
+/// Removes the groups of killed testbeds, which nothing else removes.
 fn remove_abandoned(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -110,7 +114,7 @@ fn find(root: &Path) -> Option<(Version, PathBuf)> {
     names.into_iter().find(|path| path.join("cgroup.procs").exists()).map(|path| (Version::One, path))
 }
 
-/// Files of a group and what is written to them.
+/// Files of a group with their content.
 fn settings(version: Version, processors: f64) -> Vec<(&'static str, String)> {
     let period = if processors < SHORT_FROM { PERIOD_US } else { PERIOD_US / 10 };
     let quota = (processors * period as f64).round() as u64;
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_is_never_asked_for_less_than_a_millisecond() {
+    fn quotas_are_at_least_a_millisecond() {
         for percent in 1..=400 {
             let settings = settings(Version::One, f64::from(percent) / 100.0);
             let [period, quota] = [0, 1].map(|i: usize| settings[i].1.parse::<u64>().unwrap());
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn either_version_is_found_by_its_files() {
+    fn both_versions_are_detected_by_their_files() {
         let root = std::env::temp_dir().join(format!("samara-quota-{}", std::process::id()));
         fs::create_dir_all(root.join("cpu,cpuacct")).unwrap();
         assert_eq!(find(&root), None);
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_in_its_group_and_groups_are_removed() {
+    fn a_process_joins_its_group_and_groups_are_removed() {
         let mut quota = match Quota::new(0.25) {
             Ok(quota) => quota,
             Err(error) => return eprintln!("SKIPPED: {error}"),
@@ -161,7 +165,7 @@ mod tests {
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         assert_eq!(members.unwrap().trim(), sleeper.id().to_string());
-        // Of a process that is over, and of one that goes on.
+        // One group of a process that has ended, and one of a running process.
         let others = [sleeper.id(), 1].map(|owner| quota.base.join(format!("samara-{owner}-7")));
         others.iter().for_each(|group| fs::create_dir(group).unwrap());
         let other_quota = Quota::new(0.5).unwrap();

@@ -1,4 +1,4 @@
-//! Waiting until links are up and meshes have formed.
+//! Waits until links are up and meshes have formed.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,18 @@ use crate::plan::{Job, Wanted};
 use crate::process::NodeProcess;
 use crate::run::Stop;
 
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
-/// Meshes that are smaller than wanted are taken as they are if none has changed for so long: peers with many neighbours
-/// refuse those that they have no room for.
+/// Meshes smaller than wanted are accepted if none has changed for this long: peers with many
+/// neighbours reject grafts beyond their limit.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
-/// What a node lacks, and whether it is only that its meshes are small.
+/// The missing part of a node, and whether the only fault is that its meshes are small.
 type Lack = (String, bool);
 
-/// Waits until every node has its links, and in each topic a mesh of at least D_low or of all its peers there are; or until
-/// meshes, none of which is empty, do not change any more. Pools have links only.
+/// Waits until every node has its links, and in each topic a mesh of at least D_low or of all
+/// available peers; or until meshes, none of which is empty, no longer change. Pools have links
+/// only.
 pub(crate) fn wait(
     nodes: &mut [NodeProcess],
     scenario: &Scenario,
@@ -58,11 +59,11 @@ pub(crate) fn wait(
         }
         if started.elapsed() > timeout {
             let (node, (first, _)) = &lacks[0];
-            let missing = format!("{} nodes lack something; node {node} has {first}", lacks.len());
+            let missing = format!("{} nodes are not ready; node {node} has {first}", lacks.len());
             let waited_s = started.elapsed().as_secs_f64();
             return Err(TestbedError::NotReady { waited_s, missing, logs: logs.to_path_buf() });
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(SAMPLE_EVERY);
     }
 }
 
@@ -70,7 +71,7 @@ fn missing_links(found: usize, expected: usize) -> Option<Lack> {
     (found < expected).then(|| (format!("{found} of {expected} links"), false))
 }
 
-/// The first thing that a node lacks.
+/// Returns the first missing part of a node.
 fn lack(status: &Status, links: usize, least: usize) -> Option<Lack> {
     let found = status.peers.iter().filter(|peer| peer.protocol.is_some()).count();
     let missing_mesh = || {
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_first_then_meshes() {
+    fn links_are_checked_before_meshes() {
         let peer = |protocol: Option<&str>| PeerStatus {
             protocol: protocol.map(str::to_owned),
             ..PeerStatus::default()
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(lack(&connecting, 2, 4), Some(("1 of 2 links".to_owned(), false)));
         let alone = status(vec![peer(Some("x"))], vec![topic(1, 0)]);
         let expected = "0 mesh peers on t, expected at least 1".to_owned();
-        assert_eq!(lack(&alone, 1, 4), Some((expected, false)), "of one peer a mesh of one");
+        assert_eq!(lack(&alone, 1, 4), Some((expected, false)), "a single peer makes a mesh of one");
         assert_eq!(lack(&status(vec![peer(Some("x"))], vec![topic(9, 4), topic(0, 0)]), 1, 4), None);
     }
 }

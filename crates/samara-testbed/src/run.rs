@@ -27,23 +27,25 @@ use crate::{NodeProgram, TestbedError, live, mix, nodefile, pools, readiness};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Where the files come from that the scenario names.
+    /// The source of the files that the scenario names.
     pub inputs: &'a Inputs,
-    /// Where configurations, logs and traces of nodes are kept.
+    /// The directory for configurations, logs and traces of nodes.
     pub nodes: &'a Path,
-    /// What the nodes are: the first takes the first node, the second the second, and so on in turn.
+    /// The programs of the nodes. Nodes use them in turn: the first node the first program, and so
+    /// on.
     pub programs: &'a [NodeProgram],
-    /// How long the network may take to be ready, and each process to listen if this is less than 30 s.
+    /// Maximum time until the network is ready. Also that of each process to listen, if it is less
+    /// than 30 s.
     pub ready_timeout: Duration,
-    /// Whether this process is in a network namespace of its own, whose settings it may change.
+    /// Whether this process has its own network namespace, whose settings it may change.
     pub private_network: bool,
-    /// Where the counters of nodes go while they run.
+    /// Receives the counters of nodes while they run.
     pub live: &'a LiveWriter,
     pub stop: &'a AtomicBool,
 }
 
 impl Options<'_> {
-    /// How long a process may take to listen.
+    /// Maximum time for a process to listen.
     pub(crate) fn start_timeout(&self) -> Duration {
         self.ready_timeout.min(Duration::from_secs(30))
     }
@@ -57,26 +59,28 @@ impl Stop<'_> {
     }
 }
 
-/// How long a process may take to end once it was asked to.
+/// Maximum time for a process to end after a request to stop.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
-/// From the moment when publications are handed out to the first of them: every node must have its own by then.
+/// Time from the hand-out of publications to the first of them, in which every node must receive
+/// its own.
 pub(crate) const LEAD: Duration = Duration::from_secs(2);
 /// The interval between two samples of the deliveries.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long after everything was delivered late copies are counted.
+pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// Time after the last delivery in which late copies are still counted.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);
 
-/// Runs a point on real nodes. `progress` gets the current activity and its progress.
+/// Runs a point on real nodes. Calls `progress` with the current activity and its progress.
 ///
 /// # Errors
-/// The scenario cannot be run for real, links cannot be emulated, a node ended, hung or misbehaved, or the run was interrupted.
+/// The scenario cannot run on real nodes, links cannot be emulated, a node ended, hung or
+/// misbehaved, or the run was interrupted.
 pub fn run(
     point: &Point,
     options: Options<'_>,
     progress: impl FnMut(&str, Progress),
 ) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
     let run = run_nodes(point, options, progress);
-    // Ctrl-C reaches the nodes as well: one that has ended by it is not the error.
+    // Ctrl-C also reaches the nodes, so that their end is not the error.
     run.map_err(|error| if options.stop.load(Ordering::Relaxed) { TestbedError::Interrupted } else { error })
 }
 
@@ -128,7 +132,7 @@ fn run_nodes(
     Ok((measured, real))
 }
 
-/// What is known of these nodes and of emulated links beside the figures.
+/// Describes these nodes and emulated links beside the figures.
 pub(crate) fn real(
     options: Options<'_>,
     nodes: &[NodeProcess],
@@ -175,7 +179,8 @@ fn dial(
     Ok(())
 }
 
-/// When the first publication was to be made, all publications by node, and how late they were in milliseconds.
+/// The planned time of the first publication, all publications by node, and their lateness in
+/// milliseconds.
 type Published = (u64, Vec<Vec<Publication>>, Vec<f64>);
 
 /// Hands out all publications, and waits until they have been delivered.
@@ -203,7 +208,7 @@ fn publish(
         if missed > 0 || made.len() != publications.len() {
             let all = publications.len();
             return Err(TestbedError::Scenario(format!(
-                "{missed} of {all} publications of a node were not made in time; give the scenario more time"
+                "{missed} of {all} publications of a node were not made in time; increase the duration of the scenario"
             )));
         }
         late_ms.extend(made.iter().filter_map(|made| made.late_ns).map(|late| late as f64 / 1e6));
@@ -211,26 +216,27 @@ fn publish(
     Ok((first_unix_ns, planned, late_ms))
 }
 
-/// What a simulation would have measured of streams of messages and of blocks.
+/// Turns traces of messages or blocks into the measurements of a simulation.
 pub(crate) fn of_traces(
     point: &Point,
     wanted: &Wanted,
     events: &Events,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first_unix_ns: u64,
 ) -> Box<dyn Measured> {
     match &wanted.job {
-        Job::Messages { plan } => Box::new(messages(point, wanted, plan, events, looks, first_unix_ns)),
-        _ => Box::new(columns(point, wanted, events, looks, first_unix_ns)),
+        Job::Messages { plan } => Box::new(messages(point, wanted, plan, events, snapshots, first_unix_ns)),
+        _ => Box::new(columns(point, wanted, events, snapshots, first_unix_ns)),
     }
 }
 
-/// What the traces have less, or more, of publications than was planned.
+/// Compares the number of publications in the traces with the plan.
 pub(crate) fn missing(events: &Events, planned: &[Vec<Publication>]) -> Option<String> {
     let expected: usize =
         planned.iter().flatten().map(|publication| publication.batch.iter().flatten().count()).sum();
     let found = events.published.len();
-    (found != expected).then(|| format!("the traces have {found} publications, planned were {expected}"))
+    (found != expected)
+        .then(|| format!("the traces have {found} publications; expected {expected} as planned"))
 }
 
 /// Starts all processes and waits until they listen.
@@ -259,7 +265,7 @@ fn start(
     Ok(nodes)
 }
 
-/// Waits until everything has been delivered, or its time is over.
+/// Waits until all messages have been delivered, or their time is over.
 fn watch(
     nodes: &mut [NodeProcess],
     point: &Point,
@@ -275,7 +281,7 @@ fn watch(
     let mut complete_since = None;
     loop {
         stop.check()?;
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(SAMPLE_EVERY);
         let mut delivered = 0.0;
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
@@ -298,7 +304,8 @@ fn watch(
     }
 }
 
-/// Ends all processes in an orderly way. Returns doubts about what they left or lost.
+/// Ends all processes in an orderly way. Returns doubts about the copies and events that they left
+/// or lost.
 fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
     nodes.iter_mut().for_each(NodeProcess::sample);
     nodes.iter().for_each(NodeProcess::terminate);
@@ -322,13 +329,14 @@ fn end(nodes: &mut [NodeProcess]) -> Result<Vec<String>, TestbedError> {
 
 /// The counters of nodes and of the relay at one moment.
 pub(crate) struct MetricsSnapshots {
-    /// By node.
+    /// Metrics by node.
     pub(crate) metrics: Vec<Metrics>,
     pub(crate) relay: Option<RelayReport>,
 }
 
 impl MetricsSnapshots {
-    /// Processes that are not `alive`, which have ended on purpose, count nothing.
+    /// Takes a snapshot. Processes that are not `alive`, which have ended on purpose, count
+    /// nothing.
     pub(crate) fn new(
         nodes: &mut [NodeProcess],
         wire: &mut Wire,
@@ -345,7 +353,7 @@ impl MetricsSnapshots {
         Ok(Self { metrics, relay })
     }
 
-    /// A metric of all nodes together.
+    /// The sum of a metric over all nodes.
     fn sum(&self, name: &str) -> f64 {
         self.metrics.iter().map(|metrics| metrics.sum(name, "")).sum()
     }
@@ -355,8 +363,9 @@ impl MetricsSnapshots {
     }
 }
 
-/// Traffic of each node between two looks. `frames` fills in what nodes know of it, given how much a metric with a label has grown.
-/// Packets and their loss are known where links are emulated.
+/// Traffic of each node between two snapshots. `frames` fills in the nodes' own counts; its second
+/// argument returns the growth of a metric with a label. Packets and their loss are known for
+/// emulated links only.
 pub(crate) fn traffic(
     (before, after): (&MetricsSnapshots, &MetricsSnapshots),
     frames: impl Fn(&mut HostStats, &dyn Fn(&str, &str) -> u64),
@@ -364,7 +373,7 @@ pub(crate) fn traffic(
     (0..after.metrics.len())
         .map(|node| {
             let since = |name: &str, label: &str| {
-                let value = |looks: &MetricsSnapshots| looks.metrics[node].sum(name, label);
+                let value = |snapshots: &MetricsSnapshots| snapshots.metrics[node].sum(name, label);
                 (value(after) - value(before)).max(0.0) as u64
             };
             let mut stats = HostStats::default();
@@ -377,7 +386,7 @@ pub(crate) fn traffic(
         .collect()
 }
 
-/// Bytes of RPCs. On plain loopback there is nothing else to count.
+/// Fills in the bytes of RPCs. On plain loopback there is nothing else to count.
 fn rpcs(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
     stats.frames_sent.payload_bytes = since("samara_bytes_up_total", "payload");
     stats.frames_sent.control_bytes = since("samara_bytes_up_total", "control");
@@ -405,11 +414,11 @@ fn messages(
     wanted: &Wanted,
     plan: &Plan,
     events: &Events,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> MessagesMeasured {
     let start = first - wanted.warm_up(&point.scenario);
-    // The bounds are those of the smallest.
+    // The bounds are those of the smallest message.
     let bounds = (plan.sizes.iter().min().copied().unwrap_or(0) as u32, Duration::ZERO);
     let mut measured = MessagesMeasured::new(point, &wanted.hosts, (&wanted.graph, plan), bounds);
     let MessagesMeasured { collector, counts, .. } = &mut measured;
@@ -431,15 +440,15 @@ fn messages(
             None => {}
         }
     }
-    for (counts, metrics) in counts.iter_mut().zip(&looks.1.metrics) {
+    for (counts, metrics) in counts.iter_mut().zip(&snapshots.1.metrics) {
         counts.answered = metrics.sum("samara_copies_owed_total", "answer") as u64;
     }
     events.dropped.iter().for_each(|(node, peer)| collector.lost(*node, *peer));
     MessagesMeasured {
         measured_nanos: last.saturating_sub(wanted.warm_up(&point.scenario)),
-        withdrawn: withdrawn(looks),
-        mesh_size: looks.0.meshes() / f64::from(point.scenario.network.nodes),
-        traffic: traffic(looks, rpcs),
+        withdrawn: withdrawn(snapshots),
+        mesh_size: snapshots.0.meshes() / f64::from(point.scenario.network.nodes),
+        traffic: traffic(snapshots, rpcs),
         ..measured
     }
 }
@@ -448,7 +457,7 @@ fn columns(
     point: &Point,
     wanted: &Wanted,
     events: &Events,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> ColumnsMeasured {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
@@ -467,15 +476,15 @@ fn columns(
     measured.collector.queue_drops = events.dropped.len() as u64;
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
     ColumnsMeasured {
-        withdrawn: withdrawn(looks),
-        mesh_size: looks.0.meshes() / joined.max(1) as f64,
-        traffic: traffic(looks, rpcs),
+        withdrawn: withdrawn(snapshots),
+        mesh_size: snapshots.0.meshes() / joined.max(1) as f64,
+        traffic: traffic(snapshots, rpcs),
         ..measured
     }
 }
 
 fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
-    let all = |looks: &MetricsSnapshots| looks.sum("samara_withdrawn_copies_total");
+    let all = |snapshots: &MetricsSnapshots| snapshots.sum("samara_withdrawn_copies_total");
     (all(after) - all(before)).max(0.0) as u64
 }
 

@@ -1,5 +1,5 @@
-//! The network that nodes talk over: addresses, emulated links, and the kernel's TCP as the simulator has it, as far as it can
-//! be had.
+//! The network between nodes: addresses, emulated links, and the kernel's TCP, set up like the
+//! simulator's as far as possible.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,23 +11,23 @@ use samara_spec::{Scenario, TransportKind, TransportSpec};
 
 use crate::TestbedError;
 
-/// Every node has an address of its own, and so they can all have the same port.
+/// Every node has its own address, so all can have the same port.
 const PORT: u16 = 4001;
 
 pub(crate) enum Wire {
-    /// The loopback device as it is: no latency, no rates.
+    /// The plain loopback device: no latency, no rates.
     Loopback,
     /// A relay that emulates the scenario's links.
     Relay(Box<Relay>),
 }
 
 impl Wire {
-    /// Starts the relay, if the scenario has anything to emulate.
+    /// Starts the relay, if the scenario requires emulation.
     pub(crate) fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Result<Self, TestbedError> {
         let network = &scenario.network;
         let latency = network::least_latency_nanos(hosts) > 0 || network.regions.is_some();
         let impaired = latency || network.loss.fraction() > 0.0 || network.jitter.nanos() > 0;
-        // Loopback and the processors of one machine are no faster than this anyhow.
+        // Loopback and the processors of one machine are no faster than this.
         let slowest = hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps)).min();
         if !impaired && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
             return Ok(Self::Loopback);
@@ -36,10 +36,10 @@ impl Wire {
         Ok(Self::Relay(Box::new(relay)))
     }
 
-    /// The address that a node's sockets are bound to.
+    /// The address for binding a node's sockets.
     pub(crate) fn own(&self, node: u32) -> Ipv4Addr {
         match self {
-            // All of 127.0.0.0/8 is local; host 0 is at 127.77.0.1.
+            // All of 127.0.0.0/8 is local; host 0 has the address 127.77.0.1.
             Self::Loopback => {
                 let [high, low] = (node as u16 + 1).to_be_bytes();
                 Ipv4Addr::new(127, 77, high, low)
@@ -57,7 +57,7 @@ impl Wire {
     }
 }
 
-/// Rates from here on are not emulated: a relay of one thread would be the bottleneck.
+/// Higher rates are not emulated: a relay of one thread would be the bottleneck.
 const UNLIMITED_BPS: u64 = 1_000_000_000;
 
 /// A multiaddress on the port of all nodes.
@@ -75,7 +75,7 @@ pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
     (address, PORT).into()
 }
 
-/// The scenario's network in the words of the emulation.
+/// Converts the scenario's network to the types of the emulation.
 pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
     let simulated = network::network(scenario, hosts, seed);
     EmulationConfig {
@@ -93,28 +93,30 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
 // ---- the kernel's TCP ----
 
 const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// How many bytes may wait in a socket that have not been sent for the first time; beyond, it is not writable.
+/// Maximum bytes in a socket that have never been sent. Beyond that, the socket is not writable.
 const NOTSENT_LOWAT: &str = "/proc/sys/net/ipv4/tcp_notsent_lowat";
-/// Whether the congestion window shrinks while nothing is sent.
+/// Whether the congestion window shrinks during idle periods.
 const IDLE_RESTART: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 /// One column of Ethereum, and the least send buffer of the simulator's TCP.
 const NOTSENT_LOWAT_BYTES: &str = "16384";
 
-/// The congestion control that the scenario has; some systems come with another one. And the order of copies is the outbox's only as far as
-/// sockets do not take them ahead of time. In a network namespace of one's own both can be chosen without touching the machine's. Returns
-/// what could not be had.
+/// Selects the scenario's congestion control, as some systems default to another one, and a bound
+/// on unsent bytes, as the order of copies is the outbox's only as long as sockets do not take them
+/// ahead of time. With a private network namespace both can be set without effect on the machine.
+/// Returns the settings that could not be applied.
 pub(crate) fn prepare(transport: &TransportSpec, private_network: bool) -> Vec<String> {
     if transport.kind == TransportKind::Quic {
         return Vec::new();
     }
     if private_network {
-        // Where it cannot be written, what is found there is what counts.
+        // If the write fails, the value that is read back counts.
         let _ = fs::write(NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES);
     }
     choose(CONGESTION_CONTROL, congestion(transport), private_network)
 }
 
-/// The same for gRPC, whose sockets have a bound of their own for what was not sent; idle restart is as the scenario has it.
+/// Does the same for gRPC, whose sockets have their own bound for unsent bytes. Idle restart
+/// follows the scenario.
 pub(crate) fn prepare_grpc(transport: &TransportSpec, private_network: bool) -> Vec<String> {
     let idle_restart = if transport.idle_restart.unwrap_or(true) { "1" } else { "0" };
     let mut missing = choose(CONGESTION_CONTROL, congestion(transport), private_network);
@@ -126,10 +128,10 @@ fn congestion(transport: &TransportSpec) -> &'static str {
     transport.congestion.unwrap_or(Congestion::Reno).name()
 }
 
-/// Sets a value where that touches nobody else. Says so if it is another one then.
+/// Sets a value if that affects no other process. Reports the value if it differs.
 fn choose(path: &str, wanted: &str, private_network: bool) -> Vec<String> {
     if private_network {
-        // As above.
+        // If the write fails, the value that is read back counts.
         let _ = fs::write(path, wanted);
     }
     let found = fs::read_to_string(path).unwrap_or_default();
@@ -137,5 +139,5 @@ fn choose(path: &str, wanted: &str, private_network: bool) -> Vec<String> {
         return Vec::new();
     }
     let name = path.rsplit('/').next().unwrap_or(path);
-    vec![format!("{name} is {:?}, the scenario has {wanted}", found.trim())]
+    vec![format!("{name} is {:?}; the scenario has {wanted}", found.trim())]
 }

@@ -15,9 +15,11 @@ use crate::linux::{Case, Failure};
 
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 
-/// Sets what would make transfers depend on earlier ones, in this namespace only. Returns the settings that matter.
+/// Sets values that would make transfers depend on earlier ones, in this namespace only. Returns
+/// the settings that matter.
 pub(crate) fn prepare() -> Result<String, Failure> {
-    // Otherwise Linux starts a connection with the slow start threshold of the one before to the same address.
+    // By default, Linux starts a connection with the slow start threshold of the previous one to
+    // the same address.
     fs::write(format!("{SETTINGS}/tcp_no_metrics_save"), "1")?;
     let values = ["tcp_slow_start_after_idle", "tcp_rmem", "tcp_wmem"].map(|name| {
         let value =
@@ -27,7 +29,7 @@ pub(crate) fn prepare() -> Result<String, Failure> {
     Ok(format!("{}; initial window 10", values.join(", ")))
 }
 
-/// From the first write to the last read, for each pair.
+/// Returns the time from the first write to the last read, for each pair.
 pub(crate) fn transfer(relay: &Relay, case: &Case, congestion: &str) -> Result<Vec<Duration>, Failure> {
     let mut senders = Vec::new();
     let mut receivers = Vec::new();
@@ -37,7 +39,7 @@ pub(crate) fn transfer(relay: &Relay, case: &Case, congestion: &str) -> Result<V
         senders.push(dial(relay.bind_address(from), address, congestion)?);
         receivers.push(listener.accept()?.0);
     }
-    // The last packets of the handshakes are gone.
+    // By then, the last packets of the handshakes have arrived.
     std::thread::sleep(3 * case.latency);
     let payload = vec![7; case.bytes];
     let start = Instant::now();

@@ -18,22 +18,23 @@ use tokio::task::JoinSet;
 use crate::linux::{Case, Failure};
 
 const SERVER_NAME: &str = "receiver";
-/// What go-libp2p and rust-libp2p let a sender run ahead; quinn's own 1.25 MB would bound the larger transfers.
+/// The window of go-libp2p and rust-libp2p; quinn's own 1.25 MB would bound the larger transfers.
 const RECEIVE_WINDOW: u32 = 10 << 20;
-/// The initial window of RFC 9002 section 7.2 in packets of [`UDP_PAYLOAD`] bytes, as in the simulator.
+/// The initial window of RFC 9002 section 7.2 in packets of [`UDP_PAYLOAD`] bytes, as in the
+/// simulator.
 const INITIAL_WINDOW: u64 = 10 * UDP_PAYLOAD as u64;
 
-/// How long an acknowledgement may wait (RFC 9000 section 18.2, and quinn).
+/// Maximum delay of an acknowledgement (RFC 9000 section 18.2, and quinn).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// Keys, and where the tasks run.
+/// Keys, and the runtime of the tasks.
 pub(crate) struct Settings {
     runtime: Runtime,
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
 }
 
-/// One connection with a stream that is open already, and its endpoints.
+/// One connection with an open stream, and its endpoints.
 struct Path {
     send: SendStream,
     receive: RecvStream,
@@ -41,8 +42,9 @@ struct Path {
     endpoints: [Endpoint; 2],
 }
 
-/// NewReno, and what the simulator does not model is switched off where quinn lets it: packets have their full size from
-/// the start, without path MTU discovery. Pacing cannot be switched off.
+/// NewReno, without the features that the simulator does not model, as far as quinn can disable
+/// them: packets have their full size from the start, without path MTU discovery. quinn cannot
+/// disable pacing.
 pub(crate) fn as_in_the_model() -> Arc<TransportConfig> {
     let mut reno = NewRenoConfig::default();
     reno.initial_window(INITIAL_WINDOW);
@@ -59,7 +61,7 @@ pub(crate) fn defaults() -> Arc<TransportConfig> {
     Arc::new(common())
 }
 
-/// Segmentation offload is off, since the emulated device has none.
+/// Disables segmentation offload, which the emulated device lacks.
 fn common() -> TransportConfig {
     let mut config = TransportConfig::default();
     config
@@ -79,7 +81,7 @@ impl Settings {
         })
     }
 
-    /// From the first write to the last read, for each pair.
+    /// Returns the time from the first write to the last read, for each pair.
     pub(crate) fn transfer(
         &self,
         relay: &Relay,
@@ -107,7 +109,8 @@ impl Settings {
         })
     }
 
-    /// A connection whose handshake lost nothing: a loss there halves the window before the transfer has begun.
+    /// Returns a connection whose handshake lost no packet: a loss there would halve the window
+    /// before the transfer.
     async fn fresh_path(
         &self,
         relay: &Relay,
@@ -117,7 +120,7 @@ impl Settings {
     ) -> Result<Path, Failure> {
         loop {
             let path = self.path(relay, pair, transport.clone()).await?;
-            // The last packets of the handshake are gone, and acknowledged.
+            // By then, the last packets of the handshake have arrived and are acknowledged.
             tokio::time::sleep(4 * latency + MAX_ACK_DELAY).await;
             if path.connections[0].stats().path.congestion_events == 0 {
                 return Ok(path);

@@ -25,7 +25,7 @@ impl Frame for Blob {
     }
 }
 
-/// Sends a blob to all its peers when told so, and tells when one arrives.
+/// Sends a blob to all its peers on command, and reports when one arrives.
 #[derive(Default)]
 struct Node {
     peers: Vec<PeerId>,
@@ -43,7 +43,7 @@ impl Engine for Node {
             Input::Command(bytes) => {
                 let now = cx.now();
                 for peer in &self.peers {
-                    // A refusal shows: nothing is heard at the other end.
+                    // A refused frame never arrives, which the result shows.
                     let _ = cx.outbox().owe(now, *peer, Lane(0), Blob(bytes), None, None);
                 }
             }
@@ -52,17 +52,17 @@ impl Engine for Node {
     }
 }
 
-/// TCP with the segments of the kernel's, and nothing above it.
+/// TCP with the kernel's segment size, and no framing above it.
 pub(crate) fn tcp() -> Transport {
     Transport { mss: MSS, header: HEADER, framing: Framing::PLAIN, ..Transport::tcp() }
 }
 
-/// QUIC as it is by default.
+/// QUIC with default settings.
 pub(crate) fn quic() -> Transport {
     Transport::quic()
 }
 
-/// From the command to the arrival, for each pair.
+/// Returns the time from the command to the arrival, for each pair.
 pub(crate) fn transfer(case: &Case, transport: &Transport, seed: u64) -> Result<Vec<Duration>, Failure> {
     let config = SimConfig {
         seed,

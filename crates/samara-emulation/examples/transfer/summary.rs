@@ -1,23 +1,23 @@
-//! Several runs in one figure.
+//! Summarises several runs in one figure.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A time, and how sure it is where it is a mean.
+/// A time, with its standard error if it is a mean.
 pub(crate) struct Summary {
     pub(crate) time: Duration,
     standard_error: Option<Duration>,
 }
 
 impl Summary {
-    /// The median of the runs' last transfers.
+    /// Returns the median of the last transfer of each run.
     pub(crate) fn median(runs: &[Vec<Duration>]) -> Self {
         let mut times: Vec<_> = runs.iter().filter_map(|run| run.iter().max().copied()).collect();
         times.sort();
         Self { time: times[times.len() / 2], standard_error: None }
     }
 
-    /// The mean of all transfers.
+    /// Returns the mean of all transfers.
     pub(crate) fn mean(runs: &[Vec<Duration>]) -> Self {
         let times: Vec<f64> = runs.iter().flatten().map(Duration::as_secs_f64).collect();
         let count = times.len() as f64;

@@ -1,4 +1,5 @@
-//! A host's downlink: a rate, and a queue for packets that find it busy, with controlled delay (RFC 8289).
+//! A host's downlink: a rate, and a queue for packets that find it busy, with controlled delay (RFC
+//! 8289).
 
 use std::collections::VecDeque;
 
@@ -6,14 +7,15 @@ use samara_sim::{CoDel, DownlinkQueue};
 
 use super::{Packet, Waiting, serialisation};
 
-/// The most bytes behind CoDel, which bounds the delay and not the queue: the memory limit of Linux's `fq_codel`
-/// (`net/sched/sch_fq_codel.c`, `memory_limit`).
+/// Maximum bytes behind CoDel, which bounds the delay and not the queue: the memory limit of
+/// Linux's `fq_codel` (`net/sched/sch_fq_codel.c`, `memory_limit`).
 const CODEL_BYTES: u64 = 32 << 20;
 
-/// The downlink of a host. Times in nanoseconds.
+/// The downlink of a host. Times are in nanoseconds.
 ///
-/// A packet is received at `max(arrival, end of the packet before + its own serialisation)`, as in the simulator: the
-/// path delivers bits as they come, so that a packet which finds the downlink idle is not stored a second time.
+/// A packet is received at `max(arrival, end of the previous packet + its own serialisation)`, as
+/// in the simulator: the path delivers bits as they come, so a packet that finds the downlink idle
+/// is not stored a second time.
 #[derive(Debug)]
 pub(crate) struct Downlink<P> {
     rate_bps: u64,
@@ -25,7 +27,7 @@ pub(crate) struct Downlink<P> {
     codel: CoDel,
 }
 
-/// What became of a packet that arrived.
+/// The treatment of an arriving packet.
 #[derive(Debug)]
 pub(crate) enum Taken<P> {
     Received(Packet<P>),
@@ -33,7 +35,7 @@ pub(crate) enum Taken<P> {
     Full { bytes: u32 },
 }
 
-/// What became of the packet at the head of the queue.
+/// The treatment of the packet at the head of the queue.
 #[derive(Debug)]
 pub(crate) enum Left<P> {
     Received { packet: Packet<P>, waited: u64 },
@@ -46,7 +48,7 @@ impl<P> Downlink<P> {
         Self { rate_bps, queue: VecDeque::new(), queued_bytes: 0, discipline: queue, free_at: 0, codel }
     }
 
-    /// When the packet at the head of the queue is received; `None` if none waits.
+    /// Returns the time at which the head of the queue is received, or `None` if no packet waits.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.queue.front().map(|head| self.end_of(head.packet.bytes, head.since))
     }

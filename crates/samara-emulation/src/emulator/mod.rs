@@ -1,4 +1,5 @@
-//! The emulated network as a state machine: packets and the time go in, packets and when they are due come out.
+//! The emulated network as a state machine: its input is packets and the time, its output is
+//! packets and the times at which they are due.
 
 mod downlink;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use crate::config::EmulationConfig;
 use downlink::{Downlink, Left, Taken};
 use uplink::{Departure, Offered, Uplink};
 
-/// A packet that a host sends. `P` is what it carries; the emulator only needs to know its length.
+/// A packet that a host sends. `P` is its content; the emulator only needs its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<P> {
     pub from: u32,
@@ -31,7 +32,8 @@ pub struct Packet<P> {
 /// A packet that has reached its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// When its last bit is received. The caller may be later; the distance is its own lateness.
+    /// The time at which its last bit is received. If the caller is later, the difference is its
+    /// own lateness.
     pub due: Time,
     pub packet: Packet<P>,
 }
@@ -60,13 +62,13 @@ impl Drops {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
-    /// What the host handed to its uplink, whether it was lost later or not.
+    /// Packets that the host handed to its uplink, including those lost later.
     pub sent: Count,
     pub received: Count,
     pub drops: Drops,
-    /// The longest that a packet waited for the uplink.
+    /// The longest wait of a packet for the uplink.
     pub uplink_wait_max: Duration,
-    /// The longest that a packet waited for the downlink.
+    /// The longest wait of a packet for the downlink.
     pub downlink_wait_max: Duration,
 }
 
@@ -80,7 +82,7 @@ enum Event {
     Downlink { host: u32 },
 }
 
-/// A packet that waits, and since when.
+/// A waiting packet, and the time since which it waits.
 #[derive(Debug)]
 struct Waiting<P> {
     packet: Packet<P>,
@@ -100,27 +102,29 @@ struct Travelling<P> {
     flow: usize,
 }
 
-/// An emulated network. It reads no clock and draws from seeded streams only: the same calls give the same deliveries.
+/// An emulated network. It reads no clock and draws from seeded streams only: the same calls give
+/// the same deliveries.
 ///
-/// A packet is serialised at the rate of the sender's uplink, travels for the latency (and jitter) of the path unless it
-/// is lost, and is serialised again at the rate of the receiver's downlink as far as that is busy.
+/// A packet is serialised at the rate of the sender's uplink, travels for the latency (and jitter)
+/// of the path unless it is lost, and is serialised again at the rate of the receiver's downlink as
+/// far as that is busy.
 #[derive(Debug)]
 pub struct Emulator<P> {
     now: u64,
     hosts: Vec<Host<P>>,
     paths: Paths,
     travelling: Slab<Travelling<P>>,
-    /// By time, then in the order in which they were scheduled.
+    /// Events by time, then by order of scheduling.
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     scheduled: u64,
     ready: VecDeque<Delivery<P>>,
 }
 
 impl<P> Emulator<P> {
-    /// An idle network at time zero.
+    /// Creates an idle network at time zero.
     ///
     /// # Errors
-    /// If [`EmulationConfig::check`] finds something.
+    /// [`EmulationConfig::check`] finds a fault.
     pub fn new(config: &EmulationConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let hosts = config.hosts.iter().map(|host| Host {
@@ -139,11 +143,11 @@ impl<P> Emulator<P> {
         })
     }
 
-    /// A host sends a packet now; packets with the same `flow` key from the same host are one flow. A time before that of
-    /// an earlier call counts as that time.
+    /// Sends a packet from a host now. Packets with the same `flow` key from the same host are one
+    /// flow. A time before that of an earlier call counts as that time.
     ///
     /// # Panics
-    /// If `from` or `to` is not the number of a host.
+    /// `from` or `to` is not the number of a host.
     pub fn push(&mut self, now: Time, flow: u64, packet: Packet<P>) {
         assert!((packet.to as usize) < self.hosts.len(), "host {} is not in the network", packet.to);
         self.advance(now);
@@ -162,13 +166,15 @@ impl<P> Emulator<P> {
         }
     }
 
-    /// The next packet that is received at `now` or has been before; ask until there is none.
+    /// Returns the next packet received at `now` or before, or `None`. Call it until it returns
+    /// `None`.
     pub fn poll(&mut self, now: Time) -> Option<Delivery<P>> {
         self.advance(now);
         self.ready.pop_front()
     }
 
-    /// When something happens next, which need not be a delivery; `None` while the network is empty.
+    /// Returns the time of the next event, which need not be a delivery, or `None` if the network
+    /// is empty.
     pub fn next_at(&self) -> Option<Time> {
         if !self.ready.is_empty() {
             return Some(Time::from_nanos(self.now));
@@ -176,7 +182,7 @@ impl<P> Emulator<P> {
         self.events.peek().map(|Reverse((at, _, _))| Time::from_nanos(*at))
     }
 
-    /// What each host sent and received so far.
+    /// Returns the counters of each host so far.
     pub fn counters(&self) -> impl Iterator<Item = &HostCounters> {
         self.hosts.iter().map(|host| &host.counters)
     }
@@ -269,11 +275,11 @@ impl<P> Emulator<P> {
 #[derive(Debug)]
 struct Path {
     latency: u64,
-    /// Each direction has a stream of its own: what it loses does not depend on other traffic.
+    /// Each direction has its own stream, so its losses do not depend on other traffic.
     rng: NodeRng,
 }
 
-/// All paths that were used so far.
+/// All paths used so far.
 #[derive(Debug)]
 struct Paths {
     seed: u64,
@@ -296,7 +302,7 @@ impl Paths {
         }
     }
 
-    /// How long the next packet is on its way, in nanoseconds; `None` if it is lost.
+    /// Returns the time in nanoseconds that the next packet travels, or `None` if it is lost.
     fn travel(&mut self, from: u32, to: u32) -> Option<u64> {
         if !self.paths.contains_key(&(from, to)) {
             let path = self.path(from, to);
@@ -317,7 +323,8 @@ impl Paths {
     }
 }
 
-/// How long so many bytes take at a rate, in nanoseconds, rounded up so that the rate is never exceeded.
+/// Returns the time of `bytes` bytes at a rate in nanoseconds, rounded up so that the rate is never
+/// exceeded.
 fn serialisation(bytes: u32, rate_bps: u64) -> u64 {
     u64::from(bytes).saturating_mul(8_000_000_000).div_ceil(rate_bps)
 }

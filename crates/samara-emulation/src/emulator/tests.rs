@@ -1,4 +1,4 @@
-//! Virtual time: closed forms, statistics, and properties over arbitrary traffic.
+//! Tests in virtual time: closed forms, statistics, and properties over arbitrary traffic.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ fn send(emulator: &mut Emulator<u64>, now: u64, from: u32, to: u32, flow: u64, i
     emulator.push(at(now), flow, Packet { from, to, bytes: 1000, payload: id });
 }
 
-/// Everything that is still to come: (time in nanoseconds, receiver, id).
+/// Returns all remaining deliveries: (time in nanoseconds, receiver, id).
 fn drain(emulator: &mut Emulator<u64>) -> Vec<(u64, u32, u64)> {
     let mut all = Vec::new();
     while let Some(next) = emulator.next_at() {
@@ -89,11 +89,12 @@ fn fifo_keeps_the_order_of_arrival() {
 }
 
 #[test]
-fn a_full_flow_does_not_cost_others_their_place() {
+fn a_full_flow_leaves_room_for_other_flows() {
     let limits = UplinkQueue { flow_bytes: 3_000, total_bytes: 5_000 };
     let mut emulator =
         Emulator::new(&EmulationConfig { uplink_queue: limits, ..uniform(2, 8 * MBIT, 1) }).unwrap();
-    // One leaves, three wait, six are too many; then two of flow 2 fit into the total, the third does not.
+    // One packet leaves, three wait, six are too many. Then two of flow 2 fit into the total, and
+    // the third does not.
     (0..10).for_each(|id| send(&mut emulator, 0, 0, 1, 1, id));
     (10..13).for_each(|id| send(&mut emulator, 0, 0, 1, 2, id));
     let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
@@ -111,7 +112,8 @@ fn a_full_downlink_drops_the_tail() {
     let mut emulator = Emulator::new(&config).unwrap();
     (0..20).for_each(|id| send(&mut emulator, 0, 0, 1, 1, id));
     let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
-    // One received at once; five wait when the sixth comes; while 20 arrive in 2 ms, one or two more leave.
+    // One packet is received at once. Five wait when the sixth arrives. While 20 arrive in 2 ms,
+    // one or two more leave.
     assert_eq!(order[..6], [0, 1, 2, 3, 4, 5]);
     let receiver = emulator.counters().nth(1).unwrap();
     assert_eq!(receiver.drops.downlink_full.packets + order.len() as u64, 20);
@@ -126,7 +128,7 @@ fn codel_bounds_the_standing_delay() {
     config.hosts[1].downlink_bps = 8 * MBIT;
     config.downlink_queue = DownlinkQueue::CoDel { target, interval: Duration::from_millis(100) };
     let mut emulator = Emulator::new(&config).unwrap();
-    // 5 % more than the downlink takes, for 60 s: without drops the delay would grow to 3 s.
+    // 5 % more than the rate of the downlink, for 60 s: without drops the delay would grow to 3 s.
     for id in 0..63_000 {
         send(&mut emulator, id * 952_381, 0, 1, 1, id);
     }
@@ -143,7 +145,7 @@ fn codel_bounds_the_standing_delay() {
 }
 
 #[test]
-fn losses_have_the_probability_and_each_direction_its_own() {
+fn losses_match_the_probability_in_each_direction() {
     let mut emulator = Emulator::new(&EmulationConfig { loss: 0.1, ..uniform(3, 1_000 * MBIT, 1) }).unwrap();
     let n = 20_000;
     for id in 0..n {
@@ -157,7 +159,7 @@ fn losses_have_the_probability_and_each_direction_its_own() {
         assert!((of(host).len() as i64 - 18_000).abs() < 170, "{}", of(host).len());
     }
     assert_ne!(of(0), of(1));
-    // Other traffic changes nothing about what a direction loses.
+    // Other traffic does not change the losses of a direction.
     let mut again = Emulator::new(&EmulationConfig { loss: 0.1, ..uniform(3, 1_000 * MBIT, 1) }).unwrap();
     for id in 0..n {
         send(&mut again, id * MS, 0, 2, 9, id);
@@ -171,7 +173,7 @@ fn losses_have_the_probability_and_each_direction_its_own() {
 fn jitter_is_spread_and_keeps_the_order_of_a_flow() {
     let config = EmulationConfig { jitter: Duration::from_millis(10), ..uniform(2, 8_000 * MBIT, 20) };
     let mut emulator = Emulator::new(&config).unwrap();
-    // Alone, a packet is delayed by 0 to 10 ms.
+    // Without other packets, a packet is delayed by 0 to 10 ms.
     let mut delays = Vec::new();
     for id in 0..1_000 {
         send(&mut emulator, id * 100 * MS, 0, 1, 1, id);
@@ -180,7 +182,8 @@ fn jitter_is_spread_and_keeps_the_order_of_a_flow() {
     let mean = delays.iter().sum::<u64>() / delays.len() as u64;
     assert!(delays.iter().all(|delay| (20 * MS..=30 * MS).contains(delay)));
     assert!(mean.abs_diff(25 * MS) < MS / 2, "{mean}");
-    // In a train they may not overtake each other; two flows may.
+    // Packets of one flow in a train must stay in order. Packets of two flows may overtake each
+    // other.
     let start = 200_000 * MS;
     (0..2_000).for_each(|id| send(&mut emulator, start + id * 100_000, 0, 1, id % 2, id));
     let heard = drain(&mut emulator);
@@ -274,7 +277,7 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
 
 const MIN: u64 = 100_000;
 
-/// All deliveries of a run; asks at every packet and at the end.
+/// Returns all deliveries of a run, which polls at every packet and at the end.
 fn run(config: &EmulationConfig, traffic: &Traffic) -> (Vec<(u64, Packet<u64>)>, Vec<HostCounters>) {
     let mut emulator = Emulator::new(config).unwrap();
     let (mut now, mut heard) = (0, Vec::new());
@@ -298,7 +301,7 @@ fn run(config: &EmulationConfig, traffic: &Traffic) -> (Vec<(u64, Packet<u64>)>,
 
 proptest! {
     #[test]
-    fn nothing_is_lost_without_being_counted(config in networks(), traffic in traffic()) {
+    fn every_lost_packet_is_counted(config in networks(), traffic in traffic()) {
         let (heard, counters) = run(&config, &traffic);
         let mut sent = Count::default();
         let mut ended = Count::default();
@@ -335,7 +338,8 @@ proptest! {
             let Latency::Constant(latency) = &config.latency else { unreachable!() };
             let uplink = serialisation(packet.bytes, config.hosts[from as usize].uplink_bps);
             prop_assert!(due >= sent[packet.payload as usize] + uplink + nanos(*latency));
-            // Between two packets of a host is at least the serialisation of the second one.
+            // The gap between two packets of a host is at least the serialisation of the second
+            // one.
             if let Some((before, _)) = received.insert(to, (due, packet.payload)) {
                 prop_assert!(due - before >= serialisation(packet.bytes, config.hosts[to as usize].downlink_bps));
             }

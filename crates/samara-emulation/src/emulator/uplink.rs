@@ -9,18 +9,18 @@ use slab::Slab;
 use super::{Packet, Waiting, serialisation};
 use crate::config::UplinkQueue;
 
-/// One flow of a host. It is kept while any packet of it waits or is on its way.
+/// One flow of a host. It exists while any packet of it waits or is in flight.
 #[derive(Debug)]
 struct Flow<P> {
     key: u64,
     queue: VecDeque<Waiting<P>>,
     bytes: u64,
-    /// The latest arrival so far: keeps packets in order under jitter.
+    /// The latest arrival so far, which keeps packets in order under jitter.
     last_arrival: u64,
     on_the_way: u32,
 }
 
-/// The uplink of a host. Times in nanoseconds.
+/// The uplink of a host. Times are in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Uplink<P> {
     rate_bps: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Uplink<P> {
     limits: UplinkQueue,
     flows: Slab<Flow<P>>,
     by_key: FxHashMap<u64, usize>,
-    /// Round-robin: the flows that wait, each once. Fifo: the flow of every packet that waits.
+    /// Round-robin: each waiting flow once. Fifo: the flow of every waiting packet.
     turn: VecDeque<usize>,
     queued_bytes: u64,
     /// End of the last packet sent.
@@ -40,7 +40,7 @@ pub(crate) struct Uplink<P> {
 pub(crate) struct Departure<P> {
     pub(crate) packet: Packet<P>,
     pub(crate) flow: usize,
-    /// When its last bit leaves.
+    /// The time at which its last bit leaves.
     pub(crate) end: u64,
     pub(crate) waited: u64,
 }
@@ -66,7 +66,7 @@ impl<P> Uplink<P> {
         }
     }
 
-    /// When the next packet begins to leave; `None` if none waits.
+    /// Returns the time at which the next packet begins to leave, or `None` if no packet waits.
     pub(crate) fn next_at(&self) -> Option<u64> {
         if self.turn.is_empty() { None } else { Some(self.free_at) }
     }
@@ -94,7 +94,7 @@ impl<P> Uplink<P> {
         Offered::Queued
     }
 
-    /// The next packet begins to leave at `now`, which is [`next_at`](Self::next_at).
+    /// Begins to send the next packet at `now`, which is [`next_at`](Self::next_at).
     pub(crate) fn send(&mut self, now: u64) -> Option<Departure<P>> {
         let index = self.turn.pop_front()?;
         let flow = &mut self.flows[index];
@@ -113,14 +113,14 @@ impl<P> Uplink<P> {
         Departure { packet: waiting.packet, flow, end: self.free_at, waited: now - waiting.since }
     }
 
-    /// When a packet of the flow that would arrive at `arrival` does so without overtaking.
+    /// Returns the arrival time of a packet of the flow that keeps it in order: `arrival` or later.
     pub(crate) fn in_order(&mut self, flow: usize, arrival: u64) -> u64 {
         let last = &mut self.flows[flow].last_arrival;
         *last = arrival.max(*last);
         *last
     }
 
-    /// A packet of the flow is no longer on its way.
+    /// Notes that a packet of the flow has arrived.
     pub(crate) fn arrived(&mut self, flow: usize) {
         self.flows[flow].on_the_way -= 1;
         self.forget_if_idle(flow);

@@ -1,4 +1,4 @@
-//! The part that needs Linux: device, routes, the relay's thread, namespaces.
+//! The Linux part: device, routes, the relay's thread, namespaces.
 
 mod netlink;
 mod relay;

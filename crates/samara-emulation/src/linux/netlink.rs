@@ -18,7 +18,8 @@ use netlink_sys::{Socket, SocketAddr};
 /// The routing table of local addresses (Linux, `include/uapi/linux/rtnetlink.h`).
 const RT_TABLE_LOCAL: u8 = 255;
 
-/// The header of every message: length, type, flags, sequence number, port (RFC 3549, section 2.3.2).
+/// The header of every message: length, type, flags, sequence number, port (RFC 3549, section
+/// 2.3.2).
 const HEADER: usize = 16;
 
 pub(crate) struct Netlink {
@@ -32,12 +33,13 @@ pub(crate) struct Destination {
     pub(crate) prefix: u8,
 }
 
-/// How packets to a destination are treated.
+/// The treatment of packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// They are for this machine. Sockets can be bound to all addresses of the destination.
+    /// Packets are for this machine. Sockets can be bound to all addresses of the destination.
     Local,
-    /// They leave through the device, from this address unless the socket is bound to another one.
+    /// Packets leave through the device, with this source address unless the socket is bound to
+    /// another one.
     Device { source: Ipv4Addr },
 }
 
@@ -49,7 +51,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Switches a device on; other values stay as they are where `None`.
+    /// Switches a device on. Other values stay unchanged where the argument is `None`.
     pub(crate) fn bring_up(
         &mut self,
         index: u32,
@@ -65,7 +67,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(message), NLM_F_ACK).map(drop)
     }
 
-    /// Adds a route; `AlreadyExists` if there is one to the same destination, through whatever device.
+    /// Adds a route. Fails with `AlreadyExists` if any device has one to the same destination.
     pub(crate) fn add_route(&mut self, index: u32, to: Destination, treatment: Treatment) -> io::Result<()> {
         let message = RouteNetlinkMessage::NewRoute(route(index, to, treatment));
         self.request(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop)
@@ -92,7 +94,7 @@ impl Netlink {
         Ok(destinations.collect())
     }
 
-    /// Packets that the device has dropped because its queue was full.
+    /// Returns the packets that the device has dropped because its queue was full.
     pub(crate) fn queue_drops(&mut self, index: u32) -> io::Result<u64> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -148,10 +150,10 @@ fn route(index: u32, to: Destination, treatment: Treatment) -> RouteMessage {
     message
 }
 
-/// Reads the messages of a datagram. Returns whether the answer to the request is complete.
+/// Reads the messages of a datagram. Returns true if the answer to the request is complete.
 ///
-/// A message that cannot be decoded is skipped: machines have routes of kinds that the decoder does not know, and none of
-/// those is an IPv4 destination.
+/// Skips messages that cannot be decoded: machines have routes of kinds unknown to the decoder, and
+/// none of those is an IPv4 destination.
 fn read_answers(mut bytes: &[u8], sequence: u32, answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
     while bytes.len() >= HEADER {
         let length = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;

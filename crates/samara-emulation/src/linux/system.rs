@@ -1,4 +1,4 @@
-//! Devices, networks and precedence that a process gets from the kernel.
+//! Devices, networks and real-time priority, which the kernel grants to a process.
 
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
@@ -18,17 +18,17 @@ use crate::error::Unavailable;
 /// The loopback device is the first one of every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// The lowest of the real-time priorities (`sched(7)`: 1 to 99): above all ordinary threads, below everything that an
-/// administrator has made more urgent.
+/// The lowest real-time priority (`sched(7)`: 1 to 99): above all ordinary threads, below all
+/// threads that an administrator has made more urgent.
 const LOWEST_REALTIME: libc::c_int = 1;
 
-/// The file that TUN devices are made with (Linux, `Documentation/networking/tuntap.rst`).
+/// The file for creating TUN devices (Linux, `Documentation/networking/tuntap.rst`).
 pub(crate) const TUN_FILE: &str = "/dev/net/tun";
 
-/// What devices are called; the kernel puts the first free number behind it.
+/// The pattern of device names. The kernel replaces `%d` by the first free number.
 const NAME_PATTERN: &[u8] = b"samara%d";
 
-/// A device that lives as long as its file is open, in this process or none: the kernel removes it, with its routes, even
+/// A device that exists as long as its file is open: the kernel removes it, with its routes, even
 /// if the process is killed.
 #[derive(Debug)]
 pub(crate) struct Tun {
@@ -38,8 +38,9 @@ pub(crate) struct Tun {
 }
 
 impl Tun {
-    /// Makes a device: whole IPv4 packets of at most the device's MTU, without any header before them. Neither
-    /// `IFF_VNET_HDR` nor `TUNSETOFFLOAD` is used, so that the kernel cuts segments and computes checksums itself.
+    /// Creates a device for whole IPv4 packets of at most the device's MTU, without a header in
+    /// front. It uses neither `IFF_VNET_HDR` nor `TUNSETOFFLOAD`, so that the kernel cuts segments
+    /// and computes checksums itself.
     pub(crate) fn create(path: &Path) -> Result<Self, Unavailable> {
         let file = open(path)?;
         let name = set_interface(&file).map_err(|errno| match errno {
@@ -52,7 +53,7 @@ impl Tun {
     }
 }
 
-/// Whether a [`Relay`](super::Relay) can be started by this process: makes a device and removes it.
+/// Checks that this process can start a [`Relay`](super::Relay): creates a device and removes it.
 pub fn availability() -> Result<(), Unavailable> {
     Tun::create(Path::new(TUN_FILE)).map(drop)
 }
@@ -61,7 +62,7 @@ fn open(path: &Path) -> Result<File, Unavailable> {
     let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path);
     opened.map_err(|source| {
         let path = PathBuf::from(path);
-        // ENODEV and ENXIO: the file is there, the module is not.
+        // ENODEV and ENXIO: the file exists, but the module is not loaded.
         let no_device =
             [Errno::ENODEV, Errno::ENXIO].iter().any(|e| source.raw_os_error() == Some(*e as i32));
         if source.kind() == io::ErrorKind::NotFound || no_device {
@@ -74,7 +75,7 @@ fn open(path: &Path) -> Result<File, Unavailable> {
 
 #[expect(unsafe_code, reason = "there is no safe wrapper of TUNSETIFF; one call, explained where it is made")]
 fn set_interface(file: &File) -> Result<String, Errno> {
-    // The kernel writes the name that it has chosen back into the request.
+    // The kernel writes the chosen name back into the request.
     nix::ioctl_readwrite_bad!(tun_set_iff, libc::TUNSETIFF, libc::ifreq);
 
     let mut request = libc::ifreq {
@@ -86,22 +87,23 @@ fn set_interface(file: &File) -> Result<String, Errno> {
     for (to, from) in request.ifr_name.iter_mut().zip(NAME_PATTERN) {
         *to = *from as libc::c_char;
     }
-    // SAFETY: the descriptor is open for the whole call, as `file` is borrowed. TUNSETIFF reads and writes one `ifreq`,
-    // which `request` is, completely initialised and not shared.
+    // SAFETY: the descriptor is open for the whole call, as `file` is borrowed. TUNSETIFF reads and
+    // writes one `ifreq`, which `request` is, completely initialised and not shared.
     unsafe { tun_set_iff(file.as_raw_fd(), &mut request) }?;
     let name = request.ifr_name.map(|c| c as u8);
     let name = CStr::from_bytes_until_nul(&name).map_err(|_| Errno::ENAMETOOLONG)?;
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// Moves this process into a network namespace of its own, where it may create devices; without `CAP_SYS_ADMIN` into a user
-/// namespace of its own as well, with the same user and group. Children that are started later are in it, too.
+/// Moves this process into its own network namespace, where it may create devices. Without
+/// `CAP_SYS_ADMIN`, it also enters a user namespace, with the same user and group. Children started
+/// later are in it as well.
 ///
-/// In there is only the loopback device: no way to the machine's network, and no clash with its addresses. TCP settings
-/// under `/proc/sys/net/ipv4` are the namespace's own.
+/// The namespace has only the loopback device: no route to the machine's network, and no clash with
+/// its addresses. TCP settings under `/proc/sys/net/ipv4` are the namespace's own.
 ///
 /// # Errors
-/// If other threads run already (they would stay behind), or if the system does not allow it.
+/// Other threads run already (they would stay behind), or the system does not allow it.
 pub fn enter_private_network() -> Result<(), Unavailable> {
     let threads = system("counting threads (/proc/self/task)", fs::read_dir("/proc/self/task"))?.count();
     if threads != 1 {
@@ -113,7 +115,8 @@ pub fn enter_private_network() -> Result<(), Unavailable> {
         Err(Errno::EPERM) => {
             unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)
                 .map_err(|errno| Unavailable::NoNamespace(errno.into()))?;
-            // The order is prescribed for unprivileged processes (Linux, `user_namespaces(7)`).
+            // The kernel prescribes this order for unprivileged processes (Linux,
+            // `user_namespaces(7)`).
             system("writing /proc/self/setgroups", fs::write("/proc/self/setgroups", "deny"))?;
             system(
                 "writing /proc/self/uid_map",
@@ -134,20 +137,22 @@ pub(crate) fn system<T>(step: &'static str, result: io::Result<T>) -> Result<T, 
     result.map_err(|source| Unavailable::System { step, source })
 }
 
-/// Lets the calling thread run as soon as it is due, before all ordinary threads (`SCHED_FIFO`). The kernel leaves 5 % of
-/// the time to others whatever happens (`/proc/sys/kernel/sched_rt_runtime_us`).
+/// Lets the calling thread run as soon as it is due, before all ordinary threads (`SCHED_FIFO`).
+/// The kernel always leaves 5 % of the time to others (`/proc/sys/kernel/sched_rt_runtime_us`).
 ///
 /// # Errors
-/// Without `CAP_SYS_NICE`, as in user namespaces.
+/// The thread lacks `CAP_SYS_NICE`, as in user namespaces.
 #[expect(
     unsafe_code,
     reason = "no safe wrapper of pthread_setschedparam in the crates used; explained where it is made"
 )]
 pub(crate) fn take_precedence() -> io::Result<()> {
-    // SAFETY: `sched_param` consists of integers (and, with some C libraries, reserved ones), for which zero is a value.
+    // SAFETY: `sched_param` consists of integers (and, with some C libraries, reserved ones), for
+    // which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = LOWEST_REALTIME;
-    // SAFETY: `pthread_self` is the calling thread, which exists; the parameters are only read, during the call.
+    // SAFETY: `pthread_self` is the calling thread, which exists; the parameters are only read,
+    // during the call.
     let errno = unsafe { libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &parameters) };
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }

@@ -9,10 +9,10 @@ use nix::sys::socket::{
 };
 use samara_emulation::{Relay, RelayConfig};
 
-/// Against hanging only.
+/// Only prevents hanging.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Starts a relay, or says why the test is skipped.
+/// Starts a relay, or prints why the test is skipped.
 pub(crate) fn start(config: RelayConfig) -> Option<Relay> {
     if let Err(reason) = samara_emulation::availability() {
         eprintln!("SKIPPED: {reason}");
@@ -45,7 +45,7 @@ pub(crate) fn listen(relay: &Relay, host: u32) -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// A UDP socket of the host.
+/// Binds a UDP socket of the host.
 pub(crate) fn datagrams(relay: &Relay, host: u32) -> (UdpSocket, u16) {
     let socket = UdpSocket::bind((relay.bind_address(host), 0)).expect("own addresses are local");
     socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
@@ -53,15 +53,16 @@ pub(crate) fn datagrams(relay: &Relay, host: u32) -> (UdpSocket, u16) {
     (socket, port)
 }
 
-/// Bytes that repeat after 251 only, so that anything that goes missing or astray is seen.
+/// Returns bytes with a period of 251, which makes missing or misplaced bytes visible.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
 
-/// Reads everything that a listener's first connection brings, on a thread of its own; with the time of the last byte.
+/// Reads all data of a listener's first connection, on a separate thread. Also returns the time of
+/// the last byte.
 pub(crate) fn receive_all(listener: TcpListener) -> std::thread::JoinHandle<(Vec<u8>, std::time::Instant)> {
     std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("somebody dials");
+        let (mut stream, _) = listener.accept().expect("a connection arrives");
         stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("the sender closes");

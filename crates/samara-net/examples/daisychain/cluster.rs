@@ -1,4 +1,4 @@
-//! A group of members, and what is done with it.
+//! A group of members, the loads it carries and the faults it suffers.
 
 use std::time::{Duration, Instant};
 
@@ -7,41 +7,43 @@ use crate::histogram::Histogram;
 use crate::network::Network;
 use crate::process::{Implementation, Node};
 
-/// For starting, for messages that are on the way, and for a view after a crash: DAISYCHAIN takes 40 to 55 s.
+/// Limit for a start, for messages in flight and for a view after a crash: DAISYCHAIN takes 40 to
+/// 55 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a load brought.
+/// The result of a measured load.
 pub(crate) struct Delivered {
-    /// Payload per member and second, own messages included, in MB, until the last member has all: the measure of the post.
+    /// Payload delivered per member and second in MB, own messages included, until the last member
+    /// has every message: the unit of the JGroups post.
     pub(crate) mb_per_s: f64,
-    /// Seconds of processor of all members for each GB that was delivered at any.
+    /// Processor seconds of all members for each GB delivered at any member.
     pub(crate) cpu_s_per_gb: f64,
     pub(crate) latencies: Histogram,
 }
 
-/// What a crash did.
+/// The effects of a crash.
 pub(crate) struct Crash {
     /// The longest time without a delivery at any survivor.
     pub(crate) gap: Duration,
-    /// Messages of survivors that were not delivered somewhere.
+    /// Messages of survivors that some member did not deliver.
     pub(crate) missing: u64,
     /// Messages of the victim that some survivors delivered and others did not.
     pub(crate) disagreed: u64,
 }
 
-/// What a graceful leave did.
+/// The effects of a graceful leave.
 pub(crate) struct Leave {
-    /// Messages, of the leaver or of others, that were not delivered at a member that stays.
+    /// Messages, of the leaver or of others, that a remaining member did not deliver.
     pub(crate) missing: u64,
-    /// Processor time that members use afterwards, when nobody sends: 1 is one core, all together.
+    /// Processor time of all members together in cores (1 is one core), after the load has ended.
     pub(crate) idle_cores: f64,
 }
 
-/// A group of members.
+/// A group of members, each in its own process.
 pub(crate) struct Cluster {
-    /// By rank: they join one after another.
+    /// Members by rank, which is the order of joining.
     nodes: Vec<Option<Node>>,
-    /// Messages that were sent in measured loads.
+    /// Messages sent in measured loads.
     sent: u64,
 }
 
@@ -90,7 +92,8 @@ impl Cluster {
         self.up().map(|node| node.processor_seconds()).sum()
     }
 
-    /// The first `senders` members send so many messages each, at this rate or as fast as they can (0).
+    /// Has the first `senders` members send `count` messages each, at `rate` messages a second or,
+    /// if it is 0, as fast as they can.
     pub(crate) fn load(&mut self, senders: usize, count: u64, bytes: usize, rate: f64) -> Anyhow<Delivered> {
         self.latencies()?;
         let before = self.processor_seconds()?;
@@ -128,7 +131,7 @@ impl Cluster {
         for node in self.up() {
             let (disordered, _) = node.counts()?;
             if disordered > 0 {
-                return Err(format!("{disordered} messages were not the next one of their sender").into());
+                return Err(format!("{disordered} messages arrived out of their sender's order").into());
             }
         }
         Ok(())
@@ -138,15 +141,17 @@ impl Cluster {
         self.up().try_for_each(|node| node.ask(&format!("flow {bytes} 0"), "flowing").map(drop))
     }
 
-    /// Ends all streams. By member: what it has sent since its start; `None` of one that is gone.
+    /// Ends all streams. Returns for each member the messages sent since its start, or `None` for a
+    /// member that has left or crashed.
     fn halt(&mut self) -> Anyhow<Vec<Option<u64>>> {
         self.nodes.iter_mut().map(|node| node.as_mut().map(Node::halt).transpose()).collect()
     }
 
-    /// Waits until everything is everywhere that was sent, or until nothing has come for a while. The messages that are missing, added up
-    /// over members, and how much members differ in what they have of whoever is not known to have sent how many.
+    /// Waits until every member has every message, or until no message has arrived for a while.
+    /// Returns two sums over members: messages missing, and, for senders with an unknown total, the
+    /// differences between the counts at members.
     fn missing(&mut self, sent: &[Option<u64>]) -> Anyhow<(u64, u64)> {
-        // JGroups asks for what is missing every second.
+        // JGroups requests missing messages every second.
         const QUIET: Duration = Duration::from_secs(10);
         let (mut last, mut since) = (None, Instant::now());
         loop {
@@ -173,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// Kills a member while all send as fast as they can.
+    /// Kills a member while all members send as fast as they can.
     pub(crate) fn crash(mut self, victim: usize, bytes: usize) -> Anyhow<Crash> {
         self.flow(bytes)?;
         std::thread::sleep(Duration::from_secs(3));
@@ -196,11 +201,14 @@ impl Cluster {
         Ok(Crash { gap, missing, disagreed })
     }
 
-    /// Has a member leave while all others send as fast as they can; it has done so itself until then.
+    /// Has a member leave while all others send as fast as they can. The leaver sends as well until
+    /// then.
     pub(crate) fn leave(mut self, leaver: usize, bytes: usize) -> Anyhow<Leave> {
         self.flow(bytes)?;
         std::thread::sleep(Duration::from_secs(2));
-        let Some(mut node) = self.nodes[leaver].take() else { return Err("nobody is there to leave".into()) };
+        let Some(mut node) = self.nodes[leaver].take() else {
+            return Err("the leaver is not running".into());
+        };
         let of_leaver = node.halt()?;
         node.tell("leave")?;
         node.answer("left", PATIENCE)?;

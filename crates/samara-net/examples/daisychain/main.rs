@@ -1,12 +1,18 @@
-//! samara-ring beside JGroups 5.5, with DAISYCHAIN and without: throughput, processor time, latency, the gap after a crash, and
-//! whether what a leaver had sent is complete.
+//! Compares samara-ring with JGroups 5.5, with and without DAISYCHAIN: throughput, processor time,
+//! latency, the gap after a crash, and completeness of a leaver's messages.
 //!
-//! `cargo run --release -p samara-net --features ring --example daisychain -- [CASE...] [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]`,
-//! where a case is `loopback`, `shaped`, `shaped-8` (the ring without JGroups, with eight members), `crash` or `leave`; all without any.
-//! `--alone` leaves JGroups out everywhere. Throughput of our shaped groups is simulated, too.
+//! `cargo run --release -p samara-net --features ring --example daisychain -- [CASE...]
+//! [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]`
 //!
-//! Every member is a process of its own. The shaped network has a namespace for each, with an uplink of 100 Mbit/s; it needs root, and is
-//! left out without. JGroups needs Java and Maven (`interop/java`), and is left out without, but not where `SAMARA_REQUIRE_PEERS` is set.
+//! A case is `loopback`, `shaped`, `shaped-8` (the ring without JGroups, with eight members),
+//! `crash` or `leave`. Without a case, all run. `--alone` omits JGroups everywhere. The example
+//! also simulates the throughput of our shaped groups.
+//!
+//! Every member is a process of its own. The shaped network has a namespace for each member, with
+//! an uplink of 100 Mbit/s. It requires root; without root the example skips it. JGroups requires
+//! Java and Maven (`interop/java`); without them the example skips JGroups, or fails if
+//! `SAMARA_REQUIRE_PEERS` is set.
+//!
 //! See docs/guides/groups.md.
 
 mod cluster;
@@ -34,7 +40,7 @@ pub(crate) type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const CASES: [&str; 5] = ["loopback", "shaped", "shaped-8", "crash", "leave"];
 const USAGE: &str = "expected: [loopback|shaped|shaped-8|crash|leave]... [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]";
 
-/// What was asked for.
+/// The arguments of the command line.
 #[derive(Default)]
 struct Arguments {
     cases: Vec<String>,
@@ -88,7 +94,7 @@ fn compare(arguments: &Arguments) -> Anyhow<()> {
     plan.launches = arguments.launches.unwrap_or(plan.launches);
     let mut measuring = Measuring::new(implementations, plan);
     let done = measure_all(arguments, &mut measuring);
-    // What was measured before something went wrong is as good.
+    // Measurements made before a failure are still valid.
     println!("{}", measuring.report);
     if let Some(path) = &arguments.json {
         let conditions = json!({
@@ -129,7 +135,7 @@ fn measure_all(arguments: &Arguments, measuring: &mut Measuring) -> Anyhow<()> {
         if arguments.wants("shaped") {
             measuring.throughput(&shaped, 4, false)?;
         }
-        // Quick: how networks are shaped changes little for these.
+        // Quick runs skip these: the shape of the network changes the results little.
         if arguments.wants("crash") && !arguments.is_quick {
             measuring.crashes(&shaped)?;
         }
@@ -157,9 +163,9 @@ fn implementations(is_alone: bool) -> Anyhow<Vec<Implementation>> {
     };
     if !is_there("java") || !is_there("mvn") {
         if std::env::var_os("SAMARA_REQUIRE_PEERS").is_some() {
-            return Err("SAMARA_REQUIRE_PEERS is set, but there is no Java or no Maven".into());
+            return Err("SAMARA_REQUIRE_PEERS is set, but Java or Maven is missing; install both".into());
         }
-        println!("There is no Java or no Maven, so JGroups is SKIPPED.");
+        println!("Java or Maven is missing, so JGroups is SKIPPED.");
         return Ok(all);
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/java");

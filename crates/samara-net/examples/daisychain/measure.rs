@@ -1,4 +1,4 @@
-//! The measurements, and how many of each.
+//! The measurements, and the number of runs of each.
 
 use crate::Anyhow;
 use crate::cluster::Cluster;
@@ -8,24 +8,25 @@ use crate::process::Implementation;
 use crate::report::{Report, Row};
 use crate::simulated;
 
-/// Payload of a message: that of the post.
+/// Payload of a message in bytes, as in the JGroups post.
 pub(crate) const BYTES: usize = 8_192;
-/// The implementation that is compared with the others.
+/// The implementation to compare with the others.
 const OURS: &str = "samara-ring";
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// Clusters that are started for each figure.
+    /// Clusters started for each figure.
     pub(crate) launches: usize,
-    /// Rounds of each: those that warm up (JVMs and windows), and those that count.
+    /// Rounds of each cluster that warm up JVMs and windows, and do not count.
     warm_up: usize,
+    /// Measured rounds of each cluster.
     rounds: usize,
-    /// Messages of a round, of all senders together: on loopback, shaped.
+    /// Messages of a round from all senders together: on loopback, and on the shaped network.
     messages: (u64, u64),
-    /// How long latency is measured at half the load.
+    /// Duration of the latency measurement at half the load, in seconds.
     pace_seconds: f64,
-    /// How many positions a member is killed at, or leaves from.
+    /// Number of positions for crashes and for leaves.
     positions: usize,
 }
 
@@ -48,7 +49,7 @@ impl Plan {
     };
 }
 
-/// What is measured with one implementation over all launches.
+/// The measurements of one implementation over all launches.
 #[derive(Default)]
 struct Figures {
     mb_per_s: Vec<f64>,
@@ -57,7 +58,7 @@ struct Figures {
     half_load: Histogram,
 }
 
-/// The measurements.
+/// The measurements and their report.
 pub(crate) struct Measuring {
     implementations: Vec<Implementation>,
     plan: Plan,
@@ -77,7 +78,8 @@ impl Measuring {
             .map_err(|error| format!("{}: {error}", implementation.name).into())
     }
 
-    /// Throughput, processor time and latency with one sender and with all. Implementations take turns.
+    /// Measures throughput, processor time and latency with one sender and with all.
+    /// Implementations take turns.
     pub(crate) fn throughput(&mut self, network: &Network, members: usize, ours_alone: bool) -> Anyhow<()> {
         let count = if ours_alone { 1 } else { self.implementations.len() };
         for senders in [members, 1] {
@@ -92,7 +94,7 @@ impl Measuring {
                     match done {
                         Ok(cluster) => clusters.push(Some(cluster)),
                         Err(error) if at == 0 => return Err(format!("{OURS}: {error}").into()),
-                        // Peers can get stuck: what was measured with the others is as good.
+                        // Peers can hang. Measurements of the others are still valid.
                         Err(error) => {
                             println!("{}, {senders} senders: {error}", self.implementations[at].name);
                             clusters.push(None);
@@ -101,7 +103,7 @@ impl Measuring {
                 }
                 let medians = figures.iter().map(|figures| median(&figures.mb_per_s));
                 let slowest = medians.filter(|rate| *rate > 0.0).fold(f64::MAX, f64::min);
-                // Half of what the slowest can do, for all the same.
+                // Half the rate of the slowest, for all the same.
                 let rate = slowest * 1e6 / BYTES as f64 / senders as f64 / 2.0;
                 let messages = (rate * self.plan.pace_seconds).ceil() as u64;
                 for (cluster, figures) in clusters.iter_mut().zip(&mut figures) {
@@ -128,7 +130,8 @@ impl Measuring {
             Network::Loopback => self.plan.messages.0,
             Network::Shaped { .. } => self.plan.messages.1,
         };
-        // Kernels have nothing to compile: one round is enough for windows. The rounds are long: 12 s and more.
+        // Kernels have nothing to compile, so windows need one round only. A round is long: 12 s
+        // and more.
         let is_shaped = matches!(network, Network::Shaped { .. });
         let warm_up = if is_shaped { 1 } else { self.plan.warm_up };
         let rounds = if is_shaped { self.plan.rounds.min(2) } else { self.plan.rounds };
@@ -183,13 +186,13 @@ impl Measuring {
         Ok(())
     }
 
-    /// Positions by rank: the second one first, which is not the coordinator.
+    /// Positions by rank. The second rank is first, as it is not the coordinator.
     fn positions(&self) -> impl Iterator<Item = usize> + use<> {
         let positions = self.plan.positions;
         (0..positions).map(move |at| if positions == 1 { 1 } else { at })
     }
 
-    /// Kills a member at each position, while all send as fast as they can.
+    /// Kills a member at each position while all send as fast as they can.
     pub(crate) fn crashes(&mut self, network: &Network) -> Anyhow<()> {
         for at in 0..self.implementations.len() {
             for position in self.positions() {
@@ -205,7 +208,7 @@ impl Measuring {
         Ok(())
     }
 
-    /// Has a member leave from each position, while all others send as fast as they can.
+    /// Has a member leave from each position while all others send as fast as they can.
     pub(crate) fn leaves(&mut self, network: &Network) -> Anyhow<()> {
         for at in 0..self.implementations.len() {
             for position in self.positions() {
@@ -235,10 +238,11 @@ impl Measuring {
         });
     }
 
-    /// What must hold at any size and on any machine: nothing of ours is lost.
+    /// Checks the property that must hold at any size and on any machine: none of our messages are
+    /// lost.
     ///
     /// # Errors
-    /// Something is.
+    /// A message is missing, or members disagree about one.
     pub(crate) fn check(&self) -> Anyhow<()> {
         let ours = self.report.rows.iter().filter(|row| row.implementation == OURS);
         for row in ours {
@@ -258,7 +262,7 @@ impl Measuring {
     }
 }
 
-/// The middle one, or the upper one of the two in the middle; 0 of none.
+/// The middle value, the upper one of two middle values, or 0 for no values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,6 @@
-//! A process with one member in it: commands come as lines on standard input, each is answered by a line on standard output. It ends
-//! with its input. `interop/java` is the same with JGroups.
+//! A process with one member. It reads commands as lines on standard input, answers each with a
+//! line on standard output, and ends at the end of its input. `interop/java` does the same with
+//! JGroups.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,16 +16,18 @@ use tokio::task::JoinHandle;
 use crate::Anyhow;
 use crate::histogram::Histogram;
 
-/// A payload starts with its sender (1 byte), its number (8) and when it was due, in nanoseconds since 1970 (8).
+/// Bytes at the start of a payload: its sender (1), its number (8), and its due time in nanoseconds
+/// since 1970 (8).
 const HEADER_BYTES: usize = 17;
 
-/// What has come.
+/// Statistics about received messages.
 struct Tally {
-    /// By sender.
+    /// Messages by sender.
     received: Vec<u64>,
     disordered: u64,
     total: u64,
-    /// Tells once so many messages have come that it is done, and how long that took.
+    /// The number of messages after which to report the time that they took, and when the count
+    /// began.
     expected: Option<(u64, Instant)>,
     latencies: Histogram,
     last: Instant,
@@ -66,7 +69,7 @@ impl Tally {
     }
 }
 
-/// Runs a member until its input ends, or it has left.
+/// Runs a member until its input ends or it has left.
 #[tokio::main]
 pub(crate) async fn run(index: usize, members: &[SocketAddr]) -> Anyhow<()> {
     let options = Options::new("head-to-head", members[index]).with_seeds(members.iter().copied());
@@ -101,7 +104,7 @@ struct Member {
 }
 
 impl Member {
-    /// Whether there can be more.
+    /// Returns false if this was the last command.
     async fn handle_command(&mut self, line: &str) -> Anyhow<bool> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let tally = || self.tally.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,12 +146,13 @@ impl Member {
                 println!("left");
                 return Ok(false);
             }
-            _ => return Err(format!("{line:?} is no command").into()),
+            _ => return Err(format!("unknown command {line:?}").into()),
         }
         Ok(true)
     }
 
-    /// Sends so many messages: at this rate, or as fast as they are taken if it is 0.
+    /// Sends `count` messages: at `rate` messages a second or, if it is 0, as fast as the group
+    /// accepts them.
     fn send(&mut self, count: u64, bytes: usize, rate: f64) {
         self.halt.store(false, Ordering::Relaxed);
         let (group, index) = (self.group.clone(), self.index as u8);
@@ -178,7 +182,8 @@ impl Member {
     }
 }
 
-/// Tells when messages are due, in nanoseconds since 1970, at that time: from a thread of its own, since tokio's timers count milliseconds.
+/// Sends the due times of messages, in nanoseconds since 1970, each at that time. It uses a thread
+/// of its own, since tokio's timers have a resolution of a millisecond.
 fn pace(count: u64, rate: f64) -> mpsc::UnboundedReceiver<u64> {
     let (sender, times) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -194,7 +199,7 @@ fn pace(count: u64, rate: f64) -> mpsc::UnboundedReceiver<u64> {
     times
 }
 
-/// Nanoseconds since 1970: the same clock in all processes.
+/// Nanoseconds since 1970, by a clock that all processes share.
 fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -1,27 +1,28 @@
-//! The network that members are in: loopback, or namespaces with shaped uplinks.
+//! The network between members: loopback, or namespaces with shaped uplinks.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Anyhow;
 
-/// Uplinks of shaped members, as `tc` writes it.
+/// Uplinks of shaped members, in the notation of `tc`.
 const RATE: &str = "100mbit";
 const BURST: &str = "64kb";
 const QUEUE: &str = "50ms";
-/// The namespace with the bridge, so that the machine's own network stays as it is.
+/// The namespace with the bridge, which leaves the machine's own network unchanged.
 const HUB: &str = "samara-hub";
 
-/// Where members are.
+/// The kinds of network between members.
 pub(crate) enum Network {
     Loopback,
     Shaped {
-        /// Removes it in the end.
+        /// Removes the namespaces on drop.
         _namespaces: Namespaces,
     },
 }
 
-/// A namespace for each member, each with a veth to a bridge in one more. They are removed when this is dropped.
+/// A namespace for each member, each with a veth to a bridge in one more namespace. Dropping it
+/// removes all.
 pub(crate) struct Namespaces {
     members: usize,
 }
@@ -44,19 +45,19 @@ fn namespace(index: usize) -> String {
     format!("samara-{}", index + 1)
 }
 
-/// Whether namespaces can be made here: what is missing if not.
+/// Returns what prevents namespaces here, or `None` if they are possible.
 pub(crate) fn missing() -> Option<&'static str> {
     if !nix::unistd::geteuid().is_root() {
-        return Some("only root can make network namespaces");
+        return Some("network namespaces require root");
     }
     if !Path::new("/proc/sys/net").exists() || run("ip", &["-V"]).is_err() || run("tc", &["-V"]).is_err() {
-        return Some("there is no ip or no tc: expected iproute2");
+        return Some("ip or tc is missing: install iproute2");
     }
     None
 }
 
 impl Namespaces {
-    /// Makes the namespaces. Those that a run left behind which was killed are replaced.
+    /// Makes the namespaces. Replaces namespaces of an earlier run that was killed.
     fn new(members: usize, congestion: Option<&str>) -> Anyhow<Self> {
         let namespaces = Self { members };
         namespaces.remove();
@@ -86,7 +87,7 @@ impl Namespaces {
     fn remove(&self) {
         for name in (0..self.members.max(64)).map(namespace).chain([HUB.to_owned()]) {
             if Path::new("/run/netns").join(&name).exists() {
-                // What cannot be removed shows when it is made again.
+                // A namespace that remains makes the next attempt to create it fail.
                 let _ = ip(&format!("netns del {name}"));
             }
         }
@@ -105,7 +106,8 @@ impl Network {
         Ok(Self::Shaped { _namespaces: Namespaces::new(members, congestion)? })
     }
 
-    /// The addresses of members. Ports are different for each cluster: connections of the last one may linger.
+    /// The addresses of members. Each cluster has other ports, since connections of the last one
+    /// may linger.
     pub(crate) fn members(&self, count: usize, cluster: usize) -> Vec<String> {
         let port = |index| 17_000 + 16 * (cluster % 500) + index;
         let address = |index| match self {
@@ -126,8 +128,9 @@ impl Network {
         }
     }
 
-    /// The most that each member can deliver, in MB/s, if so many of them send and every link carries each message once: the
-    /// uplinks are the bottleneck. 95.6 % of Ethernet frames are content (1448 of 1514 bytes).
+    /// The most that each member can deliver, in MB/s, with `senders` of them sending and every
+    /// link carrying each message once: the uplinks are the bottleneck. 95.6 % of Ethernet frames
+    /// are content (1448 of 1514 bytes).
     pub(crate) fn bound_mb_per_s(&self, members: usize, senders: usize) -> Option<f64> {
         let goodput = 100e6 / 8.0 * 1448.0 / 1514.0 / 1e6;
         let each = if senders < members { 1.0 } else { members as f64 / (members - 1) as f64 };
@@ -135,7 +138,7 @@ impl Network {
     }
 }
 
-/// The congestion control that members have.
+/// The congestion control of members.
 pub(crate) fn congestion(chosen: Option<&str>) -> String {
     let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     chosen.map_or_else(|| system.trim().to_owned(), str::to_owned)

@@ -1,4 +1,4 @@
-//! Members as processes, and what the kernel says about them.
+//! Members as processes, and the kernel's accounting of them.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use crate::Anyhow;
 use crate::histogram::Histogram;
 
-/// How a member is started, without what is its own.
+/// The command that starts a member, without the arguments of the individual member.
 #[derive(Clone)]
 pub(crate) struct Implementation {
     pub(crate) name: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Implementation {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// A member in a process of its own.
+/// A member in its own process.
 pub(crate) struct Node {
     child: Child,
     commands: ChildStdin,
@@ -27,7 +27,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts one, in a network namespace if one is given. It is not a member yet.
+    /// Starts a process, in a network namespace if there is one. The member has not joined yet.
     pub(crate) fn start(
         implementation: &Implementation,
         namespace: Option<&str>,
@@ -54,7 +54,7 @@ impl Node {
         let commands = child.stdin.take().ok_or("no standard input")?;
         let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
         let (sender, answers) = channel();
-        // A thread, so that nobody waits for ever for a member that is silent.
+        // A thread reads the output, so that waiting for a silent member can time out.
         std::thread::spawn(move || {
             output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
@@ -65,30 +65,31 @@ impl Node {
         Ok(writeln!(self.commands, "{command}")?)
     }
 
-    /// The rest of the next line, which must start with this word.
+    /// Returns the rest of the next line, which must start with `word`.
     pub(crate) fn answer(&mut self, word: &str, patience: Duration) -> Anyhow<String> {
         let line = self.answers.recv_timeout(patience).map_err(|error| match error {
             RecvTimeoutError::Timeout => format!("no answer after {patience:?}, expected {word:?}"),
-            RecvTimeoutError::Disconnected => format!("a member has ended, expected {word:?}"),
+            RecvTimeoutError::Disconnected => format!("the member has exited, expected {word:?}"),
         })?;
         match line.strip_prefix(word) {
             Some(rest) => Ok(rest.trim_start().to_owned()),
-            None => Err(format!("a member answered {line:?}, expected {word:?}").into()),
+            None => Err(format!("the member answered {line:?}, expected {word:?}").into()),
         }
     }
 
-    /// Commands that are answered at once.
+    /// Sends a command that the member answers at once.
     pub(crate) fn ask(&mut self, command: &str, word: &str) -> Anyhow<String> {
         self.tell(command)?;
         self.answer(word, Duration::from_secs(30))
     }
 
-    /// How many members there are, as it sees it.
+    /// Number of members in this member's view.
     pub(crate) fn members(&mut self) -> Anyhow<usize> {
         Ok(self.ask("members", "members")?.parse()?)
     }
 
-    /// Messages that were not the next one of their sender, and how many came, by sender.
+    /// Messages that arrived out of their sender's order, and the number of messages of each
+    /// sender.
     pub(crate) fn counts(&mut self) -> Anyhow<(u64, Vec<u64>)> {
         let counts = self.ask("counts", "counts")?;
         let mut counts = counts.split(' ').map(str::parse);
@@ -100,39 +101,41 @@ impl Node {
         Ok(self.ask("latencies", "latencies")?.parse()?)
     }
 
-    /// The longest time without a delivery since this was asked for the last time.
+    /// The longest time without a delivery since the last call.
     pub(crate) fn gap(&mut self) -> Anyhow<Duration> {
         Ok(Duration::from_nanos(self.ask("gap", "gap")?.parse()?))
     }
 
-    /// Ends its stream of messages. How many it has sent since its start.
+    /// Ends its stream of messages. Returns the number of messages sent since its start.
     pub(crate) fn halt(&mut self) -> Anyhow<u64> {
         Ok(self.ask("halt", "halted")?.parse()?)
     }
 
-    /// `kill -9`.
+    /// Kills the process with `SIGKILL`.
     pub(crate) fn kill(&mut self) -> Anyhow<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process exits.
     pub(crate) fn wait_for_end(&mut self, patience: Duration) -> Anyhow<()> {
         let start = Instant::now();
         while self.child.try_wait()?.is_none() {
             if start.elapsed() > patience {
-                return Err(format!("it has not ended after {patience:?}").into());
+                return Err(format!("the member has not exited after {patience:?}").into());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// Seconds of processor, in user mode and in the kernel, of all threads (`proc_pid_stat(5)`: utime, stime).
+    /// Processor seconds, in user mode and in the kernel, of all threads (`proc_pid_stat(5)`:
+    /// utime, stime).
     pub(crate) fn processor_seconds(&self) -> Anyhow<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program may contain anything, so count from behind it: utime is field 14, stime 15.
+        // The name of the program may contain anything, so count from its end: utime is field 14,
+        // stime 15.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         let ticks: u64 = fields.map(str::parse::<u64>).sum::<Result<_, _>>()?;
         let per_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("no clock ticks")?;
@@ -142,7 +145,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Either fails only if it has ended.
+        // Both fail only if the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,28 +1,28 @@
-//! What came out, as a table and as JSON.
+//! The results, as a table and as JSON.
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// One measurement: where, of what, and its values with their units in their names.
+/// One measurement: its case, network, implementation and values. Names of values include the unit.
 pub(crate) struct Row {
     pub(crate) case: &'static str,
     pub(crate) network: &'static str,
     pub(crate) implementation: &'static str,
     pub(crate) members: usize,
-    /// How many members send, or the position of the one that is killed or leaves.
+    /// The number of senders, or the position of the member that crashes or leaves.
     pub(crate) parameter: (&'static str, usize),
     pub(crate) values: Vec<(&'static str, f64)>,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
 impl Report {
-    /// Adds a row, and shows it.
+    /// Adds a row and prints it.
     pub(crate) fn add(&mut self, row: Row) {
         println!("{row}");
         self.rows.push(row);
@@ -67,13 +67,14 @@ impl fmt::Display for Row {
     }
 }
 
-/// The table of throughput and latency, one line for each network, number of senders and implementation; then crashes and leaves.
+/// Writes one line for each network, number of senders and implementation: first throughput and
+/// latency, then crashes and leaves.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in ["throughput", "crash", "leave"] {
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.case == case).collect();
             let Some(first) = rows.first() else { continue };
-            // Not every row has all: only shaped ones have a bound, only ours a simulation.
+            // Not every row has all columns: only shaped rows have a bound, only ours a simulation.
             let mut names: Vec<&str> = Vec::new();
             for (name, _) in rows.iter().flat_map(|row| &row.values) {
                 if !names.contains(name) {

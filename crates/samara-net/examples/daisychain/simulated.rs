@@ -1,4 +1,4 @@
-//! The shaped group once more, in the simulator.
+//! The shaped group in the simulator.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,11 +10,12 @@ use samara_spec::load;
 use crate::Anyhow;
 use crate::measure::BYTES;
 
-/// From a member to the next one, where namespaces of one machine are the network: what two turns of processes take, roughly. Rounds of
-/// seconds hardly depend on it.
+/// Latency between neighbours where namespaces of one machine are the network: roughly the time of
+/// two context switches. Rounds of seconds hardly depend on it.
 const LATENCY: &str = "200 us";
 
-/// What each member of the scenario `ring` delivers, in MB/s, if so many send so many messages each and uplinks have 100 Mbit/s.
+/// Delivery rate of each member of the scenario `ring` in MB/s, with `senders` members that send
+/// `messages` each over uplinks of 100 Mbit/s.
 pub(crate) fn mb_per_s(members: usize, senders: usize, messages: u64) -> Anyhow<f64> {
     let set = [
         ("network.nodes", members.to_string()),

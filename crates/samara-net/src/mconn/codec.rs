@@ -1,4 +1,5 @@
-//! The codec of the transaction pool: how its frames stand on the wire, and what is spoken with whom.
+//! The codec of the transaction pool: the wire format of its frames, and the choice of the protocol
+//! for each peer.
 
 use std::sync::Arc;
 
@@ -9,17 +10,19 @@ use samara_engine::Frame;
 
 use super::node::Channel;
 
-/// Bodies (`MempoolChannel` in `mempool/mempool.go`).
+/// Bodies of transactions (`MempoolChannel` in `mempool/mempool.go`).
 const BODIES: u8 = 0x30;
 /// Announcements and requests (`MempoolStateChannel` in `mempool/cat/reactor.go`).
 const STATE: u8 = 0x31;
 /// Requests, in celestia-core since 2025 (`MempoolWantsChannel`).
 const WANTS: u8 = 0x32;
-/// Nothing is ever sent on it: it tells that a node understands `cat/2`. CometBFT ignores channels that it does not know.
+/// Carries no messages: it shows that a node understands `cat/2`. CometBFT ignores unknown
+/// channels.
 const EXTENDED: u8 = 0x3a;
-/// Bytes around a transaction in a message: two tags and two lengths of up to 5 bytes.
+/// Bytes around a transaction in a message: two tags, and two lengths of up to 5 bytes each.
 const AROUND: usize = 12;
-/// The longest announcement or request of the old generations, with `From` or a signer, is far shorter; lists of keys are longer.
+/// The longest announcement or request of the old generations, with `From` or a signer, is far
+/// shorter. Lists of keys are longer.
 const STATE_MAX: usize = 256 << 10;
 
 #[derive(Clone, Debug)]
@@ -41,7 +44,8 @@ impl CatCodec {
             priority: channel.priority,
             queue: channel.send_queue,
             lanes: channel.lanes.clone(),
-            // Any channel that bodies can come on: since 2025 that is the one of announcements too.
+            // Every channel that can carry bodies: since 2025 that includes the channel of
+            // announcements.
             longest_message: match channel.id {
                 STATE if config.protocols.contains(&Protocol::Sequenced) => body.max(state),
                 STATE => state,
@@ -65,7 +69,8 @@ impl CatCodec {
         if has(STATE) && has(WANTS) {
             protocols.push(Protocol::Sequenced);
         }
-        // The generation of 2026 has the channels of 2023 too, and closes connections over announcements without signers.
+        // The generation of 2026 also has the channels of 2023, and closes connections over
+        // announcements without signers.
         if has(BODIES) && has(STATE) && (has(EXTENDED) || !has(WANTS)) {
             protocols.push(Protocol::Cat);
         }
@@ -75,12 +80,13 @@ impl CatCodec {
         protocols
     }
 
-    /// The channels that lanes go over and messages come from.
+    /// The channels that carry the frames of lanes.
     pub fn channels(&self) -> &[Channel] {
         &self.channels
     }
 
-    /// The channels that peers are told of: more than [`channels`](Self::channels) where a number stands for something else.
+    /// The channels that a node advertises: more than [`channels`](Self::channels) where a number
+    /// stands for something else.
     pub(super) fn offered(&self) -> Vec<u8> {
         let has = |protocol| self.protocols.contains(&protocol);
         let mut offered = vec![BODIES];
@@ -96,8 +102,9 @@ impl CatCodec {
         offered
     }
 
-    /// The protocol to speak with a peer that offers these channels ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol));
-    /// `None` if there is none in common. Both sides come to the same answer.
+    /// Chooses the protocol for a peer that offers these channels
+    /// ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)). Returns `None` if there is none
+    /// in common. Both sides choose the same.
     pub(super) fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
         let own = Self::understood(&self.offered());
         let theirs = Self::understood(offered);
@@ -112,16 +119,16 @@ impl CatCodec {
         message.into()
     }
 
-    /// The frame of these bytes.
+    /// Parses a frame.
     ///
     /// # Errors
-    /// What is wrong with it. The connection is closed.
+    /// Describes the fault in the bytes. The caller closes the connection.
     pub(super) fn decode(&self, message: &Bytes) -> Result<CatFrame, String> {
         wire::decode(message, &self.limits).map_err(|error| error.to_string())
     }
 }
 
-/// The same order at both ends, whatever their configurations prefer.
+/// The same order at both ends, independent of their configuration.
 const fn rank(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Flood => 0,

@@ -1,4 +1,5 @@
-//! The handshake: from a socket to a connection with a known peer by the secret connection and the node infos.
+//! The handshake: turns a socket into a connection with an authenticated peer, by the secret
+//! connection and the node infos.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -21,17 +22,18 @@ use crate::hub::Attempted;
 use crate::link::{Established, connect, set_up};
 use crate::status::Closed;
 
-/// Bytes in the kernel that have not left yet, at most, where the platform can bound them: what is chosen late is chosen well.
+/// Maximum number of unsent bytes in the kernel, where the platform can bound them: a late choice
+/// is a better choice.
 const NOT_SENT_MAX: u32 = 16 << 10;
 
 pub(super) struct Opened {
     pub(super) stream: TcpStream,
     pub(super) secret: Secret,
-    /// With the bytes that came behind the node info.
+    /// Includes the bytes that followed the node info.
     pub(super) receiving: Receiving,
 }
 
-/// What a peer said of itself, and the protocol that both sides agreed on.
+/// The peer's description of itself, and the protocol that both sides agreed on.
 pub(super) struct Peer {
     pub(super) info: NodeInfo,
     pub(super) protocol: Arc<str>,
@@ -55,7 +57,8 @@ impl Handshake {
         self.establish(stream, remote, Some(expected)).await
     }
 
-    /// Makes a connection of a socket that was dialled (`expected` is who must be there) or accepted.
+    /// Makes a connection of a socket, which was either accepted or dialled to reach the node
+    /// `expected`.
     pub(super) async fn establish<E: Engine<Frame = CatFrame> + 'static>(
         &self,
         stream: TcpStream,
@@ -78,7 +81,7 @@ impl Handshake {
         self.info.check(&info, peer)?;
         let none = || Incompatible::Channels { found: info.channels.clone() };
         let protocol = self.codec.agree(&info.channels).ok_or_else(none)?;
-        // All nodes of a machine share the loopback address: it does not tell sybils apart.
+        // All nodes of a machine share the loopback address, so it does not distinguish sybils.
         let address = Some(remote.ip()).filter(|ip| !ip.is_loopback());
         let outbound = expected.is_some();
         let about_peer =
@@ -107,10 +110,10 @@ impl Handshake {
         stream.set_nonblocking(false).map_err(failed)?;
         let key = self.key.clone();
         let handshake = move || Secret::handshake(stream, &key, deadline);
-        // The crate panics where a peer seals more bytes with its signature than belong there: that ends this task alone.
+        // The crate panics if a peer seals extra bytes with its signature. The panic ends this task
+        // alone.
         let done = tokio::task::spawn_blocking(handshake).await;
-        let done =
-            done.map_err(|_| Closed::Handshake("a signature with bytes that do not belong there".into()))?;
+        let done = done.map_err(|_| Closed::Handshake("unexpected bytes behind the signature".into()))?;
         if Instant::now() >= deadline {
             return Err(Closed::HandshakeTimeout);
         }
@@ -146,16 +149,17 @@ impl Handshake {
 
 // ---- the secret connection of Tendermint ----
 //
-// By the crate `tendermint-p2p`: X25519, a transcript hash, ChaCha20-Poly1305 and Ed25519 (`p2p/conn/secret_connection.go`). That
-// crate reads and writes a blocking stream. Its handshake runs on a thread of its own, against a deadline. From then on it is given
-// bytes in memory, one sealed frame at a time, so that a connection is one task like any other.
+// The crate `tendermint-p2p` implements it: X25519, a transcript hash, ChaCha20-Poly1305 and
+// Ed25519 (`p2p/conn/secret_connection.go`). That crate reads and writes a blocking stream. Its
+// handshake runs on a thread of its own, with a deadline. Afterwards it works on bytes in memory,
+// one sealed frame at a time, so that a connection is an ordinary task.
 
-/// The most plaintext of a sealed frame (`dataMaxSize`).
+/// Maximum plaintext of a sealed frame in bytes (`dataMaxSize`).
 pub(super) const PLAIN_MAX: usize = DATA_MAX_SIZE;
-/// Bytes of every sealed frame, full or not: a length of 4 bytes, the plaintext, a tag.
+/// Length of every sealed frame, full or not: a length of 4 bytes, the plaintext, a tag.
 pub(super) const SEALED: usize = 4 + DATA_MAX_SIZE + TAG_SIZE;
 
-/// A secret connection whose bytes come from and go to memory.
+/// A secret connection that reads and writes memory.
 pub(super) struct Secret {
     connection: SecretConnection<Line>,
     line: Line,
@@ -163,10 +167,10 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    /// Agrees on keys and finds out who is at the other end. Blocks, until `deadline` at most.
+    /// Agrees on keys and authenticates the other end. Blocks, until `deadline` at most.
     ///
     /// # Errors
-    /// The other end says something else, or nothing, or hangs up.
+    /// The other end breaks the protocol, is silent, or hangs up.
     pub(super) fn handshake(
         stream: std::net::TcpStream,
         key: &NodeKey,
@@ -181,7 +185,7 @@ impl Secret {
             Ends::Socket { stream, .. } => {
                 Ok((Self { connection, line: line.clone(), peer: NodeId::of(&peer) }, stream))
             }
-            Ends::Memory { .. } => Err(io::Error::other("a handshake without a socket")),
+            Ends::Memory { .. } => Err(io::Error::other("the handshake needs a socket")),
         }
     }
 
@@ -198,15 +202,16 @@ impl Secret {
         Ok(())
     }
 
-    /// Opens one sealed frame of [`SEALED`] bytes and appends what is in it. Returns how many bytes that are.
+    /// Opens one sealed frame of [`SEALED`] bytes and appends its content. Returns the number of
+    /// bytes appended.
     ///
     /// # Errors
-    /// Whoever sealed it does not have the key, or frames are missing.
+    /// The sender does not have the key, or frames are missing.
     pub(super) fn open(&mut self, frame: &[u8], into: &mut Vec<u8>) -> io::Result<usize> {
         if let Ends::Memory { incoming, .. } = &mut *self.line.ends() {
             incoming.extend_from_slice(frame);
         }
-        // Room for any frame, so that the crate never has to keep a rest.
+        // Room for any frame, so that the crate never keeps a remainder.
         let mut plain = [0; PLAIN_MAX];
         let len = self.connection.read(&mut plain)?;
         into.extend_from_slice(&plain[..len]);
@@ -214,7 +219,7 @@ impl Secret {
     }
 }
 
-/// What the crate reads and writes.
+/// The stream that the crate reads and writes.
 #[derive(Clone)]
 struct Line(Arc<Mutex<Ends>>);
 
@@ -223,7 +228,7 @@ enum Ends {
         stream: std::net::TcpStream,
         deadline: Instant,
     },
-    /// After it: one frame at a time in either direction.
+    /// After the handshake: one frame at a time in either direction.
     Memory {
         sealed: Vec<u8>,
         incoming: Vec<u8>,
@@ -232,7 +237,7 @@ enum Ends {
 
 impl Line {
     fn ends(&self) -> MutexGuard<'_, Ends> {
-        // Nothing in here can be left half done.
+        // No operation on it can be left half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -246,7 +251,7 @@ impl Read for Line {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &mut *self.ends() {
             Ends::Socket { stream, deadline } => {
-                // A byte now and then does not extend the time.
+                // The timeout covers the whole handshake: an occasional byte does not extend it.
                 stream.set_read_timeout(Some(left(*deadline)?))?;
                 stream.read(into)
             }

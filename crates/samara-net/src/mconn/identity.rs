@@ -1,5 +1,6 @@
-//! Who a node is and what it says of itself: its Ed25519 key, the name that follows from it, and its node info
-//! (`p2p/key.go`, `p2p/node_info.go`); and how a peer breaks the rules.
+//! A node's identity and its description of itself: its Ed25519 key, the name derived from it, and
+//! its node info (`p2p/key.go`, `p2p/node_info.go`). Also the ways in which a peer breaks the
+//! rules.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,12 +15,12 @@ use sha2::{Digest, Sha256};
 pub struct NodeKey(SigningKey);
 
 impl NodeKey {
-    /// The key with this secret (the seed of RFC 8032).
+    /// Creates a key from its secret (the seed of RFC 8032).
     pub fn from_secret(secret: [u8; 32]) -> Self {
         Self(SigningKey::from(secret))
     }
 
-    /// A new key.
+    /// Generates a new key.
     ///
     /// # Errors
     /// The operating system has no random numbers.
@@ -39,13 +40,14 @@ impl NodeKey {
 }
 
 impl fmt::Debug for NodeKey {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NodeKey({})", self.id())
     }
 }
 
-/// A node's name: the first 20 bytes of SHA-256 of its public key (`PubKeyToID` in `p2p/key.go`), written in hexadecimal.
+/// A node's name: the first 20 bytes of SHA-256 of its public key (`PubKeyToID` in `p2p/key.go`),
+/// written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId([u8; Self::LEN]);
 
@@ -61,12 +63,12 @@ impl NodeId {
         &self.0
     }
 
-    /// The name that engines know.
+    /// The name by which engines know the node.
     pub fn identity(&self) -> PeerIdentity {
         PeerIdentity::new(&self.0)
     }
 
-    /// The node that an engine knows by this name, if it is one.
+    /// The node with this name, or `None` if the name is not one of a node.
     pub fn from_identity(identity: &PeerIdentity) -> Option<Self> {
         identity.as_bytes().try_into().ok().map(Self)
     }
@@ -84,7 +86,7 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// A text that is not the address of a node.
+/// A text is not the address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {found:?}; expected {expected}")]
 pub struct AddressError {
@@ -106,7 +108,7 @@ impl FromStr for NodeId {
 pub struct PeerAddress {
     /// The name that the node must prove.
     pub id: NodeId,
-    /// A name or an IP address, and a port.
+    /// A host name or an IP address, and a port.
     pub host: String,
 }
 
@@ -136,9 +138,9 @@ impl fmt::Display for PeerAddress {
 
 /// The version of the peer-to-peer protocol (`P2PProtocol` in `version/version.go`).
 pub(super) const P2P_VERSION: u64 = 8;
-/// The longest node info (`MaxNodeInfoSize`).
+/// Maximum length of a node info in bytes (`MaxNodeInfoSize`).
 pub(super) const INFO_MAX: usize = 10_240;
-/// The most channels in it (`maxNumChannels`).
+/// Maximum number of channels in a node info (`maxNumChannels`).
 const CHANNELS_MAX: usize = 16;
 
 /// A node's description of itself (`DefaultNodeInfo`).
@@ -146,20 +148,20 @@ const CHANNELS_MAX: usize = 16;
 pub struct NodeInfo {
     #[prost(message, required, tag = "1")]
     pub versions: Versions,
-    /// Its name, in hexadecimal.
+    /// The node's name, in hexadecimal.
     #[prost(string, tag = "2")]
     pub id: String,
     /// The address at which it claims to be reachable.
     #[prost(string, tag = "3")]
     pub listen_addr: String,
-    /// The network (chain): nodes must agree on it.
+    /// The network (chain), on which nodes must agree.
     #[prost(string, tag = "4")]
     pub network: String,
     #[prost(string, tag = "5")]
     pub version: String,
     #[prost(bytes = "vec", tag = "6")]
     pub channels: Vec<u8>,
-    /// Its operator's name for it.
+    /// The operator's name for the node.
     #[prost(string, tag = "7")]
     pub moniker: String,
     #[prost(message, required, tag = "8")]
@@ -170,7 +172,7 @@ pub struct NodeInfo {
 pub struct Versions {
     #[prost(uint64, tag = "1")]
     pub p2p: u64,
-    /// The version of blocks: nodes must agree on it.
+    /// The version of blocks, on which nodes must agree.
     #[prost(uint64, tag = "2")]
     pub block: u64,
     #[prost(uint64, tag = "3")]
@@ -179,7 +181,7 @@ pub struct Versions {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Other {
-    /// Whether it has an index of transactions: "on" or "off".
+    /// Whether the node has an index of transactions: "on" or "off".
     #[prost(string, tag = "1")]
     pub tx_index: String,
     #[prost(string, tag = "2")]
@@ -189,28 +191,28 @@ pub struct Other {
 /// Why a node refuses a peer although the handshake succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatible {
-    #[error("its node info is not valid: {0}")]
+    #[error("invalid node info: {0}")]
     Invalid(&'static str),
-    #[error("it is {found}; expected {expected}")]
+    #[error("the peer is node {found}; expected {expected}")]
     OtherNode {
-        /// The name that was dialled, or that follows from the key.
+        /// The dialled name, or the name derived from the key.
         expected: NodeId,
         /// The name that the peer proved or claims.
         found: String,
     },
-    #[error("it has blocks of version {found}; expected {expected}")]
+    #[error("the peer has block version {found}; expected {expected}")]
     BlockVersion { expected: u64, found: u64 },
-    #[error("it belongs to the network {found:?}; expected {expected:?}")]
+    #[error("the peer belongs to network {found:?}; expected {expected:?}")]
     Network { expected: String, found: String },
-    #[error("it has the channels {found:02x?}, which are those of no protocol that is spoken here")]
+    #[error("the peer offers the channels {found:02x?}, which match no protocol of this node")]
     Channels { found: Vec<u8> },
-    #[error("it is this node itself")]
+    #[error("the peer is this node itself")]
     Myself,
 }
 
 impl NodeInfo {
-    /// Checks that a peer's info is valid, matches its key, and is compatible; the order of the checks is that of
-    /// `upgrade` in `p2p/transport.go`. The codec checks the channels.
+    /// Checks that a peer's info is valid, matches its key, and is compatible. The order of the
+    /// checks is that of `upgrade` in `p2p/transport.go`. The codec checks the channels.
     pub(super) fn check(&self, peer: &Self, key: NodeId) -> Result<(), Incompatible> {
         peer.validate()?;
         if peer.id != key.to_string() {
@@ -239,13 +241,13 @@ impl NodeInfo {
             return Err(Incompatible::Invalid("too many channels"));
         }
         if self.channels.iter().enumerate().any(|(at, id)| self.channels[..at].contains(id)) {
-            return Err(Incompatible::Invalid("a channel twice"));
+            return Err(Incompatible::Invalid("duplicate channel"));
         }
         if !is_text(&self.moniker) || self.moniker.trim().is_empty() {
-            return Err(Incompatible::Invalid("a moniker that is not text"));
+            return Err(Incompatible::Invalid("the moniker is empty or not printable ASCII"));
         }
         if !is_text(&self.version) {
-            return Err(Incompatible::Invalid("a version that is not text"));
+            return Err(Incompatible::Invalid("the version is not printable ASCII"));
         }
         Ok(())
     }
@@ -258,16 +260,16 @@ pub(super) fn is_text(text: &str) -> bool {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    #[error("a sealed frame does not open")]
+    #[error("cannot open a sealed frame: wrong key or missing frames")]
     Seal,
-    #[error("a packet is longer than any can be")]
+    #[error("a packet exceeds the maximum length")]
     PacketLength,
-    #[error("a packet cannot be read")]
+    #[error("malformed packet")]
     Packet,
-    #[error("a packet is for channel {0}, which does not exist")]
+    #[error("a packet is for the unknown channel {0}")]
     UnknownChannel(i32),
     #[error("a message on channel {channel:#04x} is longer than {longest} bytes")]
     MessageTooLong { channel: u8, longest: usize },
-    #[error("a message on channel {channel:#04x} is no frame: {error}")]
+    #[error("a message on channel {channel:#04x} is not a valid frame: {error}")]
     Frame { channel: u8, error: String },
 }

@@ -1,4 +1,5 @@
-//! The link layer: packets of several channels on a secret connection, one task a link that also pings and answers pings.
+//! The link layer: packets of several channels on a secret connection. One task for each link also
+//! sends and answers pings.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,7 +24,8 @@ use crate::hub::{Attempted, LinkLayer, Task};
 use crate::link::{Established, Links, Order, Ports, Report, Share, hang_up};
 use crate::status::Closed;
 
-/// KiB of frames of all peers together that may wait for the engine. The semaphore is fair: peers take turns.
+/// KiB of frames of all peers together that may wait for the engine. The semaphore is fair: peers
+/// take turns.
 const WAITING_KIB: usize = 32 << 10;
 /// Frames of all peers together that may wait for the engine.
 const WAITING_FRAMES: usize = 1_024;
@@ -34,7 +36,7 @@ struct Budget {
     frames: Arc<Semaphore>,
 }
 
-/// The connections of CometBFT.
+/// The connections of CometBFT, with the persistent peers and the receive budget.
 pub(super) struct Channels<E> {
     pub(super) handshake: Arc<Handshake>,
     pub(super) peers: Peers,
@@ -63,7 +65,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> LinkLayer for Channels<E> {
         Some(self.handshake.key.id())
     }
 
-    /// Engines know names, not addresses: only persistent peers can be dialled.
+    /// Engines know names, not addresses, so a node can dial persistent peers only.
     fn name(&self, identity: &PeerIdentity) -> Option<NodeId> {
         NodeId::from_identity(identity).filter(|id| self.peers.contains(id))
     }
@@ -104,7 +106,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> LinkLayer for Channels<E> {
 }
 
 type Reserving = Pin<Box<dyn Future<Output = Option<Share>> + Send>>;
-/// A frame with its length that waits for its share of the budget, and the future that waits.
+/// A frame that waits for its share of the budget, its length, and the future that waits.
 type Inbox = Option<(CatFrame, usize, Reserving)>;
 
 struct Connection {
@@ -130,7 +132,8 @@ impl Connection {
         self.ports.report(Report::Down(why));
     }
 
-    /// Reads and writes until the connection breaks, or everything was sent after the order to finish.
+    /// Reads and writes until the connection breaks, or everything has left after the order to
+    /// finish.
     async fn exchange(&mut self, stream: &mut TcpStream) -> Result<(), Closed> {
         let (mut reader, mut writer) = stream.split();
         let mut buffer = [0; SEALED];
@@ -167,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Takes what has come up to the next frame, which waits in the inbox.
+    /// Takes received messages up to the next frame, which waits in the inbox.
     fn take_in(&mut self) -> Result<(), Closed> {
         while self.inbox.is_none() {
             match self.receiving.next(&mut self.secret)? {
@@ -185,7 +188,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for a share of the budget. The future is kept until it is done: a new one would be the last in the queue.
+    /// Waits for a share of the budget. The caller keeps the future until it is done: a new one
+    /// would be the last in the queue.
     fn reserve(&self, len: usize) -> Reserving {
         let kib = len.div_ceil(1024).clamp(1, WAITING_KIB) as u32;
         let budget = self.budget.clone();
@@ -224,7 +228,7 @@ impl Connection {
         let now = Instant::now();
         let options = &self.handshake.options;
         if self.inbox.is_some() && self.pong_until.is_some() {
-            // The pong may be there: it is this node that does not read.
+            // The pong may have arrived unread, as this node is not reading.
             self.pong_until = Some(now + options.pong_timeout);
         }
         if self.pong_until.is_some_and(|until| until <= now) {
@@ -253,14 +257,14 @@ async fn reserved(inbox: &mut Inbox) -> Option<Share> {
     }
 }
 
-// ---- persistent peers, and when to dial them again ----
+// ---- persistent peers and their redials ----
 
 #[derive(Debug)]
 struct Persistent {
     host: String,
-    /// When to dial; `None` during a dial and while there is a link.
+    /// Time of the next dial; `None` during a dial and while there is a link.
     dial_at: Option<Instant>,
-    /// How long to wait after the next failure.
+    /// Wait after the next failure.
     wait: Duration,
 }
 
@@ -296,7 +300,7 @@ impl Peers {
         self.persistent.contains_key(peer)
     }
 
-    /// Returns the address of a peer; nothing if it is not persistent.
+    /// Returns the address of a peer, or an empty text if it is not persistent.
     pub(super) fn host(&self, peer: &NodeId) -> String {
         self.persistent.get(peer).map(|peer| peer.host.clone()).unwrap_or_default()
     }
@@ -312,7 +316,7 @@ impl Peers {
         self.persistent.values().filter_map(|peer| peer.dial_at).min()
     }
 
-    /// Notes that a link is up, whoever dialled.
+    /// Notes that a link is up, in either direction.
     pub(super) fn is_up(&mut self, peer: &NodeId) {
         if let Some(peer) = self.persistent.get_mut(peer) {
             peer.dial_at = None;
@@ -320,11 +324,11 @@ impl Peers {
         }
     }
 
-    /// Notes that a link is down or a dial failed. Up to half of the wait is left out at random: two nodes that dial each
-    /// other must not do so in step for ever.
+    /// Notes that a link is down or a dial failed. Shortens the wait by up to half at random: two
+    /// nodes that dial each other must not do so in step for ever.
     pub(super) fn is_down(&mut self, peer: &NodeId, now: Instant) {
         if let Some(peer) = self.persistent.get_mut(peer) {
-            // Without random numbers the waits are as long as they can be.
+            // Without random numbers the waits have their full length.
             let random = getrandom::u32().unwrap_or(0);
             let less = peer.wait / 2 * (random >> 16) / (1 << 16);
             peer.dial_at = Some(now + peer.wait - less);

@@ -1,4 +1,5 @@
-//! A node: its options, its owner's handle, its events and status, and the task that drives the hub.
+//! A node: its options, its owner's handle, its events and status, and the task that drives the
+//! hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,67 +24,69 @@ const REQUESTS: usize = 1024;
 /// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Its number on the wire.
+    /// The channel's number on the wire.
     pub id: u8,
-    /// Its share of a connection that is busy, relative to the others (at least 1).
+    /// The channel's share of a busy connection, relative to the others (at least 1).
     pub priority: u32,
-    /// Messages that wait behind the one that is being sent (at least 1). Others stay in the outbox, where they
-    /// can be withdrawn.
+    /// Messages that wait behind the one in transmission (at least 1). Further messages stay in the
+    /// outbox, where they can still be withdrawn.
     pub queue: usize,
     pub lanes: Vec<Lane>,
-    /// The longest message that is accepted, in bytes (`RecvMessageCapacity`). Each connection can hold one of this length
-    /// for each channel.
+    /// Maximum length of a received message in bytes (`RecvMessageCapacity`). Each connection can
+    /// hold one message of this length for each channel.
     pub longest_message: usize,
 }
 
-/// When packets leave. A full buffer always does.
+/// When packets leave. A full buffer always leaves at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
-    /// As soon as nothing more is to be written: nothing waits for anything.
+    /// As soon as there is nothing more to write: no packet waits.
     #[default]
     WhenIdle,
-    /// So long after the first packet since the last time (`FlushThrottleTimeout`, 100 ms by default there).
+    /// This long after the first packet since the last flush (`FlushThrottleTimeout`, by default
+    /// 100 ms in CometBFT).
     Throttle(Duration),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The network (chain) that the node belongs to: peers of another are refused.
+    /// The network (chain) of the node. It rejects peers of other networks.
     pub network: String,
-    /// This node's name for its operator, in ASCII.
+    /// The operator's name for this node, in ASCII.
     pub moniker: String,
-    /// The version of blocks: peers of another are refused (`BlockProtocol` in `version/version.go`: 11).
+    /// The version of blocks. The node rejects peers with another one (`BlockProtocol` in
+    /// `version/version.go`: 11).
     pub block_version: u64,
-    /// Where to listen; `None` to dial only.
+    /// Address to listen on; `None` to dial only.
     pub listen: Option<SocketAddr>,
     /// Persistent peers, which the node dials until they are connected.
     pub peers: Vec<PeerAddress>,
     pub flush: Flush,
-    /// Bytes of messages that may be on their way from the outbox into the socket, for each link. A link with nothing on the
-    /// way takes any one message.
+    /// Bytes of messages on their way from the outbox into the socket, for each link. A link with
+    /// nothing on the way takes one message of any length.
     pub in_flight_bytes: usize,
-    /// How often a peer is pinged (60 s in CometBFT).
+    /// Interval between pings of a peer (60 s in CometBFT).
     pub ping_interval: Duration,
-    /// How long a pong is waited for (45 s in CometBFT).
+    /// Maximum wait for a pong (45 s in CometBFT).
     pub pong_timeout: Duration,
     pub dial_timeout: Duration,
     pub handshake_timeout: Duration,
-    /// How long to wait before the second attempt to dial; doubled after each further one.
+    /// Wait before the second attempt to dial. It doubles after each further attempt.
     pub redial_first: Duration,
     pub redial_max: Duration,
-    /// Most links with peers that dialled (`max_num_inbound_peers`).
+    /// Maximum number of links with peers that dialled (`max_num_inbound_peers`).
     pub max_inbound: usize,
-    /// Most links and handshakes with peers of one IP address that dialled.
+    /// Maximum number of links and handshakes with peers of one IP address that dialled.
     pub max_inbound_per_ip: usize,
-    /// Most handshakes with peers that dialled; further ones are hung up on.
+    /// Maximum number of handshakes with peers that dialled. The node hangs up on further peers.
     pub max_pending: usize,
-    /// Events that wait to be read at most; further ones are dropped and counted.
+    /// Maximum number of unread events. The node drops and counts further ones.
     pub events: usize,
 }
 
 impl Options {
-    /// The options of a node of this network: 40 inbound peers as in CometBFT, its intervals of pings, and nothing that
-    /// waits before it leaves.
+    /// Returns the options of a node of this network: 40 inbound peers and the ping intervals of
+    /// CometBFT, and no throttling of packets.
     pub fn new(network: impl Into<String>) -> Self {
         Self {
             network: network.into(),
@@ -120,7 +123,7 @@ impl Options {
             positive(format!("{name}: priority"), channel.priority > 0)?;
             positive(format!("{name}: queue"), channel.queue > 0)?;
             let is_new = channels[..at].iter().all(|other| other.id != channel.id);
-            check(is_new, name, "a second one", "one")?;
+            check(is_new, name, "a duplicate", "one of each id")?;
         }
         Ok(())
     }
@@ -131,7 +134,7 @@ pub enum Event<T> {
     Engine(T),
     LinkUp {
         peer: NodeId,
-        /// Its number in the engine.
+        /// The peer's number in the engine.
         handle: Handle,
         /// The protocol that both sides agreed on.
         protocol: Arc<str>,
@@ -140,7 +143,7 @@ pub enum Event<T> {
     },
     LinkDown {
         peer: NodeId,
-        /// Its number in the engine.
+        /// The peer's number in the engine.
         handle: Handle,
         why: Closed,
         lost_copies: usize,
@@ -149,7 +152,7 @@ pub enum Event<T> {
         peer: NodeId,
         why: Closed,
     },
-    /// The node refused a peer that dialled.
+    /// The node rejected a peer that dialled.
     Refused {
         remote: SocketAddr,
         why: Closed,
@@ -170,12 +173,12 @@ pub struct Status {
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
     pub id: NodeId,
-    /// Its number in the engine.
+    /// The peer's number in the engine.
     pub handle: Handle,
     /// The protocol that both sides agreed on.
     pub protocol: Arc<str>,
     pub outbound: bool,
-    /// Its operator's name for it.
+    /// The operator's name for the peer.
     pub moniker: String,
     pub owed_copies: usize,
 }
@@ -189,8 +192,8 @@ pub struct Stopped {
 
 /// An engine on the connections of CometBFT: a task that listens, dials, and moves frames.
 ///
-/// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the node ends with
-/// [`stop`](Self::stop), or when the last clone is dropped.
+/// [`call`](Self::call) reaches the engine; [`Event`]s come through a queue. Cheap to clone; the
+/// node ends with [`stop`](Self::stop), or when the last clone is dropped.
 pub struct Node<E: Engine<Frame = CatFrame> + 'static> {
     id: NodeId,
     listen: Option<SocketAddr>,
@@ -210,14 +213,15 @@ impl<E: Engine<Frame = CatFrame> + 'static> fmt::Debug for Node<E> {
 }
 
 impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
-    /// Starts a node. Its events must be read: the node drops and counts events that find the queue full
-    /// ([`Options::events`]).
+    /// Starts a node. The owner must read its events: the node drops and counts events that find
+    /// the queue full ([`Options::events`]).
     ///
     /// # Errors
-    /// An option is not valid, the node cannot listen on the address, or the system has no random numbers.
+    /// An option is not valid, the node cannot listen on the address, or the system has no random
+    /// numbers.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and input and output.
+    /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn start(
         key: NodeKey,
         options: Options,
@@ -238,20 +242,20 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         let info = NodeInfo {
             versions: Versions { p2p: P2P_VERSION, block: options.block_version, app: 0 },
             id: id.to_string(),
-            // CometBFT insists on an address, also of nodes that do not listen.
+            // CometBFT requires an address, even of nodes that do not listen.
             listen_addr: format!("tcp://{}", listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 1)))),
             network: options.network.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             channels: codec.offered(),
             moniker: options.moniker.clone(),
-            // No index of transactions, no RPC.
+            // There is no index of transactions and no RPC.
             other: Other { tx_index: "off".to_owned(), rpc_address: String::new() },
         };
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
             inbound_per_ip_max: options.max_inbound_per_ip,
-            // Persistent peers are dialled one at a time each.
+            // Each persistent peer has at most one dial at a time.
             dials_max: usize::MAX,
         };
         let queue =
@@ -275,7 +279,8 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         self.listen
     }
 
-    /// Returns the address at which others reach it, if it listens at one that can be dialled.
+    /// Returns the address at which others reach this node, if it listens at an address that peers
+    /// can dial.
     pub fn address(&self) -> Option<PeerAddress> {
         let host = self.listen.filter(|listen| !listen.ip().is_unspecified())?.to_string();
         Some(PeerAddress { id: self.id, host })
@@ -292,7 +297,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         ask(&self.requests, move |task| task.hub.layer.peers.add(&peer, Instant::now())).await
     }
 
-    /// Ends the link to a peer, and does not dial it any more. The peer can dial again.
+    /// Ends the link to a peer and stops dialling it. The peer can dial again.
     pub async fn disconnect(&self, peer: NodeId) -> Result<(), Gone> {
         ask(&self.requests, move |task| task.disconnect(peer)).await
     }
@@ -301,8 +306,8 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         ask(&self.requests, Task::status).await
     }
 
-    /// Stops: no new connections, owed copies may leave for `drain` at most, and peers get everything that was sent before
-    /// their connections close.
+    /// Stops the node: no new connections, owed copies may leave for `drain` at most, and peers
+    /// receive everything that was sent before their connections close.
     pub async fn stop(&self, drain: Duration) -> Result<Stopped, Gone> {
         ask_later(&self.requests, move |task, answer| {
             task.hub.stop();
@@ -317,12 +322,12 @@ struct Task<E: Engine<Frame = CatFrame> + 'static> {
     requests: mpsc::Receiver<Request<Self>>,
     events: mpsc::Sender<Event<E::Event>>,
     events_max: usize,
-    /// A stop that is under way: until when copies may leave, and who waits for the end.
+    /// A stop in progress: the deadline for copies to leave, and the caller that waits for the end.
     stopping: Option<(Instant, oneshot::Sender<Stopped>)>,
 }
 
 impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
-    /// Runs until the node is stopped, or its owner has dropped it.
+    /// Runs until the node is stopped or its owner drops it.
     async fn run(mut self) {
         loop {
             self.hub.driver.fire_timers();
@@ -387,7 +392,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
         status
     }
 
-    /// Passes on what happened, and notes when to dial again.
+    /// Passes events on, and notes when to dial again.
     fn pass_events(&mut self) {
         for event in self.hub.take_events() {
             let peers = &mut self.hub.layer.peers;
@@ -411,7 +416,8 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
                     }
                     Event::DialFailed { peer, why }
                 }
-                // Strangers can cause any number of these: they get no more than half of the queue.
+                // Strangers can cause any number of these, so they get no more than half of the
+                // queue.
                 hub::Event::Refused(..) if self.events.capacity() <= self.events_max / 2 => continue,
                 hub::Event::Refused(remote, why) => Event::Refused { remote, why },
             };
@@ -421,7 +427,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Task<E> {
         }
     }
 
-    /// Returns true if a stop is under way, and everything has left or its time is over.
+    /// Returns true if a stop is in progress and everything has left or its time is over.
     fn is_stopped(&mut self) -> bool {
         let Some((until, _)) = &self.stopping else { return false };
         *until <= Instant::now()

@@ -1,12 +1,13 @@
-//! Packets: messages wait in channels, are cut into packets, and leave in sealed frames; and the way back
+//! Packets: messages wait in channels, and leave as packets in sealed frames. Also the way back
 //! (`proto/tendermint/p2p/conn.proto`, `p2p/conn/connection.go`, `libs/protoio`).
 //!
 //! ```text
 //! channels -> packets (at most 64 KiB) -> sealed frames (at most 16) -> socket
 //! ```
 //!
-//! The next packet is of the channel that has sent the least for its priority, as in `sendPacketMsg`. A peer can fill one
-//! sealed frame, one packet, and on each channel one message of its longest length.
+//! The next packet is of the channel that has sent the least for its priority, as in
+//! `sendPacketMsg`. A peer can fill one sealed frame, one packet, and on each channel one message
+//! of maximum length.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,10 +21,12 @@ use super::identity::{Broken, INFO_MAX, NodeInfo};
 use super::node::{Channel, Flush};
 use crate::link::Progress;
 
-/// The most bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in `p2p/conn/connection.go`).
+/// Maximum number of bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in
+/// `p2p/conn/connection.go`).
 pub(super) const PAYLOAD_MAX: usize = 1024;
-/// The longest packet without its length: a channel of at most 5 bytes (6 with the tag), the end, and the payload with its length
-/// (`maxPacketMsgSize`), within the packet's own field.
+/// Maximum length of a packet without its length prefix: a channel of at most 5 bytes (6 with the
+/// tag), the end flag, and the payload with its length (`maxPacketMsgSize`), within the packet's
+/// own field.
 pub(super) const PACKET_MAX: usize = 1 + 2 + 6 + 2 + 1 + 2 + PAYLOAD_MAX;
 
 #[derive(Clone, PartialEq, Message)]
@@ -64,7 +67,7 @@ impl Packet {
         Self { sum: Some(Sum::Piece(Piece { channel: i32::from(channel), last, data })) }
     }
 
-    /// Appends the packet with its length; returns how many bytes that are.
+    /// Appends the packet with its length prefix. Returns the number of bytes appended.
     pub(super) fn append(&self, into: &mut Vec<u8>) -> usize {
         let before = into.len();
         // A vector always has room.
@@ -73,7 +76,8 @@ impl Packet {
     }
 }
 
-/// Reads the length prefix at the start of `bytes`, if it is complete. Returns the length and the offset behind the prefix.
+/// Reads the length prefix at the start of `bytes`, if it is complete. Returns the length and the
+/// offset behind the prefix.
 pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usize)>, Broken> {
     let mut length = 0;
     for (at, byte) in bytes.iter().enumerate().take(4) {
@@ -82,15 +86,16 @@ pub(super) fn read_length(bytes: &[u8], max: usize) -> Result<Option<(usize, usi
             return if length <= max { Ok(Some((length, at + 1))) } else { Err(Broken::PacketLength) };
         }
     }
-    // More than four bytes make a length of 256 MiB.
+    // More than four bytes encode a length of at least 256 MiB.
     if bytes.len() < 4 { Ok(None) } else { Err(Broken::PacketLength) }
 }
 
-/// Packets that wait for a flush at most (`minWriteBufferSize`).
+/// Maximum bytes of packets that wait for a flush (`minWriteBufferSize`).
 const PACKETS_MAX: usize = 64 << 10;
-/// Sealed frames that wait for the socket at most: what was chosen cannot be withdrawn any more.
+/// Maximum bytes of sealed frames that wait for the socket: a message in a sealed frame cannot be
+/// withdrawn.
 const SEALED_MAX: usize = 16 * SEALED;
-/// How often the shares of channels fade (`updateStats`), and what is left of them.
+/// Interval at which the shares of channels fade (`updateStats`), and the remaining fraction.
 const FADE_EVERY: Duration = Duration::from_secs(2);
 const FADE: f64 = 0.8;
 
@@ -99,9 +104,9 @@ struct Queue {
     id: u8,
     priority: u32,
     waiting: VecDeque<Bytes>,
-    /// The rest of the message that is being cut.
+    /// The rest of the message in transmission.
     cutting: Option<Bytes>,
-    /// Bytes in packets, fading.
+    /// Bytes of recent packets, with exponential fading.
     recently_sent: u64,
 }
 
@@ -115,19 +120,19 @@ impl Queue {
 pub(super) struct Sending {
     queues: Vec<Queue>,
     flush: Flush,
-    /// Packets that were not sealed yet.
+    /// Packets that are not sealed yet.
     packets: Vec<u8>,
-    /// When they are to leave.
+    /// Time of the next flush.
     flush_at: Option<Instant>,
     faded_at: Instant,
-    /// Sealed frames; all before `written` were taken by the socket.
+    /// Sealed frames. The socket has accepted all bytes before `written`.
     sealed: Vec<u8>,
     written: usize,
-    /// Bytes since the start: of packets that were made, and that were sealed.
+    /// Bytes of packets since the start: made, and sealed.
     made: u64,
-    /// Where packets end in these, and how many bytes of a message they carry.
+    /// Ends of packets as offsets in the bytes made, each with the message bytes it carries.
     pieces: VecDeque<(u64, u32)>,
-    /// Where sealed frames end in the bytes of packets.
+    /// Ends of sealed frames as offsets in the bytes of packets.
     frames: VecDeque<u64>,
     progress: Progress,
 }
@@ -156,12 +161,13 @@ impl Sending {
         }
     }
 
-    /// Appends a message. The hub keeps to the lengths of the queues.
+    /// Appends a message. The hub respects the lengths of the queues.
     pub(super) fn push(&mut self, channel: usize, message: Bytes) {
         self.queues[channel].waiting.push_back(message);
     }
 
-    /// Appends a ping or a pong. Not while much else waits: a peer that pings without reading gets no more memory for it.
+    /// Appends a ping or a pong, unless much else waits: a peer that pings without reading gets no
+    /// more memory for it.
     pub(super) fn push_packet(&mut self, packet: &Packet, now: Instant) {
         if self.packets.len() >= PACKETS_MAX {
             return;
@@ -187,7 +193,8 @@ impl Sending {
         self.fade(now);
         loop {
             while self.packets.len() < PACKETS_MAX && self.cut(now) {
-                // One that waits for nothing does not make more than leaves: what comes meanwhile may be more urgent.
+                // Without throttling, make no more packets than can leave now: later messages may
+                // be more urgent.
                 if self.flush == Flush::WhenIdle && self.packets.len() >= PLAIN_MAX {
                     break;
                 }
@@ -200,7 +207,7 @@ impl Sending {
         }
     }
 
-    /// Makes the next packet. `false` if there is nothing to send.
+    /// Makes the next packet. Returns false if there is nothing to send.
     fn cut(&mut self, now: Instant) -> bool {
         let share = |queue: &Queue| queue.recently_sent as f32 / queue.priority as f32;
         let pending = (0..self.queues.len()).filter(|at| self.queues[*at].is_pending());
@@ -228,14 +235,14 @@ impl Sending {
     }
 
     fn seal(&mut self, secret: &mut Secret) -> io::Result<()> {
-        // Whole frames that were taken.
+        // Whole frames that the socket accepted.
         let gone = self.written / SEALED * SEALED;
         self.sealed.drain(..gone);
         self.written -= gone;
         let room = (SEALED_MAX - self.unsent().len()) / SEALED * PLAIN_MAX;
         let mut len = self.packets.len().min(room);
         if len >= PLAIN_MAX && self.queues.iter().any(Queue::is_pending) {
-            // What comes next fills the last frame up.
+            // The next packets complete the last frame.
             len -= len % PLAIN_MAX;
         }
         let start = self.made - self.packets.len() as u64;
@@ -284,7 +291,7 @@ impl Sending {
         }
     }
 
-    /// Takes what left since the last call.
+    /// Takes the progress since the last call.
     pub(super) fn take_progress(&mut self) -> Option<Progress> {
         let Progress { taken, written_bytes } = &self.progress;
         if *written_bytes == 0 && taken.iter().all(|count| *count == 0) {
@@ -312,9 +319,9 @@ struct Assembly {
 #[derive(Debug)]
 pub(super) struct Receiving {
     channels: Vec<Assembly>,
-    /// Sealed bytes, less than a frame after [`next`](Self::next) has given `None`.
+    /// Sealed bytes. Less than one frame after [`next`](Self::next) has returned `None`.
     sealed: Vec<u8>,
-    /// Opened bytes, less than a packet then.
+    /// Opened bytes. Less than one packet at that time.
     plain: Vec<u8>,
 }
 
@@ -332,7 +339,7 @@ impl Receiving {
         }
     }
 
-    /// Returns the bytes that may be read from the socket.
+    /// Returns the number of bytes to read from the socket.
     pub(super) fn wants(&self) -> usize {
         SEALED - self.sealed.len()
     }
@@ -342,10 +349,10 @@ impl Receiving {
         self.sealed.extend_from_slice(bytes);
     }
 
-    /// Returns the next message, ping or pong; `None` until more bytes are there.
+    /// Returns the next message, ping or pong, or `None` until more bytes arrive.
     ///
     /// # Errors
-    /// The peer broke the rules; the connection must be closed.
+    /// The peer broke the rules. The caller must close the connection.
     pub(super) fn next(&mut self, secret: &mut Secret) -> Result<Option<Incoming>, Broken> {
         loop {
             while let Some(packet) = self.packet()? {
@@ -359,7 +366,7 @@ impl Receiving {
         }
     }
 
-    /// Returns the peer's node info, which precedes all packets; `None` until more bytes are there.
+    /// Returns the peer's node info, which precedes all packets, or `None` until more bytes arrive.
     pub(super) fn info(&mut self, secret: &mut Secret) -> Result<Option<NodeInfo>, Broken> {
         loop {
             let head = read_length(&self.plain, INFO_MAX)?;
@@ -414,7 +421,7 @@ impl Receiving {
         if !piece.last {
             return Ok(None);
         }
-        // No longer than it is: a pool may keep it for long.
+        // Without spare capacity, as a pool may keep it for long.
         let bytes = std::mem::take(&mut assembly.bytes).into_boxed_slice().into();
         Ok(Some(Incoming::Message { channel: assembly.id, bytes }))
     }

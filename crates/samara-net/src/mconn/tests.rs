@@ -1,4 +1,4 @@
-//! Parts of a connection by themselves.
+//! Tests of the parts of a connection.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::node::{Channel, Flush, Options};
 use super::packets::{Incoming, PACKET_MAX, Packet, Receiving, Sending, read_length};
 use super::{CatCodec, Incompatible, NodeInfo, Versions};
 
-/// Both ends of a secret connection.
+/// Creates both ends of a secret connection.
 fn pair() -> (Secret, Secret) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -36,7 +36,7 @@ fn channels() -> Vec<Channel> {
     vec![channel(0x30, 6), channel(0x31, 3)]
 }
 
-/// Sends all that leaves at once to the other end.
+/// Moves everything that can leave now to the other end.
 fn carry(
     sending: &mut Sending,
     from: &mut Secret,
@@ -46,7 +46,7 @@ fn carry(
     let mut came = Vec::new();
     loop {
         sending.work(from, Instant::now()).unwrap();
-        // In pieces that have nothing to do with frames.
+        // The pieces do not match the borders of frames.
         let piece = sending.unsent()[..sending.unsent().len().min(700)].to_vec();
         if piece.is_empty() {
             return came;
@@ -64,9 +64,10 @@ fn carry(
     }
 }
 
-/// Written by gogoproto: `Packet { PacketPing }`, and `Packet { PacketMsg { 0x30, true, "hi" } }`.
+/// The expected bytes were written by gogoproto: `Packet { PacketPing }`, and `Packet { PacketMsg {
+/// 0x30, true, "hi" } }`.
 #[test]
-fn packets_are_those_of_cometbft() {
+fn packets_match_cometbft() {
     let bytes = |packet: &Packet| {
         let mut bytes = Vec::new();
         assert_eq!(packet.append(&mut bytes), bytes.len());
@@ -81,7 +82,7 @@ fn packets_are_those_of_cometbft() {
 }
 
 #[test]
-fn lengths_are_read_or_refused() {
+fn rejects_invalid_lengths() {
     assert_eq!(read_length(&[], 10), Ok(None));
     assert_eq!(read_length(&[5], 10), Ok(Some((5, 1))));
     assert_eq!(read_length(&[0x80], 1000), Ok(None));
@@ -91,7 +92,7 @@ fn lengths_are_read_or_refused() {
 }
 
 #[test]
-fn messages_arrive_whole_and_every_byte_is_accounted_for() {
+fn messages_arrive_whole_and_progress_counts_every_byte() {
     let (mut dialled, mut accepted) = pair();
     let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
     let mut receiving = Receiving::new(&channels());
@@ -124,9 +125,10 @@ fn messages_arrive_whole_and_every_byte_is_accounted_for() {
     assert_eq!(sending.take_progress(), None);
 }
 
-/// What was written together shares frames: a packet is a little longer than what a frame takes.
+/// Packets that are ready together share frames: a packet is a little longer than the content of a
+/// frame.
 #[test]
-fn frames_are_full_but_for_the_last() {
+fn all_frames_but_the_last_are_full() {
     let (mut dialled, _accepted) = pair();
     let packets = |len: usize| len + len.div_ceil(1024) * (PACKET_MAX - 1024);
     for len in [5000, 10_000, 14_000] {
@@ -137,9 +139,9 @@ fn frames_are_full_but_for_the_last() {
     }
 }
 
-/// What is handed to the socket is bounded, and shares go by priority.
+/// The bytes handed to the socket are bounded, and shares follow priorities.
 #[test]
-fn channels_share_by_priority_and_little_is_sealed_ahead() {
+fn channels_share_by_priority_with_bounded_sealing() {
     let (mut dialled, mut accepted) = pair();
     let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
     for channel in 0..2 {
@@ -153,7 +155,7 @@ fn channels_share_by_priority_and_little_is_sealed_ahead() {
     let came = carry(&mut sending, &mut dialled, &mut receiving, &mut accepted);
     let first =
         came.iter().take(300).filter(|incoming| matches!(incoming, Incoming::Message { channel: 0x30, .. }));
-    // Priorities of 6 and 3.
+    // The priorities are 6 and 3.
     assert!((195..=205).contains(&first.count()));
     assert_eq!(came.len(), 600);
 }
@@ -177,7 +179,7 @@ fn a_throttled_flush_waits_for_its_time_or_a_full_buffer() {
     assert_eq!(sending.unsent().len(), 16 * SEALED, "a full buffer leaves at once");
 }
 
-/// A peer that pings and does not read.
+/// A peer pings and does not read.
 #[test]
 fn pongs_do_not_pile_up() {
     let mut sending = Sending::new(&channels(), Flush::Throttle(Duration::from_secs(60)), Instant::now());
@@ -206,11 +208,15 @@ fn a_replayed_or_reordered_frame_does_not_open() {
     assert!(accepted.open(&first, &mut plain).is_err());
     let mut receiving = Receiving::new(&channels());
     receiving.read(&second);
-    assert_eq!(receiving.next(&mut accepted), Err(Broken::Seal), "after an error nothing opens any more");
+    assert_eq!(
+        receiving.next(&mut accepted),
+        Err(Broken::Seal),
+        "the connection stays broken after an error"
+    );
 }
 
 #[test]
-fn node_infos_are_checked_as_in_cometbft() {
+fn node_info_checks_match_cometbft() {
     let (own, other) = (NodeKey::from_secret([1; 32]).id(), NodeKey::from_secret([2; 32]).id());
     let info = |id: super::NodeId| NodeInfo {
         versions: Versions { block: 11, ..Versions::default() },
@@ -229,7 +235,7 @@ fn node_infos_are_checked_as_in_cometbft() {
     assert_eq!(check(|_| ()), Ok(()));
     assert!(matches!(
         check(|peer| peer.channels = vec![1; 2]),
-        Err(Incompatible::Invalid("a channel twice"))
+        Err(Incompatible::Invalid("duplicate channel"))
     ));
     assert!(matches!(check(|peer| peer.channels = (0..17).collect()), Err(Incompatible::Invalid(_))));
     assert!(matches!(check(|peer| peer.moniker = " ".to_owned()), Err(Incompatible::Invalid(_))));
@@ -240,13 +246,13 @@ fn node_infos_are_checked_as_in_cometbft() {
     assert_eq!(ours.check(&ours, own), Err(Incompatible::Myself));
 }
 
-/// By the channels that the real nodes offer.
+/// The channels are those that the real nodes offer.
 #[test]
-fn protocols_follow_from_channels_the_same_at_both_ends() {
+fn both_ends_choose_the_same_protocol() {
     let agreed = |preset: Preset, channels: &[u8]| {
         CatCodec::new(&preset.config()).agree(channels).map(|name| name.to_string())
     };
-    // A whole node of v1.16 has those of PEX, consensus, evidence and blocks besides.
+    // A complete node of v1.16 also has the channels of PEX, consensus, evidence and blocks.
     let whole = [0x40, 0x20, 0x21, 0x22, 0x23, 0x30, 0x31, 0x38, 0x60, 0x61, 0x00];
     assert_eq!(agreed(Preset::Cat, &whole).as_deref(), Some("cat/1"));
     assert_eq!(agreed(Preset::Cat, &[0x30]).as_deref(), Some("txs/1"));
@@ -263,7 +269,7 @@ fn protocols_follow_from_channels_the_same_at_both_ends() {
 }
 
 #[test]
-fn waits_between_dials_grow_and_end_with_a_link() {
+fn redial_waits_grow_until_a_link_is_up() {
     let now = Instant::now();
     let peer: PeerAddress = format!("{}@host:1", NodeKey::from_secret([1; 32]).id()).parse().unwrap();
     let options = Options {
@@ -277,7 +283,7 @@ fn waits_between_dials_grow_and_end_with_a_link() {
     let mut at = now;
     for _ in 0..5 {
         assert_eq!(peers.due(at).map(|id| (id, peers.host(&id))), Some((peer.id, peer.host.clone())));
-        assert_eq!((peers.due(at), peers.next()), (None, None), "it is being dialled");
+        assert_eq!((peers.due(at), peers.next()), (None, None), "a dial is in progress");
         peers.is_down(&peer.id, at);
         waits.push(peers.next().unwrap() - at);
         at = peers.next().unwrap();

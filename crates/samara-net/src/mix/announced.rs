@@ -1,8 +1,8 @@
-//! The rounds that nodes announce, and which of them a sender uses.
+//! The announced rounds, and the choice of the rounds that a sender uses.
 //!
-//! A sender seals for a team, and the honest nodes of the team make the payload anonymous. So a sender
-//! believes no single node about a team: it uses a round once every node of the team announces it with the
-//! same team and batch.
+//! A sender seals for a team, and the honest nodes of the team make the payload anonymous. So a
+//! sender believes no single node about a team: it uses a round once every node of the team
+//! announces it with the same team and batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use samara_mix::Config;
 use super::client::{ClientOptions, ClientStatus, Round};
 use super::proto::OpenRound;
 
-/// Most rounds that were handed out and are remembered.
+/// Maximum number of used rounds to remember.
 pub(super) const TAKEN_MAX: usize = 4096;
-/// Bytes of the longest announcement: 32 nodes of five bytes, three numbers, tags.
+/// Maximum size of an announcement in bytes: 32 nodes of five bytes, three numbers, tags.
 const ROUND_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ impl Rules {
         }
     }
 
-    /// Bytes of a message with all announcements of a node.
+    /// Maximum size in bytes of a message with all announcements of a node.
     pub(super) const fn message_bytes_max(&self) -> usize {
         self.announced_max.saturating_mul(ROUND_BYTES_MAX)
     }
@@ -53,20 +53,21 @@ impl Rules {
     }
 }
 
-/// The announcements of all nodes at present, and the rounds that were handed out.
+/// The current announcements of all nodes, and the rounds used so far.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// By round and node, so that no node replaces the announcement of another one.
+    /// Keyed by round and node, so that no node replaces the announcement of another one.
     rounds: BTreeMap<(u64, u32), Round>,
-    /// Rounds that were handed out, each with its team: a number alone could be used up by nodes that are not of the team.
+    /// Used rounds, each with its team. With the number alone, nodes outside of the team could use
+    /// it up.
     pub(super) taken: BTreeSet<(u64, Vec<u32>)>,
-    /// Rounds with lower numbers may have been handed out and forgotten.
+    /// Rounds with lower numbers may be used and forgotten.
     floor: u64,
     ignored: BTreeMap<&'static str, u64>,
 }
 
 impl Announced {
-    /// Replaces what a node announces. Announcements that break a rule are ignored, and counted.
+    /// Replaces the announcements of a node. Ignores and counts those that break a rule.
     pub(super) fn replace(&mut self, rules: &Rules, node: u32, rounds: Vec<OpenRound>) {
         self.rounds.retain(|(_, of), _| *of != node);
         for (index, round) in rounds.into_iter().enumerate() {
@@ -91,27 +92,29 @@ impl Announced {
     pub(super) fn ignore(&mut self, node: u32, rule: &'static str) {
         let count = self.ignored.entry(rule).or_default();
         *count += 1;
-        // A node says the same again whenever anything changes.
+        // A node repeats its announcements whenever one of its rounds changes.
         match *count {
-            1 => tracing::warn!(node, rule, "an announcement of a round is ignored"),
-            _ => tracing::debug!(node, rule, "an announcement of a round is ignored"),
+            1 => tracing::warn!(node, rule, "ignored an announcement of a round"),
+            _ => tracing::debug!(node, rule, "ignored an announcement of a round"),
         }
     }
 
-    /// For each node of a round's team: whether it announces the round alike; `None` if it does not
-    /// announce it.
+    /// For each node of a round's team: true if it announces the same team and batch, false if it
+    /// announces others, `None` if it does not announce the round.
     fn votes<'a>(&'a self, round: &'a Round) -> impl Iterator<Item = Option<bool>> + 'a {
         let same = |other: &Round| other.team == round.team && other.batch == round.batch;
         round.team.iter().map(move |node| self.rounds.get(&(round.round, *node)).map(same))
     }
 
-    /// Rounds on which all nodes of the team agree, as the first node announces them: that one knows how many payloads it takes.
+    /// Rounds on which all nodes of the team agree, as announced by the first node, which knows how
+    /// many payloads the round still accepts.
     fn confirmed(&self) -> impl Iterator<Item = &Round> {
         let of_first = self.rounds.iter().filter(|((_, node), round)| round.team.first() == Some(node));
         of_first.map(|(_, round)| round).filter(|round| self.votes(round).all(|vote| vote == Some(true)))
     }
 
-    /// Hands out the first confirmed round with room, each once, if secrets are shared with all nodes of its team.
+    /// Returns the first confirmed round with room whose nodes are all in `registered`. Returns
+    /// each round once.
     pub(super) fn take(&mut self, registered: &BTreeSet<u32>) -> Option<Round> {
         let is_usable = |round: &&Round| {
             round.room > 0
@@ -121,11 +124,12 @@ impl Announced {
         };
         let round = self.confirmed().find(is_usable)?.clone();
         self.taken.insert((round.round, round.team.clone()));
-        // The lowest number goes first: the highest one may be invented, and must not end the use of all others.
+        // Forget the lowest number first: the highest one may be invented, and must not end the use
+        // of all others.
         if self.taken.len() > TAKEN_MAX
             && let Some((lowest, _)) = self.taken.pop_first()
         {
-            // No round comes after the last number there is: it is handed out again at worst.
+            // No round follows the highest number, so at worst it is used twice.
             self.floor = self.floor.max(lowest.checked_add(1).unwrap_or(lowest));
         }
         Some(round)

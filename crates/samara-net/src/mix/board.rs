@@ -1,4 +1,4 @@
-//! The rounds of a node as senders see them: those that take payloads, and those that are over.
+//! The rounds of a node as senders see them: rounds that accept payloads, and finished rounds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::proto::{OpenRound, OpenRounds};
 
 const TIMES_MAX: usize = 1024;
 
-/// How long the payloads of a round took, at its first node.
+/// Durations of a round, measured at the first node of its team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTimes {
     pub round: u64,
-    /// Payloads of senders in it; the rest of the batch was void.
+    /// Payloads of senders; the rest of the batch was void.
     pub payloads: u32,
-    /// From the arrival of the first payload until all came out.
+    /// From the arrival of the first payload to the result.
     pub slot_max: Duration,
-    /// The same for the mean payload.
+    /// From the arrival of the mean payload to the result.
     pub slot_mean: Duration,
-    /// From the moment in which the batch was full until all came out.
+    /// From the completion of the batch to the result.
     pub batch: Duration,
 }
 
@@ -34,23 +34,23 @@ pub struct GatewayStatus {
     pub open: usize,
     /// Payloads that wait for their batch to be full.
     pub gathered: usize,
-    /// Batches that are on their way.
+    /// Number of batches in the mix.
     pub mixing: usize,
-    /// Payloads that were accepted since the start.
+    /// Payloads accepted since the start.
     pub payloads: u64,
     pub batches: u64,
     /// Void slots that completed batches.
     pub filled: u64,
     pub refused: u64,
     pub waiters: usize,
-    /// The last batches that came out, in that order.
+    /// Durations of the last finished rounds, in order of completion.
     pub times: Vec<RoundTimes>,
 }
 
 struct Gathering {
     plan: Arc<Plan>,
     slots: Vec<Sealed>,
-    /// The arrival of each.
+    /// The arrival time of each slot.
     entered: Vec<Instant>,
 }
 
@@ -73,13 +73,13 @@ pub(super) struct Board {
     options: GatewayOptions,
     group: Group,
     open: BTreeMap<u64, Gathering>,
-    /// Precomputed rounds whose payloads another node takes: senders believe a team only if all of its
-    /// nodes announce it.
+    /// Precomputed rounds whose payloads go to another node: senders believe a team only if all of
+    /// its nodes announce it.
     joined: BTreeMap<u64, Arc<Plan>>,
     mixing: BTreeMap<u64, Mixing>,
-    /// The last rounds that are over, the oldest first.
+    /// The last finished rounds, oldest first.
     ended: VecDeque<(u64, Arc<Ended>)>,
-    /// Rounds up to this one may have been forgotten.
+    /// The board may have forgotten rounds up to this one.
     forgotten: Option<u64>,
     waiters: BTreeMap<u64, Vec<Waiter>>,
     rounds: watch::Sender<OpenRounds>,
@@ -124,7 +124,8 @@ impl Board {
         self.rounds.send_replace(OpenRounds { rounds });
     }
 
-    /// Announces a precomputed round. The first node of its team waits until the round takes payloads.
+    /// Announces a precomputed round. The first node of its team waits until the round accepts
+    /// payloads.
     pub(super) fn join(&mut self, plan: Arc<Plan>) {
         if plan.seat_of(self.node) == Some(0) {
             return;
@@ -133,7 +134,7 @@ impl Board {
         self.announce();
     }
 
-    /// Withdraws the announcement of [`join`](Self::join): the round has its payloads, or is over.
+    /// Withdraws the announcement of [`join`](Self::join): the round has its payloads or has ended.
     pub(super) fn leave(&mut self, round: u64) {
         if self.joined.remove(&round).is_some() {
             self.announce();
@@ -145,7 +146,7 @@ impl Board {
         self.announce();
     }
 
-    /// Accepts payloads, all or none of them. Returns how many more the round has room for.
+    /// Accepts payloads, all or none of them. Returns the remaining room of the round.
     pub(super) fn submit(&mut self, round: u64, slots: Vec<Sealed>, now: Instant) -> Result<u32, Status> {
         let taken = self.take(round, slots, now);
         self.status.refused += u64::from(taken.is_err());
@@ -154,14 +155,17 @@ impl Board {
 
     fn take(&mut self, round: u64, slots: Vec<Sealed>, now: Instant) -> Result<u32, Status> {
         let gathering = self.open.get_mut(&round);
-        let gathering = gathering.ok_or_else(|| Status::not_found("the round takes no payloads here"))?;
+        let gathering =
+            gathering.ok_or_else(|| Status::not_found("the round accepts no payloads at this node"))?;
         let team = gathering.plan.team.len();
         if !slots.iter().all(|slot| slot.fits(self.group, team)) {
-            return Err(Status::invalid_argument("sealed for another group, or a team of another size"));
+            return Err(Status::invalid_argument(
+                "the payload was sealed for another group or a team of another size",
+            ));
         }
         let room = gathering.room();
         if slots.len() > room {
-            return Err(Status::resource_exhausted(format!("the round has room for {room} more")));
+            return Err(Status::resource_exhausted(format!("the round has room for {room} more payloads")));
         }
         self.status.payloads += slots.len() as u64;
         gathering.entered.resize(gathering.entered.len() + slots.len(), now);
@@ -183,7 +187,7 @@ impl Board {
         }
     }
 
-    /// The next time at which [`fill`](Self::fill) has something to do.
+    /// Time at which the next [`fill`](Self::fill) is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.open
             .values()
@@ -215,7 +219,7 @@ impl Board {
         batches
     }
 
-    /// Ends a round, and answers those who wait for it.
+    /// Ends a round, and sends the result to its waiters.
     pub(super) fn end(&mut self, round: u64, ended: Ended, now: Instant) {
         self.leave(round);
         if self.open.remove(&round).is_some() {
@@ -231,7 +235,7 @@ impl Board {
         }
         let ended = Arc::new(ended);
         for waiter in self.waiters.remove(&round).into_iter().flatten() {
-            // Fails only if the asker has given up.
+            // Fails only if the waiter has given up.
             let _ = waiter.send(Ok(Arc::clone(&ended)));
         }
         self.ended.push_back((round, ended));
@@ -258,19 +262,19 @@ impl Board {
         self.times.push_back(times);
     }
 
-    /// Answers how a round ended, as soon as it has.
+    /// Sends the result of a round, once it has ended.
     pub(super) fn wait_for(&mut self, round: u64, answer: Waiter) {
         let known = self.ended.iter().find(|(ended, _)| *ended == round);
         let is_known_to_run = self.open.contains_key(&round) || self.mixing.contains_key(&round);
         let answer_now = match known {
             Some((_, ended)) => Some(Ok(Arc::clone(ended))),
             None if !is_known_to_run && self.forgotten.is_some_and(|oldest| round <= oldest) => {
-                Some(Err(Status::not_found("the round is over, and its result is not kept any more")))
+                Some(Err(Status::not_found("the round has ended, and this node no longer has its result")))
             }
             None => None,
         };
         if let Some(answered) = answer_now {
-            // Fails only if the asker has given up.
+            // Fails only if the waiter has given up.
             return drop(answer.send(answered));
         }
         if self.waiters() >= self.options.waiters_max {
@@ -280,7 +284,7 @@ impl Board {
             });
         }
         if self.waiters() >= self.options.waiters_max {
-            return drop(answer.send(Err(Status::resource_exhausted("as many wait as may"))));
+            return drop(answer.send(Err(Status::resource_exhausted("too many requests wait for results"))));
         }
         self.waiters.entry(round).or_default().push(answer);
     }

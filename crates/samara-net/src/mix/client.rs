@@ -1,5 +1,5 @@
-//! A sender: it shares secrets with all nodes of a pool, seals payloads for rounds, submits them, and
-//! fetches what came out.
+//! A sender: it shares secrets with all nodes of a pool, seals payloads for rounds, submits them,
+//! and fetches the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -32,31 +32,31 @@ const MESSAGE_SLOTS: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     pub round: u64,
-    /// Its nodes in order; the first one takes payloads.
+    /// The nodes of the team in order. The first one accepts payloads.
     pub team: Vec<u32>,
-    /// Payloads that the first node still took when it announced the round.
+    /// Payloads that the first node still accepted when it announced the round.
     pub room: u32,
     pub batch: u32,
 }
 
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Its certificate, and the key of that: the fingerprint is its name.
+    /// The sender's certificate and private key. The fingerprint is the sender's name.
     pub identity: Identity,
-    /// The nodes of the pool in order, each with the address for senders.
+    /// The nodes of the pool in order, each with its address for senders.
     pub nodes: Vec<Contact>,
     pub group: Group,
     pub windows: Windows,
     pub sockets: Sockets,
     pub timeout: Duration,
-    /// The pause before it dials a node again.
+    /// The pause before the sender dials a node again.
     pub retry: Duration,
-    /// Least nodes of a team: rounds of smaller teams are ignored. If all nodes of a team collude, they know
-    /// the sender of each payload.
+    /// Minimum nodes of a team: the sender ignores rounds of smaller teams. If all nodes of a team
+    /// collude, they know the sender of each payload.
     pub team_min: usize,
-    /// Most payloads of a batch: rounds with more are ignored.
+    /// Maximum payloads of a batch: the sender ignores rounds with more.
     pub batch_max: u32,
-    /// Most rounds that a node may announce at a time; further ones are ignored.
+    /// Maximum rounds that a node may announce at a time. The sender ignores further ones.
     pub announced_max: usize,
 }
 
@@ -80,12 +80,12 @@ impl ClientOptions {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("the certificate cannot be used: {0}")]
+    #[error("invalid certificate: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     /// No pool of this size has teams that the options accept.
     #[error("team_min: found {team_min}, expected 1 to {nodes}, the number of nodes")]
     TeamMin { team_min: usize, nodes: usize },
-    #[error("there are no random numbers: {0}")]
+    #[error("cannot get random numbers: {0}")]
     Random(getrandom::Error),
     #[error(transparent)]
     Seal(#[from] SealError),
@@ -93,34 +93,35 @@ pub enum ClientError {
     NotConnected { node: u32 },
     #[error("node {node}: {status}")]
     Node { node: u32, status: Box<Status> },
-    #[error("sealing has failed: {0}")]
+    #[error("cannot seal the payloads: {0}")]
     Thread(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientStatus {
-    /// Nodes that it shares a secret with.
+    /// Nodes with which the sender shares a secret.
     pub registered: usize,
-    /// Announcements at present, one for each round and node.
+    /// Current announcements, one for each round and node.
     pub announced: usize,
-    /// Rounds at present that all nodes of the team announce alike.
+    /// Current rounds that all nodes of the team announce alike.
     pub confirmed: usize,
-    /// Announcements at present that another node of the team contradicts.
+    /// Current announcements that another node of the team contradicts.
     pub disputed: usize,
-    /// Announcements that were ignored since the start, by the rule that they break: `team_too_small`, `team_too_large`, `not_in_team`,
-    /// `unknown_node`, `repeated_node`, `batch`, `repeated_round`, `too_many_rounds`; and messages that were `message_too_long`. A
-    /// node repeats an announcement whenever one of its rounds changes, and each repetition counts.
+    /// Announcements ignored since the start, by the rule that they break: `team_too_small`,
+    /// `team_too_large`, `not_in_team`, `unknown_node`, `repeated_node`, `batch`, `repeated_round`,
+    /// `too_many_rounds`. Also whole messages, as `message_too_long`. A node repeats an
+    /// announcement whenever one of its rounds changes, and each repetition counts.
     pub ignored: BTreeMap<&'static str, u64>,
 }
 
-/// State that the tasks of connections and the calls share.
+/// State shared by the tasks of connections and the calls.
 struct Shared {
     options: ClientOptions,
     keys: KeyPair,
-    /// Holds the secrets shared with all nodes that it is registered with.
+    /// Holds the secrets shared with all nodes at which the sender is registered.
     sender: Mutex<Sender>,
     registered: watch::Sender<BTreeSet<u32>>,
-    /// By node: its connection, while there is one.
+    /// The connection to each node, while there is one.
     wires: Vec<watch::Sender<Option<Wire>>>,
     rules: Rules,
     open: watch::Sender<Announced>,
@@ -131,11 +132,11 @@ impl Shared {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the first round that is usable and was not taken before.
+    /// Takes the first usable round that was not taken before.
     fn take_unused(&self) -> Option<Round> {
         let registered = self.registered.borrow().clone();
         let mut taken = None;
-        // No waiter has to check again because a round is gone.
+        // A round that disappears gives no waiter a reason to check again.
         self.open.send_if_modified(|open| {
             taken = open.take(&registered);
             false
@@ -149,7 +150,7 @@ impl Shared {
     }
 }
 
-/// A sender. Cheap to clone; its connections end when all of these are dropped.
+/// A sender. Cheap to clone; its connections end when all clones are dropped.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -157,13 +158,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts a sender, which connects to all nodes, and again when a connection breaks.
+    /// Starts a sender. It connects to all nodes, and reconnects when a connection breaks.
     ///
     /// # Errors
-    /// The certificate cannot be used, there are no random numbers, or [`ClientOptions::team_min`] is more than the pool has.
+    /// The certificate is invalid, there are no random numbers, or [`ClientOptions::team_min`]
+    /// exceeds the number of nodes in the pool.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and input and output.
+    /// The caller is outside of a tokio runtime with time and input and output.
     pub fn start(options: ClientOptions) -> Result<Self, ClientError> {
         let nodes = options.nodes.len();
         if !(1..=nodes).contains(&options.team_min) {
@@ -191,21 +193,23 @@ impl Client {
         self.shared.sender().id()
     }
 
-    /// Waits until it shares a secret with each node.
+    /// Waits until the sender shares a secret with each node.
     pub async fn ready(&self) {
         let all = self.shared.options.nodes.len();
         // Cannot fail: this sender holds the other end.
         let _ = self.shared.registered.subscribe().wait_for(|registered| registered.len() == all).await;
     }
 
-    /// The announcements at present, and the ignored ones.
+    /// Returns the counts of current and of ignored announcements.
     pub fn status(&self) -> ClientStatus {
         let registered = self.shared.registered.borrow().len();
         ClientStatus { registered, ..self.shared.open.borrow().status() }
     }
 
-    /// Waits for the next round that takes payloads and was not returned before. All nodes of its team announce the same team and batch,
-    /// the team has at least [`ClientOptions::team_min`] different nodes, and this sender shares a secret with each of them.
+    /// Waits for the next round that accepts payloads and that this method has not returned before.
+    /// All nodes of its team announce the same team and batch, the team has at least
+    /// [`ClientOptions::team_min`] different nodes, and this sender shares a secret with each of
+    /// them.
     pub async fn next_round(&self) -> Round {
         let mut open = self.shared.open.subscribe();
         loop {
@@ -213,7 +217,8 @@ impl Client {
             if let Some(round) = self.shared.take_unused() {
                 return round;
             }
-            // Cannot fail: this sender holds the other end. A registration may make a round usable, too.
+            // Cannot fail: this sender holds the other end. A registration can also make a round
+            // usable.
             let _ = tokio::time::timeout(self.shared.options.retry, open.changed()).await;
         }
     }
@@ -221,7 +226,8 @@ impl Client {
     /// Seals payloads for a round, each with a salt of its own.
     ///
     /// # Errors
-    /// A payload is not as long as [`Group::content_bytes`], or no secret is shared with a node.
+    /// The length of a payload is not [`Group::content_bytes`], or the sender shares no secret with
+    /// a node.
     pub async fn seal(&self, round: &Round, contents: Vec<Vec<u8>>) -> Result<Vec<Sealed>, ClientError> {
         let sender = self.shared.sender().clone();
         let (number, team) = (round.round, round.team.clone());
@@ -236,8 +242,8 @@ impl Client {
         sealed.await.map_err(|error| ClientError::Thread(error.to_string()))?
     }
 
-    /// Submits sealed payloads to the first node of the team, which accepts all or none. Returns how many
-    /// more the round takes.
+    /// Submits sealed payloads to the first node of the team, which accepts all or none. Returns
+    /// the remaining room of the round.
     ///
     /// # Errors
     /// The node is not connected, or has no room for them.
@@ -262,10 +268,10 @@ impl Client {
         Ok(reply.map_err(of_node)?.into_inner().room)
     }
 
-    /// Waits for the end of a round. Asks the nodes of the team one after the other.
+    /// Waits for the end of a round. Queries the nodes of the team one after the other.
     ///
     /// # Errors
-    /// None of the nodes is connected, or knows it.
+    /// None of the nodes is connected, or none knows the round.
     pub async fn result(&self, round: &Round) -> Result<Ended, ClientError> {
         let mut last = ClientError::NotConnected { node: round.team.first().copied().unwrap_or_default() };
         for node in &round.team {
@@ -292,7 +298,7 @@ impl Client {
             }
             if part.slots.is_empty() || outcomes.len() + part.slots.len() > round.batch as usize {
                 return Err(of_node(Status::internal(
-                    "parts of a result that are empty or more than the batch",
+                    "the parts of a result are empty or more than the batch",
                 )));
             }
             for slot in part.slots {
@@ -322,11 +328,11 @@ fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls
 async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
     loop {
         match dial.connect().await {
-            Err(why) => tracing::debug!(node, %why, "a node is not connected"),
+            Err(why) => tracing::debug!(node, %why, "cannot connect to a node"),
             Ok((wire, mut driven)) => {
                 tokio::select! {
-                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node refuses"),
-                    why = driven.ended() => tracing::debug!(node, %why, "a connection has ended"),
+                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node refused"),
+                    why = driven.ended() => tracing::debug!(node, %why, "a connection ended"),
                 }
             }
         }
@@ -349,7 +355,11 @@ async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Sta
     let call = Request::new(RegisterRequest { public });
     let reply = grpc.unary(call, PathAndQuery::from_static(REGISTER), codec).await?.into_inner();
     if reply.group != shared.options.group.name() || reply.node != node {
-        return Err(Status::failed_precondition(format!("it is node {} with {}", reply.node, reply.group)));
+        let (found, group) = (reply.node, reply.group);
+        let expected = shared.options.group.name();
+        return Err(Status::failed_precondition(format!(
+            "the peer is node {found} with {group}; expected node {node} with {expected}"
+        )));
     }
     // A second agreement yields the same secret as long as the node runs.
     let secret = shared.keys.agree(&reply.public).map_err(|error| Status::internal(error.to_string()))?;
@@ -374,7 +384,7 @@ async fn watch(shared: &Shared, node: u32, grpc: Grpc<Wire>) -> Result<Infallibl
             Ok(Some(OpenRounds { rounds })) => {
                 shared.open.send_modify(|open| open.replace(&shared.rules, node, rounds));
             }
-            Ok(None) => return Err(Status::unavailable("it announces no more rounds")),
+            Ok(None) => return Err(Status::unavailable("the node announces no more rounds")),
             Err(status) => {
                 if status.code() == Code::OutOfRange {
                     shared.open.send_modify(|open| open.ignore(node, "message_too_long"));
@@ -388,10 +398,10 @@ async fn watch(shared: &Shared, node: u32, grpc: Grpc<Wire>) -> Result<Infallibl
 fn outcome(slot: OutSlot, group: Group) -> Result<Outcome, Status> {
     match slot.kind {
         0 if slot.content.len() == group.content_bytes() => Ok(Outcome::Content(slot.content)),
-        0 => Err(Status::internal(format!("content of {} bytes", slot.content.len()))),
+        0 => Err(Status::internal(format!("the content has a wrong length of {} bytes", slot.content.len()))),
         1 => Ok(Outcome::Void),
         2 => Ok(Outcome::Unreadable),
-        kind => Err(Status::internal(format!("an outcome of kind {kind}"))),
+        kind => Err(Status::internal(format!("unknown kind of outcome {kind}"))),
     }
 }
 

@@ -1,8 +1,9 @@
-//! The gateway of a node: senders share secrets with it, learn of rounds that take payloads, submit
-//! them, and fetch what came out.
+//! The gateway of a node: senders share secrets with it, receive the rounds that accept payloads,
+//! submit payloads, and fetch results.
 //!
-//! The original has a gateway beside each node; here it is a socket of the node with a service of its
-//! own. It accepts every certificate, whose fingerprint is the name of the sender.
+//! The original has a gateway beside each node. Here it is a socket of the node with a service of
+//! its own. It accepts every certificate. The fingerprint of the certificate is the name of the
+//! sender.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,10 +28,11 @@ use crate::status::{Request, ask_later};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All payloads, in the order in which they came out.
+    /// All payloads, in the order of the mix's output.
     Delivered(Vec<Outcome>),
     Failed {
-        /// The name of a [`Cause`](samara_mix::Cause), or why the node refused the batch.
+        /// The name of a [`Cause`](samara_mix::Cause), or the reason for which the node refused the
+        /// batch.
         cause: String,
         /// The number of the node to blame.
         culprit: Option<u32>,
@@ -54,7 +56,7 @@ pub(super) struct Inner {
     pub(super) keys: KeyPair,
     pub(super) task: mpsc::Sender<Request<Task>>,
     pub(super) rounds: watch::Receiver<OpenRounds>,
-    /// KiB of payloads that may have arrived and be in no batch.
+    /// KiB of received payloads that may wait for a batch.
     pub(super) waiting: Arc<Semaphore>,
     pub(super) waiting_kib: u32,
 }
@@ -66,7 +68,7 @@ impl Gateway {
         &self,
         request: impl FnOnce(&mut Task, oneshot::Sender<T>) + Send + 'static,
     ) -> Result<T, Status> {
-        ask_later(&self.0.task, request).await.map_err(|_| Status::unavailable("this node ends"))
+        ask_later(&self.0.task, request).await.map_err(|_| Status::unavailable("this node is stopping"))
     }
 
     async fn register(self, call: Call<RegisterRequest>) -> Result<Response<RegisterReply>, Status> {
@@ -107,31 +109,35 @@ impl Gateway {
         let (mut slots, mut of_round, mut shares) = (Vec::new(), None, Vec::new());
         while let Some(SubmitRequest { round, slots: more }) = messages.message().await? {
             if *of_round.get_or_insert(round) != round {
-                return Err(Status::invalid_argument("payloads for several rounds"));
+                return Err(Status::invalid_argument(
+                    "the call has payloads for several rounds; expected one",
+                ));
             }
             if slots.len() + more.len() > self.0.batch_max {
-                return Err(Status::invalid_argument("more payloads than a batch can have"));
+                return Err(Status::invalid_argument("the call has more payloads than a batch can hold"));
             }
             shares.push(self.share(&more)?);
             for SealedSlot { elements, credentials } in more {
                 let slot = Sealed::from_parts(elements, credentials);
                 if slot.sender() != Some(sender) {
-                    return Err(Status::permission_denied("a payload of somebody else"));
+                    return Err(Status::permission_denied(
+                        "a payload names another sender than the certificate",
+                    ));
                 }
                 slots.push(slot);
             }
         }
-        let round = of_round.ok_or_else(|| Status::invalid_argument("no payloads"))?;
+        let round = of_round.ok_or_else(|| Status::invalid_argument("the call has no payloads"))?;
         let room = self.ask(move |task, answer| task.submit(round, slots, answer)).await??;
         Ok(Response::new(SubmitReply { room }))
     }
 
-    /// The share of some payloads in the bytes that may wait.
+    /// Takes the share of some payloads in the bytes that may wait.
     fn share(&self, slots: &[SealedSlot]) -> Result<OwnedSemaphorePermit, Status> {
         let bytes: usize = slots.iter().map(|slot| slot.elements.len() + slot.credentials.len()).sum();
         let kib = (bytes.div_ceil(1024) as u32).min(self.0.waiting_kib);
         let share = Arc::clone(&self.0.waiting).try_acquire_many_owned(kib);
-        share.map_err(|_| Status::resource_exhausted("too many payloads are on their way; try again"))
+        share.map_err(|_| Status::resource_exhausted("too many payloads wait for a batch; try again later"))
     }
 
     async fn result(self, call: Call<ResultRequest>) -> Result<Response<Parts<ResultPart>>, Status> {
@@ -146,7 +152,7 @@ impl Gateway {
     }
 }
 
-/// The part of a result that begins there.
+/// The part of a result that begins at slot `from`.
 fn part(ended: &Ended, from: usize) -> ResultPart {
     match ended {
         Ended::Failed { cause, culprit } => ResultPart {

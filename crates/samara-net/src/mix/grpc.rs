@@ -1,6 +1,6 @@
-//! gRPC as links and gateways use it: connections, servers, services and the codec of frames.
+//! gRPC for links and gateways: connections, servers, services and the codec of frames.
 //!
-//! A connection is made once: who wants another attempt dials again.
+//! A connection is made once. To reconnect, the caller dials again.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -41,7 +41,7 @@ use super::proto::Ack;
 use crate::link::{accept, set_up};
 use crate::status::Closed;
 
-/// Bytes of a stream that HTTP/2 holds and has not written: what is in there can no longer be overtaken.
+/// Bytes of a stream that HTTP/2 holds and has not written: nothing can overtake them any more.
 const SEND_BUFFER: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Dial {
     pub(super) timeout: Duration,
 }
 
-/// A connection; cheap to clone. It ends when [`Driven`] is dropped.
+/// A connection, cheap to clone. It ends when [`Driven`] is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Wire(http2::SendRequest<Body>);
 
@@ -67,7 +67,7 @@ impl Drop for Driven {
 }
 
 impl Driven {
-    /// Waits until the connection ends by itself, and returns the cause.
+    /// Waits until the other side or an error ends the connection, and returns the cause.
     pub(super) async fn ended(&mut self) -> Closed {
         match (&mut self.0).await {
             Ok(Ok(())) => Closed::ended("the peer hung up"),
@@ -155,13 +155,14 @@ pub(super) struct Listening {
     pub(super) timeout: Duration,
     pub(super) pending_max: usize,
     pub(super) connections_max: usize,
-    /// Concurrent calls of a connection.
+    /// Maximum concurrent calls of a connection.
     pub(super) calls_max: u32,
     pub(super) tally: Tally,
 }
 
 impl Listening {
-    /// Serves connections within the limits, many at once. All of them end when the future is dropped.
+    /// Serves connections concurrently, within the limits. All of them end when the future is
+    /// dropped.
     pub(super) async fn serve<S: Answers>(self, listener: TcpListener, service: S) {
         let this = Arc::new(self);
         let places = Arc::new(Semaphore::new(this.connections_max));
@@ -202,7 +203,7 @@ impl Listening {
         let stream = TlsAcceptor::from(Arc::clone(&self.tls)).accept(stream).await.map_err(failed)?;
         let certificates = stream.get_ref().1.peer_certificates();
         let certificate = certificates.and_then(|chain| chain.first());
-        let certificate = certificate.ok_or_else(|| Closed::handshake("no certificate"))?;
+        let certificate = certificate.ok_or_else(|| Closed::handshake("the peer shows no certificate"))?;
         let caller = Fingerprint::of(certificate);
         Ok((stream, caller))
     }
@@ -255,13 +256,13 @@ where
 }
 
 pub(super) fn unimplemented() -> Response<Body> {
-    Status::new(Code::Unimplemented, "there is no such method").into_http()
+    Status::new(Code::Unimplemented, "unknown method").into_http()
 }
 
-/// Returns the caller, as TLS has proved it.
+/// Returns the caller, as authenticated by TLS.
 pub(super) fn caller<T>(request: &tonic::Request<T>) -> Result<Fingerprint, Status> {
     let caller = request.extensions().get::<Fingerprint>();
-    caller.copied().ok_or_else(|| Status::unauthenticated("no certificate"))
+    caller.copied().ok_or_else(|| Status::unauthenticated("the caller shows no certificate"))
 }
 
 /// The codec of the side that sends frames, and receives one acknowledgement.

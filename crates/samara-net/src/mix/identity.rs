@@ -1,7 +1,8 @@
-//! Who a node or a sender is: its certificate, by its fingerprint; and TLS in which both sides show a certificate.
+//! The identity of a node or a sender: its certificate, named by its fingerprint. Also TLS in which
+//! both sides show a certificate.
 //!
-//! Nothing depends on who signed a certificate: nodes know each other's fingerprints, and TLS (1.3 only) proves that the other
-//! side has the key of the certificate that it shows.
+//! The signer of a certificate does not matter: nodes know each other's fingerprints, and TLS (1.3
+//! only) proves that the other side has the key of the certificate that it shows.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,7 +25,8 @@ use tokio_rustls::rustls::{
     ServerConfig, SignatureScheme,
 };
 
-/// SHA-256 of a certificate in DER: the name of the holder of its key. `openssl x509 -fingerprint -sha256` prints it.
+/// SHA-256 of a certificate in DER: the name of the holder of its key. `openssl x509 -fingerprint
+/// -sha256` prints it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -77,7 +79,7 @@ pub enum IdentityError {
     Io(#[from] std::io::Error),
     #[error("{0}; expected a certificate and its private key in PEM")]
     Pem(String),
-    #[error("no certificate could be created: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Generate(String),
 }
 
@@ -86,12 +88,13 @@ pub enum IdentityError {
 pub struct Identity {
     certificate: CertificateDer<'static>,
     key: Arc<PrivateKeyDer<'static>>,
-    /// Both in PEM.
+    /// Certificate and key in PEM.
     pem: String,
 }
 
 impl Identity {
-    /// Creates a key (ECDSA, P-256), and a certificate that it signs itself: nodes trust fingerprints, not signers.
+    /// Creates a key (ECDSA, P-256) and a self-signed certificate: nodes trust fingerprints, not
+    /// signers.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -110,10 +113,10 @@ impl Identity {
         Ok(Self { certificate, key: Arc::new(key), pem: text.to_owned() })
     }
 
-    /// Writes certificate and key to a new file in PEM, for its owner only.
+    /// Writes certificate and key to a new file in PEM that only the owner can read.
     ///
     /// # Errors
-    /// The file exists, or cannot be written.
+    /// The file exists already, or cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), IdentityError> {
         use std::io::Write;
         let mut options = std::fs::OpenOptions::new();
@@ -138,13 +141,13 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The name in certificates and in requests. Nobody relies on it.
+/// The name in certificates and in requests. No check depends on it.
 pub(super) const SERVER_NAME: &str = "samara-mix";
 
 #[derive(Clone, Debug)]
 pub(super) enum Allowed {
     Known(BTreeSet<Fingerprint>),
-    /// All: senders show one of their own.
+    /// Every certificate: senders create their own.
     Anybody,
 }
 

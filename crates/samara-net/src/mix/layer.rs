@@ -1,7 +1,7 @@
-//! The link layer: two connections a link, so that slots are always uploads.
+//! The link layer: a link has two connections, so that slots are always uploads.
 //!
 //! ```text
-//! the node that dials                        the node that is dialled
+//! the node that dials                        the dialled node
 //!   TCP, TLS, HTTP/2  ------------------------->
 //!   Open(link)        ------------------------->
 //!                     <-------------------------  TCP, TLS, HTTP/2
@@ -10,7 +10,7 @@
 //!   the link is up    <-------------------------  answer to Open
 //! ```
 //!
-//! Frames that arrive by a link that one side believes up and the other not yet wait at the [`LinkTable`].
+//! Frames can arrive on a link that only one side considers up. They wait at the [`LinkTable`].
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -45,7 +45,7 @@ use crate::status::{Closed, Counters};
 /// Lanes of a link: control, real time, and precomputation.
 const LANES: usize = Config::PRECOMPUTATION.0 as usize + 1;
 
-/// Whether calls by a link may go on.
+/// Whether calls on a link may proceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinkState {
     /// The link is coming up: calls wait.
@@ -57,18 +57,18 @@ enum LinkState {
 struct Entry {
     peer: Fingerprint,
     outbound: bool,
-    /// Whether the peer has dialled back.
+    /// True once the peer has dialled back.
     is_confirmed: bool,
     state: watch::Sender<LinkState>,
     waiting: Arc<Semaphore>,
     traffic: Arc<Traffic>,
 }
 
-/// The links of a node, as incoming calls find them.
+/// The links of a node, for the lookup by incoming calls.
 #[derive(Clone, Default)]
 pub(super) struct LinkTable(Arc<Mutex<BTreeMap<u64, Entry>>>);
 
-/// A link's place in the table; the link is down once this is dropped.
+/// A link's place in the table. Dropping it takes the link down.
 pub(super) struct Registration {
     table: LinkTable,
     link: u64,
@@ -108,8 +108,8 @@ impl LinkTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a link that is coming up, in place of an older attempt of the same side. `None` if the number is in use;
-    /// random numbers of 64 bits are not.
+    /// Registers a link that is coming up, in place of an older attempt of the same side. Returns
+    /// `None` if the number is in use, which random 64-bit numbers prevent in practice.
     fn register(
         &self,
         link: u64,
@@ -142,7 +142,8 @@ impl LinkTable {
         Some(Registration { table: self.clone(), link })
     }
 
-    /// Notes that a peer dialled back for a link. Returns false if this node did not ask it to.
+    /// Notes that a peer dialled back for a link. Returns false if this node did not request the
+    /// link.
     fn confirm(&self, link: u64, peer: Fingerprint) -> bool {
         let mut entries = self.entries();
         let asked = entries.get_mut(&link).filter(|entry| entry.peer == peer && entry.outbound);
@@ -155,7 +156,7 @@ impl LinkTable {
         }
     }
 
-    /// Returns what a call by a link needs, if the caller is at its other end.
+    /// Returns the access of a call to a link, if the caller is at its other end.
     fn access(&self, link: u64, peer: Fingerprint) -> Option<CallAccess> {
         let entries = self.entries();
         let entry = entries.get(&link).filter(|entry| entry.peer == peer)?;
@@ -170,7 +171,7 @@ pub(super) struct Opened {
     registration: Registration,
 }
 
-/// All nodes and the scheduler, as this one dials them.
+/// All nodes and the scheduler, with what this node needs to dial them.
 pub(super) struct Contacts {
     contacts: Vec<(Fingerprint, Dial)>,
     own: Fingerprint,
@@ -220,16 +221,17 @@ impl Contacts {
         self.established(number, true, Opened { wire, driven, registration })
     }
 
-    /// Dials back for a link that a peer asked for.
+    /// Dials back for a link that a peer requested.
     ///
     /// # Errors
-    /// What the peer is told.
+    /// The status to return to the peer.
     async fn dial_back(&self, peer: Fingerprint, link: u64) -> Result<Established<Grpc>, Status> {
         let number = self.number_of(peer).filter(|_| peer != self.own);
-        let number = number.ok_or_else(|| Status::permission_denied("not a node of this pool"))?;
+        let number =
+            number.ok_or_else(|| Status::permission_denied("the caller is not a node of this pool"))?;
         let dial = &self.contacts[number as usize].1;
         let registration = self.table.register(link, peer, false, self.waiting_kib);
-        let registration = registration.ok_or_else(|| Status::already_exists("the link exists"))?;
+        let registration = registration.ok_or_else(|| Status::already_exists("the link exists already"))?;
         let confirmed = async {
             let (wire, driven) = dial.connect().await?;
             let confirmed = timeout(dial.timeout, negotiate(&wire, CONFIRM, link));
@@ -237,9 +239,9 @@ impl Contacts {
             self.established(number, false, Opened { wire, driven, registration })
         };
         confirmed.await.map_err(|why| {
-            tracing::debug!(node = number, %why, "dialling back failed");
+            tracing::debug!(node = number, %why, "cannot dial back");
             self.tally.count(why.name());
-            Status::unavailable(format!("dialling back failed: {why}"))
+            Status::unavailable(format!("cannot dial back: {why}"))
         })
     }
 
@@ -262,7 +264,7 @@ impl Contacts {
     }
 }
 
-/// gRPC. Nodes have the names of their numbers.
+/// The gRPC layer. The name of a node is its number.
 pub(super) struct Grpc(pub(super) Arc<Contacts>);
 
 impl LinkLayer for Grpc {
@@ -272,7 +274,7 @@ impl LinkLayer for Grpc {
     /// The last round trip of a ping of the engine.
     type About = Option<Duration>;
 
-    /// A peer that asks again has lost the link that this node still believes in.
+    /// A peer that dials again has lost the link that this node still considers up.
     fn own_name(&self) -> Option<u32> {
         None
     }
@@ -290,7 +292,7 @@ impl LinkLayer for Grpc {
         Box::pin(async move { contacts.dial(name).await })
     }
 
-    /// There is room: the pool is fixed, and each node has one link.
+    /// There is always room: the pool is fixed, and each node has one link.
     fn admit(&self, _links: &Links<Self>, _new: &Established<Self>) -> Result<(), Closed> {
         Ok(())
     }
@@ -303,7 +305,8 @@ impl LinkLayer for Grpc {
         Box::pin(run(opened, ports))
     }
 
-    /// The index of the lane, or [`LANES`] for all slots of a phase in one call, where the scheduler wants that.
+    /// Returns the index of the lane, or [`LANES`] for all slots of a phase in one call, if the
+    /// scheduler chose that transfer.
     fn route(engine: &Mix, _: usize, copy: &Outgoing<MixFrame>, counters: &mut Counters) -> usize {
         let plan = match &copy.frame {
             MixFrame::Slots(piece) => engine.node().and_then(|node| node.plan(piece.round)),
@@ -315,7 +318,7 @@ impl LinkLayer for Grpc {
     }
 }
 
-/// Frames on their way into a call. HTTP/2 asks for them as long as windows allow.
+/// Frames on their way into a call. HTTP/2 polls for frames as long as windows allow.
 struct Outbound {
     queue: UnboundedReceiver<(MixFrame, u32)>,
     link: u64,
@@ -331,14 +334,15 @@ impl Stream for Outbound {
             let (frame, len) = order?;
             self.traffic.sent(len as usize);
             let progress = Progress { taken: Vec::new(), written_bytes: u64::from(len) };
-            // Fails only if the node stops.
+            // Fails only if the node is stopping.
             let _ = self.reports.send((self.link, Report::Sent(progress)));
             Some(frame)
         })
     }
 }
 
-/// Runs a link until its connection or a call ends: one call for each lane, and one for each frame of its own.
+/// Runs a link until its connection or a call ends: one call for each lane, and one for each batch
+/// in a call of its own.
 async fn run(opened: Opened, mut ports: Ports<MixFrame>) {
     let Opened { wire, mut driven, registration: _registration } = opened;
     let mut calls = JoinSet::new();
@@ -362,7 +366,7 @@ async fn run(opened: Opened, mut ports: Ports<MixFrame>) {
                 Some(Order::Finish) | None => break Closed::Here,
             },
             Some(ended) = calls.join_next() => match ended {
-                // Only calls with one frame end well.
+                // Only calls with one frame end without an error.
                 Ok(Ok(POST)) => {}
                 Ok(Ok(_)) => break Closed::ended("the peer ended a stream"),
                 Ok(Err(status)) => break refusal(&status),
@@ -382,7 +386,7 @@ fn refusal(status: &Status) -> Closed {
     }
 }
 
-/// Makes a call with frames. Returns its path when it has ended well.
+/// Makes a call with frames. Returns its path when it has ended without an error.
 async fn call(wire: Wire, link: u64, path: &'static str, frames: Outbound) -> Result<&'static str, Status> {
     let mut request = Request::new(frames);
     request.metadata_mut().insert(LINK, link.into());
@@ -408,7 +412,7 @@ const LINK: &str = "samara-link";
 
 fn link_of(metadata: &MetadataMap) -> Result<u64, Status> {
     let link = metadata.get(LINK).and_then(|value| value.to_str().ok()?.parse().ok());
-    link.ok_or_else(|| Status::invalid_argument("no samara-link"))
+    link.ok_or_else(|| Status::invalid_argument("missing or invalid metadata samara-link"))
 }
 
 #[derive(Clone)]
@@ -417,7 +421,7 @@ pub(super) struct Team {
     pub(super) limits: Limits,
     pub(super) waiting_kib: u32,
     pub(super) reports: UnboundedSender<(u64, Report<MixFrame>)>,
-    /// Unbounded by itself: an attempt follows from a call that waits, and calls are bounded.
+    /// Unbounded: an attempt follows from a waiting call, and the number of calls is bounded.
     pub(super) attempts: UnboundedSender<Attempt<Grpc>>,
 }
 
@@ -426,14 +430,14 @@ impl Team {
         let peer = caller(&request)?;
         let new = self.contacts.dial_back(peer, request.into_inner().link).await?;
         let offered = self.attempts.send(Attempt::Offered(Box::new(new)));
-        offered.map_err(|_| Status::unavailable("this node ends"))?;
+        offered.map_err(|_| Status::unavailable("this node is stopping"))?;
         Ok(Response::new(Ack {}))
     }
 
     async fn confirm(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
         let peer = caller(&request)?;
         if !self.contacts.table.confirm(request.into_inner().link, peer) {
-            return Err(Status::failed_precondition("this node did not ask for the link"));
+            return Err(Status::failed_precondition("this node did not request the link"));
         }
         Ok(Response::new(Ack {}))
     }
@@ -447,7 +451,7 @@ impl Team {
         let peer = caller(&request)?;
         let link = link_of(request.metadata())?;
         let access = self.contacts.table.access(link, peer);
-        let mut access = access.ok_or_else(|| Status::failed_precondition("there is no such link"))?;
+        let mut access = access.ok_or_else(|| Status::failed_precondition("unknown link"))?;
         let mut frames = request.into_inner();
         let down = || Status::unavailable("the link is down");
         if !access.until_up().await {
@@ -455,7 +459,7 @@ impl Team {
         }
         loop {
             tokio::select! {
-                // In this order: frames of a link that is down are not for the engine.
+                // Biased, since frames of a link that is down must not reach the engine.
                 biased;
                 () = access.until_down() => return Err(down()),
                 frame = frames.message() => match frame {
@@ -478,7 +482,7 @@ impl Team {
         }
     }
 
-    /// Waits for a frame's share of the receive budget; `None` if the link goes down meanwhile.
+    /// Waits for a frame's share of the receive budget. Returns `None` if the link goes down first.
     async fn share(&self, len: usize, access: &mut CallAccess) -> Option<Share> {
         // A frame that is longer than the budget waits alone.
         let kib = (len.div_ceil(1024) as u32).clamp(1, self.waiting_kib);
@@ -489,7 +493,7 @@ impl Team {
     }
 
     fn report(&self, link: u64, report: Report<MixFrame>) {
-        // Fails only if this node stops.
+        // Fails only if this node is stopping.
         let _ = self.reports.send((link, report));
     }
 }
@@ -516,7 +520,7 @@ impl Answers for Team {
                 });
                 server::Grpc::new(ProstCodec::default()).unary(method, request).await
             }
-            // A call with one frame is on the wire what a stream of one frame is.
+            // On the wire, a call with one frame equals a stream of one frame.
             STREAM | POST => {
                 let (is_post, limits) = (path == POST, self.limits);
                 let method = Method(move |request| self.clone().receive(request, is_post));

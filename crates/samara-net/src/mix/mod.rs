@@ -1,4 +1,4 @@
-//! A pool of nodes that mixes payloads, over gRPC with mutual TLS; its scheduler; and those who send by it.
+//! A pool of nodes that mixes payloads, over gRPC with mutual TLS; its scheduler; and its senders.
 //!
 //! ```no_run
 //! use samara_net::mix::{Contact, Event, GatewayOptions, Identity, Options, Member, What};
@@ -23,33 +23,44 @@
 //! # }
 //! ```
 //!
-//! The protocol and its promises are in [`samara_mix`], the services in `proto/mix-services.proto`. What is here:
+//! [`samara_mix`] describes the protocol and its promises, `proto/mix-services.proto` the services.
+//! The path of a payload:
 //!
 //! ```text
-//! sender -> Gateway.Submit -> batch -> engine -> outbox -> Team.Stream or Team.Post -> engine -> ... -> Gateway.Result -> sender
+//! sender -> Gateway.Submit -> batch -> engine -> outbox -> Team.Stream or Team.Post -> engine
+//!        -> ... -> Gateway.Result -> sender
 //! ```
 //!
-//! **Who is who.** Everybody has a certificate, and its SHA-256 is the name ([`Fingerprint`]): nodes know each other's, and let nobody else
-//! in; TLS (1.3 only) proves that the other side has the key. Nothing depends on who has signed a certificate, or on its dates. At the
-//! gateway whoever has a certificate is let in, and is the sender of its fingerprint ([`Client`]).
+//! **Identities.** Every node and sender has a certificate, and its SHA-256 is the name
+//! ([`Fingerprint`]). Nodes know each other's fingerprints and reject all others. TLS (1.3 only)
+//! proves that the other side has the key. The signer and the dates of a certificate do not matter.
+//! The gateway accepts every certificate, and identifies the sender by its fingerprint
+//! ([`Client`]).
 //!
-//! **Links.** A link is two connections: each side is a client of the other's server, as in the original, so that slots are always
-//! uploads. Who dials, when a link has failed, and when to dial again are the engine's business; there is no reconnecting
-//! channel here. On each connection one call of frames for each lane lasts as long as the link; where the scheduler wants unary transfer,
-//! all slots of a phase are a call of their own. PINGs keep connections warm, and find out when the other side is gone.
+//! **Links.** A link has two connections: each side is a client of the other's server, as in the
+//! original, so that slots are always uploads. The engine decides who dials, when a link has
+//! failed, and when to dial again; there is no reconnecting channel here. On each connection one
+//! call for each lane lasts as long as the link. If the scheduler chooses unary transfer, all slots
+//! of a phase are a call of their own. PINGs keep connections warm, and detect that the other side
+//! is gone.
 //!
-//! **Windows** of HTTP/2 are the receiver's ([`Windows`]): fixed, or estimated. Between batches Linux lets the congestion window shrink
-//! (`net.ipv4.tcp_slow_start_after_idle`), for the whole network namespace and not for a socket: nothing here can turn that off.
+//! **Windows** of HTTP/2 are the receiver's ([`Windows`]): fixed, or estimated. Between batches
+//! Linux lets the congestion window shrink (`net.ipv4.tcp_slow_start_after_idle`). This setting
+//! belongs to the whole network namespace, not to a socket, so this crate cannot turn it off.
 //!
-//! **What leaves next** is decided by the outbox, as late as can be: a link has 256 KiB on the way into HTTP/2 at most, HTTP/2 64 KiB for each call, and
-//! the kernel 128 KiB unsent (`TCP_NOTSENT_LOWAT`). So real time overtakes precomputation.
+//! **Priority.** The outbox decides as late as possible what leaves next: a link has at most 256
+//! KiB on the way into HTTP/2, HTTP/2 has 64 KiB for each call, and the kernel 128 KiB unsent
+//! (`TCP_NOTSENT_LOWAT`). So real time overtakes precomputation.
 //!
-//! **Work on numbers** runs on threads of its own ([`Pool`](samara_mix::Pool)), never on those of the runtime.
+//! **Computation** runs on its own threads ([`Pool`](samara_mix::Pool)), never on those of the
+//! runtime.
 //!
-//! What others can fill is bounded: handshakes by time and number, connections and calls by number, frames by the limits of the
-//! protocol, what waits for the engine by 1 MiB a link (beyond, windows close), payloads that wait for a batch, results and those who wait for them by the options
-//! of the gateway, announcements of rounds by those of the sender ([`ClientOptions`]). Whoever breaks the rules loses the link; all causes
-//! are counted ([`Counters`], [`ClientStatus`]).
+//! **Bounds.** All state that others can fill is bounded: handshakes by time and number,
+//! connections and calls by number, frames by the limits of the protocol, frames that wait for the
+//! engine by 1 MiB for each link (beyond that, windows close), payloads that wait for a batch,
+//! results and requests for them by the options of the gateway, announcements of rounds by those of
+//! the sender ([`ClientOptions`]). A peer that breaks the rules loses the link. All causes are
+//! counted ([`Counters`], [`ClientStatus`]).
 
 mod announced;
 mod board;

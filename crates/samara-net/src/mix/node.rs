@@ -1,4 +1,4 @@
-//! A node, or the scheduler, for its owner: start, requests, events, state and counters.
+//! A node, or the scheduler, as its owner sees it: start, requests, events, state and counters.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ use crate::hub::{Hub, Limits};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
 const REQUESTS: usize = 64;
-/// Concurrent calls of a node by one connection: streams of all lanes, and unary batches.
+/// Concurrent calls of a node on one connection: streams of all lanes, and unary batches.
 const TEAM_CALLS: u32 = 64;
-/// Concurrent calls of a sender by one connection.
+/// Concurrent calls of a sender on one connection.
 const SENDER_CALLS: u32 = 32;
 
-/// A node of the pool, or the scheduler, over gRPC. Cheap to clone; it ends with [`stop`](Self::stop), or when the last clone is
-/// dropped.
+/// A node of the pool, or the scheduler, over gRPC. Cheap to clone; it ends with
+/// [`stop`](Self::stop), or when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Member {
     number: u32,
@@ -39,14 +39,15 @@ pub struct Member {
 }
 
 impl Member {
-    /// Starts a node, or the scheduler, by its certificate. It connects to the others by itself. Events that find their queue full
-    /// are dropped and counted ([`Counters::events_lost`]); the queue ends when the node has stopped.
+    /// Starts a node or the scheduler, depending on its certificate. It connects to the others on
+    /// its own. It drops and counts events that find their queue full ([`Counters::events_lost`]).
+    /// The queue ends when the node has stopped.
     ///
     /// # Errors
     /// An option is not valid, or the node cannot listen on an address.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and input and output.
+    /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn start(options: Options) -> Result<(Self, mpsc::Receiver<Happened>), StartError> {
         let (listener, _) = bind(options.listen).await?;
         let gateway = match &options.gateway {
@@ -56,13 +57,13 @@ impl Member {
         Self::start_on(options, listener, gateway)
     }
 
-    /// Starts on sockets that are open already, whatever `listen` of the options says.
+    /// Starts on sockets that are open already, and ignores the option `listen`.
     ///
     /// # Errors
     /// An option is not valid.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and input and output.
+    /// The caller is outside of a tokio runtime with time and input and output.
     pub fn start_on(
         options: Options,
         listener: TcpListener,
@@ -83,7 +84,7 @@ impl Member {
             inbound_per_ip_max: usize::MAX,
             dials_max: options.pool.len() + 1,
         };
-        // The servers listen: the hub gets links that have come about.
+        // The servers listen, so the hub gets established links.
         let hub = Hub::new(driver, Grpc(Arc::clone(&contacts)), None, limits, Vec::new());
         let (attempts, reports) = hub.inlets();
         let limits = options.config.limits;
@@ -92,7 +93,7 @@ impl Member {
         let others = options.pool.iter().chain([&options.scheduler]).map(|contact| contact.fingerprint);
         let own = options.identity.fingerprint();
         let allowed = Allowed::Known(others.filter(|other| *other != own).collect());
-        // Each of the others has one connection, and another one while it makes a new one.
+        // Each of the others has one connection, and a second one while it reconnects.
         let connections_max = 4 * (options.pool.len() + 1);
         let team_listening = listening(&options, allowed, connections_max, TEAM_CALLS, &tally)?;
         servers.spawn(team_listening.serve(listener, team));
@@ -128,17 +129,18 @@ impl Member {
         Ok((Self { number, address, gateway: gateway_address, requests }, events))
     }
 
-    /// Returns its number: the place in the pool, or the number after the last for the scheduler.
+    /// Returns the number of this node: its place in the pool, or the number after the last for the
+    /// scheduler.
     pub const fn number(&self) -> u32 {
         self.number
     }
 
-    /// Returns the address at which it listens for other nodes.
+    /// Returns the address at which this node listens for other nodes.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the address at which it listens for senders, if it does.
+    /// Returns the address at which this node listens for senders, if it does.
     pub const fn gateway(&self) -> Option<SocketAddr> {
         self.gateway
     }
@@ -147,7 +149,7 @@ impl Member {
         ask(&self.requests, Task::status).await
     }
 
-    /// Stops: its rounds fail elsewhere, once the other nodes notice.
+    /// Stops this node. Its rounds fail elsewhere once the other nodes notice.
     pub async fn stop(&self) {
         // Fails only if it has stopped before.
         let _ = ask_later(&self.requests, |task, answer| task.stopping = Some(answer)).await;
@@ -192,7 +194,7 @@ fn listening(
     })
 }
 
-/// Creates what senders need: the task's half, and the service's.
+/// Creates the two halves of the gateway: the task's and the service's.
 fn senders_side(
     options: &Options,
     gateway: GatewayOptions,
@@ -225,7 +227,8 @@ pub struct Happened {
 pub enum What {
     /// An event of the protocol; never [`Event::Compute`].
     Event(Event),
-    /// A phase is over. Where the system does not know the processor time of a thread, `cpu` is wall time.
+    /// A phase has ended. Where the system does not know the processor time of a thread, `cpu` is
+    /// wall time.
     Worked {
         round: u64,
         /// The phase; `None` for keys and secrets, before the first phase.
@@ -251,10 +254,10 @@ impl Tally {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkStatus {
-    /// Whose, by the number in the pool; the scheduler has the number after the last.
+    /// The peer's number in the pool; the scheduler has the number after the last.
     pub node: u32,
     pub outbound: bool,
-    /// The last round trip of a ping of the engine; none as long as none was measured.
+    /// The last round trip of a ping of the engine, or `None` before the first one.
     pub round_trip: Option<Duration>,
     pub owed: usize,
     pub owed_bytes: u64,
@@ -275,9 +278,9 @@ pub struct Status {
     pub lanes: Vec<(&'static str, outbox::Counters)>,
     /// Links that are up, by number.
     pub links: Vec<LinkStatus>,
-    /// The last ping around the team whose first node this is: the sum of one-way latencies.
+    /// The last ping around the team that this node leads: the sum of one-way latencies.
     pub looped: Option<Duration>,
-    /// Rounds that are not over, by the name of their state.
+    /// Unfinished rounds by the name of their state.
     pub rounds: BTreeMap<&'static str, usize>,
     /// At the scheduler: the nodes of each team.
     pub teams: Vec<Vec<u32>>,

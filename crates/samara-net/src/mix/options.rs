@@ -1,4 +1,4 @@
-//! What can be set.
+//! Options of nodes, of the scheduler and of gateways.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,22 +11,23 @@ use crate::status::{OptionError, check};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
     pub fingerprint: Fingerprint,
-    /// Where the others dial.
+    /// The address that the other nodes dial.
     pub address: SocketAddr,
 }
 
-/// How much a receiver lets others have on their way to it, as HTTP/2 counts it (RFC 9113, 5.2). This is set where it has its effect:
-/// the windows of what a node is sent are those that the node itself announces.
+/// Maximum number of bytes that others may have in flight to a receiver, as HTTP/2 counts them (RFC
+/// 9113, 5.2). The setting takes effect at the receiver: a node announces the windows of the data
+/// sent to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
-    /// Always so many bytes.
+    /// Windows of constant size.
     Fixed {
-        /// Of each call.
+        /// Bytes of each call.
         stream: u32,
-        /// Of all calls of a connection together.
+        /// Bytes of all calls of a connection together.
         connection: u32,
     },
-    /// 65,535 bytes at first, and then what bandwidth and round trip are found to need: hyper's estimate.
+    /// 65,535 bytes at first, then hyper's estimate of what bandwidth and round trip require.
     Adaptive,
 }
 
@@ -39,11 +40,11 @@ impl Default for Windows {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sockets {
-    /// Bytes in the kernel that were not sent yet at most, where the platform can bound them (`TCP_NOTSENT_LOWAT`): what is there
-    /// already cannot be overtaken.
+    /// Maximum number of unsent bytes in the kernel, where the platform can bound them
+    /// (`TCP_NOTSENT_LOWAT`): nothing can overtake bytes that are in the kernel.
     pub not_sent_bytes: u32,
-    /// How often each side of a connection asks whether the other is there (PING of HTTP/2), also while nothing is said; and how
-    /// long it waits for the answer.
+    /// Interval at which each side of a connection checks that the other is alive (PING of HTTP/2),
+    /// even on an idle connection. Also the maximum wait for the answer.
     pub keepalive: Duration,
 }
 
@@ -57,14 +58,15 @@ impl Default for Sockets {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
     pub listen: SocketAddr,
-    /// How long a round waits for more payloads once it has one; it is filled up with void slots then.
+    /// Time that a round waits for more payloads after its first one. Afterwards void slots fill
+    /// it.
     pub fill: Duration,
     pub connections_max: usize,
-    /// KiB of payloads at most that have come and are in no batch yet, of all senders together.
+    /// Maximum KiB of received payloads that wait for a batch, of all senders together.
     pub waiting_kib: u32,
-    /// Rounds whose results are kept for those who ask: the last ones.
+    /// Number of the last rounds whose results the gateway keeps.
     pub results_max: usize,
-    /// Requests at most that wait for the end of a round.
+    /// Maximum number of requests that wait for the end of a round.
     pub waiters_max: usize,
 }
 
@@ -81,41 +83,43 @@ impl GatewayOptions {
     }
 }
 
-/// How a node or the scheduler is set up. Which of them it is follows from its certificate.
+/// The options of a node or the scheduler. The certificate decides which of the two it is.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its certificate, and the key of that.
+    /// Certificate and private key.
     pub identity: Identity,
-    /// Where to listen for the others. With port 0 the system chooses one.
+    /// Address to listen on for other nodes. With port 0 the system chooses a port.
     pub listen: SocketAddr,
-    /// All nodes, in the order in which everybody has them.
+    /// All nodes, in the order that is the same at every node.
     pub pool: Vec<Contact>,
-    /// Who makes rounds.
+    /// The scheduler, which creates rounds.
     pub scheduler: Contact,
-    /// Where senders come; nowhere if there is none. The scheduler has none.
+    /// The gateway for senders, if any. The scheduler has none.
     pub gateway: Option<GatewayOptions>,
-    /// The protocol's. Its `pool` and `scheduler` follow from the other options, and its `jobs_max` from `threads`.
+    /// Configuration of the protocol. `pool` and `scheduler` follow from the other options, and
+    /// `jobs_max` from `threads`.
     pub config: Config,
-    /// Threads that compute; 0 stands for as many as there are cores.
+    /// Threads that compute; 0 stands for the number of cores.
     pub threads: usize,
-    /// What this one lets others have on their way.
+    /// HTTP/2 windows for the data that this node receives.
     pub windows: Windows,
     pub sockets: Sockets,
-    /// Bytes of frames that may be on their way from the outbox into a link, for each. What is owed beyond waits where real time
-    /// overtakes precomputation.
+    /// Bytes of frames that may be on their way from the outbox into a link, for each link. Further
+    /// frames wait in the outbox, where real time overtakes precomputation.
     pub in_flight_bytes: usize,
-    /// KiB of frames that came by one link and wait for the engine at most; a longer frame waits alone.
+    /// Maximum KiB of frames from one link that wait for the engine. A longer frame waits alone.
     pub waiting_kib: u32,
-    /// How long it may take until a link is up.
+    /// Maximum time until a link is up.
     pub handshake_timeout: Duration,
-    /// Connections that are being set up at most; further ones are hung up on.
+    /// Maximum number of connections in their handshake. The node hangs up on further ones.
     pub pending_max: usize,
-    /// Events that the application has not taken at most; further ones are dropped, and counted.
+    /// Maximum number of events that the application has not taken. The node drops and counts
+    /// further ones.
     pub events_max: usize,
 }
 
 impl Options {
-    /// The defaults of the protocol, and no senders.
+    /// Returns the defaults of the protocol, without a gateway.
     pub fn new(identity: Identity, listen: SocketAddr, pool: Vec<Contact>, scheduler: Contact) -> Self {
         Self {
             identity,
@@ -135,14 +139,15 @@ impl Options {
         }
     }
 
-    /// The number of this one: its place in the pool, or the number after the last for the scheduler. `None` if it is neither.
+    /// The number of this node: its place in the pool, or the number after the last for the
+    /// scheduler. `None` if it is neither.
     pub fn number(&self) -> Option<u32> {
         let me = self.identity.fingerprint();
         let all = self.pool.iter().chain([&self.scheduler]);
         all.map(|contact| contact.fingerprint).position(|fingerprint| fingerprint == me).map(|at| at as u32)
     }
 
-    /// Everybody by number.
+    /// The contact of a node or of the scheduler, by number.
     pub(super) fn contact(&self, number: u32) -> Option<&Contact> {
         let number = number as usize;
         if number == self.pool.len() { Some(&self.scheduler) } else { self.pool.get(number) }
@@ -161,13 +166,14 @@ impl Options {
         check(self.number().is_some(), "identity", self.identity.fingerprint(), own)?;
         if let Some(gateway) = &self.gateway {
             let is_node = self.number() != Some(self.pool.len() as u32);
-            check(is_node, "gateway", gateway, "none: the scheduler takes no payloads")?;
+            check(is_node, "gateway", gateway, "no gateway, as the scheduler accepts no payloads")?;
             let bounds = [gateway.connections_max, gateway.results_max, gateway.waiters_max];
             let is_bounded = !bounds.contains(&0) && gateway.waiting_kib > 0;
             check(is_bounded, "gateway", gateway, "bounds of at least 1")?;
         }
         if let Windows::Fixed { stream, connection } = self.windows {
-            // A connection of HTTP/2 begins with 65,535 bytes, which cannot be taken back; 2^31 - 1 is its limit.
+            // A connection of HTTP/2 begins with 65,535 bytes, which it cannot reduce; its limit is
+            // 2^31 - 1.
             let fits = (1 << 10..1 << 31).contains(&stream) && (65_535..1 << 31).contains(&connection);
             check(fits, "windows", self.windows, "1 KiB (of a connection 64 KiB) to 2 GiB")?;
         }

@@ -1,5 +1,5 @@
-//! Messages beside the frames of the mix, as prost derives them. `proto/mix-services.proto` is the same
-//! schema for other languages.
+//! Messages beside the frames of the mix, as prost derives them. `proto/mix-services.proto` is the
+//! same schema for other languages.
 
 use bytes::Bytes;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Ack {}
 
-/// Asks for a link, or confirms the way back of one.
+/// Requests a link, or confirms the way back of a link.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LinkRequest {
-    /// Its number, which the side that asks draws at random.
+    /// The link's number, which the requesting side draws at random.
     #[prost(fixed64, tag = "1")]
     pub link: u64,
 }
@@ -18,14 +18,14 @@ pub struct LinkRequest {
 /// A sender's request to share a secret with a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RegisterRequest {
-    /// Its public key: an element.
+    /// The sender's public key, an element of the group.
     #[prost(bytes = "bytes", tag = "1")]
     pub public: Bytes,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RegisterReply {
-    /// Its public key: an element.
+    /// The node's public key, an element of the group.
     #[prost(bytes = "bytes", tag = "1")]
     pub public: Bytes,
     #[prost(uint32, tag = "2")]
@@ -38,23 +38,24 @@ pub struct RegisterReply {
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct WatchRequest {}
 
-/// Rounds that this node takes part in, and that are ready for payloads.
+/// Rounds of this node that are ready for payloads.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct OpenRounds {
-    /// The oldest first.
+    /// Open rounds, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub rounds: Vec<OpenRound>,
 }
 
-/// A round that is ready for payloads, as one node of its team announces it. All of them do.
+/// A round that is ready for payloads, as one node of its team announces it. All nodes of the team
+/// announce it.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct OpenRound {
     #[prost(uint64, tag = "1")]
     pub round: u64,
-    /// Its nodes in order, by their numbers in the pool.
+    /// The nodes of the team in order, by their numbers in the pool.
     #[prost(uint32, repeated, tag = "2")]
     pub team: Vec<u32>,
-    /// Payloads that this node still takes for the round; 0 except at the first node of the team.
+    /// Payloads that this node still accepts for the round; 0 except at the first node of the team.
     #[prost(uint32, tag = "3")]
     pub room: u32,
     #[prost(uint32, tag = "4")]
@@ -63,7 +64,7 @@ pub struct OpenRound {
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SubmitRequest {
-    /// Which; the same in all messages of a call.
+    /// The round, the same in all messages of a call.
     #[prost(uint64, tag = "1")]
     pub round: u64,
     #[prost(message, repeated, tag = "2")]
@@ -72,7 +73,7 @@ pub struct SubmitRequest {
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SealedSlot {
-    /// Its two elements.
+    /// The two elements of the sealed payload.
     #[prost(bytes = "vec", tag = "1")]
     pub elements: Vec<u8>,
     /// Salt, sender and codes.
@@ -83,12 +84,12 @@ pub struct SealedSlot {
 /// The node accepted all payloads of a call.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct SubmitReply {
-    /// Payloads that the round still has room for.
+    /// Payloads for which the round still has room.
     #[prost(uint32, tag = "1")]
     pub room: u32,
 }
 
-/// Asks for the result of a round, and waits for its end.
+/// Requests the result of a round, and waits for its end.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ResultRequest {
     #[prost(uint64, tag = "1")]

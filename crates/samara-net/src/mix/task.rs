@@ -1,4 +1,5 @@
-//! The task of a node, or of the scheduler: a hub over gRPC, the compute threads, and the requests of senders and the owner.
+//! The task of a node or of the scheduler: a hub over gRPC, the compute threads, and the requests
+//! of senders and the owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub(super) struct Worked {
     cpu: Duration,
 }
 
-/// Returns the processor time of this thread, or the time since the first call where the system does not know it.
+/// Returns the processor time of this thread, or the time since the first call where the system
+/// does not know it.
 fn thread_time() -> Duration {
     #[cfg(unix)]
     if let Ok(time) = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID) {
@@ -47,7 +49,7 @@ pub(super) struct Task {
     pub(super) senders: Receiver<Request<Self>>,
     pub(super) events: Sender<Happened>,
     pub(super) done: (UnboundedSender<Worked>, UnboundedReceiver<Worked>),
-    /// Processor time for the phases that are not over.
+    /// Processor time for unfinished phases.
     pub(super) ledger: BTreeMap<(u64, Option<Phase>), Duration>,
     pub(super) pool: Pool,
     pub(super) jobs_out: usize,
@@ -55,12 +57,12 @@ pub(super) struct Task {
     pub(super) looped: Option<Duration>,
     pub(super) tally: Tally,
     pub(super) stopping: Option<oneshot::Sender<()>>,
-    /// They end when this is dropped.
+    /// The servers end when this is dropped.
     pub(super) _servers: JoinSet<()>,
 }
 
 impl Task {
-    /// Runs until the owner stops it, or has dropped it.
+    /// Runs until the owner stops or drops it.
     pub(super) async fn run(mut self) {
         loop {
             self.hub.driver.fire_timers();
@@ -83,7 +85,7 @@ impl Task {
                 },
             }
         }
-        // Calls that wait for a link end, so that the servers can.
+        // End calls that wait for a link, so that the servers can end.
         self.hub.layer.0.table.clear();
         if let Some(answer) = self.stopping.take() {
             // Fails only if the caller has given up.
@@ -97,7 +99,7 @@ impl Task {
         self.hub.driver.input(Input::Command(command));
     }
 
-    /// The answer is how many more payloads the round has room for.
+    /// Submits payloads. The answer is the remaining room of the round.
     pub(super) fn submit(
         &mut self,
         round: u64,
@@ -116,7 +118,7 @@ impl Task {
         }
     }
 
-    /// Hands batches to the engine that are full, or have waited for long enough.
+    /// Hands the engine batches that are full or have waited long enough.
     fn fill_batches(&mut self) {
         if let Some(board) = &mut self.board {
             board.fill(Instant::now());
@@ -197,7 +199,7 @@ impl Task {
                 hub::Event::Engine(Event::Compute(job)) => {
                     self.jobs_out += 1;
                     let done = self.done.0.clone();
-                    // Fails only if this node stops.
+                    // Fails only if this node is stopping.
                     self.pool.spawn(move || drop(done.send(work(job))));
                 }
                 hub::Event::Engine(event) => self.take_event(event),
@@ -248,7 +250,7 @@ impl Task {
         }
     }
 
-    /// Reports the processor time of a phase that is over, and forgets rounds that are.
+    /// Reports the processor time of a finished phase, and forgets finished rounds.
     fn note_work(&mut self, event: &Event) {
         let (round, phase) = match event {
             Event::Mark { round, phase, mark: Mark::LastFinished } => (*round, Some(*phase)),

@@ -1,7 +1,9 @@
-//! The buffers of a link: frames are cut out of blocks of memory and leave in vectored writes, without a copy.
+//! The buffers of a link: frames are slices of blocks of memory and leave in vectored writes,
+//! without a copy.
 //!
-//! Messages that the engine keeps, forwards and delivers are slices of the blocks in which they came. A block is used again
-//! once nothing of it is left: fresh memory would cost more than everything else that a received message costs.
+//! Messages that the engine keeps, forwards and delivers are slices of the blocks that received
+//! them. A link reuses a block once nothing refers to it: fresh memory would cost more than all
+//! other work for a received message.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -15,11 +17,13 @@ use tokio::net::TcpStream;
 use crate::status::Closed;
 
 const BLOCK: usize = 256 << 10;
-/// Near its end, a block is only filled up to the end of a frame: what would be left of the next one had to be copied.
+/// Near its end, a block is only filled up to the end of a frame: the start of the next frame would
+/// have to be copied.
 const TAIL: usize = 80 << 10;
-/// Blocks that may be used again at most: as much as windows allow to be on the way, and what is kept until all members have it.
+/// Maximum number of blocks to reuse: enough for the bytes that windows allow in flight, and for
+/// the messages kept until all members have them.
 const SPENT_MAX: usize = 64;
-/// How many of them are looked at: one may be held by an application for ever.
+/// Number of blocks to check for reuse at a time: an application may hold one for ever.
 const LOOK_AT: usize = 4;
 /// The length in front of a frame.
 pub(super) const PREFIX: usize = 4;
@@ -27,7 +31,7 @@ pub(super) const PREFIX: usize = 4;
 #[derive(Debug)]
 pub(super) struct Receiving {
     block: BytesMut,
-    /// Blocks whose end was reached; parts of them are still in use, perhaps.
+    /// Full blocks, parts of which may still be in use.
     spent: VecDeque<BytesMut>,
     frame_max: usize,
 }
@@ -37,13 +41,13 @@ impl Receiving {
         Self { block: BytesMut::with_capacity(BLOCK), spent: VecDeque::new(), frame_max }
     }
 
-    /// The length of the frame that comes next, if it is here.
+    /// Returns the length of the next frame, if it has arrived.
     fn announced(&self) -> Option<usize> {
         let prefix = self.block.get(..PREFIX)?;
         Some(prefix.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte)))
     }
 
-    /// The next frame, `None` until more bytes are there.
+    /// Returns the next frame, or `None` until more bytes arrive.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Closed> {
         let Some(found) = self.announced() else { return Ok(None) };
         if found > self.frame_max {
@@ -56,13 +60,14 @@ impl Receiving {
         Ok(Some(self.block.split_to(found).freeze()))
     }
 
-    /// Reads what is there, after [`next`](Self::next) has given `None`. Returns how much that was; 0 at the end.
+    /// Reads the available bytes, after [`next`](Self::next) has returned `None`. Returns their
+    /// number, or 0 at the end.
     pub(super) fn read(&mut self, stream: &TcpStream) -> io::Result<usize> {
         let most = self.make_room();
         stream.try_read_buf(&mut (&mut self.block).limit(most))
     }
 
-    /// How much may be read at once; there is room for it then.
+    /// Makes room in the block. Returns the number of bytes to read at most.
     fn make_room(&mut self) -> usize {
         let missing = self.announced().map_or(PREFIX, |len| PREFIX + len) - self.block.len();
         let mut free = self.block.capacity() - self.block.len();
@@ -93,16 +98,17 @@ impl Receiving {
     }
 }
 
-/// Shorter contents are copied beside the fields around them: that costs less than another piece.
+/// Shorter contents are copied beside the fields around them, which is cheaper than another piece.
 const KEPT_MIN: usize = 1 << 10;
-/// Pieces of one system call: 32 messages of 8 KiB with the fields between them. Linux takes 1,024.
+/// Pieces of one system call: 32 messages of 8 KiB with the fields between them. Linux accepts
+/// 1,024.
 const PIECES: usize = 64;
-/// When so many bytes of fields have left, those that have not are moved to the front.
+/// Once this many bytes of fields have left, the remaining ones move to the front.
 const COPIED_GONE: usize = 64 << 10;
 
 #[derive(Debug)]
 enum Piece {
-    /// So many bytes of `copied`.
+    /// A number of bytes of `copied`.
     Copied(usize),
     Kept(Bytes),
 }
@@ -145,7 +151,7 @@ impl Sink for Sending {
 }
 
 impl Sending {
-    /// Takes a frame, whose length is known.
+    /// Appends a frame of known length.
     pub(super) fn push(&mut self, frame: &RingFrame, len: u32) {
         self.slice(&len.to_le_bytes());
         encode(frame, self);
@@ -155,7 +161,7 @@ impl Sending {
         self.pieces.is_empty()
     }
 
-    /// Writes what the socket takes at once. Returns how much that was.
+    /// Writes as much as the socket accepts at once. Returns the number of bytes.
     pub(super) fn write(&mut self, stream: &TcpStream) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut skip, mut at) = (self.first_gone, self.copied_gone);
@@ -163,7 +169,7 @@ impl Sending {
         for (piece, slice) in self.pieces.iter().zip(&mut slices) {
             let bytes = match piece {
                 Piece::Copied(len) => {
-                    // What has left of the first piece is counted in `copied_gone` already.
+                    // `copied_gone` already counts the bytes of the first piece that have left.
                     let bytes = &self.copied[at..at + len - skip];
                     at += bytes.len();
                     bytes

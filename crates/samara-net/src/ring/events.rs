@@ -9,7 +9,7 @@ use futures::Stream;
 use samara_ring::Event;
 use tokio::sync::{Notify, mpsc};
 
-/// Bytes that an event counts besides its payload, so that empty messages are bounded too.
+/// Bytes that an event counts besides its payload, so that empty messages are bounded as well.
 const OVERHEAD: usize = 64;
 
 fn weight(event: &Event) -> usize {
@@ -26,7 +26,8 @@ struct Shared {
     taken: Notify,
 }
 
-/// The events of a member in order: deliveries, views and suspicions. It ends when the member has left, or was dropped.
+/// The events of a member in order: deliveries, views and suspicions. The stream ends when the
+/// member has left or was dropped.
 ///
 /// If the application does not take events, the group waits once the queue is full.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event; `None` at the end.
+    /// Returns the next event, or `None` at the end.
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.queue.recv().await?;
         self.took(&event);

@@ -1,6 +1,7 @@
 //! The link layer of groups: frames over TCP, each behind its length.
 //!
-//! Both sides first say which group they belong to and who they are. Then one task a link reads and writes.
+//! Both sides first send their group and their name. Afterwards one task for each link reads and
+//! writes.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ use crate::hub::{Attempted, LinkLayer, Task};
 use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, connect, hang_up, set_up};
 use crate::status::Closed;
 
-/// What every connection begins with. The last byte is the version of the framing.
+/// The first bytes of every connection. The last byte is the version of the framing.
 const MAGIC: [u8; 8] = *b"samring\x01";
 /// The magic, the group, and the length of the name.
 const HEAD_BYTES: usize = MAGIC.len() + 8 + 1;
@@ -30,12 +31,13 @@ const NAME_MAX: usize = 64;
 /// KiB of frames of one link that may wait for the engine; a longer frame waits alone.
 const WAITING_KIB: usize = 512;
 
-/// Returns a member's name: the address at which it is dialled, so that who knows the view can dial all of it.
+/// Returns a member's name. It is the address for dialling the member, so that the view is enough
+/// to dial all members.
 pub(super) fn identity_of(address: SocketAddr) -> PeerIdentity {
     PeerIdentity::new(address.to_string().as_bytes())
 }
 
-/// Returns the address at which the member with this name is dialled.
+/// Returns the address for dialling the member with this name.
 fn address_of(identity: &PeerIdentity) -> Option<SocketAddr> {
     std::str::from_utf8(identity.as_bytes()).ok()?.parse().ok()
 }
@@ -84,7 +86,7 @@ impl Handshake {
     }
 }
 
-/// Tells the other side who this node is, and returns the other's name. The caller's timeout cuts off slow peers.
+/// Sends this node's name, and returns the peer's. The caller's timeout cuts off slow peers.
 async fn exchange(stream: &mut TcpStream, group: u64, own: SocketAddr) -> Result<SocketAddr, Closed> {
     let name = own.to_string();
     let mut hello = Vec::with_capacity(HEAD_BYTES + name.len());
@@ -154,9 +156,9 @@ impl LinkLayer for Framed {
     }
 
     fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed> {
-        // Former and future members may be there beside all members.
+        // Former and future members may have links besides all members.
         let is_full = links.len() >= 2 * self.members_max;
-        // One host does not take the room of all others.
+        // One host must not take the room of all others.
         let fills_up = || links.inbound(Some(new.remote.ip())) >= self.members_max;
         if is_full || !new.info.outbound && fills_up() { Err(Closed::Full) } else { Ok(()) }
     }
@@ -204,9 +206,10 @@ impl Link {
         self.ports.report(Report::Down(why));
     }
 
-    /// Reads and writes until the connection breaks, or everything was sent after the order to finish.
+    /// Reads and writes until the connection breaks, or everything has left after the order to
+    /// finish.
     async fn exchange(&mut self, stream: &TcpStream) -> Result<(), Closed> {
-        // Not a timer for each wait: that would cost more than most of what is waited for.
+        // A timer for each wait would cost more than most of the work between waits.
         let mut watch = tokio::time::interval(self.options.idle_timeout / 4);
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -252,7 +255,7 @@ impl Link {
         }
     }
 
-    /// Writes until the socket takes no more.
+    /// Writes until the socket accepts no more.
     fn write(&mut self, stream: &TcpStream) -> Result<(), Closed> {
         let mut sent = 0;
         let mut result = Ok(());
@@ -310,7 +313,7 @@ impl Link {
 
     fn check_idle(&mut self) -> Result<(), Closed> {
         if self.held.is_some() {
-            // It is this node that does not read.
+            // This node is not reading, so the silence is its own.
             self.heard = Instant::now();
         }
         if self.heard.elapsed() > self.options.idle_timeout { Err(Closed::Idle) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! A member: as its owner sees it, and its task.
+//! A member as its owner sees it, and its task.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub struct Status {
     pub links: usize,
     /// Bytes of own messages that wait to be broadcast.
     pub queued_bytes: usize,
-    /// Bytes of its own that the member may have on the way at present.
+    /// Current window: own bytes that the member may have in flight.
     pub window_bytes: u64,
-    /// Bytes of messages that are kept until all members have them.
+    /// Bytes of messages that the member keeps until all members have them.
     pub kept_bytes: u64,
     /// Bytes of deliveries that the application has not taken yet.
     pub waiting_bytes: usize,
@@ -34,8 +34,8 @@ pub struct Status {
 
 /// A member of a group. Cheap to clone.
 ///
-/// It ends with [`leave`](Self::leave). If all clones are dropped without that, it ends as in a crash: the others go on
-/// without it, and its last messages may be lost.
+/// It ends with [`leave`](Self::leave). If all clones are dropped first, it ends as in a crash: the
+/// others continue without it, and its last messages may be lost.
 #[derive(Clone, Debug)]
 pub struct Group {
     address: SocketAddr,
@@ -49,13 +49,14 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts a member, and waits until it is in a view: that of the seeds, or its own if no seed answers.
+    /// Starts a member, and waits until it is in a view: that of the seeds, or its own if no seed
+    /// answers.
     ///
     /// # Errors
     /// An option is not valid, or the node cannot listen on the address.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and input and output.
+    /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn join(options: Options) -> Result<(Self, Events), StartError> {
         let (mut group, events) = Self::start(options).await?;
         group.view.wait_for(Option::is_some).await.map_err(|_| Gone)?;
@@ -68,7 +69,7 @@ impl Group {
     /// An option is not valid, or the node cannot listen on the address.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and input and output.
+    /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn start(mut options: Options) -> Result<(Self, Events), StartError> {
         let (listener, listen) = bind(options.listen).await?;
         options.listen = listen;
@@ -110,7 +111,7 @@ impl Group {
         Ok((group, events))
     }
 
-    /// The name of this member: the address at which others dial it.
+    /// Returns the name of this member: the address at which others dial it.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -119,21 +120,22 @@ impl Group {
         self.view.borrow().clone()
     }
 
-    /// Sends a message to all members, this one included. Waits while the group takes no more, which is all the flow control
-    /// that a sender needs. All members that stay deliver it, if this member stays or leaves.
+    /// Sends a message to all members, including this one. Waits while the group accepts no more,
+    /// which is all the flow control that a sender needs. All members that stay deliver it, whether
+    /// this member stays or leaves.
     ///
     /// # Errors
-    /// The message is too long, or this member leaves.
+    /// The message is too long, or this member is leaving.
     pub async fn broadcast(&self, message: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let message = message.into();
         let permit = self.room.acquire_many(self.room_for(&message)?).await;
         self.hand_in(message, permit.map_err(|_| BroadcastError::Leaving)?)
     }
 
-    /// The same without waiting.
+    /// Sends a message to all members without waiting.
     ///
     /// # Errors
-    /// There is no room for the message, it is too long, or this member leaves.
+    /// There is no room for the message, it is too long, or this member is leaving.
     pub fn try_broadcast(&self, message: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let message = message.into();
         let permit = self.room.try_acquire_many(self.room_for(&message)?).map_err(|error| match error {
@@ -148,12 +150,12 @@ impl Group {
         if found > max {
             return Err(BroadcastError::TooLong { found, max });
         }
-        // A message that is longer than the queue has it alone.
+        // A message longer than the queue takes all of it.
         Ok(found.clamp(1, self.queue_bytes) as u32)
     }
 
     fn hand_in(&self, message: Bytes, permit: SemaphorePermit<'_>) -> Result<(), BroadcastError> {
-        // The member's task gives the room back when the message has left the queue.
+        // The member's task returns the permits when the message has left the queue.
         permit.forget();
         self.messages.send(message).map_err(|_| BroadcastError::Leaving)
     }
@@ -162,21 +164,23 @@ impl Group {
         ask(&self.requests, Member::status).await
     }
 
-    /// Leaves. Returns once all members that stay have delivered this member's messages.
+    /// Leaves the group. Returns once all members that stay have delivered this member's messages.
     pub async fn leave(&self) -> Result<(), Gone> {
         ask_later(&self.requests, Member::leave).await
     }
 }
 
-/// The task of a member: a hub over framed TCP, what the owner broadcasts, and what the application has not taken yet.
+/// The task of a member: a hub over framed TCP, the owner's broadcasts, and the deliveries that the
+/// application has not taken yet.
 struct Member {
     hub: Hub<Framed>,
     messages: mpsc::UnboundedReceiver<Bytes>,
     requests: mpsc::Receiver<Request<Self>>,
-    /// The room in the queue of messages, in bytes, and all of it.
+    /// The room in the queue of messages, in bytes.
     room: Arc<Semaphore>,
+    /// All of the queue, in bytes.
     queue_bytes: usize,
-    /// Bytes of that room that messages take.
+    /// Bytes of the room that messages occupy.
     taken: usize,
     outlet: Outlet,
     is_paused: bool,
@@ -186,7 +190,7 @@ struct Member {
 }
 
 impl Member {
-    /// Runs until the member has left, or its owner has dropped it.
+    /// Runs until the member has left or its owner drops it.
     async fn run(mut self) {
         loop {
             self.hub.driver.fire_timers();
@@ -216,14 +220,15 @@ impl Member {
         for _ in 0..BATCH_MAX {
             let Some(message) = next.take().or_else(|| self.messages.try_recv().ok()) else { break };
             self.taken += message.len().clamp(1, self.queue_bytes);
-            // There is room: the semaphore counts what the queue counts. And after the request to leave nothing comes.
+            // There is room, as the semaphore and the queue count the same. No message follows the
+            // request to leave.
             let taken = self.hub.driver.with(|ring, cx| ring.broadcast(message, cx));
             debug_assert_eq!(taken, Ok(()));
         }
     }
 
     fn leave(&mut self, answer: oneshot::Sender<()>) {
-        // The messages that were taken until now leave with it.
+        // The messages accepted so far leave with it.
         self.room.close();
         self.messages.close();
         while let Ok(message) = self.messages.try_recv() {
@@ -248,7 +253,7 @@ impl Member {
         }
     }
 
-    /// Passes on events, carries out what the engine wants, and gives room in the queue back.
+    /// Passes events on, carries out the engine's requests, and returns room in the queue.
     fn settle(&mut self) {
         self.pass_events();
         self.pause_or_resume();
@@ -291,11 +296,11 @@ impl Member {
     }
 
     async fn finish(mut self) {
-        // The news that this member has left is still owed.
+        // The notice that this member has left is still owed.
         self.hub.limits.in_flight_bytes = usize::MAX;
         self.hub.drain();
         self.hub.finish().await;
-        // Each fails only if the caller has given up.
+        // Fails only if the caller has given up.
         for answer in self.leaving.drain(..) {
             let _ = answer.send(());
         }

@@ -1,4 +1,5 @@
-//! A member of a group over TCP: what one member broadcasts all deliver, around the ring or whatever shape is chosen.
+//! A member of a group over TCP: all members deliver the messages that any member broadcasts,
+//! around the ring or in another topology.
 //!
 //! ```no_run
 //! use samara_net::ring::{Event, Group, Options};
@@ -19,28 +20,31 @@
 //! # }
 //! ```
 //!
-//! The protocol and its promises are in [`samara_ring`]. What is here:
+//! [`samara_ring`] describes the protocol and its promises. The path of a message:
 //!
 //! ```text
 //! broadcast -> own queue -> engine -> outbox -> link -> socket -> link -> engine -> deliveries
 //! ```
 //!
-//! A connection begins with `samring`, a byte of version (1), the group (the first 8 bytes of SHA-256 of its name), and the name of the
-//! sender with a byte of length in front; both sides send that at once. Then come frames ([`samara_ring::wire`]), each with its length
-//! in front (4 bytes, little endian).
+//! A connection begins with `samring`, a byte for the version (1), the group (the first 8 bytes of
+//! SHA-256 of its name), and the name of the sender with its length in one byte in front. Both
+//! sides send that at once. Frames follow ([`samara_ring::wire`]), each with its length in front (4
+//! bytes, little endian).
 //!
-//! The name of a member is the address at which it is dialled. Of two connections between the same members both ends keep the one
-//! that the member with the smaller address dialled.
+//! The name of a member is the address at which others dial it. Of two connections between the same
+//! members both ends keep the one that the member with the smaller address dialled.
 //!
-//! One task runs the engine, one more each link. Contents are not copied between the socket that they come from and those that they go to:
-//! they are slices of the blocks in which they came, and leave in vectored writes. A delivered message keeps its block of 256 KiB alive
-//! as long as it is kept itself: whoever stores small messages for long should copy them.
+//! One task runs the engine, and one more runs each link. Contents are not copied between the
+//! socket of arrival and the sockets of departure: they are slices of the blocks that received
+//! them, and leave in vectored writes. A delivered message keeps its block of 256 KiB alive, so an
+//! application that stores small messages for long should copy them.
 //!
-//! What a peer can fill is bounded: a handshake by time and number, a frame by its announced length, what waits for the engine
-//! by 512 KiB a link, everything else by the engine. Whoever breaks the rules loses its connection; all causes are counted ([`Counters`]).
-//! Members are not authenticated: run a group where only its members can connect.
+//! All state that a peer can fill is bounded: a handshake by time and number, a frame by its
+//! announced length, frames that wait for the engine by 512 KiB for each link, everything else by
+//! the engine. A peer that breaks the rules loses its connection, and all causes are counted
+//! ([`Counters`]). Members are not authenticated: run a group where only its members can connect.
 //!
-//! `examples/group.rs` is a whole program.
+//! `examples/group.rs` is a complete program.
 
 mod buffers;
 mod events;

@@ -1,4 +1,4 @@
-//! Options of a member.
+//! Options of a member of a group.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,36 +12,40 @@ use crate::status::{OptionError, check};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The name of the group: a member refuses nodes of another group.
+    /// The name of the group. A member rejects nodes of another group.
     pub group: String,
-    /// Where to listen. With port 0 the system chooses one.
+    /// Address to listen on. With port 0 the system chooses a port.
     pub listen: SocketAddr,
-    /// The address at which others dial this member, and its name; the one that it listens at, if not given.
+    /// The address at which others dial this member, which is also its name. By default the address
+    /// that it listens on.
     pub advertise: Option<SocketAddr>,
     pub seeds: Vec<SocketAddr>,
-    /// The protocol's. Its `group`, `seeds` and `own_queue_bytes` follow from the other options.
+    /// Configuration of the protocol. `group`, `seeds` and `own_queue_bytes` follow from the other
+    /// options.
     pub config: Config,
-    /// Bytes of own messages that wait to be broadcast; beyond, whoever broadcasts waits. Short: what waits here is late already.
+    /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait. Keep it
+    /// short: a message that waits here is late already.
     pub queue_bytes: usize,
-    /// Bytes of frames that may be on their way from the outbox into the socket, for each link. What is owed beyond waits where
-    /// heartbeats and news of failures overtake it.
+    /// Bytes of frames that may be on their way from the outbox into the socket, for each link.
+    /// Further frames wait in the outbox, where heartbeats and news of failures overtake them.
     pub in_flight_bytes: usize,
-    /// Bytes in the kernel that were not sent yet at most, where the platform can bound them (`TCP_NOTSENT_LOWAT`), for the same
-    /// reason.
+    /// Maximum number of unsent bytes in the kernel, where the platform can bound them
+    /// (`TCP_NOTSENT_LOWAT`), for the same reason.
     pub not_sent_bytes: u32,
-    /// Bytes of deliveries that the application has not taken; beyond, the engine holds back `held_bytes` more, and then the group
-    /// waits.
+    /// Bytes of deliveries that the application has not taken. Beyond that, the engine holds back
+    /// `held_bytes` more, and then the group waits.
     pub waiting_bytes: usize,
-    /// How long dialling may take, and how long the handshake.
+    /// Maximum time for dialling, and again for the handshake.
     pub handshake_timeout: Duration,
-    /// A link on which nothing has come for so long is closed. Members send heartbeats.
+    /// A link that receives nothing for this long is closed. Members send heartbeats.
     pub idle_timeout: Duration,
-    /// Most handshakes with nodes that dialled; further ones are hung up on.
+    /// Maximum number of handshakes with nodes that dialled. The member hangs up on further ones.
     pub max_pending: usize,
 }
 
 impl Options {
-    /// A member of this group that listens there, with the defaults of the protocol: the ring, FIFO for each sender.
+    /// Returns the options of a member of `group` that listens on `listen`, with the defaults of
+    /// the protocol: the ring, FIFO for each sender.
     pub fn new(group: impl Into<String>, listen: SocketAddr) -> Self {
         Self {
             group: group.into(),
@@ -59,7 +63,7 @@ impl Options {
         }
     }
 
-    /// Sets the members to look for. Its own address among them does no harm.
+    /// Sets the members to join. The member's own address among them is harmless.
     #[must_use]
     pub fn with_seeds(mut self, seeds: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.seeds = seeds.into_iter().collect();
@@ -77,7 +81,8 @@ impl Options {
         Config { group: self.group_number(), seeds, own_queue_bytes, ..self.config.clone() }
     }
 
-    /// What links accept: a batch and a chunk, the fields between them, and views of the largest size.
+    /// What links accept: a batch and a chunk, the fields between them, and views of the largest
+    /// size.
     pub(super) fn link_options(&self) -> LinkOptions {
         let limits = Limits::default();
         let Config { batch_bytes, chunk_bytes, members_max, .. } = self.config;

@@ -1,4 +1,4 @@
-//! The engines on sockets of this machine, among each other and beside others.
+//! The engines on sockets of this machine, with each other and with other implementations.
 
 #[cfg(feature = "mconnection")]
 mod mconn;

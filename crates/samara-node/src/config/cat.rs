@@ -16,21 +16,21 @@ use super::check::{Wrong, check};
 pub struct Cat {
     #[serde(default)]
     pub preset: Preset,
-    /// The network (chain) that all peers belong to.
+    /// The network (chain) of all peers.
     pub network: String,
-    /// Where to listen, as `0.0.0.0:26656`; nowhere, if it is not given.
+    /// Address to listen on, such as `0.0.0.0:26656`. Without it, the pool does not listen.
     pub listen: Option<SocketAddr>,
-    /// Peers to stay connected to: `id@host:port`.
+    /// Peers to stay connected to, as `id@host:port`.
     #[serde(default)]
     pub peers: Vec<String>,
     #[serde(default = "default_moniker")]
     pub moniker: String,
-    /// How long packets wait for more; zero sends them as soon as nothing more is to be written.
+    /// Time that packets wait for more; zero sends them as soon as there is nothing more to write.
     #[serde(default)]
     pub flush_throttle: Span,
     #[serde(default = "default_inbound")]
     pub max_inbound: u32,
-    /// Most of them from one IP address.
+    /// Maximum number of inbound peers of one IP address.
     #[serde(default = "default_inbound_per_ip")]
     pub max_inbound_per_ip: u32,
 }
@@ -58,7 +58,7 @@ impl Cat {
         let is_text = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         for (key, text) in [("network", &self.network), ("moniker", &self.moniker)] {
             check(is_text(text) && !text.trim().is_empty(), format!("cat.{key}"), || {
-                format!("found {text:?}; expected a name in ASCII")
+                format!("found {text:?}; expected a non-empty name in printable ASCII")
             })?;
         }
         for (key, count) in

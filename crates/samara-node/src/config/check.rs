@@ -1,4 +1,5 @@
-//! From what is written to what the parts of a node need, with everything checked that can be before it starts.
+//! Turns a parsed configuration into the options of the node's parts, and checks everything that
+//! can be checked before the start.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,19 +23,19 @@ use super::cat::CheckedCat;
 use super::mix::CheckedMix;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 
-/// Bytes of a frame around the longest message: fields, signature, key and topic. As much as the other tests of this
-/// repository leave; go-libp2p-pubsub counts them into its maximum.
+/// Bytes of a frame around the longest message: fields, signature, key and topic. Other tests of
+/// this repository leave as much; go-libp2p-pubsub includes these bytes in its maximum.
 const FRAME_OVERHEAD: usize = 4096;
-/// The longest payload that can be asked for: frames are held in memory whole.
+/// Maximum payload that can be configured: frames are held in memory whole.
 const MAX_SIZE: u64 = 64 << 20;
-/// Bytes that may be on their way on each link at most, for the same reason.
+/// Maximum bytes in flight on each link, for the same reason.
 const IN_FLIGHT_MAX: u64 = 64 << 20;
-/// Planned looks at metrics at most: each has a task that waits.
-const LOOKS_MAX: usize = 10_000;
-/// `SHA-256` ids are cut to so many bytes, as those of Ethereum.
+/// Maximum number of planned writes of metrics: each has a waiting task.
+const PLANNED_METRICS_MAX: usize = 10_000;
+/// Length of truncated `SHA-256` ids in bytes, as in Ethereum.
 const SHA256_ID_LEN: u8 = 20;
 
-/// A configuration that was checked, and what follows from it.
+/// A checked configuration, and the options derived from it.
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub written: NodeConfig,
@@ -46,11 +47,11 @@ pub struct Checked {
     pub cat: Option<CheckedCat>,
     /// The configuration of the member of a group, if there is one.
     pub ring: Option<ring::Options>,
-    /// That of the node of a pool that mixes, or of its scheduler, if there is one.
+    /// The configuration of the node or the scheduler of a mix pool, if there is one.
     pub mix: Option<CheckedMix>,
 }
 
-/// The key that is to blame, and what is wrong.
+/// The key with the fault, and the description of the fault.
 pub(super) type Wrong = (String, String);
 
 pub(super) fn check(
@@ -74,9 +75,9 @@ impl NodeConfig {
         if let Some(trace) = &self.trace {
             check(trace.queue >= 1, "trace.queue", || "found 0; expected at least 1 event".to_owned())?;
         }
-        let looks = self.plan.metrics.len();
-        check(looks <= LOOKS_MAX, "plan.metrics", || {
-            format!("found {looks} times; expected at most {LOOKS_MAX}")
+        let planned = self.plan.metrics.len();
+        check(planned <= PLANNED_METRICS_MAX, "plan.metrics", || {
+            format!("found {planned} times; expected at most {PLANNED_METRICS_MAX}")
         })?;
         EnvFilter::try_new(&self.log.filter).map_err(|error| {
             let found = &self.log.filter;
@@ -104,7 +105,7 @@ impl NodeConfig {
     fn check_network(&self) -> Result<(), Wrong> {
         let network = &self.network;
         let (first, max) = (network.redial_first, network.redial_max);
-        check(first.nanos() > 0, "network.redial_first", || "found 0 s; expected more".to_owned())?;
+        check(first.nanos() > 0, "network.redial_first", || "found 0 s; expected more than 0 s".to_owned())?;
         check(max >= first, "network.redial_max", || {
             format!("found {max}; expected at least redial_first = {first}")
         })?;
@@ -143,7 +144,7 @@ impl NodeConfig {
         let id = self.messages.id.unwrap_or(if ethereum { IdKind::Ethereum } else { IdKind::FromSeqno });
         let of_author = matches!(id, IdKind::FromSeqno | IdKind::FromSeqnoBase58);
         check(!of_author || authenticity != AuthenticityKind::Anonymous, "messages.id", || {
-            "found an id of author and number, but messages are anonymous, so that all have the same; \
+            "found an id of author and number, but anonymous messages have neither, so all ids would be equal; \
              expected ethereum or sha256, or another messages.authenticity"
                 .to_owned()
         })?;
@@ -160,7 +161,7 @@ impl NodeConfig {
             config.max_message_bytes = max.bytes() as usize;
             config.max_rpc_bytes = config.max_message_bytes + FRAME_OVERHEAD;
         }
-        // The trace has own messages as delivered, as go's does.
+        // The trace has own messages as delivered, like that of go-libp2p-pubsub.
         config.deliver_own = true;
         config.trace = self.trace.is_some();
         config.validate().map_err(|error| {
@@ -171,7 +172,7 @@ impl NodeConfig {
     }
 }
 
-/// What `[gossipsub]` calls a value of the engine's configuration.
+/// Returns the name that `[gossipsub]` uses for a value of the engine's configuration.
 fn written_as(field: &str) -> &str {
     match field {
         "mesh.d" => "degree",
@@ -187,15 +188,15 @@ fn written_as(field: &str) -> &str {
     }
 }
 
-/// What only a simulation has is refused instead of being taken for something else.
+/// Rejects schedules that only a simulation has, instead of taking them for another one.
 pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Result<(), Wrong> {
     let observed = schedule.is_some_and(|schedule| schedule.source == Some(SourceKind::Observer));
     check(!observed, format!("{key}.source"), || {
-        "found observer, which only simulations have; expected peers".to_owned()
+        "found observer, which exists in simulations only; expected peers".to_owned()
     })?;
     let is_custom = schedule.is_some_and(|schedule| schedule.kind == ScheduleKind::Custom);
     check(!is_custom, format!("{key}.kind"), || {
-        "found custom, which only simulations have that a program starts; expected sequential, interleaved, staggered or feedback"
+        "found custom, which exists only in simulations started by a program; expected sequential, interleaved, staggered or feedback"
             .to_owned()
     })
 }
@@ -204,7 +205,7 @@ fn check_server(section: &str, server: Option<&Server>) -> Result<(), Wrong> {
     let Some(Server { address, allow_remote }) = server else { return Ok(()) };
     check(*allow_remote || is_loopback(address), format!("{section}.address"), || {
         format!(
-            "found {address}, which other machines can reach, and there is no password; \
+            "found {address}, which other machines can reach without a password; \
              expected a loopback address such as 127.0.0.1:{}, or allow_remote = true in [{section}]",
             address.port()
         )
@@ -220,12 +221,12 @@ fn topics(names: &[String], bytes_max: usize) -> Result<Vec<Topic>, Wrong> {
     for (at, name) in names.iter().enumerate() {
         let key = format!("topics.{at}");
         check_topic(name, bytes_max).map_err(|message| (key.clone(), message))?;
-        check(known.insert(name), key, || format!("found {name:?} twice; expected each topic once"))?;
+        check(known.insert(name), key, || format!("duplicate topic {name:?}; expected each topic once"))?;
     }
     Ok(names.iter().map(|name| Topic::new(name)).collect())
 }
 
-/// Whether a name can be that of a topic, for peers with the same limits.
+/// Checks that peers with the same limits accept the name as a topic.
 pub(crate) fn check_topic(name: &str, bytes_max: usize) -> Result<(), String> {
     if name.is_empty() || name.len() > bytes_max {
         return Err(format!("found a topic of {} bytes; expected 1 to {bytes_max}", name.len()));
@@ -238,12 +239,12 @@ fn addresses(key: &str, texts: &[String]) -> Result<Vec<Multiaddr>, Wrong> {
     each.map(|(at, text)| address(text).map_err(|message| (format!("{key}.{at}"), message))).collect()
 }
 
-/// An address that this node has a transport for.
+/// Parses an address that this node has a transport for.
 pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
     let wrong = |what: &str| {
         format!(
             "found {text:?}{what}; expected an address such as /ip4/127.0.0.1/tcp/4001 or \
-             /ip4/127.0.0.1/udp/4001/quic-v1, to dial also with /p2p/ and a peer id"
+             /ip4/127.0.0.1/udp/4001/quic-v1, or for dialling also with /p2p/ and a peer id"
         )
     };
     let address: Multiaddr = text.parse().map_err(|error| wrong(&format!(": {error}")))?;
@@ -258,7 +259,7 @@ pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
     if ip && port && end { Ok(address) } else { Err(wrong("")) }
 }
 
-/// Everything that the node speaks, or what there was up to an old version: 1.0 or 1.1.
+/// All protocols of the node, or only those up to version 1.0 or 1.1.
 fn offered(version: Version) -> Arc<[StreamProtocol]> {
     let all = PROTOCOLS.into_iter();
     match version {

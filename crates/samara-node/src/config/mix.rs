@@ -1,4 +1,4 @@
-//! `[mix]`: a node of a pool that mixes, or its scheduler.
+//! `[mix]`: a node of a mix pool, or its scheduler.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,42 +12,44 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{Wrong, check};
 
-/// A node of a pool that mixes, or its scheduler, over gRPC.
+/// A node of a mix pool, or its scheduler, over gRPC.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
     pub role: Role,
-    /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate) writes it.
+    /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate)
+    /// writes it.
     pub identity: PathBuf,
     pub listen: SocketAddr,
-    /// Where to listen for senders; nowhere, if absent.
+    /// Address to listen on for senders. Without it, the node has no gateway.
     pub gateway: Option<SocketAddr>,
-    /// The nodes of the pool, in the order in which all have them.
+    /// The nodes of the pool, in the order that is the same at every node.
     pub nodes: Vec<Peer>,
     pub scheduler: Peer,
-    /// The group of all payloads; modp-2048, if absent.
+    /// The group of all payloads; modp-2048 by default.
     pub group: Option<Group>,
     pub team: Option<usize>,
     pub teams: Option<usize>,
     pub batch: Option<u32>,
-    /// Rounds that are made in all; without end, if absent.
+    /// Total number of rounds to create; unlimited by default.
     pub rounds: Option<u64>,
-    /// The number of the first round. Every start of a scheduler needs a larger one than the last round had: the
-    /// milliseconds since 1970, if absent.
+    /// The number of the first round. Every start of a scheduler needs a larger number than the
+    /// last round had. The default is the milliseconds since 1970.
     pub first_round: Option<u64>,
     #[serde(default)]
     pub protocol: Parameters,
     /// Threads that compute; 0 stands for the number of cores.
     #[serde(default)]
     pub threads: usize,
-    /// Bytes that others may have on their way to this node, in a call and in all calls of a connection; 0 for windows
-    /// that adapt.
+    /// Bytes that others may have in flight to this node, for one call and for all calls of a
+    /// connection; 0 for adaptive windows.
     pub window: Option<Size>,
-    /// How long a round with a payload waits for more before void slots fill it.
+    /// Time that a round with a payload waits for more before void slots fill it.
     pub fill: Option<Span>,
     /// The interval of pings around teams and over links; 0 for never.
     pub ping: Option<Span>,
-    /// The directory in which `live/NAME.jsonl` is written, for dashboards; nowhere, if absent.
+    /// The directory for `live/NAME.jsonl`, which dashboards read. Without it, the node writes no
+    /// live file.
     pub live: Option<PathBuf>,
     pub name: Option<String>,
 }
@@ -67,7 +69,7 @@ pub struct Peer {
     pub address: SocketAddr,
 }
 
-/// A valid configuration, but for its certificate, which is read at the start.
+/// A valid configuration. Its certificate is read at the start.
 #[derive(Clone, Debug)]
 pub struct CheckedMix {
     pub(crate) written: Mix,
@@ -87,7 +89,7 @@ impl Mix {
         let pool = pool.collect::<Result<_, Wrong>>()?;
         let scheduler = contact("mix.scheduler".to_owned(), &self.scheduler)?;
         check(self.role == Role::Node || self.gateway.is_none(), "mix.gateway", || {
-            "found an address at the scheduler; expected it at nodes only, which take payloads".to_owned()
+            "found an address at the scheduler; expected it at nodes only, as the scheduler accepts no payloads".to_owned()
         })?;
         check(self.protocol.shape.fixed().is_some(), "mix.protocol.shape", || {
             "found by-formula, which needs the rates of links; expected a shape".to_owned()
@@ -96,7 +98,7 @@ impl Mix {
     }
 
     fn config(&self) -> Config {
-        // The formula is refused above.
+        // `checked` has rejected the formula.
         let config = self.protocol.build(ResultShape::Fixed(Shape::Direct));
         let (teams, batch) = (self.teams.unwrap_or(config.teams), self.batch.unwrap_or(config.batch));
         let reconnect = config.reconnect;
@@ -117,7 +119,7 @@ impl Mix {
 }
 
 impl CheckedMix {
-    /// The runtime's options. Reads the certificate.
+    /// Returns the runtime's options. Reads the certificate.
     pub fn options(&self) -> Result<Options, String> {
         let Mix { role, identity: path, listen, gateway, threads, window, fill, first_round, .. } =
             &self.written;
@@ -141,7 +143,7 @@ impl CheckedMix {
         }
         let is_scheduler = options.number() == Some(self.pool.len() as u32);
         if options.number().is_some() && is_scheduler != (*role == Role::Scheduler) {
-            return Err("mix.role: the certificate is that of the other role".to_owned());
+            return Err("mix.role: the certificate belongs to the other role".to_owned());
         }
         options.check().map_err(|error| {
             let key = match &*error.field {
@@ -157,7 +159,8 @@ impl CheckedMix {
     }
 }
 
-/// Reads a certificate. It is never created here: a new one cannot be that of a node of the pool.
+/// Reads a certificate. This never creates one: a new certificate cannot belong to a node of the
+/// pool.
 fn load(path: &Path) -> Result<Identity, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Identity::from_pem(&text).map_err(|error| error.to_string()),
@@ -165,6 +168,6 @@ fn load(path: &Path) -> Result<Identity, String> {
             "there is no such file; `samara node --new-certificate {}` writes one and prints its fingerprint for mix.nodes",
             path.display()
         )),
-        Err(error) => Err(format!("cannot be read: {error}")),
+        Err(error) => Err(format!("cannot read the file: {error}")),
     }
 }

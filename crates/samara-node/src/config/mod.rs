@@ -1,6 +1,6 @@
-//! What `node.toml` says.
+//! The configuration file `node.toml`.
 //!
-//! Quantities are written with their units, as in scenario files; `[gossipsub]` has the very keys of a scenario's.
+//! Quantities have units, as in scenario files. `[gossipsub]` has the same keys as in a scenario.
 
 mod cat;
 mod check;
@@ -26,7 +26,7 @@ pub use samara_trace::{Format as TraceFormat, WhenFull};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// Topics that are joined at the start.
+    /// Topics to join at the start.
     #[serde(default)]
     pub topics: Vec<String>,
     pub identity: Identity,
@@ -37,19 +37,20 @@ pub struct NodeConfig {
     pub gossipsub: Parameters,
     #[serde(default)]
     pub messages: Messages,
-    /// The transaction pool; without this section there is none.
+    /// The transaction pool. Without this section there is none.
     pub cat: Option<Cat>,
-    /// The member of a group; without this section there is none.
+    /// The member of a group. Without this section there is none.
     pub ring: Option<Ring>,
-    /// The node of a pool that mixes, or its scheduler; without this section there is none.
+    /// The node of a mix pool, or its scheduler. Without this section there is none.
     pub mix: Option<Mix>,
-    /// The control API; without this section there is none.
+    /// The control API. Without this section there is none.
     pub control: Option<Server>,
-    /// A server of its own for `/metrics`, which is also part of the control API.
+    /// A separate server for `/metrics`, which is also part of the control API.
     pub metrics: Option<Server>,
-    /// Where traces go; without this section nothing is traced.
+    /// The trace. Without this section the node writes none.
     pub trace: Option<Trace>,
-    /// What the node does by itself at given times, where nobody can ask it to: under Shadow, for example.
+    /// Actions of the node at given times, where no client can request them, for example under
+    /// Shadow.
     #[serde(default)]
     pub plan: Plan,
     #[serde(default)]
@@ -58,13 +59,15 @@ pub struct NodeConfig {
     pub stop: Stop,
 }
 
-/// Who the node is: exactly one of the keys.
+/// The identity of the node: exactly one of the keys.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Identity {
-    /// The file of the key pair, in libp2p's protobuf; made, for its owner only, if it is not there.
+    /// The file of the key pair, in libp2p's protobuf. If it does not exist, the node creates it,
+    /// readable only for its owner.
     pub key_file: Option<PathBuf>,
-    /// For tests and testbeds: an Ed25519 key whose secret is this number in little endian. Anybody can guess it.
+    /// For tests and testbeds: an Ed25519 key whose secret is this number in little endian. It is
+    /// not secret.
     pub seed: Option<u64>,
 }
 
@@ -75,18 +78,19 @@ pub struct Network {
     pub listen: Vec<String>,
     /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
     pub dial: Vec<String>,
-    /// Whether to dial from the ports that are listened on, as libp2p does, so that NATs see one address. Shadow cannot.
+    /// Whether to dial from the listening ports, as libp2p does, so that NATs see one address.
+    /// Shadow does not support it.
     pub reuse_port: bool,
-    /// How long to wait before the second attempt to dial; doubled after each further one.
+    /// Wait before the second attempt to dial. It doubles after each further attempt.
     pub redial_first: Span,
     pub redial_max: Span,
-    /// How long a connection is kept that nothing uses.
+    /// Time after which an unused connection is closed.
     pub idle_timeout: Span,
     pub max_connections: u32,
     pub max_connections_per_peer: u32,
-    /// Most connections in either direction that are being set up.
+    /// Maximum number of connections in their handshake, in either direction.
     pub max_pending: u32,
-    /// Bytes on their way into the stream of each link; what is owed beyond can still be withdrawn.
+    /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
     pub in_flight: Size,
 }
 
@@ -108,15 +112,17 @@ impl Default for Network {
     }
 }
 
-/// What messages look like. All nodes of a network must agree.
+/// The format of messages. All nodes of a network must agree.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Messages {
-    /// Authors and signatures. `anonymous` with the preset `ethereum`, otherwise `signed`.
+    /// Authors and signatures. The default is `anonymous` with the preset `ethereum`, otherwise
+    /// `signed`.
     pub authenticity: Option<AuthenticityKind>,
-    /// How ids are computed. `ethereum` with the preset `ethereum`, otherwise `from-seqno`.
+    /// Computation of ids. The default is `ethereum` with the preset `ethereum`, otherwise
+    /// `from-seqno`.
     pub id: Option<IdKind>,
-    /// The longest payload; that of the preset, if not given.
+    /// Maximum payload; by default that of the preset.
     pub max_size: Option<Size>,
 }
 
@@ -126,14 +132,14 @@ pub enum AuthenticityKind {
     Anonymous,
     /// Authors and numbers, no signatures.
     Unsigned,
-    /// Everything signed and checked: libp2p's default.
+    /// All messages are signed and checked: libp2p's default.
     Signed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdKind {
-    /// Ethereum's since Altair, of payloads that are not compressed.
+    /// Ids of Ethereum since Altair, for payloads that are not compressed.
     Ethereum,
     /// Author and number as bytes: the default of go-libp2p-pubsub.
     FromSeqno,
@@ -146,9 +152,9 @@ pub enum IdKind {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Where it listens, as `127.0.0.1:7000`; with port 0 the system chooses one.
+    /// Address to listen on, such as `127.0.0.1:7000`. With port 0 the system chooses a port.
     pub address: SocketAddr,
-    /// Whether the address may be reachable from other machines. There is no password.
+    /// Whether other machines may reach the address. There is no password.
     #[serde(default)]
     pub allow_remote: bool,
 }
@@ -156,11 +162,11 @@ pub struct Server {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// The file; replaced if it is there.
+    /// The trace file, which replaces an existing one.
     pub file: PathBuf,
     #[serde(default)]
     pub format: TraceFormat,
-    /// Events that wait to be written at most.
+    /// Maximum number of events that wait to be written.
     #[serde(default = "default_queue")]
     pub queue: usize,
     #[serde(default)]
@@ -176,24 +182,25 @@ fn default_queue() -> usize {
 pub struct Plan {
     /// A file with publications, in the form of `POST /v1/schedule`.
     pub publications: Option<PathBuf>,
-    /// When to write what `/metrics` says to a file.
+    /// Times at which to write the text of `/metrics` to files.
     pub metrics: Vec<MetricsAt>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsAt {
-    /// When, in nanoseconds since 1970.
+    /// Time of the write in nanoseconds since 1970.
     pub at_unix_ns: u64,
-    /// The file; replaced if it is there.
+    /// The file, which replaces an existing one.
     pub file: PathBuf,
 }
 
-/// What is logged, on standard error.
+/// The log on standard error.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// Levels, as of tracing-subscriber's `EnvFilter`: `info`, or `info,samara_node=debug`.
+    /// Levels in the syntax of tracing-subscriber's `EnvFilter`: `info`, or
+    /// `info,samara_node=debug`.
     pub filter: String,
     pub format: LogFormat,
 }
@@ -214,7 +221,7 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
-    /// How long copies that are owed may still leave.
+    /// Time for owed copies to leave.
     pub drain: Span,
 }
 
@@ -229,9 +236,9 @@ pub struct ConfigError {
     pub file: PathBuf,
     /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
-    /// The key, with dots, where one is to blame.
+    /// The key with the fault, with dots, if there is one.
     pub key: Option<String>,
-    /// What was found, what was expected.
+    /// The found and the expected value.
     pub message: String,
 }
 
@@ -258,13 +265,13 @@ impl NodeConfig {
             line: None,
             key: None,
             message: format!(
-                "cannot be read: {error}; expected the configuration of a node, see docs/node.toml"
+                "cannot read the file: {error}; expected the configuration of a node, see docs/node.toml"
             ),
         })?;
         Self::parse(&text, path)
     }
 
-    /// The same for a text; `path` is where it is from.
+    /// Parses and checks a text. `path` is its origin.
     pub fn parse(text: &str, path: &Path) -> Result<Checked, ConfigError> {
         let config: Self = document::parse(text).map_err(|Problem { key, line, message }| ConfigError {
             file: path.to_owned(),

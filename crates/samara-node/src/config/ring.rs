@@ -15,20 +15,20 @@ use super::check::{Wrong, check};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
-    /// Which kind: the name of a preset.
+    /// The name of the protocol's preset.
     #[serde(default = "default_preset")]
     pub preset: String,
-    /// How messages travel: the name of a shape; that of the preset, if it is not given.
+    /// The name of the shape in which messages travel; by default that of the preset.
     pub shape: Option<String>,
-    /// The group: nodes of another one are not let in.
+    /// The name of the group. The member rejects nodes of another group.
     pub group: String,
-    /// Where to listen, as `192.0.2.1:7800`.
+    /// Address to listen on, such as `192.0.2.1:7800`.
     pub listen: SocketAddr,
-    /// The address at which others dial this member, if it is another one.
+    /// The address at which others dial this member, if it differs from `listen`.
     pub advertise: Option<SocketAddr>,
     #[serde(default)]
     pub seeds: Vec<SocketAddr>,
-    /// Bytes of own messages that wait to be broadcast; whoever broadcasts more waits.
+    /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait.
     #[serde(default = "default_queue")]
     pub queue: Size,
 }
@@ -55,7 +55,9 @@ impl Ring {
                 .ok_or_else(|| unknown("ring.shape", name, &Shape::ALL.map(|shape| shape.name())))?;
             config.shape = ShapeChoice::Fixed(shape);
         }
-        check(!self.group.trim().is_empty(), "ring.group", || "found nothing; expected a name".to_owned())?;
+        check(!self.group.trim().is_empty(), "ring.group", || {
+            "found an empty name; expected the name of a group".to_owned()
+        })?;
         let options = ring::Options {
             advertise: self.advertise,
             seeds: self.seeds.clone(),

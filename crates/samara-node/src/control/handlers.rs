@@ -1,4 +1,4 @@
-//! One function for each request.
+//! The handlers of the control API, one function for each request.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -71,12 +71,12 @@ impl Api {
 }
 
 fn expect<'a, T>(part: Option<&'a T>, name: &str, section: &str) -> Result<&'a T, Failure> {
-    let none = || format!("there is no {name}; expected a section [{section}] in the configuration");
+    let none = || format!("this node has no {name}; expected a section [{section}] in the configuration");
     part.ok_or_else(|| Failure::not_found(none()))
 }
 
 fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Failure> {
-    text.parse().map_err(|_| Failure::wrong(format!("found the {what} {text:?}; expected a number")))
+    text.parse().map_err(|_| Failure::wrong(format!("{what}: found {text:?}; expected a number")))
 }
 
 pub(super) async fn status(State(api): State<Api>) -> Answered<Status> {
@@ -109,11 +109,11 @@ pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> 
         Some(MessageReport::Failed { topic, error }) => {
             Err(Failure::wrong(format!("topic {topic}: {error}")))
         }
-        None => Err(Failure(StatusCode::INTERNAL_SERVER_ERROR, "nothing was published".to_owned())),
+        None => Err(Failure(StatusCode::INTERNAL_SERVER_ERROR, "the node published no message".to_owned())),
     }
 }
 
-/// The report lists messages that were not published among the others.
+/// The report also lists messages that were not published.
 pub(super) async fn publish_batch(State(api): State<Api>, body: Body<Batch>) -> Answered<BatchReport> {
     let Json(batch) = body?;
     let (messages, schedule) = batch.messages(api.topic_bytes).map_err(Failure::wrong)?;
@@ -123,7 +123,7 @@ pub(super) async fn publish_batch(State(api): State<Api>, body: Body<Batch>) -> 
 pub(super) async fn batch(State(api): State<Api>, Path(id): Path<String>) -> Answered<BatchReport> {
     let number = number("batch", &id)?;
     let report = api.ask(move |node| node.batch(number)).await?;
-    report.map(Json).ok_or_else(|| Failure::not_found(format!("batch {id} is not known, or not any more")))
+    report.map(Json).ok_or_else(|| Failure::not_found(format!("batch {id} is unknown or forgotten")))
 }
 
 pub(super) async fn plan(State(api): State<Api>, body: Body<Publications>) -> Answered<Value> {
@@ -136,7 +136,7 @@ pub(super) async fn planned(State(api): State<Api>) -> Answered<Vec<PlannedRepor
     api.ask(|node| node.plan.report()).await.map(Json)
 }
 
-/// The body (`{}`) is what keeps web pages from stopping nodes.
+/// The body (`{}`) prevents web pages from stopping nodes.
 pub(super) async fn stop(State(api): State<Api>, body: Body<Nothing>) -> Answered<Value> {
     let Json(Nothing {}) = body?;
     api.node.send(Box::new(Node::stop)).await.map_err(|_| Failure::stopping())?;
@@ -148,11 +148,11 @@ pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse,
 }
 
 pub(super) async fn not_found(uri: Uri) -> Failure {
-    Failure::not_found(format!("there is no {}; see docs/guides/node.md", uri.path()))
+    Failure::not_found(format!("unknown path {}; see docs/guides/node.md", uri.path()))
 }
 
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {
-    let message = format!("{} cannot be asked by {method}; see docs/guides/node.md", uri.path());
+    let message = format!("{} does not accept {method}; see docs/guides/node.md", uri.path());
     Failure(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
@@ -246,7 +246,7 @@ pub(super) async fn group_deliveries(
     Ok(Json(api.group()?.deliveries(from).await?))
 }
 
-// ---- the pool that mixes ----
+// ---- the mix pool ----
 
 pub(super) async fn mix_status(State(api): State<Api>) -> Answered<MixStatus> {
     Ok(Json(api.mix()?.status().await?))

@@ -25,7 +25,7 @@ use crate::node::Node;
 use crate::part::{Refusal, Request};
 use crate::pool::Pool;
 
-/// The longest request body, in bytes: 16 MiB of base64 are 12 MiB of payload.
+/// Maximum request body in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
 
 #[derive(Clone, Debug)]
@@ -33,11 +33,11 @@ pub(crate) struct Api {
     pub(crate) node: mpsc::Sender<Request<Node>>,
     pub(crate) pool: Option<Pool>,
     pub(crate) group: Option<Group>,
-    /// The node of a pool that mixes, or its scheduler, if there is one.
+    /// The node of a mix pool, or its scheduler, if there is one.
     pub(crate) mix: Option<Mix>,
-    /// Bytes of a topic's name at most.
+    /// Maximum bytes of a topic's name.
     pub(crate) topic_bytes: usize,
-    /// Whether the node is reached from other machines.
+    /// Whether other machines can reach the node.
     pub(crate) allow_remote: bool,
 }
 
@@ -120,16 +120,16 @@ async fn serve(listener: TcpListener, router: Router<Api>, api: Api) {
         .layer(middleware::from_fn_with_state(api.clone(), check))
         .with_state(api);
     if let Err(error) = axum::serve(listener, router).await {
-        tracing::error!(%error, "a server has failed");
+        tracing::error!(%error, "a server failed");
     }
 }
 
-/// Refuses requests of web pages: a browser on this machine reaches loopback addresses too.
+/// Rejects requests of web pages: a browser on this machine can reach loopback addresses.
 ///
-/// A page of another origin cannot send `application/json`, which every request with an effect needs,
-/// without a preflight request, which this server never grants. The `Host` header reveals a page whose name
-/// was made to resolve to this machine (DNS rebinding). Bodies whose announced length is too long are refused
-/// before they are sent.
+/// Every request with an effect needs `application/json`. A page of another origin cannot send that
+/// without a preflight request, which this server never grants. The `Host` header reveals a page
+/// whose name resolves to this machine (DNS rebinding). The server rejects bodies whose announced
+/// length is too long before they are sent.
 async fn check(State(api): State<Api>, request: HttpRequest, next: Next) -> Result<Response, Failure> {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !api.allow_remote && !is_local_name(host) {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_are_refused() {
+    fn foreign_host_names_are_refused() {
         for host in
             ["127.0.0.1:7000", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:7000", "[::1]", "10.0.0.1:1"]
         {

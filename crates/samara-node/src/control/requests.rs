@@ -1,4 +1,4 @@
-//! Requests and their checks, also those of the section `[plan]`.
+//! Requests and their checks, including those of the section `[plan]`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,11 +16,12 @@ use crate::node::schedule::{Payload, Planned};
 use crate::part::unix_ns;
 
 const BATCH_MESSAGES_MAX: usize = 4096;
-/// Payload of one request at most, random bytes included: they are held in memory until they have left.
+/// Maximum payload of one request in bytes, random bytes included: they are held in memory until
+/// they have left.
 const BATCH_BYTES_MAX: usize = 64 << 20;
-/// The longest transaction that can be submitted: more than any preset takes.
+/// Maximum length of a submitted transaction in bytes: more than any preset accepts.
 const TX_MAX: usize = 8 << 20;
-/// Keys in one request or answer at most.
+/// Maximum number of keys in one request or answer.
 pub(super) const KEYS_MAX: usize = 100_000;
 
 #[derive(Debug, Deserialize)]
@@ -67,7 +68,8 @@ pub(super) struct Broadcasts {
     pub(super) broadcasts: Vec<Submission>,
 }
 
-/// A transaction, or a message of a group: exactly one of `data` (base64), `text` and `random_bytes`.
+/// A transaction, or a message of a group: exactly one of `data` (base64), `text` and
+/// `random_bytes`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TxSpec {
@@ -141,7 +143,7 @@ impl TxSpec {
     }
 }
 
-/// Transactions of a pool, or broadcasts of a group, each at its time.
+/// Parses transactions of a pool, or broadcasts of a group, each with its time.
 pub(super) fn planned_txs(key: &str, submissions: Vec<Submission>) -> Result<Vec<Planned>, Failure> {
     let planned = submissions.into_iter().enumerate().map(|(at, submission)| {
         let Submission { at_unix_ns, data, text, random_bytes } = submission;
@@ -151,7 +153,7 @@ pub(super) fn planned_txs(key: &str, submissions: Vec<Submission>) -> Result<Vec
     planned.collect()
 }
 
-/// The payload of exactly one of `data` (base64), `text` and `random_bytes`.
+/// Returns the payload of exactly one of `data` (base64), `text` and `random_bytes`.
 fn payload(
     key: &str,
     data: Option<String>,
@@ -207,7 +209,7 @@ pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<P
     request.planned(topic_bytes).map_err(wrong)
 }
 
-/// Writes the text of `/metrics` to a file at its time, or at once if that is over.
+/// Writes the text of `/metrics` to a file at its time, or at once if that has passed.
 pub(crate) async fn write_metrics(api: Api, planned: MetricsAt) {
     tokio::time::sleep(Duration::from_nanos(planned.at_unix_ns.saturating_sub(unix_ns()))).await;
     let file = planned.file.display().to_string();
@@ -216,7 +218,7 @@ pub(crate) async fn write_metrics(api: Api, planned: MetricsAt) {
         Err(failure) => Err(failure.1),
     };
     match written {
-        Ok(()) => tracing::info!(file, "metrics written"),
-        Err(error) => tracing::error!(file, error, "metrics cannot be written"),
+        Ok(()) => tracing::info!(file, "wrote the metrics"),
+        Err(error) => tracing::error!(file, error, "cannot write the metrics"),
     }
 }

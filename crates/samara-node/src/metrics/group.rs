@@ -1,10 +1,10 @@
-//! What the member of a group counts.
+//! The metrics of the member of a group.
 
 use samara_net::ring::Status;
 
 use super::metrics;
 
-/// What a member has counted at one moment.
+/// The counters of a member at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupSnapshot {
     pub(crate) status: Status,

@@ -1,4 +1,4 @@
-//! What a node of a pool that mixes, or its scheduler, counts.
+//! The metrics of a node of a mix pool, or of its scheduler.
 
 use std::time::Duration;
 
@@ -57,11 +57,11 @@ metrics! { METRICS |mix: Status, rows|
     /// Round trip of the last ping over a link; no value before the first
     mix_round_trip_seconds[node]: Gauge
         => by_link(mix, rows, |link| link.round_trip.map(|time| time.as_secs_f64()));
-    /// The last ping around the team whose first node this is; no value before the first
+    /// The last ping around the team that this node leads; no value before the first
     mix_loop_seconds: Gauge => rows.known(mix.looped.map(|time| time.as_secs_f64()));
-    /// Frames that are owed
+    /// Owed frames
     mix_owed_copies[node]: Gauge => by_link(mix, rows, |link| Some(link.owed as u64));
-    /// Bytes of frames that are owed
+    /// Bytes of owed frames
     mix_owed_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.owed_bytes));
     /// Bytes being written to HTTP/2
     mix_in_flight_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.in_flight));

@@ -1,7 +1,8 @@
-//! `/metrics`: what a node counts, in the text format of OpenMetrics.
+//! `/metrics`: the counters of a node in the text format of OpenMetrics.
 //!
-//! Each part of a node has one table of [`Metric`]s. The text with its `HELP` lines and the tables of
-//! `docs/guides/node.md` read it. Names have the prefix `samara_`; those of counters end in `_total`.
+//! Each part of a node has one table of [`Metric`]s. It is the source of the text with its `HELP`
+//! lines, and of the tables of `docs/guides/node.md`. Names have the prefix `samara_`; those of
+//! counters end in `_total`.
 
 mod group;
 mod mix;
@@ -21,12 +22,12 @@ pub(crate) use group::GroupSnapshot;
 pub(crate) use node::{Snapshot, TopicSizes, Usage};
 pub(crate) use pool::PoolSnapshot;
 
-/// The media type of what [`Scrape::text`] gives.
+/// The media type of the result of [`Scrape::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The declaration of a metric, whose values are read from the snapshot `S`.
+/// The declaration of a metric. Its values come from the snapshot `S`.
 struct Metric<S> {
-    /// Its name without prefix and suffix. It ends with the unit where there is one.
+    /// The name without prefix and suffix. It ends with the unit, if there is one.
     name: &'static str,
     labels: &'static [&'static str],
     meaning: &'static str,
@@ -34,8 +35,8 @@ struct Metric<S> {
     read: fn(&S, &mut Rows),
 }
 
-/// Declares the metrics of a snapshot. Each has its meaning, its name with its labels, and its kind;
-/// then `=` and its value, or `=>` and what adds its rows.
+/// Declares the metrics of a snapshot. Each has its meaning, its name with its labels, its kind,
+/// and `=` with its value or `=>` with code that adds its rows.
 macro_rules! metrics {
     ($NAME:ident |$snapshot:ident: $S:ty, $rows:ident| $(
         $(#[doc = $meaning:literal])+
@@ -87,13 +88,13 @@ impl Rows {
         value.into_iter().for_each(|value| self.add([], value));
     }
 
-    /// Adds a value for each name of the only label.
+    /// Adds a value for each value of the only label.
     fn each<'a, V: Into<Number>>(&mut self, values: impl IntoIterator<Item = (&'a str, V)>) {
         values.into_iter().for_each(|(name, value)| self.add([name], value));
     }
 }
 
-/// What all parts of a node have counted at one moment.
+/// The counters of all parts of a node at one moment.
 #[derive(Debug)]
 pub(crate) struct Scrape {
     pub(crate) node: Snapshot,
@@ -203,7 +204,7 @@ mod tests {
         let tables = [
             table("Every node:", node::METRICS, &mut names),
             table(
-                "Its process; where the system does not tell a value, it is missing:",
+                "The process of the node; values that the system does not report are missing:",
                 node::PROCESS,
                 &mut names,
             ),
@@ -214,7 +215,11 @@ mod tests {
             ),
             counted,
             table("With `[ring]`:", group::METRICS, &mut names),
-            table("With `[mix]`; those of senders only where senders come:", mix::METRICS, &mut names),
+            table(
+                "With `[mix]`; the metrics of senders only at nodes with a gateway:",
+                mix::METRICS,
+                &mut names,
+            ),
         ];
         let new = format!("{before}{begin}{}\n{end}{after}", tables.concat());
         if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {

@@ -1,4 +1,4 @@
-//! What every node counts.
+//! The metrics of every node.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use samara_libp2p::Traffic;
 use super::metrics;
 use crate::node::LinkCounts;
 
-/// What a node has counted at one moment.
+/// The counters of a node at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) engine: Metrics,
@@ -36,13 +36,13 @@ pub(crate) struct TopicSizes {
 }
 
 metrics! { METRICS |node: Snapshot, rows|
-    /// Messages that were published here
+    /// Messages that this node published
     messages_published: Counter = node.engine.messages_published;
     /// Published messages that no known peer wants
     messages_published_to_nobody: Counter = node.engine.messages_published_to_nobody;
     /// Received copies of messages, duplicates included
     messages_received: Counter = node.engine.messages_received;
-    /// Messages of others that were accepted
+    /// Messages of others that the node accepted
     messages_delivered: Counter = node.engine.messages_delivered;
     /// Received copies of known messages
     messages_duplicate: Counter = node.engine.duplicates_received;
@@ -69,13 +69,13 @@ metrics! { METRICS |node: Snapshot, rows|
     promises_broken: Counter = node.engine.promises_broken;
     /// Heartbeats since the start
     heartbeats: Counter = node.engine.heartbeats;
-    /// Copies of messages that were owed
+    /// Copies of messages that the node came to owe
     copies_owed[reason]: Counter => rows.each([
         ("publish", node.engine.copies_published),
         ("forward", node.engine.copies_forwarded),
         ("answer", node.engine.copies_answered),
     ]);
-    /// Copies of messages that are owed, or on their way
+    /// Owed copies of messages, including copies in flight
     owed_copies: Gauge = node.owed_copies as u64;
     /// Copies not owed because of an IDONTWANT
     copies_suppressed: Counter = node.engine.copies_suppressed;
@@ -84,7 +84,7 @@ metrics! { METRICS |node: Snapshot, rows|
     /// Frames handed to streams
     frames_sent[lane]: Counter
         => rows.each(node.lanes.iter().map(|(lane, counters)| (*lane, counters.sent.copies)));
-    /// Frames not sent because their time was over
+    /// Frames that expired before they were sent
     frames_expired[lane]: Counter
         => rows.each(node.lanes.iter().map(|(lane, counters)| (*lane, counters.expired.copies)));
     /// Frames that did not fit into queues
@@ -118,9 +118,9 @@ metrics! { METRICS |node: Snapshot, rows|
         ("promises", node.sizes.promises_refused),
         ("delivery_records", node.sizes.records_evicted),
     ]);
-    /// Copies that were owed when their link went down
+    /// Copies still owed when their link went down
     link_lost_copies: Counter = node.links.copies_lost;
-    /// Copies on their way when a stream broke
+    /// Copies in flight when a stream broke
     link_cut_copies: Counter = node.links.copies_cut;
     /// Streams closed because of bad frames
     malformed_frames: Counter = node.links.malformed;
@@ -145,7 +145,7 @@ metrics! { PROCESS |usage: Usage, rows|
     open_fds: Gauge => rows.known(usage.open_fds);
 }
 
-/// Processor time, memory and file descriptors; what the system does not tell is `None`.
+/// Processor time, memory and file descriptors. A value that the system does not report is `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// Processor time of all threads in seconds, user and system.
@@ -170,7 +170,7 @@ impl Usage {
     }
 }
 
-/// `VmRSS` of proc(5), in kibibytes there.
+/// `VmRSS` of proc(5), which is in kibibytes.
 fn rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_tells() {
+    fn the_system_reports_usage() {
         let usage = Usage::now();
         assert!(usage.cpu_s.is_some());
         assert!(usage.rss_bytes.unwrap() > 100_000);

@@ -1,4 +1,4 @@
-//! What a pool counts, under the names of celestia-core (`mempool/metrics.go`) where it has one.
+//! The metrics of a pool, under the names of celestia-core (`mempool/metrics.go`) where it has one.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use samara_net::mconn::Status;
 
 use super::metrics;
 
-/// What a pool has counted at one moment.
+/// The counters of a pool at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolSnapshot {
     pub(crate) engine: Metrics,
@@ -19,7 +19,7 @@ pub(crate) struct PoolSnapshot {
     pub(crate) bytes: u64,
     /// Keys about which the pool keeps any state.
     pub(crate) known_keys: usize,
-    /// Requests that are remembered.
+    /// Requests that the pool remembers.
     pub(crate) known_requests: usize,
     pub(crate) lanes: Vec<(&'static str, Counters)>,
     pub(crate) status: Status,
@@ -79,7 +79,7 @@ metrics! { METRICS |pool: PoolSnapshot, rows|
     /// Peers that this node dialled
     mempool_active_outbound_connections: Gauge
         = pool.status.peers.iter().filter(|peer| peer.outbound).count() as u64;
-    /// Frames that are owed
+    /// Owed frames
     mempool_owed_copies: Gauge = pool.status.owed_copies as u64;
     /// Bytes being written to sockets
     mempool_in_flight_bytes: Gauge = pool.status.in_flight_bytes;

@@ -1,4 +1,4 @@
-//! The live file of a node, or of the scheduler: what dashboards follow.
+//! The live file of a node or of the scheduler, which dashboards read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use samara_trace::live::{self, Clock, Edge, Event as Line, LiveWriter, Outcome, 
 
 use crate::part::{unix_ns, unix_ns_of};
 
-/// What nodes and the scheduler are called in live files.
+/// Returns the name of a node or the scheduler in live files.
 pub(super) fn name(number: u32, nodes: usize) -> String {
     if number as usize == nodes { "scheduler".to_owned() } else { format!("node-{number}") }
 }
@@ -18,7 +18,7 @@ pub(super) fn name(number: u32, nodes: usize) -> String {
 pub(super) struct Live {
     writer: LiveWriter,
     nodes: usize,
-    /// Teams of rounds that are not over.
+    /// Teams of unfinished rounds.
     teams: BTreeMap<u64, u64>,
     last_ns: u64,
 }
@@ -35,10 +35,10 @@ impl Live {
         Ok(live)
     }
 
-    /// Times never go back, whatever the machine's clock does.
+    /// Writes a line. Times never go back, even if the machine's clock does.
     fn say(&mut self, at_ns: u64, line: Line) {
         self.last_ns = self.last_ns.max(at_ns);
-        // What does not fit is counted by the writer, and said.
+        // The writer counts the lines for which it has no room, and reports them.
         self.writer.say(self.last_ns, line);
     }
 
@@ -59,7 +59,7 @@ impl Live {
             }
             Event::Round { round, state } => self.round(at, *round, *state, None),
             Event::Failed { round, failure } => {
-                // At nodes it is their word; the round is the scheduler's.
+                // A failure at a node is its own report. The state of the round is the scheduler's.
                 let known = self.teams.remove(round);
                 if known.is_none() {
                     return;
@@ -83,7 +83,7 @@ impl Live {
                 self.teams.insert(*round, 0);
                 self.say(at, Line::Slots { round: *round, step: Step::Entered, slots: (*slots).into() });
             }
-            // Only who let them in lets them out.
+            // Only the node at which payloads entered reports that they left.
             Event::Delivered { round, outcomes } if self.teams.remove(round).is_some() => {
                 self.say(at, Line::Slots { round: *round, step: Step::Left, slots: outcomes.len() as u64 });
             }
@@ -107,13 +107,13 @@ impl Live {
                 self.teams.remove(&round);
                 live::RoundState::Completed
             }
-            // The cause comes next.
+            // An event with the cause follows.
             RoundState::Failed => return,
         };
         self.say(at, Line::Round { round, state, team, slots: None, cause });
     }
 
-    /// What counts, a few times a second.
+    /// Writes the current counts, a few times a second.
     pub(super) fn look(&mut self, status: &Status) {
         let now = unix_ns();
         for link in &status.links {
@@ -148,7 +148,7 @@ impl Live {
         self.say(unix_ns(), Line::Finished { outcome: Outcome::Ok, message: None });
         let (_, written) = self.writer.finish();
         if let Err(error) = written {
-            tracing::warn!(%error, "the live file is not complete");
+            tracing::warn!(%error, "the live file is incomplete");
         }
     }
 }

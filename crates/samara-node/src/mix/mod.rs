@@ -1,4 +1,4 @@
-//! A node of a pool that mixes, or its scheduler, in a node: a task that keeps record of what happens.
+//! A node of a mix pool, or its scheduler, in a node: a task that records events.
 
 mod live;
 
@@ -14,12 +14,12 @@ use crate::model::{MixEvent, MixEvents, MixLink, MixReady, MixStatus, MixStopped
 use crate::part::{Record, Refusal, Request, ask, requests, unix_ns_of};
 use live::Live;
 
-/// How often what counts is said in the live file.
+/// Interval between the counts in the live file.
 const LIVE_EVERY: Duration = Duration::from_millis(250);
-/// Events in one answer.
+/// Maximum number of events in one answer.
 const ANSWER_MAX: usize = 20_000;
 
-/// A node that runs. It ends when all of these are gone.
+/// A running node or scheduler. It ends when all clones are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
     member: Member,
@@ -28,7 +28,7 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// Starts it. It looks for the others by itself.
+    /// Starts the node. It finds the others on its own.
     pub(crate) async fn start(mix: &config::Mix, options: Options) -> Result<Self, String> {
         let fingerprint = options.identity.fingerprint().to_string();
         let nodes = options.pool.len();
@@ -59,7 +59,7 @@ impl Mix {
         Ok(Self { member, ready, requests })
     }
 
-    /// For the first line on standard output.
+    /// Returns the mix's part of the first line on standard output.
     pub(crate) fn ready(&self) -> MixReady {
         self.ready.clone()
     }
@@ -97,7 +97,7 @@ impl Mix {
         ask(&self.requests, move |task| task.events(from)).await
     }
 
-    /// Ends it. There is nothing to wait for: what it is needed for fails elsewhere.
+    /// Stops the node. There is nothing to wait for: its rounds fail elsewhere.
     pub(crate) async fn stop(self) -> MixStopped {
         let rounds = self.snapshot().await.map_or(0, |status| status.rounds.values().sum());
         self.member.stop().await;
@@ -122,7 +122,7 @@ impl Task {
             tokio::select! {
                 event = self.events.recv(), if !has_ended => match event {
                     Some(happened) => self.note(&happened),
-                    // It has stopped; what happened can still be asked for.
+                    // The member has stopped. Clients can still request its events.
                     None => {
                         has_ended = true;
                         if let Some(live) = self.live.take() {
@@ -163,13 +163,15 @@ impl Task {
 fn log(what: &What) {
     match what {
         What::Event(Event::Failed { round, failure }) => {
-            tracing::warn!(round, cause = failure.cause.name(), culprit = ?failure.culprit, "a round has failed");
+            tracing::warn!(round, cause = failure.cause.name(), culprit = ?failure.culprit, "a round failed");
         }
-        What::Event(Event::Drawn { team, nodes }) => tracing::info!(team, ?nodes, "a team was drawn"),
+        What::Event(Event::Drawn { team, nodes }) => tracing::info!(team, ?nodes, "drew a team"),
         What::Event(Event::Delivered { round, outcomes }) => {
-            tracing::debug!(round, payloads = outcomes.len(), "a round has come out");
+            tracing::debug!(round, payloads = outcomes.len(), "a round completed");
         }
-        What::Event(Event::Refused { round, error }) => tracing::warn!(round, %error, "refused"),
+        What::Event(Event::Refused { round, error }) => {
+            tracing::warn!(round, %error, "refused a batch or a sender")
+        }
         What::Event(_) | What::Worked { .. } => {}
     }
 }
@@ -209,12 +211,13 @@ fn what(what: &What) -> Option<MixWhat> {
         Event::Round { round, state } => MixWhat::Round { round: *round, state: state.name().into() },
         Event::Refused { round, .. } => MixWhat::Refused { round: *round },
         Event::Looped { took, .. } => MixWhat::Looped { took_ns: took.map(|took| took.as_nanos() as u64) },
-        // Asked for by `GET /v1/mix`.
+        // `GET /v1/mix` reports these.
         Event::RoundTrip { .. } | Event::Compute(_) => return None,
     })
 }
 
-/// The first 16 digits of SHA-256 of all that came out, in order: nodes that have the same have the same payloads in the same order.
+/// Returns the first 16 digits of SHA-256 of all outcomes in order: nodes with the same digest have
+/// the same payloads in the same order.
 fn digest(outcomes: &[Outcome]) -> String {
     let mut hasher = Sha256::new();
     for outcome in outcomes {

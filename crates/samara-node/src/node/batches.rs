@@ -1,4 +1,4 @@
-//! The batches that were published through this node, and their copies that have left.
+//! The batches that this node published, and their copies that have left.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,9 +9,9 @@ use samara_gossipsub::{PublishError, Receipt};
 use crate::model::{BatchReport, MessageReport, SentCopy};
 use crate::part::unix_ns;
 
-/// Messages whose copies are followed at most. The oldest batches are dropped first.
+/// Maximum number of messages whose copies the node tracks. It drops the oldest batches first.
 const MESSAGES_KEPT: usize = 16_384;
-/// Copies of one message that a report lists; more are only counted.
+/// Copies of one message that a report lists. Further ones are only counted.
 const COPIES_KEPT: usize = 1024;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Batch {
     messages: Vec<Tracked>,
 }
 
-/// The batches of a node, the last ones.
+/// The last batches of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     next: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Takes note of a batch that was published. `topics` are those of all its messages.
+    /// Adds a published batch. `topics` has the topic of each message.
     pub(crate) fn add(
         &mut self,
         published_at_unix_ns: u64,
@@ -71,7 +71,7 @@ impl Batches {
         }
     }
 
-    /// A copy of a message was written. Those of messages of others are none of ours.
+    /// Records that a copy was written. Ignores copies of messages of other nodes.
     pub(crate) fn sent(&mut self, key: MessageKey, peer: PeerId, rank: u32) {
         let Some((id, at)) = self.by_key.get(&key) else { return };
         let batch = self.kept.get_mut(id);
@@ -83,7 +83,8 @@ impl Batches {
         }
     }
 
-    /// How a batch stands. `owed_to` says who is owed a copy of a message still.
+    /// Reports the state of a batch. `owed_to` returns the peers to which a copy of a message is
+    /// still owed.
     pub(crate) fn report(
         &self,
         id: u64,
@@ -132,7 +133,7 @@ impl Tracked {
             lost: receipt.lost,
             sent,
             owed: owed_to.len(),
-            // Answers to IWANT come on top of the copies that were owed at first.
+            // Answers to IWANT come on top of the copies that the message owed at first.
             not_sent: copies.saturating_sub(sent + owed_to.len()),
             sent_copies: self.sent.clone(),
             owed_to: owed_to.iter().map(PeerId::to_string).collect(),
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_batches_are_forgotten() {
         let mut batches = Batches::default();
         for key in 0..2 * MESSAGES_KEPT as u64 {
             batches.add(0, vec!["t".into()], vec![receipt(key)]);

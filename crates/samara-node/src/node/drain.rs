@@ -1,4 +1,4 @@
-//! Stopping: what is owed leaves, nothing new is taken.
+//! Stopping: owed copies leave, and the node accepts nothing new.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,18 +15,21 @@ use super::Node;
 use crate::model::{Stopped, TraceReport};
 use crate::part::Stopping;
 
-/// How often it is looked whether something is owed still.
-const LOOK: Duration = Duration::from_millis(20);
-/// So long connections stay open after the last copy was written to its stream. Below the streams there are buffers of
-/// Yamux, QUIC and the socket; libp2p does not tell when they are empty, and QUIC drops what is left of them when a connection closes.
+/// Interval between checks for owed copies.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
+/// Time that connections stay open after the last copy was written to its stream. Below the streams
+/// there are buffers of Yamux, QUIC and the socket. libp2p does not report when they are empty, and
+/// QUIC drops their content when a connection closes.
 const LINGER: Duration = Duration::from_millis(250);
-/// How long peers have to take note that connections are closed.
+/// Time for peers to notice that connections are closed.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// A node that stops does not leave its topics. That would keep messages away as well, but every PRUNE comes with a backoff, and a node
-/// that is only started again would be in no mesh until it is over.
+/// A node that stops does not leave its topics. Leaving would also keep messages away, but every
+/// PRUNE comes with a backoff, and a node that merely restarts would be in no mesh until the
+/// backoff ends.
 impl Stopping {
-    /// Accepts messages until the node stops; then they are neither delivered nor forwarded, so that nothing new is owed.
+    /// Accepts messages until the node stops. From then on it neither delivers nor forwards them,
+    /// so that it owes nothing new.
     pub(crate) fn validator(&self) -> ValidatorHook {
         let stopping = self.clone();
         ValidatorHook::new(
@@ -38,8 +41,8 @@ impl Stopping {
 }
 
 impl Node {
-    /// Lets what is owed leave until there is nothing, the time is over, or somebody is in a hurry; then closes all
-    /// connections.
+    /// Lets owed copies leave until there are none, the time is over, or `hurried` becomes true.
+    /// Then closes all connections.
     pub(crate) async fn drain(&mut self, hurried: &mut watch::Receiver<bool>) -> Stopped {
         self.stopping.begin();
         let cancelled_publications = self.plan.cancel();
@@ -57,7 +60,7 @@ impl Node {
 
         let left_copies = left.values().sum();
         for (peer, copies) in &left {
-            tracing::warn!(%peer, copies, "copies were left");
+            tracing::warn!(%peer, copies, "owed copies did not leave");
         }
         tracing::info!(left_copies, lost_copies, cancelled_publications, "stopped");
         Stopped {
@@ -80,11 +83,11 @@ impl Node {
 
     async fn drain_until(&mut self, deadline: Instant, hurried: &mut watch::Receiver<bool>) -> bool {
         while !self.owed().is_empty() && Instant::now() < deadline {
-            let look = (Instant::now() + LOOK).min(deadline);
+            let check_at = (Instant::now() + CHECK_EVERY).min(deadline);
             tokio::select! {
                 biased;
                 Ok(_) = hurried.wait_for(|is_hurried| *is_hurried) => return true,
-                () = self.serve_until(look) => {}
+                () = self.serve_until(check_at) => {}
             }
         }
         false
@@ -115,15 +118,15 @@ impl Node {
         }
     }
 
-    /// Waits for the disk: nothing else is left to be done.
+    /// Waits for the disk: no other work remains.
     fn finish_trace(&mut self) -> Option<TraceReport> {
         let writer = self.tracer.take()?.writer;
         let (Counts { written, dropped, failed }, finished) = writer.finish();
         let error = finished.err().map(|error| error.to_string());
         if let Some(error) = &error {
-            tracing::error!(error, "the trace is not complete");
+            tracing::error!(error, "the trace is incomplete");
         } else if dropped > 0 {
-            tracing::warn!(dropped, "the trace lacks events that its queue had no room for");
+            tracing::warn!(dropped, "the trace lacks events because its queue was full");
         }
         Some(TraceReport { written, dropped, failed, error })
     }

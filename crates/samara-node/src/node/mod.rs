@@ -1,4 +1,4 @@
-//! The node itself: one task that owns the swarm and does one thing at a time.
+//! The node: one task that owns the swarm and handles one event at a time.
 
 mod batches;
 mod drain;
@@ -32,13 +32,13 @@ pub(crate) use tracer::Tracer;
 /// Counters of links since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkCounts {
-    /// Copies that were owed or on their way when their link went down.
+    /// Copies owed or in flight when their link went down.
     pub(crate) copies_lost: u64,
-    /// Copies that were on their way when a stream broke.
+    /// Copies in flight when a stream broke.
     pub(crate) copies_cut: u64,
     /// Streams closed because of frames that do not decode.
     pub(crate) malformed: u64,
-    /// Peers that speak none of the protocols.
+    /// Peers that support none of the protocols.
     pub(crate) not_supported: u64,
 }
 
@@ -50,17 +50,17 @@ pub(crate) struct Node {
     pub(crate) plan: Plan,
     batches: Batches,
     tracer: Option<Tracer>,
-    /// Connected peers, and what their link speaks once it is up.
+    /// Connected peers, and the protocol of their link once it is up.
     peers: BTreeMap<PeerId, Option<String>>,
     counts: LinkCounts,
     started_at_unix_ns: u64,
     stopping: Stopping,
-    /// Whether a client asked it to stop.
-    is_asked_to_stop: bool,
+    /// Whether a client has requested a stop.
+    is_stop_requested: bool,
 }
 
 impl Node {
-    /// A node that neither listens nor dials yet.
+    /// Creates a node that neither listens nor dials yet.
     pub(crate) fn new(
         key: Keypair,
         config: Checked,
@@ -83,17 +83,18 @@ impl Node {
             counts: LinkCounts::default(),
             started_at_unix_ns: unix_ns(),
             stopping,
-            is_asked_to_stop: false,
+            is_stop_requested: false,
         })
     }
 
-    /// Opens the sockets. Returns their addresses in the order of the configuration, then those of further interfaces.
+    /// Opens the sockets. Returns their addresses in the order of the configuration, followed by
+    /// those of further interfaces.
     pub(crate) async fn listen(&mut self) -> Result<Vec<Multiaddr>, String> {
         let mut open = Vec::new();
         for (at, address) in self.config.listen.clone().into_iter().enumerate() {
             let wrong = |error: &dyn std::fmt::Display| {
                 format!(
-                    "network.listen.{at}: {address} cannot be listened on: {error}; \
+                    "network.listen.{at}: cannot listen on {address}: {error}; \
                      expected a free port at an address of this machine"
                 )
             };
@@ -121,7 +122,7 @@ impl Node {
         Ok(open)
     }
 
-    /// Joins the topics of the configuration, which is the first thing that is traced.
+    /// Joins the topics of the configuration. These are the first events of the trace.
     pub(crate) fn join(&mut self, tracer: Option<Tracer>) {
         self.tracer = tracer;
         let gossip = &mut self.swarm.behaviour_mut().gossip;
@@ -137,14 +138,15 @@ impl Node {
         loop {
             let redial = sleep_until(self.redial.next());
             tokio::select! {
-                // Publications have their time; the rest of the order keeps what is rare from starving.
+                // Biased: publications must be punctual, and rare events before frequent ones
+                // cannot starve.
                 biased;
                 due = self.plan.due() => self.publish_due(due),
                 _ = stop.recv() => return,
                 () = redial => self.dial_due(),
                 Some(request) = self.requests.recv() => {
                     request(self);
-                    if self.is_asked_to_stop {
+                    if self.is_stop_requested {
                         return;
                     }
                 }
@@ -158,7 +160,7 @@ impl Node {
         for dial in self.redial.due(now) {
             let connection = dial.connection_id();
             if let Err(error) = self.swarm.dial(dial) {
-                tracing::debug!(%error, "not dialled");
+                tracing::debug!(%error, "cannot dial");
                 self.redial.failed(connection, now);
             }
         }
@@ -189,9 +191,9 @@ impl Node {
             }
             SwarmEvent::NewListenAddr { address, .. } => tracing::info!(%address, "listening"),
             SwarmEvent::ListenerClosed { addresses, reason: Err(error), .. } => {
-                tracing::error!(?addresses, %error, "not listening any more");
+                tracing::error!(?addresses, %error, "stopped listening");
             }
-            SwarmEvent::ListenerError { error, .. } => tracing::warn!(%error, "a listener has a problem"),
+            SwarmEvent::ListenerError { error, .. } => tracing::warn!(%error, "a listener failed"),
             _ => {}
         }
     }
@@ -222,7 +224,7 @@ impl Node {
                 self.counts.copies_cut += copies as u64;
             }
             Event::Malformed { peer, error } => {
-                tracing::warn!(%peer, %error, "what came is no frame");
+                tracing::warn!(%peer, %error, "received a malformed frame");
                 self.counts.malformed += 1;
             }
             Event::NotSupported { peer } => {
@@ -235,17 +237,17 @@ impl Node {
 
     /// Ends [`run`](Self::run).
     pub(crate) fn stop(&mut self) {
-        self.is_asked_to_stop = true;
+        self.is_stop_requested = true;
     }
 
     pub(crate) fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
         self.stopping.check()?;
         self.swarm
             .dial(dial_opts(address, self.config.written.network.reuse_port))
-            .map_err(|error| Refusal::Wrong(format!("address: cannot be dialled: {error}")))
+            .map_err(|error| Refusal::Wrong(format!("address: cannot dial: {error}")))
     }
 
-    /// Joins a topic, or leaves it. Returns whether that is a change.
+    /// Joins a topic, or leaves it. Returns whether the membership changed.
     pub(crate) fn set_joined(&mut self, topic: &Topic, joins: bool) -> Result<bool, Refusal> {
         self.stopping.check()?;
         let gossip = &mut self.swarm.behaviour_mut().gossip;
@@ -271,16 +273,18 @@ impl Node {
         self.stopping.check()?;
         let messages = messages.into_iter().map(|(topic, payload)| (topic, payload.make())).collect();
         let (id, ..) = self.publish(messages, schedule.as_ref());
-        self.batch(id).ok_or_else(|| Refusal::Wrong("the batch has more messages than are kept".to_owned()))
+        self.batch(id)
+            .ok_or_else(|| Refusal::Wrong("the batch has more messages than the node keeps".to_owned()))
     }
 
     fn publish_due(&mut self, due: Due) {
         let (batch, at_unix_ns, took_ns) = self.publish(due.messages, due.schedule.as_ref());
         self.plan.done(due.number, at_unix_ns, took_ns, Some(batch));
-        tracing::info!(publication = due.number, batch, "published as planned");
+        tracing::info!(publication = due.number, batch, "made a planned publication");
     }
 
-    /// Returns the number of the batch, when it was published, and how long that took.
+    /// Publishes messages. Returns the number of the batch, the time of publication, and its
+    /// duration in nanoseconds.
     fn publish(&mut self, messages: Vec<(String, Bytes)>, schedule: Option<&Schedule>) -> (u64, u64, u64) {
         let at_unix_ns = unix_ns();
         let (topics, messages): (Vec<String>, Vec<_>) = messages
@@ -314,10 +318,11 @@ async fn sleep_until(at: Option<Instant>) {
 
 // ---- the swarm: TCP and QUIC, limits on connections, identify, and GossipSub ----
 
-/// What identify calls the specification of this network: the name that go-libp2p and Kubo use.
+/// The protocol version in identify: the name that go-libp2p and Kubo use.
 const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
 
-/// All that a node does on its connections. The limits come first, so that what they refuse reaches nothing else.
+/// All behaviours of a node. The limits come first, so that a connection they reject reaches no
+/// other behaviour.
 #[derive(NetworkBehaviour)]
 struct Host {
     limits: connection_limits::Behaviour,
@@ -326,7 +331,7 @@ struct Host {
     gossip: samara_libp2p::Behaviour,
 }
 
-/// Builds the swarm; it neither listens nor dials yet.
+/// Builds the swarm, which neither listens nor dials yet.
 fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let network = &config.written.network;
     let idle = network.idle_timeout.duration();
@@ -347,10 +352,10 @@ fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
         .with_tokio()
         .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
-        .map_err(|error| format!("the TCP transport cannot be set up: {error}"))?
+        .map_err(|error| format!("cannot set up the TCP transport: {error}"))?
         .with_quic()
         .with_behaviour(host)
-        .map_err(|error| format!("the node cannot be set up: {error}"))?
+        .map_err(|error| format!("cannot set up the node: {error}"))?
         .with_swarm_config(|config| config.with_idle_connection_timeout(idle))
         .build();
     Ok(swarm)

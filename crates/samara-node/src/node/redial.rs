@@ -1,4 +1,4 @@
-//! Staying connected to the addresses of the configuration.
+//! Keeps connections to the addresses of the configuration.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ enum State {
 struct Target {
     address: Multiaddr,
     state: State,
-    /// Before the next attempt but one.
+    /// The wait before the attempt after the next one.
     wait: Duration,
 }
 
-/// The addresses, and when to dial which. Time is an argument, so that tests need not wait.
+/// The addresses, and the time to dial each. Time is an argument, so that tests need not wait.
 #[derive(Debug)]
 pub(crate) struct Redial {
     targets: Vec<Target>,
@@ -35,7 +35,7 @@ pub(crate) struct Redial {
 }
 
 impl Redial {
-    /// With the first and the longest wait between attempts.
+    /// Creates targets with the first and the longest wait between attempts.
     pub(crate) fn new(
         addresses: Vec<Multiaddr>,
         reuse_port: bool,
@@ -47,7 +47,7 @@ impl Redial {
         Self { targets, dials: HashMap::new(), first, max, reuse_port, failed: 0 }
     }
 
-    /// When [`due`](Self::due) has something next.
+    /// Returns the time at which [`due`](Self::due) has the next address.
     pub(crate) fn next(&self) -> Option<Instant> {
         let waiting = self.targets.iter().filter_map(|target| match target.state {
             State::Waiting(until) => Some(until),
@@ -91,7 +91,7 @@ impl Redial {
         }
     }
 
-    /// The last connection with a peer is gone.
+    /// Handles the end of the last connection with a peer.
     pub(crate) fn lost(&mut self, peer: PeerId, now: Instant) {
         for target in &mut self.targets {
             if matches!(target.state, State::Connected(connected) if connected == peer) {
@@ -102,7 +102,7 @@ impl Redial {
     }
 }
 
-/// How an address is dialled: from a port that is listened on, or from a new one.
+/// Returns the options for dialling an address: from a listening port, or from a new one.
 pub(crate) fn dial_opts(address: Multiaddr, reuse_port: bool) -> DialOpts {
     let dial = DialOpts::unknown_peer_id().address(address);
     if reuse_port { dial.build() } else { dial.allocate_new_port().build() }
@@ -119,7 +119,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn waits_double_up_to_the_longest_and_start_anew_after_success() {
+    fn waits_double_up_to_the_maximum_and_reset_after_success() {
         let start = Instant::now();
         let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
         let mut redial = Redial::new(vec![address], true, (SECOND, 5 * SECOND), start);

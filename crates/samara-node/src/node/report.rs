@@ -1,4 +1,4 @@
-//! How a node stands.
+//! Reports of a node's state.
 
 use libp2p::PeerId;
 

@@ -1,7 +1,7 @@
 //! Publications at given times.
 //!
-//! The timers of tokio count milliseconds, so that they are not used here: the wait is by a timer of its own thread, and the last
-//! stretch is spent looking at the clock. Payloads are made before that, ahead of time.
+//! The timers of tokio have a resolution of a millisecond, so this module does not use them. It
+//! waits with a timer of its own thread, and polls the clock at the end. Payloads are made earlier.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,19 +19,19 @@ pub(crate) use crate::model::Late;
 use crate::model::{PlannedReport, PlannedState};
 use crate::part::unix_ns;
 
-/// So long before its time the payloads of a publication are made.
+/// The payloads of a publication are made this long before its time.
 const PREPARE_NS: u64 = 50_000_000;
-/// So long before its time the node does nothing else any more. Threads wake up late by some 60 us (`PR_GET_TIMERSLACK` is
-/// 50 us on Linux).
+/// The node only polls the clock this long before a publication. Threads wake up late by some 60 us
+/// (`PR_GET_TIMERSLACK` is 50 us on Linux).
 const SPIN_NS: u64 = 200_000;
-/// The clock is looked at again at least so often, since it can be set.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Publications that are kept at most, those that are over included.
+/// Maximum interval between reads of the clock, since it can be set.
+const CLOCK_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Maximum number of publications to keep, including finished ones.
 pub(crate) const PLANNED_MAX: usize = 10_000;
-/// Bytes of payload that wait at most; random ones do not count before they are made.
+/// Maximum bytes of waiting payload. Random payloads do not count before they are made.
 const HELD_MAX: usize = 256 << 20;
 
-/// A payload that is given, or random bytes that are made when they are needed.
+/// A given payload, or random bytes to make when they are needed.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     Data(Bytes),
@@ -46,7 +46,7 @@ impl Payload {
         }
     }
 
-    /// Bytes that it takes until it is made.
+    /// Bytes of memory before the payload is made.
     pub(crate) fn held(&self) -> usize {
         match self {
             Self::Data(data) => data.len(),
@@ -62,7 +62,7 @@ impl Payload {
     }
 }
 
-/// Bytes that no other message has: ids are often computed from payloads. Not for secrets.
+/// Returns bytes that no other message has: ids are often computed from payloads. Not for secrets.
 fn random(len: usize) -> Bytes {
     // The hasher of the standard library is seeded by the operating system.
     let mut rng = NodeRng::new(RandomState::new().build_hasher().finish(), 0, Purpose::Workload);
@@ -78,7 +78,7 @@ fn random(len: usize) -> Bytes {
 pub(crate) struct Planned {
     pub(crate) at_unix_ns: u64,
     pub(crate) messages: Vec<(String, Payload)>,
-    /// `None` for the configuration's.
+    /// The order of the copies; `None` for that of the configuration.
     pub(crate) schedule: Option<Schedule>,
 }
 
@@ -95,31 +95,40 @@ pub(crate) struct Due {
     pub(crate) schedule: Option<Schedule>,
 }
 
-/// All publications that were asked for, with what became of them.
+/// All planned publications, with their results.
 #[derive(Debug)]
 pub(crate) struct Plan {
     name: &'static str,
     waiting: BTreeMap<(u64, u64), Planned>,
-    /// The first one, with its payloads made.
+    /// The first publication, with its payloads made.
     prepared: Option<(u64, Due)>,
     reports: BTreeMap<u64, PlannedReport>,
     next: u64,
     delay: Delay,
-    /// When the timer fires, if it is set.
+    /// The time at which the timer fires, if it is set.
     wake: Option<u64>,
 }
 
 impl Plan {
-    /// A plan of what requests call by this name.
+    /// Creates a plan. `name` is the key of its entries in requests.
     pub(crate) fn new(name: &'static str) -> Self {
         let (waiting, reports) = (BTreeMap::new(), BTreeMap::new());
-        Self { name, waiting, prepared: None, reports, next: 0, delay: Delay::new(LOOK_AGAIN), wake: None }
+        Self {
+            name,
+            waiting,
+            prepared: None,
+            reports,
+            next: 0,
+            delay: Delay::new(CLOCK_CHECK_EVERY),
+            wake: None,
+        }
     }
 
     /// Adds publications, all or none.
     ///
     /// # Errors
-    /// A text: one is in the past and that is not allowed, or there are too many.
+    /// Describes the fault: a time is in the past although `late` refuses that, or there are too
+    /// many publications.
     pub(crate) fn add(&mut self, planned: Vec<Planned>, late: Late) -> Result<Vec<u64>, String> {
         let now = unix_ns();
         for (at, planned) in planned.iter().enumerate() {
@@ -142,7 +151,7 @@ impl Plan {
         }
         let held: usize = self.waiting.values().chain(&planned).map(Planned::held).sum();
         if held > HELD_MAX {
-            return Err(format!("{held} bytes of payload would wait; expected at most {HELD_MAX}"));
+            return Err(format!("found {held} bytes of waiting payload; expected at most {HELD_MAX}"));
         }
         let mut numbers = Vec::with_capacity(planned.len());
         for planned in planned {
@@ -167,7 +176,7 @@ impl Plan {
         Ok(numbers)
     }
 
-    /// What was prepared is not the first one any more, if an earlier one has come.
+    /// Returns the prepared publication to the queue, if an earlier one has been added.
     fn put_back(&mut self) {
         let first = self.waiting.keys().next().map(|(at, _)| *at);
         let Some((at, due)) = self.prepared.take_if(|(at, _)| first.is_some_and(|first| first < *at)) else {
@@ -196,7 +205,7 @@ impl Plan {
         }
     }
 
-    /// Takes back what has not been published. Returns how many publications that were.
+    /// Cancels the waiting publications. Returns their number.
     pub(crate) fn cancel(&mut self) -> usize {
         self.waiting.clear();
         self.prepared = None;
@@ -204,7 +213,7 @@ impl Plan {
         waiting.map(|report| report.state = PlannedState::Cancelled).count()
     }
 
-    /// All that is known, in the order in which it was asked for.
+    /// Reports all known publications, in the order of their requests.
     pub(crate) fn report(&self) -> Vec<PlannedReport> {
         self.reports.values().cloned().collect()
     }
@@ -224,13 +233,13 @@ impl Plan {
         }
     }
 
-    /// The next publication, at its time. Never ready while there is none.
+    /// Returns the next publication at its time. Pending while there is none.
     pub(crate) fn due(&mut self) -> DueFuture<'_> {
         DueFuture(self)
     }
 }
 
-/// See [`Plan::due`]. Nothing is lost if it is dropped before it is ready.
+/// The future of [`Plan::due`]. Dropping it before it is ready loses nothing.
 #[derive(Debug)]
 pub(crate) struct DueFuture<'a>(&'a mut Plan);
 
@@ -255,7 +264,7 @@ impl Future for DueFuture<'_> {
                 return Poll::Ready(due);
             }
             let until = if plan.prepared.is_some() { SPIN_NS } else { PREPARE_NS };
-            let wait = Duration::from_nanos(left.saturating_sub(until)).min(LOOK_AGAIN);
+            let wait = Duration::from_nanos(left.saturating_sub(until)).min(CLOCK_CHECK_EVERY);
             let wake = now + wait.as_nanos() as u64;
             if plan.wake.is_none_or(|known| wake < known) {
                 plan.delay.reset(wait);
@@ -274,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_payloads_are_as_long_as_asked_for_and_differ() {
+    fn random_payloads_differ_and_have_the_requested_length() {
         for len in [0, 1, 7, 8, 9, 4096] {
             assert_eq!(Payload::Random(len).make().len(), len);
         }

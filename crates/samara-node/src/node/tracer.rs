@@ -1,4 +1,4 @@
-//! From the events of the protocol to those of a trace.
+//! Converts the events of the protocol to those of a trace.
 
 use libp2p::PeerId;
 use samara_gossipsub::rpc::{Control, Message, MessageId, RpcFrame, Topic};
@@ -107,7 +107,8 @@ impl Tracer {
     }
 }
 
-/// The ids of all IWANT of an RPC are in one list here, and so are those of all IDONTWANT.
+/// Converts control messages. The ids of all IWANT of an RPC are in one list here, and so are those
+/// of all IDONTWANT.
 fn control(control: &Control) -> ControlMeta {
     let ids = |ids: &[MessageId]| ids.iter().map(|id| id.as_bytes().to_vec()).collect::<Vec<_>>();
     let iwant = (!control.iwant.is_empty()).then(|| ControlIWantMeta { message_ids: ids(&control.iwant) });
@@ -131,7 +132,7 @@ fn control(control: &Control) -> ControlMeta {
     }
 }
 
-/// In go's words where it has them.
+/// Returns the reason, in the words of go-libp2p-pubsub where it has one.
 fn reason_of(cause: Ignored, signature: Option<SignatureError>) -> &'static str {
     match (cause, signature) {
         (_, Some(SignatureError::MissingSignature)) => reason::MISSING_SIGNATURE,

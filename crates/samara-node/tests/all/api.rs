@@ -1,11 +1,11 @@
-//! The control API: what it refuses, and how it says so; metrics.
+//! Tests of the control API: rejected requests, their error texts, and metrics.
 
 use serde_json::json;
 
 use crate::common::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mistakes_are_told() {
+async fn invalid_requests_are_rejected_with_a_reason() {
     let node = node(41, &[], "", FAST).await;
     let cases: &[(&str, &str, u16, &[&str])] = &[
         ("/v1/dial", "{\"address\":\"nowhere\"}", 400, &["address: found \"nowhere\"", "/ip4/"]),
@@ -48,18 +48,18 @@ async fn mistakes_are_told() {
             &["publications[0]: expected either batch, or topic"],
         ),
         ("/v1/stop", "", 400, &["EOF"]),
-        ("/v1/nothing", "{}", 404, &["there is no /v1/nothing"]),
-        ("/v1/status", "{}", 405, &["/v1/status cannot be asked by POST"]),
+        ("/v1/nothing", "{}", 404, &["unknown path /v1/nothing"]),
+        ("/v1/status", "{}", 405, &["/v1/status does not accept POST"]),
     ];
     for (path, body, expected, words) in cases {
         let (status, answer) = node.try_post(path, body).await;
         assert_eq!(status, *expected, "{path} {body}: {answer}");
         let error = answer["error"].as_str().expect("an error");
         for word in *words {
-            assert!(error.contains(word), "{path} {body}: {error} does not say {word:?}");
+            assert!(error.contains(word), "{path} {body}: {error} does not contain {word:?}");
         }
     }
-    for (path, word) in [("/v1/batches/7", "batch 7 is not known"), ("/v1/batches/x", "expected a number")] {
+    for (path, word) in [("/v1/batches/7", "batch 7 is unknown"), ("/v1/batches/x", "expected a number")] {
         let (status, body) = request(node.control, "GET", path, "").await;
         assert!(status >= 400 && body.contains(word), "{path}: {status} {body}");
     }
@@ -73,7 +73,7 @@ async fn long_bodies_and_web_pages_are_refused() {
     let (status, body) = raw(server, &format!("{head}content-length: 17000000\r\n\r\n")).await;
     assert_eq!(status, 413, "{body}");
     assert!(body.contains("17000000 bytes; expected at most 16777216"), "{body}");
-    // One that does not say how long it is.
+    // A body without an announced length.
     let chunk = format!("{:x}\r\n{}\r\n0\r\n\r\n", 17_000_000, " ".repeat(17_000_000));
     let (status, body) = raw(server, &format!("{head}transfer-encoding: chunked\r\n\r\n{chunk}")).await;
     assert_eq!(status, 413, "{body}");
@@ -82,7 +82,7 @@ async fn long_bodies_and_web_pages_are_refused() {
     let (status, body) =
         raw(server, "GET /v1/status HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").await;
     assert!(status == 403 && body.contains("evil.example"), "{status} {body}");
-    // What a page of another origin can send without being asked first.
+    // A request that a page of another origin can send without a preflight request.
     let form = "POST /v1/stop HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\n\
                 content-length: 2\r\n\r\n{}";
     let (status, body) = raw(server, form).await;
@@ -106,7 +106,7 @@ async fn topics_are_joined_and_left_and_peers_dialled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_count_what_happens() {
+async fn metrics_count_events() {
     let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
     let hub = node(45, &["t"], "", &format!("{metrics}{FAST}")).await;
     let leaf = node(46, &["t"], &dial(&hub), FAST).await;

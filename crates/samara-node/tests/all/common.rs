@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// Nothing here takes this long unless it does not work.
+/// Nothing here takes this long unless it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Heartbeats fast enough for a test.
@@ -23,7 +23,8 @@ pub(crate) struct Node {
     pub(crate) address: String,
 }
 
-/// A node with a control API on loopback. `network` are lines of that section, `rest` other sections.
+/// Starts a node with a control API on loopback. `network` has lines of that section, `rest` other
+/// sections.
 pub(crate) async fn node(seed: u64, topics: &[&str], network: &str, rest: &str) -> Node {
     let listen = if network.contains("listen") { "" } else { "listen = [\"/ip4/127.0.0.1/tcp/0\"]\n" };
     let text = format!(
@@ -38,7 +39,7 @@ pub(crate) async fn node(seed: u64, topics: &[&str], network: &str, rest: &str) 
     Node { running, control, peer, address }
 }
 
-/// The line of a configuration that dials a node.
+/// Returns the line of a configuration that dials a node.
 pub(crate) fn dial(node: &Node) -> String {
     format!("dial = [\"{}\"]\n", node.address)
 }
@@ -67,7 +68,7 @@ impl Node {
         parse_metrics(&text)
     }
 
-    /// Waits until an answer is as it should be.
+    /// Waits until `is_so` holds for an answer.
     pub(crate) async fn until(&self, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let reached = async {
             loop {
@@ -78,10 +79,10 @@ impl Node {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("in vain for {what}"))
+        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("timeout waiting for {what}"))
     }
 
-    /// Waits until this many peers are in the mesh of a topic.
+    /// Waits until at least this many peers are in the mesh of a topic.
     pub(crate) async fn mesh_of(&self, topic: &str, at_least: usize) {
         let what = format!("{at_least} peers in the mesh of {topic}");
         let is_grown = |status: &Value| {
@@ -102,25 +103,25 @@ impl Node {
         timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{name} stays below {at_least}"));
     }
 
-    /// Waits until nothing is owed of a batch any more.
+    /// Waits until no copy of a batch is owed any more.
     pub(crate) async fn complete(&self, batch: &Value) -> Value {
         let path = format!("/v1/batches/{batch}");
         self.until(&path, "the whole batch", |report| report["complete"] == true).await
     }
 }
 
-/// A time that is so many milliseconds from now.
+/// Returns the time in `ms` milliseconds, in nanoseconds since 1970.
 pub(crate) fn in_ms(ms: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
     now.as_nanos() as u64 + ms * 1_000_000
 }
 
-/// The value of a metric, with its labels as they are written; 0 if it is not there.
+/// Returns the value of a metric, with its labels as written, or 0 if it is missing.
 pub(crate) fn value(metrics: &[(String, f64)], name: &str) -> f64 {
     metrics.iter().find(|(known, _)| known == name).map_or(0.0, |(_, value)| *value)
 }
 
-/// Every line must be one of OpenMetrics.
+/// Parses OpenMetrics. Every line must be valid.
 pub(crate) fn parse_metrics(text: &str) -> Vec<(String, f64)> {
     assert!(text.ends_with("# EOF\n"), "{text}");
     let lines = text.lines().filter(|line| !line.starts_with("# "));
@@ -131,7 +132,7 @@ pub(crate) fn parse_metrics(text: &str) -> Vec<(String, f64)> {
     lines.map(parse).collect()
 }
 
-/// One request on a connection of its own: status and body.
+/// Sends one request on its own connection. Returns status and body.
 pub(crate) async fn request(server: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\ncontent-type: application/json\r\n\
@@ -144,7 +145,7 @@ pub(crate) async fn request(server: SocketAddr, method: &str, path: &str, body: 
 pub(crate) async fn raw(server: SocketAddr, request: &str) -> (u16, String) {
     let exchange = async {
         let mut stream = TcpStream::connect(server).await.expect("a server");
-        // A server that refuses a body may close before it has read it.
+        // A server that rejects a body may close before it has read it.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
@@ -156,7 +157,7 @@ pub(crate) async fn raw(server: SocketAddr, request: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
-/// A file for a test.
+/// Returns the path of a file for a test.
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -165,12 +166,12 @@ pub(crate) fn text(topic: &str, text: &str) -> Value {
     json!({ "topic": topic, "text": text })
 }
 
-/// Who a stuck peer is.
+/// A peer that has stopped reading.
 pub(crate) struct Stuck {
     pub(crate) peer: String,
 }
 
-/// A node that owes copies to a peer that has stopped reading.
+/// Starts a node that owes copies to a peer that has stopped reading.
 pub(crate) async fn hub_with_stuck_peer(seed: u64, leaf_seed: u64, rest: &str) -> (Node, Stuck) {
     let hub = node(seed, &["t"], "", &format!("{FAST}{rest}")).await;
     let network = dial(&hub);

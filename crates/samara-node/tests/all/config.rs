@@ -1,4 +1,4 @@
-//! What a configuration can say, and how mistakes in it are told.
+//! Tests of valid configurations, and of the error texts for invalid ones.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use samara_node::{Checked, NodeConfig};
 
 const SEED: &str = "[identity]\nseed = 1\n";
 
-/// The documented file, and its text with all settings that are commented out: behind `#` without a space, or with the four
-/// of a continuation.
+/// The documented file, and its text with all commented settings enabled: those behind `#` without
+/// a space, or with the four spaces of a continuation.
 fn documented() -> (PathBuf, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/node.toml");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -22,7 +22,7 @@ fn documented() -> (PathBuf, String) {
     (path, all.join("\n"))
 }
 
-/// Values that the documented file has as its defaults.
+/// The values for which the documented file shows the defaults.
 fn defaults(config: &Checked) -> String {
     let (engine, written) = (&config.engine, &config.written);
     let network = Network { dial: Vec::new(), ..written.network.clone() };
@@ -31,13 +31,13 @@ fn defaults(config: &Checked) -> String {
 }
 
 #[test]
-fn the_documented_file_is_a_configuration_without_and_with_its_optional_parts() {
+fn the_documented_file_is_valid_with_and_without_optional_parts() {
     let (path, all) = documented();
     let config = NodeConfig::load(&path).unwrap();
     assert_eq!((config.listen.len(), config.dial.len(), config.topics.len()), (2, 0, 2));
     assert!(config.cat.is_none() && config.ring.is_none() && config.mix.is_none());
     let all = NodeConfig::parse(&all, &path).unwrap();
-    assert_eq!(defaults(&all), defaults(&config), "what is commented out is the default");
+    assert_eq!(defaults(&all), defaults(&config), "commented settings are the defaults");
     let config = all;
     assert_eq!((config.dial.len(), config.written.plan.metrics.len()), (2, 1));
     assert!(config.written.metrics.is_some() && config.written.trace.is_some() && config.mix.is_some());
@@ -46,11 +46,14 @@ fn the_documented_file_is_a_configuration_without_and_with_its_optional_parts() 
     assert_eq!(cat.engine.persistent.len(), 1);
     let ring = config.ring.unwrap();
     assert_eq!((ring.group.as_str(), ring.seeds.len(), ring.queue_bytes), ("samara", 1, 256 << 10));
-    assert!(config.written.identity.key_file.unwrap().ends_with("docs/node.key"), "relative to the file");
+    assert!(
+        config.written.identity.key_file.unwrap().ends_with("docs/node.key"),
+        "the path is relative to the file"
+    );
 }
 
 #[test]
-fn messages_are_like_those_of_the_preset() {
+fn messages_follow_the_preset() {
     let parse = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml")).unwrap();
     assert_eq!(parse("").engine.authenticity.policy, SignaturePolicy::StrictNoSign);
     let go = parse("[gossipsub]\npreset = \"go-libp2p-pubsub\"\n");
@@ -62,7 +65,7 @@ fn messages_are_like_those_of_the_preset() {
     assert!(parse("[control]\naddress = \"[::1]:0\"\n").written.control.is_some());
 }
 
-/// What is written after a valid start, the beginning of the error, and words that must be in it.
+/// The text after a valid start, the beginning of the error, and words that it must contain.
 const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("topics = 5", "node.toml:3: identity.topics: ", &["unknown key `topics`", "key_file"]),
     ("[netwrok]", "node.toml:3: netwrok: ", &["unknown key `netwrok`", "`network`"]),
@@ -153,26 +156,26 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn mistakes_are_told_with_line_and_key() {
+fn errors_name_line_and_key() {
     for (text, start, words) in MISTAKES {
         let error = NodeConfig::parse(&format!("{SEED}{text}\n"), Path::new("node.toml")).unwrap_err();
         let error = error.to_string();
         assert!(error.starts_with(start), "{text:?}: {error}");
         for word in *words {
-            assert!(error.contains(word), "{text:?}: {error} does not say {word:?}");
+            assert!(error.contains(word), "{text:?}: {error} does not contain {word:?}");
         }
     }
 }
 
 #[test]
-fn mistakes_before_the_first_section_too() {
+fn errors_before_the_first_section_name_line_and_key() {
     let cases = [
         ("", "node.toml: ", "missing key `identity`"),
         ("[identity]\n", "node.toml:1: identity: ", "neither"),
         ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml:1: identity: ", "both"),
         ("[identity]\nseed = -1\n", "node.toml:2: identity.seed: ", "-1"),
         ("topics = [\"\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.0: ", "0 bytes"),
-        ("topics = [\"a\", \"a\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.1: ", "twice"),
+        ("topics = [\"a\", \"a\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.1: ", "duplicate topic"),
     ];
     for (text, start, word) in cases {
         let error = NodeConfig::parse(text, Path::new("node.toml")).unwrap_err().to_string();
@@ -180,12 +183,12 @@ fn mistakes_before_the_first_section_too() {
     }
     let error = NodeConfig::load(Path::new("no/node.toml")).unwrap_err().to_string();
     assert!(
-        error.starts_with("no/node.toml: cannot be read: ") && error.contains("docs/node.toml"),
+        error.starts_with("no/node.toml: cannot read the file: ") && error.contains("docs/node.toml"),
         "{error}"
     );
 }
 
-/// A section `[mix]` with two nodes.
+/// Returns a section `[mix]` with two nodes.
 fn mix(more: &str) -> String {
     let peer = |digit: &str, port: u16| {
         format!("{{ fingerprint = \"{}\", address = \"127.0.0.1:{port}\" }}", digit.repeat(64))
@@ -199,7 +202,7 @@ fn mix(more: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_mix_is_told_with_its_key() {
+fn errors_in_a_mix_name_the_key() {
     let checked = NodeConfig::parse(&mix("team = 2\n"), Path::new("node.toml")).expect("it is right");
     assert!(checked.mix.is_some());
     for (more, key) in

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// A section for a member that looks for these.
+/// Returns a section for a member with these seeds.
 fn ring(seeds: &[String]) -> String {
     format!("[ring]\ngroup = \"test\"\nlisten = \"127.0.0.1:0\"\nseeds = {seeds:?}\n{FAST}")
 }
@@ -18,7 +18,7 @@ fn members(status: &Value) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_reach_all_members_and_leavers_are_missed_by_nobody() {
+async fn messages_reach_all_members_and_a_leaver_loses_none() {
     let first = node(80, &[], "", &ring(&[])).await;
     let seeds = [address(&first)];
     let second = node(81, &[], "", &ring(&seeds)).await;

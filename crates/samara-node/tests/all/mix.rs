@@ -1,4 +1,4 @@
-//! A pool that mixes, in nodes.
+//! Tests of a mix pool in nodes.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use crate::common::*;
 
-/// An address that was free a moment ago.
+/// Returns an address that was free a moment ago.
 fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Somebody of a pool.
+/// A node of the pool, or its scheduler.
 struct Host {
     identity: Identity,
     listen: SocketAddr,
@@ -30,7 +30,7 @@ fn peer(host: &Host) -> String {
     format!("{{ fingerprint = \"{fingerprint}\", address = \"{address}\" }}")
 }
 
-/// The section of one of two nodes, or of the scheduler, which is the last one.
+/// Returns the section of one of two nodes, or of the scheduler, which is the last one.
 fn section(hosts: &[Host], number: usize) -> String {
     let pem = file(&format!("mix-{number}.pem"));
     let _ = std::fs::remove_file(&pem);
@@ -51,7 +51,7 @@ fn section(hosts: &[Host], number: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
+async fn payloads_of_a_sender_come_out_and_all_nodes_report_them() {
     let hosts = [host(), host(), host()];
     let mut nodes = Vec::new();
     for number in 0..3 {
@@ -73,20 +73,20 @@ async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
         let sealed = client.seal(&round, contents.clone()).await.unwrap();
         client.submit(&round, sealed).await.unwrap();
         let Ended::Delivered(outcomes) = client.result(&round).await.unwrap() else {
-            panic!("it has failed")
+            panic!("the round failed")
         };
         let mut came: Vec<Vec<u8>> = outcomes
             .into_iter()
             .map(|outcome| match outcome {
                 Outcome::Content(content) => content.to_vec(),
-                other => panic!("{other:?} came out"),
+                other => panic!("the mix delivered {other:?}"),
             })
             .collect();
         came.sort();
         assert_eq!(came, contents);
         round
     };
-    let round = timeout(PATIENCE, mixed).await.expect("it is mixed in time");
+    let round = timeout(PATIENCE, mixed).await.expect("the round ends in time");
     nodes[2].counted("samara_mix_rounds_completed_total", 1.0).await;
     let first = &nodes[round.team[0] as usize];
     first.counted("samara_mix_round_trip_seconds{node=\"2\"}", 1e-9).await;
@@ -107,8 +107,8 @@ async fn payloads_of_a_sender_come_out_and_everybody_tells_of_it() {
     assert_eq!(nodes[2].get("/v1/mix").await["teams"][0].as_array().map(Vec::len), Some(2));
     let mut digests = Vec::new();
     for node in &nodes[..2] {
-        let told = node.get("/v1/mix/events/0").await;
-        let events = told["events"].as_array().unwrap().clone();
+        let answer = node.get("/v1/mix/events/0").await;
+        let events = answer["events"].as_array().unwrap().clone();
         let delivered = events.iter().find(|event| event["event"] == "delivered").expect("delivered");
         assert_eq!((&delivered["round"], &delivered["void"]), (&json!(round.round), &json!(0)));
         digests.push(delivered["digest"].clone());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// A section for a pool that dials these.
+/// Returns a section for a pool that dials these peers.
 fn pool(peers: &[String]) -> String {
     let listen = "listen = \"127.0.0.1:0\"\nmax_inbound_per_ip = 64";
     format!("[cat]\nnetwork = \"test\"\n{listen}\npeers = {peers:?}\n{FAST}")
@@ -24,7 +24,7 @@ fn peers_of(status: &Value) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactions_travel_are_committed_and_counted() {
+async fn transactions_are_forwarded_committed_and_counted() {
     let hub = with_pool(70, &[]).await;
     let leaf = with_pool(71, &[pool_address(&hub)]).await;
     let far = with_pool(72, &[pool_address(&hub)]).await;
@@ -71,7 +71,7 @@ async fn transactions_travel_are_committed_and_counted() {
         ("samara_mempool_frames_total{kind=\"txs\",direction=\"received\"}", 1.0),
     ];
     for (name, expected) in expected {
-        assert!(metrics.iter().any(|(known, _)| known == name), "{name} is not there");
+        assert!(metrics.iter().any(|(known, _)| known == name), "{name} is missing");
         assert_eq!(value(&metrics, name), expected, "{name}");
     }
     assert!(value(&metrics, "samara_mempool_bytes_total{kind=\"wire\",direction=\"up\"}") >= 5.0 * 1044.0);
@@ -137,7 +137,7 @@ async fn submissions_are_made_at_their_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_owed_leaves_before_the_end() {
+async fn owed_transactions_leave_before_the_end() {
     let hub = with_pool(74, &[]).await;
     let leaf = with_pool(75, &[]).await;
     leaf.post("/v1/pool/dial", json!({ "address": pool_address(&hub) })).await;
@@ -152,7 +152,7 @@ async fn what_is_owed_leaves_before_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mistakes_about_pools_are_told() {
+async fn invalid_pool_requests_are_rejected_with_a_reason() {
     let without = node(76, &[], "", FAST).await;
     let (status, body) = request(without.control, "GET", "/v1/pool", "").await;
     assert!(status == 404 && body.contains("expected a section [cat]"), "{status} {body}");

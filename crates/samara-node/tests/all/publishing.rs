@@ -1,11 +1,12 @@
-//! What is published is delivered, at the time that was asked for, and its copies can be followed.
+//! Tests that messages are delivered, publications are made at their time, and reports follow their
+//! copies.
 
 use serde_json::{Value, json};
 
 use crate::common::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_reaches_everybody_over_tcp_and_quic() {
+async fn a_message_reaches_all_nodes_over_tcp_and_quic() {
     let listen = "listen = [\"/ip4/127.0.0.1/udp/0/quic-v1\", \"/ip4/127.0.0.1/tcp/0\"]\n";
     let hub = node(1, &["t"], listen, FAST).await;
     assert!(hub.address.contains("/quic-v1/p2p/"), "{}", hub.address);
@@ -31,7 +32,7 @@ async fn a_message_reaches_everybody_over_tcp_and_quic() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_is_followed_until_its_last_copy() {
+async fn a_batch_reports_all_copies() {
     let hub = node(11, &["a", "b"], "", FAST).await;
     let first = node(12, &["a", "b"], &dial(&hub), FAST).await;
     let second = node(13, &["a", "b"], &dial(&hub), FAST).await;
@@ -62,7 +63,7 @@ async fn a_batch_is_followed_until_its_last_copy() {
     assert_eq!(to, expected);
     let copies = done["messages"][0]["sent_copies"].as_array().unwrap();
     assert!(copies.iter().all(|copy| copy["at_unix_ns"].as_u64() >= done["published_at_unix_ns"].as_u64()));
-    // Which one is written first is the links' matter.
+    // The links decide which of the two is written first.
     assert_eq!(copies.iter().map(|copy| copy["rank"].as_u64().unwrap()).sum::<u64>(), 1, "ranks 0 and 1");
     assert!(done["messages"][3]["error"].as_str().unwrap().contains("not new"), "{done}");
     assert_eq!(done["messages"][4]["copies"], 0);
@@ -118,7 +119,7 @@ async fn publications_are_made_at_their_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_connections_are_dialled_again() {
+async fn lost_connections_are_redialled() {
     let hub = node(31, &["t"], "", FAST).await;
     let address = hub.address.clone();
     let network = format!("{}redial_first = \"50 ms\"\nredial_max = \"200 ms\"\n", dial(&hub));

@@ -1,4 +1,4 @@
-//! A node that is told to stop lets what it owes leave first.
+//! Tests that a stopping node first lets owed copies leave.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::timeout;
 use crate::common::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_owed_leaves_before_the_end() {
+async fn owed_copies_leave_before_the_end() {
     let hub = node(61, &["t"], "", FAST).await;
     let leaf = node(62, &["t"], &dial(&hub), FAST).await;
     hub.mesh_of("t", 1).await;
-    // More than the streams take at once.
+    // More than the streams accept at once.
     let messages: Vec<_> = (0..32).map(|_| json!({ "topic": "t", "random_bytes": 300_000 })).collect();
     let report = hub.post("/v1/publish-batch", json!({ "messages": messages })).await;
     assert_eq!(report["copies"], 32);
@@ -30,8 +30,8 @@ async fn what_is_owed_leaves_before_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_new_is_taken_while_a_node_stops() {
-    // A peer that has stopped reading: its task is never run again.
+async fn a_stopping_node_accepts_nothing_new() {
+    // A peer that has stopped reading: its task never runs again.
     let (hub, stuck) = hub_with_stuck_peer(63, 64, "[stop]\ndrain = \"2 s\"\n").await;
     hub.post("/v1/stop", json!({})).await;
     let refused = async {
@@ -52,7 +52,7 @@ async fn nothing_new_is_taken_while_a_node_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_told_twice_to_stop_does_not_wait() {
+async fn a_second_stop_ends_the_draining() {
     let (hub, _stuck) = hub_with_stuck_peer(65, 66, "[stop]\ndrain = \"10 min\"\n").await;
     hub.post("/v1/stop", json!({})).await;
     while hub.get("/v1/status").await["stopping"] != true {

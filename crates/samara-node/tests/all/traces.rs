@@ -1,4 +1,4 @@
-//! A trace has what happened, in the words of go-libp2p-pubsub.
+//! Tests that a trace contains all events, in the words of go-libp2p-pubsub.
 
 use samara_trace::{Body, TraceEvent, TraceReader};
 use serde_json::json;
@@ -93,10 +93,10 @@ async fn duplicates_and_rejections_are_traced() {
     let anonymous = config("authenticity = \"anonymous\"\nid = \"sha256\"\n");
     let path = file("victim.trace");
     let victim = node(55, &["t"], "", &format!("{anonymous}[trace]\nfile = {path:?}\n")).await;
-    // It signs, which the other one must not accept.
+    // The stranger signs, which the victim must reject.
     let signing = config("authenticity = \"signed\"\nid = \"sha256\"\n");
     let stranger = node(56, &["t"], &dial(&victim), &signing).await;
-    // Two that send the same message.
+    // Two nodes that send the same message.
     let twins = [
         node(57, &["t"], &dial(&victim), &anonymous).await,
         node(58, &["t"], &dial(&victim), &anonymous).await,
@@ -106,7 +106,8 @@ async fn duplicates_and_rejections_are_traced() {
         node.mesh_of("t", 1).await;
     }
     stranger.post("/v1/publish", text("t", "signed")).await;
-    // Until both are fast enough: the victim forwards what it gets to the other one, which can then not publish it.
+    // Repeat until both are fast enough: the victim forwards a message to the other node, which
+    // cannot publish it afterwards.
     let duplicate = async {
         for number in 0.. {
             let body = text("t", &format!("the same {number}")).to_string();

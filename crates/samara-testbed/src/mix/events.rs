@@ -12,7 +12,7 @@ use samara_sim::Record;
 use samara_spec::Scenario;
 use samara_spec::mix::Mix;
 
-use super::sender::Went;
+use super::sender::RoundOutcome;
 use crate::TestbedError;
 use crate::client::Client;
 use crate::process::NodeProcess;
@@ -21,19 +21,20 @@ pub(super) struct Happened {
     pub(super) collector: Collector,
     /// The first event, in nanoseconds since 1970.
     pub(super) start: u64,
-    /// When the last round was over, from then on.
+    /// The end of the last round, counted from the first event.
     pub(super) over: u64,
     pub(super) ignored: Vec<(&'static str, u64)>,
     pub(super) resent_frames: u64,
     pub(super) doubts: Vec<String>,
 }
 
-/// Collects the events of all processes. `before` has those of processes that were killed since.
+/// Collects the events of all processes. `before` has the events of processes that were killed
+/// since.
 pub(super) fn collect(
     processes: &mut [NodeProcess],
     before: Vec<(u32, Vec<MixEvent>)>,
     scenario: &Scenario,
-    went: &BTreeMap<u64, Went>,
+    went: &BTreeMap<u64, RoundOutcome>,
     begun: u64,
 ) -> Result<Happened, TestbedError> {
     let (mut all, mut doubts) = (Vec::new(), Vec::new());
@@ -41,17 +42,17 @@ pub(super) fn collect(
         all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
     }
     for (host, process) in (0..).zip(processes.iter_mut()) {
-        // A process that was killed has no more events.
+        // A killed process has no more events.
         if process.check("collection").is_err() {
             continue;
         }
         let (events, forgotten) = events_of(process)?;
         if forgotten > 0 {
-            doubts.push(format!("process {host} has forgotten {forgotten} events"));
+            doubts.push(format!("process {host} no longer has {forgotten} of its events"));
         }
         all.extend(events.into_iter().map(|event| (event.at_unix_ns, host, event.what)));
     }
-    // A stable sort: events of a host stay in their order.
+    // A stable sort keeps the events of a host in order.
     all.sort_by_key(|(at, ..)| *at);
     let start = all.first().map_or(begun, |(at, ..)| *at);
     let mut collector = Collector::default();
@@ -79,17 +80,17 @@ pub(super) fn collect(
     })
 }
 
-/// The events of a host, and the number of those that it has forgotten.
+/// Returns the events of a host, and the number of events that it has forgotten.
 pub(super) fn events_of(process: &mut NodeProcess) -> Result<(Vec<MixEvent>, u64), TestbedError> {
     process.record("/v1/mix/events", |MixEvents { first, next, events }| (first, next, events))
 }
 
-/// Converts an event of a host to one of the measurements; `None` if they do not need it.
+/// Converts an event of a host to one of the measurements, or to `None` if they do not need it.
 fn measured(
     what: MixWhat,
     (at, host): (Time, u32),
     scenario: &Scenario,
-    went: &BTreeMap<u64, Went>,
+    went: &BTreeMap<u64, RoundOutcome>,
 ) -> Option<RoundEvent> {
     Some(match what {
         MixWhat::Open { round } => RoundEvent::Open(round),
@@ -108,7 +109,8 @@ fn measured(
         MixWhat::Mark { round, phase, mark } => {
             RoundEvent::Mark(round, Phase::from_name(&phase)?, Mark::from_name(&mark)?)
         }
-        // Events do not say when within the phase processors worked: their time is shown at its end.
+        // Events do not include the time of the work within a phase, so the work is shown at its
+        // end.
         MixWhat::Worked { round, phase, cpu_ns } => {
             let phase = phase.and_then(|phase| Phase::from_name(&phase));
             let to = at.as_nanos();

@@ -1,4 +1,5 @@
-//! Teams that mix on real processes: the nodes of the pool, the scheduler, and a sender in this process.
+//! A mix pool on real processes: the nodes of the pool, the scheduler, and a sender in this
+//! process.
 
 mod events;
 mod nodes;
@@ -20,15 +21,15 @@ use samara_spec::mix::Mix;
 use samara_spec::{Point, Scenario};
 
 use crate::process::NodeProcess;
-use crate::run::{END_TIMEOUT, LOOK_EVERY, MetricsSnapshots, Options, QUIET, Stop, real, traffic, unix_ns};
+use crate::run::{END_TIMEOUT, MetricsSnapshots, Options, QUIET, SAMPLE_EVERY, Stop, real, traffic, unix_ns};
 use crate::wire::Wire;
 use crate::{NodeProgram, TestbedError, wire};
 use nodes::{FaultDriver, Processors};
-use sender::{Sender, Went};
+use sender::{RoundOutcome, Sender};
 
 pub(crate) use nodes::possible;
 
-/// Everybody: nodes, then the scheduler, then the sender.
+/// All participants: nodes, then the scheduler, then the sender.
 pub(crate) struct Participants {
     hosts: Hosts,
     keys: Vec<Identity>,
@@ -70,7 +71,7 @@ pub(crate) fn run(
         nodes,
     };
     let mut wire = Wire::new(scenario, &cast.hosts, point.seed)?;
-    // Before processes, so that these end first.
+    // Created before the processes, so that these end first.
     let mut processors = Processors::new(mix, nodes).map_err(TestbedError::Scenario)?;
     progress("starting nodes", 0.0);
     let mut processes = start(point, options, &cast, &wire)?;
@@ -98,7 +99,7 @@ pub(crate) fn run(
     let errors: Vec<&String> = went.values().filter_map(|went| went.error.as_ref()).collect();
     if let Some(first) = errors.first() {
         doubts.push(format!(
-            "{} batches were not taken, or nothing was heard of them; the first one: {first}",
+            "{} batches were rejected or have no result; the first one: {first}",
             errors.len()
         ));
     }
@@ -135,7 +136,7 @@ pub(crate) fn run(
     Ok((Box::new(measured), real))
 }
 
-/// Bytes of frames, of which nodes do not count payload by itself.
+/// Fills in the bytes of frames. Nodes do not count payload separately.
 fn frames(stats: &mut samara_sim::HostStats, since: &dyn Fn(&str, &str) -> u64) {
     stats.frames_sent.payload_bytes = since("samara_mix_bytes_total", "up");
     stats.frames_received.payload_bytes = since("samara_mix_bytes_total", "down");
@@ -176,7 +177,7 @@ fn start(
     Ok(processes)
 }
 
-/// Looks after everything until all rounds are over.
+/// Watches all processes until all rounds are over.
 fn watch(
     processes: &mut [NodeProcess],
     client: &mut Sender,
@@ -184,7 +185,7 @@ fn watch(
     scenario: &Scenario,
     stop: &Stop<'_>,
     progress: &mut impl FnMut(&str, f64),
-) -> Result<BTreeMap<u64, Went>, TestbedError> {
+) -> Result<BTreeMap<u64, RoundOutcome>, TestbedError> {
     let parameters: &Parameters = scenario.part();
     let rounds = scenario.part::<Mix>().rounds;
     let patience = [
@@ -198,7 +199,7 @@ fn watch(
     let (mut last, mut since) = (0, Instant::now());
     loop {
         stop.check()?;
-        std::thread::sleep(LOOK_EVERY.min(Duration::from_millis(100)));
+        std::thread::sleep(SAMPLE_EVERY.min(Duration::from_millis(100)));
         for host in harm.apply(processes)? {
             processors
                 .limit(std::slice::from_ref(&processes[host as usize]))
@@ -210,7 +211,7 @@ fn watch(
                 process.sample();
             }
         }
-        processors.look(processes);
+        processors.sample(processes);
         let status: MixStatus = processes[scheduler].ask("run", |client| client.get("/v1/mix"))?;
         let over = status.completed + status.failed;
         progress("mixing", (over as f64 / f64::from(rounds)).min(1.0));
@@ -223,7 +224,8 @@ fn watch(
     }
 }
 
-/// Processor seconds of each process so far, that of the sender and the emulated links last.
+/// Processor seconds of each process so far. The last value is that of the sender and the emulated
+/// links.
 fn seconds(processes: &mut [NodeProcess]) -> Vec<f64> {
     let mut own = crate::process::Usage::default();
     own.sample(std::process::id());
@@ -231,7 +233,8 @@ fn seconds(processes: &mut [NodeProcess]) -> Vec<f64> {
     processes.iter().map(|process| process.usage.cpu_s).chain([own.cpu_s]).collect()
 }
 
-/// How busy processors were: those of the busiest node, and everything together as a share of all processors.
+/// Processor use: of the busiest node in processors, and of everything together as a share of all
+/// processors.
 fn busy(before: &[f64], after: &[f64], wall_s: f64) -> (f64, f64) {
     let spent: Vec<f64> = before.iter().zip(after).map(|(before, after)| (after - before).max(0.0)).collect();
     let nodes = spent.len().saturating_sub(2);
@@ -246,8 +249,10 @@ fn end(processes: &mut [NodeProcess], doubts: &mut Vec<String>) -> Result<(), Te
     for (host, process) in processes.iter_mut().enumerate() {
         if let Err(error) = process.wait_stopped(END_TIMEOUT) {
             match error {
-                // Of one that was killed nothing else is expected.
-                TestbedError::Ended { .. } => doubts.push(format!("process {host} was not there at the end")),
+                // A killed process is expected to be gone.
+                TestbedError::Ended { .. } => {
+                    doubts.push(format!("process {host} was not running at the end"))
+                }
                 error => return Err(error),
             }
         }

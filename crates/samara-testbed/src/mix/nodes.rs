@@ -23,22 +23,28 @@ use crate::quota::Quota;
 use crate::run::{Options, Stop, unix_ns};
 use crate::wire::Wire;
 
-/// Every host has an address of its own, and so all can have the same ports.
+/// Every host has its own address, so all can have the same ports.
 const PORT: u16 = 7900;
 const GATEWAY_PORT: u16 = 7901;
 /// The file with certificate and key of a host.
 const CERTIFICATE: &str = "mix.pem";
 
-/// What only a simulation can do is refused, never left out.
+/// Rejects everything that only a simulation can do, instead of omitting it.
 pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
     let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
     let refused = [
         (
             parameters.shape == ShapeSetting::ByFormula,
-            "protocol.shape: real nodes do not know the rates of links; give the name of a shape",
+            "protocol.shape: real nodes do not know the rates of links; set it to the name of a shape",
         ),
-        (!mix.cpu.is_empty(), "mix.cpu: real nodes take the time that they take; remove it for the testbed"),
-        (mix.mechanisms, "mix.mechanisms: real networks keep theirs; set mix.mechanisms = false"),
+        (
+            !mix.cpu.is_empty(),
+            "mix.cpu: the testbed cannot set the computing time of real nodes; remove it for the testbed",
+        ),
+        (
+            mix.mechanisms,
+            "mix.mechanisms: the testbed cannot change the mechanisms of real networks; set mix.mechanisms = false",
+        ),
     ];
     refuse(&refused)?;
     match scenario.faults.iter().position(|fault| fault.kind != FaultKind::Crash) {
@@ -53,7 +59,7 @@ pub(crate) fn directory(nodes: &Path, host: u32) -> PathBuf {
     nodes.join(format!("node-{host}"))
 }
 
-/// The address for senders, as the sender reaches it.
+/// The address that the sender dials.
 pub(super) fn gateway(address: Ipv4Addr) -> SocketAddr {
     (address, GATEWAY_PORT).into()
 }
@@ -83,7 +89,7 @@ pub(super) fn write(
         "batch": mix.batch,
         "rounds": mix.rounds,
         "threads": mix.cores,
-        // Zero stands for windows that adapt.
+        // Zero stands for adaptive windows.
         "window": scenario.transport.http2_window.unwrap_or_default(),
         "live": live_directory(nodes)?,
         "nodes": (0..cast.nodes).map(peer).collect::<Vec<_>>(),
@@ -93,7 +99,7 @@ pub(super) fn write(
     if !is_scheduler {
         section["gateway"] = json!(gateway(own));
     }
-    // 0 is the seed of nobody.
+    // No host has the seed 0.
     let file = json!({
         "identity": { "seed": host + 1 },
         "control": { "address": SocketAddr::from(([127, 0, 0, 1], 0)) },
@@ -108,14 +114,14 @@ pub(super) fn write(
     cast.keys[host as usize].save(&pem).map_err(io::Error::other)
 }
 
-/// The directory of the results, in which live files are: that above those of nodes.
+/// The directory of the results, which contains the live files and the directory of the nodes.
 pub(super) fn live_directory(nodes: &Path) -> io::Result<PathBuf> {
     let nodes = nodes.canonicalize()?;
     let of_nodes = nodes.ancestors().find(|path| path.file_name().is_some_and(|name| name == "nodes"));
     Ok(of_nodes.and_then(Path::parent).unwrap_or(&nodes).to_owned())
 }
 
-/// A process that is to be killed.
+/// A scheduled kill of a process.
 struct Kill {
     host: u32,
     at: Duration,
@@ -124,11 +130,11 @@ struct Kill {
     restarted_unix_ns: Option<u64>,
 }
 
-/// All of them. Times count from the first payloads on.
+/// All faults of a run. Times count from the first payloads.
 pub(super) struct FaultDriver<'a> {
     begun: Instant,
     kills: Vec<Kill>,
-    /// The events of processes up to the moment when they were killed.
+    /// The events of killed processes, up to their end.
     events: Vec<(u32, Vec<MixEvent>)>,
     options: Options<'a>,
 }
@@ -149,13 +155,13 @@ impl<'a> FaultDriver<'a> {
         Self { begun: Instant::now(), kills: kills.collect(), events: Vec::new(), options }
     }
 
-    /// Whether a process is not there on purpose.
+    /// Whether a process is currently killed on purpose.
     pub(super) fn is_down(&self, host: u32) -> bool {
         let last = self.kills.iter().rfind(|kill| kill.host == host);
         last.is_some_and(|kill| kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none())
     }
 
-    /// Does what is due. Returns whose processes were started again.
+    /// Applies the faults that are due. Returns the hosts whose processes were restarted.
     pub(super) fn apply(&mut self, processes: &mut [NodeProcess]) -> Result<Vec<u32>, TestbedError> {
         let now = self.begun.elapsed();
         let mut restarted = Vec::new();
@@ -184,8 +190,8 @@ impl<'a> FaultDriver<'a> {
         std::mem::take(&mut self.events)
     }
 
-    /// What was done to whom; times count from `start`. As in the simulator, it lasts until others must have reached the process again, `pause`
-    /// after it is back.
+    /// Returns the faults that were applied, with times since `start`. As in the simulator, a fault
+    /// lasts until others must have reached the process again, `pause` after its restart.
     pub(super) fn done(&self, start: u64, pause: Duration) -> Vec<FaultWindow> {
         let since = |at: u64| at.saturating_sub(start);
         let done = self.kills.iter().filter_map(|kill| {
@@ -204,10 +210,10 @@ impl<'a> FaultDriver<'a> {
 pub(super) struct Processors {
     nodes: u32,
     quota: Option<Quota>,
-    /// What each node's process had taken at the last look, in nanoseconds.
+    /// Processor time of each node's process at the last sample, in nanoseconds.
     last: Vec<u64>,
-    /// Looks at times since 1970.
-    looks: Vec<ProcessorLook>,
+    /// Samples, with times since 1970.
+    samples: Vec<ProcessorLook>,
 }
 
 impl Processors {
@@ -215,10 +221,10 @@ impl Processors {
         let part = mix.processor.fraction();
         let quota = (part < 1.0).then(|| Quota::new(part * f64::from(mix.cores))).transpose();
         let quota = quota.map_err(|error| refused(&error))?;
-        Ok(Self { nodes, quota, last: vec![0; nodes as usize], looks: Vec::new() })
+        Ok(Self { nodes, quota, last: vec![0; nodes as usize], samples: Vec::new() })
     }
 
-    /// Keeps those of these processes that are nodes to their part from now on.
+    /// Limits those of these processes that are nodes to their part of a processor from now on.
     pub(super) fn limit(&mut self, processes: &[NodeProcess]) -> Result<(), String> {
         let Some(quota) = &mut self.quota else { return Ok(()) };
         for node in processes.iter().filter(|process| process.number < self.nodes) {
@@ -227,26 +233,27 @@ impl Processors {
         Ok(())
     }
 
-    pub(super) fn look(&mut self, processes: &[NodeProcess]) {
-        let mut nanos = self.looks.last().map_or_else(|| vec![0; self.last.len()], |look| look.nanos.clone());
+    pub(super) fn sample(&mut self, processes: &[NodeProcess]) {
+        let mut nanos =
+            self.samples.last().map_or_else(|| vec![0; self.last.len()], |sample| sample.nanos.clone());
         for ((sum, last), process) in nanos.iter_mut().zip(&mut self.last).zip(processes) {
             let now = (process.usage.cpu_s * 1e9) as u64;
-            // A process that was started again begins at nothing.
+            // A restarted process counts from zero.
             *sum += now.checked_sub(*last).unwrap_or(now);
             *last = now;
         }
-        self.looks.push(ProcessorLook { at: unix_ns(), nanos });
+        self.samples.push(ProcessorLook { at: unix_ns(), nanos });
     }
 
-    /// All looks, at times since `start`.
+    /// Returns all samples, with times since `start`.
     pub(super) fn done(self, start: u64) -> Vec<ProcessorLook> {
-        let since = |look: ProcessorLook| ProcessorLook { at: look.at.saturating_sub(start), ..look };
-        self.looks.into_iter().map(since).collect()
+        let since = |sample: ProcessorLook| ProcessorLook { at: sample.at.saturating_sub(start), ..sample };
+        self.samples.into_iter().map(since).collect()
     }
 }
 
 fn refused(error: &std::io::Error) -> String {
     format!(
-        "mix.processor: processes cannot be kept to a part of a processor: {error}; run as root, or set mix.processor = \"100 %\""
+        "mix.processor: cannot limit processes to a part of a processor: {error}; run as root, or set mix.processor = \"100 %\""
     )
 }

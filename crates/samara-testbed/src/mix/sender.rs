@@ -1,4 +1,4 @@
-//! The sender: fills every batch with payloads of its own, and checks what comes out.
+//! The sender: fills every batch with its own payloads, and checks the results.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::process::NodeProcess;
 use crate::run::{Stop, unix_ns};
 use crate::wire::Wire;
 
-/// How a round went, as the sender saw it.
+/// The outcome of a round as the sender saw it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Went {
+pub(crate) struct RoundOutcome {
     pub(crate) delivered: bool,
-    /// Payloads that did not come out, or came out twice or changed.
+    /// Payloads that are missing, duplicated or changed in the result.
     pub(crate) wrong: u32,
-    /// Whether they came out in the order in which they went in.
+    /// Whether the result has the payloads in the order of the input.
     pub(crate) is_unmixed: bool,
     pub(crate) error: Option<String>,
 }
@@ -37,15 +37,15 @@ struct Stocked {
     sent: Vec<Vec<u8>>,
 }
 
-/// The sender, with a runtime of its own.
+/// The sender, with its own runtime.
 pub(super) struct Sender {
     runtime: tokio::runtime::Runtime,
     sending: Sending,
     stocked: Vec<Stocked>,
     content_bytes: usize,
     batch_rng: NodeRng,
-    /// How rounds went, by the tasks that wait for them.
-    went: Receiver<(u64, Went)>,
+    /// The outcomes of rounds, from the tasks that wait for them.
+    went: Receiver<(u64, RoundOutcome)>,
 }
 
 impl Sender {
@@ -57,7 +57,7 @@ impl Sender {
     ) -> Result<Self, TestbedError> {
         let (mix, parameters): (&Mix, &Parameters) = (scenario.part(), scenario.part());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(TestbedError::io("a runtime for the sender"))?;
+        let runtime = runtime.map_err(TestbedError::io("starting a runtime for the sender"))?;
         let contact = |node: u32| Contact {
             fingerprint: cast.fingerprint(node),
             address: nodes::gateway(wire.dialled(cast.sender(), node)),
@@ -77,7 +77,7 @@ impl Sender {
         };
         let live =
             nodes::live_directory(directory).and_then(|directory| LiveWriter::create(&directory, "sender"));
-        let live = live.map_err(TestbedError::io("the live file of the sender"))?;
+        let live = live.map_err(TestbedError::io("creating the live file of the sender"))?;
         let started = unix_ns();
         let role = "client".to_owned();
         live.say(started, Event::Started { role, clock: Clock::Wall, started_unix_ns: started, run: None });
@@ -99,7 +99,7 @@ impl Sender {
         })
     }
 
-    /// Waits until it shares secrets with all nodes.
+    /// Waits until the sender shares secrets with all nodes.
     pub(super) fn wait_ready(&self, timeout: Duration, stop: &Stop<'_>) -> Result<(), TestbedError> {
         let start = Instant::now();
         loop {
@@ -118,7 +118,7 @@ impl Sender {
         }
     }
 
-    /// Waits until so many rounds are precomputed, and seals payloads for them.
+    /// Waits until `rounds` rounds are precomputed, and seals payloads for them.
     pub(super) fn stock(
         &mut self,
         rounds: u32,
@@ -146,7 +146,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Submits the stock, and then batches for new rounds, with a bounded number on their way.
+    /// Submits the stock, and then batches for new rounds, with a bounded number in flight.
     pub(super) fn begin(&mut self) {
         let stocked = std::mem::take(&mut self.stocked);
         let sender = self.sending.clone();
@@ -168,14 +168,14 @@ impl Sender {
         });
     }
 
-    /// What the sender ignored of what nodes announced, if anything.
+    /// Describes the announcements that the sender ignored, if there are any.
     pub(super) fn doubt(&self) -> Option<String> {
         let ignored = self.sending.client.status().ignored;
         (!ignored.is_empty()).then(|| format!("the sender ignored announcements of rounds: {ignored:?}"))
     }
 
-    pub(super) fn finish(&mut self) -> BTreeMap<u64, Went> {
-        // Those that are over for the scheduler are about to be for the sender.
+    pub(super) fn finish(&mut self) -> BTreeMap<u64, RoundOutcome> {
+        // Rounds that have ended for the scheduler are about to end for the sender.
         std::thread::sleep(Duration::from_secs(1));
         self.went.try_iter().collect()
     }
@@ -186,14 +186,14 @@ impl Sender {
 struct Sending {
     client: Client,
     room: Arc<Semaphore>,
-    went: mpsc::Sender<(u64, Went)>,
+    went: mpsc::Sender<(u64, RoundOutcome)>,
     live: Arc<LiveWriter>,
-    /// From the end of a batch until the next one may leave.
+    /// Time from the end of a batch until the next one may leave.
     pause: Duration,
 }
 
 impl Sending {
-    /// Submits a batch as soon as there is room. A task of its own waits for the result.
+    /// Submits a batch as soon as there is room. A separate task waits for the result.
     async fn send(&self, stocked: Stocked) {
         let Ok(place) = Arc::clone(&self.room).acquire_owned().await else { return };
         let this = self.clone();
@@ -215,14 +215,16 @@ impl Sending {
                 latencies.add(took, sent.len() as u64);
                 this.live.say(unix_ns(), Event::Latencies { round: round.round, latencies });
             }
-            report(&this.went, round.round, result.map(|ended| look(&ended, &sent)));
+            report(&this.went, round.round, result.map(|ended| compare(&ended, &sent)));
         });
     }
 }
 
-fn report(went: &mpsc::Sender<(u64, Went)>, round: u64, how: Result<Went, String>) {
-    let how = how
-        .unwrap_or_else(|error| Went { error: Some(format!("round {round}: {error}")), ..Went::default() });
+fn report(went: &mpsc::Sender<(u64, RoundOutcome)>, round: u64, how: Result<RoundOutcome, String>) {
+    let how = how.unwrap_or_else(|error| RoundOutcome {
+        error: Some(format!("round {round}: {error}")),
+        ..RoundOutcome::default()
+    });
     // Fails only if the run is over.
     let _ = went.send((round, how));
 }
@@ -239,9 +241,9 @@ fn contents(rng: &mut NodeRng, count: u32, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(content).collect()
 }
 
-/// Compares what came out with what went in: the same payloads in another order.
-fn look(ended: &Ended, sent: &[Vec<u8>]) -> Went {
-    let Ended::Delivered(outcomes) = ended else { return Went::default() };
+/// Compares the output with the input: the same payloads in another order.
+fn compare(ended: &Ended, sent: &[Vec<u8>]) -> RoundOutcome {
+    let Ended::Delivered(outcomes) = ended else { return RoundOutcome::default() };
     let mut missing: HashMap<&[u8], i64> = HashMap::new();
     for content in sent {
         *missing.entry(content).or_default() += 1;
@@ -255,5 +257,5 @@ fn look(ended: &Ended, sent: &[Vec<u8>]) -> Went {
         }
     }
     let wrong = missing.values().map(|count| count.unsigned_abs() as u32).sum();
-    Went { delivered: true, wrong, is_unmixed, error: None }
+    RoundOutcome { delivered: true, wrong, is_unmixed, error: None }
 }

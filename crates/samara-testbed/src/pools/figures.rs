@@ -1,4 +1,4 @@
-//! From what pools have reported and counted to what a simulation would have measured.
+//! Turns the reports and counters of pools into the measurements of a simulation.
 
 use samara_cat::pool::{Cause, PoolMetrics};
 use samara_cat::{FrameKind, Ignored, Metrics};
@@ -12,17 +12,17 @@ use super::Recorded;
 use crate::plan::Wanted;
 use crate::run::{MetricsSnapshots, traffic};
 
-/// What the run measured. Reasons to distrust it are added to `recorded`.
+/// Returns the measurements of the run. Adds reasons to distrust them to `recorded`.
 pub(crate) fn measured(
     point: &Point,
     wanted: &Wanted,
     recorded: &mut Recorded,
-    looks: (&MetricsSnapshots, &MetricsSnapshots),
+    snapshots: (&MetricsSnapshots, &MetricsSnapshots),
 ) -> TransactionsMeasured {
     let nodes = point.scenario.network.nodes;
-    let counts = Counts(looks);
+    let counts = Counts(snapshots);
     for (name, what) in [
-        ("samara_mempool_closed_links_total", "connections ended or came to nothing during the run"),
+        ("samara_mempool_closed_links_total", "connections ended or failed during the run"),
         ("samara_mempool_events_lost_total", "events of pools were lost"),
     ] {
         let count = counts.of(name, "");
@@ -40,14 +40,14 @@ pub(crate) fn measured(
         keys_max: driver.maxima.keys,
         requests_max: driver.maxima.requests,
         pool_txs_max: driver.maxima.pool_txs,
-        traffic: traffic(looks, frames),
+        traffic: traffic(snapshots, frames),
         measured_nanos: since(recorded.end).saturating_sub(wanted.warm_up(&point.scenario)),
         end_nanos: since(recorded.end),
         ..TransactionsMeasured::new(point, wanted.hosts.clone(), &wanted.graph, super::uptime(nodes))
     }
 }
 
-/// Submissions, what arrived, and what blocks have.
+/// Collects submissions, arrivals and blocks.
 fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
     let driver = &recorded.driver;
     let submissions = &driver.submissions;
@@ -64,7 +64,7 @@ fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
             }
         }
     }
-    // A pool that took a transaction of a client has reported its arrival.
+    // A pool that accepted a client's transaction has reported its arrival.
     for ((submission, key), number) in submissions.iter().zip(&keys).zip(0..) {
         if !collector.has_been(number, submission.node) {
             collector.refused(key);
@@ -76,7 +76,8 @@ fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
     collector
 }
 
-/// Bytes of a pool's frames. Without emulated links, bytes on the wire are those of sealed frames.
+/// Fills in the bytes of a pool's frames. Without emulated links, bytes on the wire are those of
+/// sealed frames.
 fn frames(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
     let bytes = |kind: &str, direction: &str| {
         since("samara_mempool_bytes_total", &format!("kind=\"{kind}\",direction=\"{direction}\""))
@@ -90,13 +91,13 @@ fn frames(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
     stats.received.bytes = bytes("wire", "down");
 }
 
-/// What all pools together counted between two looks.
+/// The counts of all pools together between two snapshots.
 struct Counts<'a>((&'a MetricsSnapshots, &'a MetricsSnapshots));
 
 impl Counts<'_> {
     fn of(&self, name: &str, label: &str) -> u64 {
-        let all = |looks: &MetricsSnapshots| -> f64 {
-            looks.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
+        let all = |snapshots: &MetricsSnapshots| -> f64 {
+            snapshots.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
         };
         (all(self.0.1) - all(self.0.0)).max(0.0) as u64
     }

@@ -1,4 +1,4 @@
-//! Transactions on real pools: submissions at their times, blocks, and what nodes report of both.
+//! Transactions on real pools: timed submissions, blocks, and the nodes' reports of both.
 
 mod figures;
 mod possible;
@@ -20,40 +20,42 @@ use serde_json::json;
 use crate::TestbedError;
 use crate::client::Client;
 use crate::process::NodeProcess;
-use crate::run::{LEAD, LOOK_EVERY, QUIET, Stop, unix_ns};
+use crate::run::{LEAD, QUIET, SAMPLE_EVERY, Stop, unix_ns};
 
 pub(crate) use figures::measured;
 pub(crate) use possible::{check, flush_throttle, preset};
 
-/// Bytes of transactions in one request: a node takes bodies of 16 MiB, and base64 adds a third.
+/// Bytes of transactions in one request: a node accepts bodies of 16 MiB, and base64 adds a third.
 const REQUEST_BYTES: u64 = 8 << 20;
-/// Bytes of transactions that are handed out in a second, at the least.
+/// Minimum rate of handing out transactions, in bytes a second.
 const HAND_OUT_BPS: u64 = 20_000_000;
-/// Clients learn of a block so long after it, and what handing out their next transactions takes, so that these are at their nodes by then. A choice: several
-/// requests to each of some twenty nodes, of milliseconds each. What comes to a node later is submitted at once, and counts as late.
+/// Time after a block, besides that for handing out their next transactions, after which clients
+/// learn of it, so that these transactions reach their nodes in time. A choice: several requests to
+/// each of some twenty nodes, of milliseconds each. A node submits late transactions at once, and
+/// they count as late.
 const AFTER_BLOCK: Duration = Duration::from_millis(200);
-/// Blocks that are later than this are a doubt: transactions stay in pools for as long.
+/// Blocks later than this are a reason for doubt: transactions stay in pools for as long.
 const BLOCK_LATE_MAX: Duration = Duration::from_millis(100);
 
-/// All nodes keep the rules, and none is ever down.
+/// All nodes are honest, and none is ever down.
 pub(crate) fn uptime(nodes: u32) -> Uptime {
     Uptime { honest: vec![true; nodes as usize], down: vec![Vec::new(); nodes as usize] }
 }
 
 pub(crate) struct Recorded {
     driver: Driver,
-    /// When the measurement ended, in nanoseconds since 1970.
+    /// End of the measurement in nanoseconds since 1970.
     end: u64,
-    /// By number: when the transaction was submitted.
+    /// Times of submission by transaction number.
     submitted: Vec<u64>,
-    /// By node.
+    /// Arrivals by node.
     arrivals: Vec<Vec<Arrival>>,
-    /// How late submissions were.
+    /// Lateness of submissions in milliseconds.
     pub(crate) late_ms: Vec<f64>,
     pub(crate) doubts: Vec<String>,
 }
 
-/// The most of any node at any look.
+/// The maxima over all nodes and samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Maxima {
     keys: u64,
@@ -61,7 +63,8 @@ struct Maxima {
     pool_txs: u64,
 }
 
-/// Hands out the submissions, commits blocks at their times, and waits until every transaction has come to its end.
+/// Hands out the submissions, commits blocks at their times, and waits until every transaction is
+/// done.
 pub(crate) fn drive(
     nodes: &mut [NodeProcess],
     point: &Point,
@@ -99,19 +102,19 @@ pub(crate) fn drive(
         let page = |Arrivals { first, next, arrivals }| (first, next, arrivals);
         let (list, forgotten) = node.record("/v1/pool/arrivals", page)?;
         if forgotten > 0 {
-            doubts.push(format!("node {number} has forgotten {forgotten} arrivals"));
+            doubts.push(format!("node {number} no longer has {forgotten} of its arrivals"));
         }
         arrivals.push(list);
     }
     Ok(Recorded { driver, end, submitted, arrivals, late_ms, doubts })
 }
 
-/// What handing out so many transactions takes, at the most.
+/// Maximum time for handing out `count` transactions.
 fn hand_out_time(count: usize, workload: &Transactions) -> Duration {
     Duration::from_secs_f64(count as f64 * workload.size.bytes() as f64 / HAND_OUT_BPS as f64)
 }
 
-/// When each transaction was submitted, by number, and how late.
+/// Times of submission by transaction number, and the lateness of each.
 fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u64>, Vec<f64>), TestbedError> {
     let (mut times, mut late_ms) = (vec![0; submissions.len()], Vec::new());
     for (number, node) in (0..).zip(nodes) {
@@ -120,7 +123,7 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
         let reports: Vec<PlannedReport> = node.ask("collection", |client| client.get("/v1/pool/schedule"))?;
         if let Some(forgotten) = reports.first().map(|oldest| oldest.number).filter(|number| *number > 0) {
             return Err(TestbedError::Scenario(format!(
-                "node {number} remembers the last {} of its {} transactions; expected none forgotten: give the scenario fewer clients or less time, or more nodes",
+                "node {number} kept only the last {} of its {} transactions; expected all: use fewer clients, less time or more nodes",
                 reports.len(),
                 reports.len() as u64 + forgotten
             )));
@@ -129,7 +132,7 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
             reports.iter().filter_map(|made| Some((made.actual_unix_ns?, made.late_ns?))).collect();
         if made.len() != own.len() {
             return Err(TestbedError::Scenario(format!(
-                "{} of {} transactions of node {number} were submitted in time; give the scenario more time",
+                "{} of {} transactions of node {number} were submitted in time; increase the duration of the scenario",
                 made.len(),
                 own.len()
             )));
@@ -142,30 +145,30 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
     Ok((times, late_ms))
 }
 
-/// What happens to the pools from outside.
+/// Drives the pools from outside.
 struct Driver {
     workload: Transactions,
     clients: Clients,
-    /// What clients have to know: what was submitted, and what blocks have.
+    /// The input of clients: submitted transactions and the content of blocks.
     collector: TxCollector,
-    /// Everything that was handed out, by number. The first ones of clients, or all of a rate, are those of the simulation with
-    /// the same seed.
+    /// All submissions handed out so far, by number. The first ones of clients, or all of a rate,
+    /// are those of the simulation with the same seed.
     submissions: Vec<Submission>,
-    /// When the run would have started with the warm-up of a simulation, in nanoseconds since 1970.
+    /// Start of the run, had it begun with the warm-up of a simulation, in nanoseconds since 1970.
     start: u64,
     numbers: FxHashMap<String, TxNumber>,
     /// Nodes in the order in which they propose blocks.
     proposers: Vec<u32>,
-    /// Each with the numbers of its transactions; times are since 1970.
+    /// Blocks with the numbers of their transactions; times are since 1970.
     blocks: Vec<(BlockRow, Vec<TxNumber>)>,
     committed: usize,
-    /// Of the latest block.
+    /// Lateness of the latest block.
     late: Duration,
     maxima: Maxima,
 }
 
 impl Driver {
-    /// Every node gets its own submissions, in portions.
+    /// Hands each node its own submissions, in portions.
     fn hand_out(
         &mut self,
         nodes: &mut [NodeProcess],
@@ -213,15 +216,15 @@ impl Driver {
                 return Ok(());
             }
             let left = Duration::from_nanos(block_at.saturating_sub(now));
-            // A look takes its time, and blocks have theirs.
-            if left < 2 * LOOK_EVERY {
+            // Sampling takes time, and blocks must be punctual.
+            if left < 2 * SAMPLE_EVERY {
                 std::thread::sleep(left);
                 self.block(nodes, block_at)?;
                 block_at += interval;
                 continue;
             }
-            std::thread::sleep(LOOK_EVERY);
-            let added = self.look(nodes, live)?;
+            std::thread::sleep(SAMPLE_EVERY);
+            let added = self.sample(nodes, live)?;
             let everything = (self.submissions.len() * nodes.len()) as f64;
             progress("submitting", crate::live::delivered(added, everything as u64));
             let ended =
@@ -235,8 +238,8 @@ impl Driver {
         }
     }
 
-    /// Looks at all nodes. Returns how many transactions have come into pools.
-    fn look(&mut self, nodes: &mut [NodeProcess], live: &LiveWriter) -> Result<f64, TestbedError> {
+    /// Samples all nodes. Returns the number of transactions added to pools.
+    fn sample(&mut self, nodes: &mut [NodeProcess], live: &LiveWriter) -> Result<f64, TestbedError> {
         let mut added = 0.0;
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
@@ -255,18 +258,18 @@ impl Driver {
         Ok(added)
     }
 
-    /// The next node in turn says what is in its pool, and all nodes commit that at once.
+    /// The next node in turn reports the content of its pool, and all nodes commit that at once.
     fn block(&mut self, nodes: &mut [NodeProcess], due: u64) -> Result<(), TestbedError> {
         let height = self.blocks.len() as u64 + 1;
         let proposer = self.proposers[height as usize % self.proposers.len()];
         let size = self.workload.size.bytes().max(1);
-        // All transactions are of this size, and have a gas of 1.
+        // All transactions have this size and a gas of 1.
         let most = (self.workload.block_size.bytes() / size).min(self.workload.block_gas.unwrap_or(u64::MAX));
         let path = format!("/v1/pool/txs/{most}");
         let keys: Vec<String> = nodes[proposer as usize].ask("proposal", |client| client.get(&path))?;
         let at = unix_ns();
         let body = json!({ "height": height, "keys": keys });
-        everywhere(nodes, |client| client.post("/v1/pool/commit", &body))?;
+        ask_all(nodes, |client| client.post("/v1/pool/commit", &body))?;
         self.late = self.late.max(Duration::from_nanos(at.saturating_sub(due)));
         let numbers: Vec<TxNumber> = keys.iter().filter_map(|key| self.numbers.get(key).copied()).collect();
         let since_start = at.saturating_sub(self.start);
@@ -274,11 +277,11 @@ impl Driver {
         self.committed += numbers.len();
         let txs = keys.len() as u32;
         self.blocks.push((BlockRow { at, proposer, txs, bytes: u64::from(txs) * size }, numbers));
-        self.clients_come_again(nodes)
+        self.submit_next(nodes)
     }
 
-    /// Clients whose transactions the last block has submit others.
-    fn clients_come_again(&mut self, nodes: &mut [NodeProcess]) -> Result<(), TestbedError> {
+    /// Clients with transactions in the last block submit their next ones.
+    fn submit_next(&mut self, nodes: &mut [NodeProcess]) -> Result<(), TestbedError> {
         let Some(clients) = self.workload.closed_loop() else { return Ok(()) };
         let wait = AFTER_BLOCK + hand_out_time(clients as usize, &self.workload);
         let from = unix_ns().saturating_sub(self.start) + wait.as_nanos() as u64;
@@ -288,8 +291,8 @@ impl Driver {
     }
 }
 
-/// Asks all nodes at the same time.
-fn everywhere(
+/// Sends a request to all nodes at the same time.
+fn ask_all(
     nodes: &mut [NodeProcess],
     ask: impl Fn(&Client) -> Result<(), String> + Sync,
 ) -> Result<(), TestbedError> {

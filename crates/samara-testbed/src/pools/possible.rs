@@ -1,4 +1,5 @@
-//! What real pools can do of a scenario with transactions. Everything else is refused, never left out.
+//! Checks that real pools support a scenario with transactions. Everything else is rejected, never
+//! omitted.
 
 use samara_cat::Preset;
 use samara_cat::config::Parameters;
@@ -11,15 +12,15 @@ use samara_spec::{ConnectionSpec, FlushSpec, Scenario, TransportKind};
 const CAT_KEYS: [&str; 1] = ["preset"];
 const UNLIMITED: &str = "real connections have no limit of their own; set it to \"0 bit/s\"";
 const APPLICATION: &str =
-    "the application behind real pools takes everything, and knows neither signers, priorities nor gas;";
+    "the application behind real pools accepts everything, and has no signers, priorities or gas;";
 
-/// The first key that a real pool cannot have.
+/// Rejects the first key that a real pool does not support.
 pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<(), String> {
     if scenario.transport.kind != TransportKind::Tcp {
-        return Err("transport.kind: connections of pools are on TCP; set it to \"tcp\"".to_owned());
+        return Err("transport.kind: connections of pools use TCP; set it to \"tcp\"".to_owned());
     }
     let Some(connection) = &scenario.transport.connection else {
-        return Err("transport.connection: is missing; real pools talk over channels: add the section with \
+        return Err("transport.connection: missing; real pools use channels: add the section with \
                     send_rate = \"0 bit/s\" and receive_rate = \"0 bit/s\""
             .to_owned());
     };
@@ -33,11 +34,11 @@ pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<
         (connection.receive_rate.bps() > 0, format!("transport.connection.receive_rate: {UNLIMITED}")),
         (
             connection.ping != ConnectionSpec::default().ping,
-            "transport.connection.ping: real connections ping every 60 s; leave it out".to_owned(),
+            "transport.connection.ping: real connections ping every 60 s; remove it".to_owned(),
         ),
         (transactions.signed, format!("pool.signed: {APPLICATION} set it to false")),
         (transactions.priorities > 1, format!("pool.priorities: {APPLICATION} set it to 1")),
-        (transactions.gas != Transactions::default().gas, format!("pool.gas: {APPLICATION} leave it out")),
+        (transactions.gas != Transactions::default().gas, format!("pool.gas: {APPLICATION} remove it")),
         (transactions.invalid.fraction() > 0.0, format!("pool.invalid: {APPLICATION} set it to \"0 %\"")),
         (
             transactions.consensus.nanos() > 0,
@@ -47,14 +48,14 @@ pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<
         (
             other_key.is_some(),
             format!(
-                "protocol.{}: real pools are as their preset is; leave it out, or use samara run",
+                "protocol.{}: real pools support the keys of their preset only; remove it, or use samara run",
                 other_key.map_or("", String::as_str)
             ),
         ),
         (
             hostile.is_some(),
             format!(
-                "pool.group.{}.adversary: hostile nodes exist in the simulator only; leave it out",
+                "pool.group.{}.adversary: hostile nodes exist in the simulator only; remove it",
                 hostile.unwrap_or_default()
             ),
         ),
@@ -62,7 +63,7 @@ pub(crate) fn check(scenario: &Scenario, transactions: &Transactions) -> Result<
     refused.into_iter().find(|(is_refused, _)| *is_refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// The preset of a node: that of its group, or the scenario's.
+/// Returns the preset of a node: that of its group, or the scenario's.
 pub(crate) fn preset(scenario: &Scenario, role: Option<usize>) -> Preset {
     match role {
         Some(group) => scenario.part::<Transactions>().groups[group].preset.unwrap_or_default(),
@@ -70,7 +71,7 @@ pub(crate) fn preset(scenario: &Scenario, role: Option<usize>) -> Preset {
     }
 }
 
-/// How long packets wait for more, in the words of a node file: zero for not at all.
+/// Returns the time that packets wait for more, for the node file; zero if they do not wait.
 pub(crate) fn flush_throttle(scenario: &Scenario) -> Span {
     match flush(scenario) {
         FlushSpec::Throttle(span) => span,
@@ -105,14 +106,14 @@ mod tests {
         let mut scenario = scenario();
         let mut transactions = scenario.part::<Transactions>().clone();
         change(&mut scenario, &mut transactions);
-        let error = check(&scenario, &transactions).expect_err("it is refused");
+        let error = check(&scenario, &transactions).expect_err("the scenario is rejected");
         error.split(": ").next().unwrap().to_owned()
     }
 
     #[test]
-    fn what_real_pools_cannot_do_is_refused_by_its_key() {
+    fn rejects_keys_that_real_pools_do_not_support() {
         let plain = scenario();
-        check(&plain, plain.part()).expect("nothing is wrong");
+        check(&plain, plain.part()).expect("a plain scenario is valid");
         assert_eq!(refused(|scenario, _| scenario.transport.kind = TransportKind::Quic), "transport.kind");
         assert_eq!(refused(|scenario, _| scenario.transport.connection = None), "transport.connection");
         let limited = |scenario: &mut Scenario, _: &mut Transactions| {
@@ -120,7 +121,7 @@ mod tests {
         };
         assert_eq!(refused(limited), "transport.connection.send_rate");
         let clients = Transactions { rate: None, ..plain.part::<Transactions>().clone() };
-        check(&plain, &clients).expect("clients wait for blocks");
+        check(&plain, &clients).expect("closed-loop clients are valid");
         assert_eq!(refused(|_, transactions| transactions.signed = true), "pool.signed");
         assert_eq!(refused(|_, transactions| transactions.priorities = 2), "pool.priorities");
         assert_eq!(refused(|_, transactions| transactions.gas = 2), "pool.gas");
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_wait_as_the_preset_says_unless_the_scenario_does() {
+    fn the_scenario_overrides_the_flush_throttle_of_the_preset() {
         let mut scenario = scenario();
         assert_eq!(flush_throttle(&scenario), Span::default());
         cat(&mut scenario).preset = Preset::Cat2023;

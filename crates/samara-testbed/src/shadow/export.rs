@@ -1,4 +1,5 @@
-//! Writes what Shadow reads: `shadow.yaml`, in the terms of Shadow's [specification], and the files of nodes.
+//! Writes the input of Shadow: `shadow.yaml`, in the terms of Shadow's [specification], and the
+//! files of nodes.
 //!
 //! [specification]: https://shadow.github.io/docs/guide/shadow_config_spec.html
 
@@ -27,19 +28,19 @@ use crate::plan::{Wanted, patience, refuse};
 use crate::wire::{emulation, multiaddr};
 
 const START_S: u64 = 1;
-/// From the last look at metrics to the end of the nodes.
+/// Time from the last write of metrics to the end of the nodes.
 const BEFORE_END_S: u64 = 1;
-/// How long nodes may take to end: they drain for 5 s at most.
+/// Maximum time for nodes to end: they drain for up to 5 s.
 const ENDING_S: u64 = 10;
-/// From the first look at metrics to the first publication.
-const LOOK_BEFORE_NS: u64 = SECOND_NS / 2;
+/// Time from the first write of metrics to the first publication.
+const METRICS_BEFORE_NS: u64 = SECOND_NS / 2;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     pub inputs: &'a Inputs,
-    /// The program that nodes are: it is started with `node --config node.toml`.
+    /// The program of the nodes. Shadow starts it with `node --config node.toml`.
     pub program: &'a Path,
-    /// How long nodes have for links and meshes; at least the scenario's time to warm up is taken.
+    /// Time for nodes to establish links and meshes, if it is longer than the scenario's warm-up.
     pub settle: Duration,
 }
 
@@ -47,11 +48,11 @@ pub struct Options<'a> {
 pub struct Exported {
     pub nodes: u32,
     pub stop_s: u64,
-    /// What is not as in the scenario, or what else is to be known.
+    /// Deviations from the scenario, and other remarks.
     pub notes: Vec<String>,
 }
 
-/// When things happen, from the start of the simulation.
+/// Times of events, from the start of the simulation.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     settle_s: u64,
@@ -72,10 +73,10 @@ impl Times {
     }
 }
 
-/// Writes a run into a directory that is not there, or is empty.
+/// Writes a run into a new or empty directory.
 ///
 /// # Errors
-/// The run is none for real nodes under Shadow, or files cannot be written.
+/// The run is not possible with real nodes under Shadow, or files cannot be written.
 pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported, TestbedError> {
     let scenario = &point.scenario;
     possible(scenario).map_err(TestbedError::Scenario)?;
@@ -113,7 +114,7 @@ pub fn export(point: &Point, options: Options<'_>, to: &Path) -> Result<Exported
     Ok(Exported { nodes, stop_s: times.stop_s, notes: notes(scenario, &places) })
 }
 
-/// Refuses what only the testbed or the simulator has.
+/// Rejects everything that only the testbed or the simulator supports.
 fn possible(scenario: &Scenario) -> Result<(), String> {
     let refused = [
         (
@@ -129,31 +130,32 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
         (
             scenario.network.jitter.nanos() > 0,
             "network.jitter: Shadow has none (its key edge.jitter does nothing); \
-             take it away with --set network.jitter=\"0 ms\"",
+             disable it with --set network.jitter=\"0 ms\"",
         ),
     ];
     refuse(&refused)
 }
 
-/// The figures of a run that is under way would be mixed with those of another.
+/// Rejects other directories, since a run in progress would mix its figures with those of another
+/// one.
 fn empty(to: &Path) -> Result<(), TestbedError> {
     let at = || TestbedError::io(to.display().to_string());
     fs::create_dir_all(to).map_err(at())?;
     if fs::read_dir(to).map_err(at())?.next().is_some() {
         return Err(TestbedError::Scenario(format!(
-            "{}: found a directory with something in it; expected a new or empty one",
+            "{}: the directory is not empty; expected a new or empty one",
             to.display()
         )));
     }
     Ok(())
 }
 
-/// Node 0 is at 10.0.0.1.
+/// Node 0 has the address 10.0.0.1.
 fn address(node: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + node)
 }
 
-/// The addresses that a node dials, and its section `[plan]`.
+/// Returns the addresses that a node dials, and its section `[plan]`.
 fn plan(
     scenario: &Scenario,
     wanted: &Wanted,
@@ -162,8 +164,8 @@ fn plan(
     publishes: bool,
 ) -> (Vec<String>, Plan) {
     let dialled = wanted.graph.edges.iter().filter(|(dialler, _)| *dialler == node);
-    let looks = [times.first_ns - LOOK_BEFORE_NS, times.after_ns];
-    let metrics = looks.into_iter().zip(METRICS_FILES);
+    let write_at = [times.first_ns - METRICS_BEFORE_NS, times.after_ns];
+    let metrics = write_at.into_iter().zip(METRICS_FILES);
     let plan = Plan {
         publications: publishes.then(|| PUBLICATIONS_FILE.into()),
         metrics: metrics
@@ -179,14 +181,14 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
     let process = json!({
         "path": program,
         "args": ["node", "--config", NODE_FILE],
-        // One thread is enough for one host, whose processor takes no time.
+        // One thread suffices for one host, whose processor takes no time.
         "environment": { "TOKIO_WORKER_THREADS": "1" },
         "start_time": seconds(START_S),
         "shutdown_time": seconds(times.shutdown_s),
         "shutdown_signal": "SIGTERM",
         "expected_final_state": { "exited": 0 },
     });
-    // By name, in the order of their numbers.
+    // Sorted by name, in the order of their numbers.
     let hosts = network.hosts.iter().zip(0..).map(|(rates, node)| {
         let config = json!({
             "network_node_id": places.of_host[node as usize],
@@ -207,7 +209,7 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
             "stop_time": seconds(times.stop_s),
             "data_directory": DATA,
             "template_directory": TEMPLATE,
-            // Nodes poll the clock just before they publish, which must let time pass.
+            // Nodes poll the clock just before they publish, so polling must let time pass.
             "model_unblocked_syscall_latency": true,
         },
         "network": {
@@ -243,12 +245,12 @@ fn notes(scenario: &Scenario, places: &Places) -> Vec<String> {
     let mut notes = Vec::new();
     if places.raised {
         notes.push(format!(
-            "latencies below {LATENCY_MIN:?} are raised to that: Shadow wants more than nothing"
+            "latencies below {LATENCY_MIN:?} are raised to that: Shadow requires latencies above zero"
         ));
     }
     if scenario.transport.stack != Stack::Shadow {
         notes.push(
-            "Shadow has a TCP of its own, which transport.stack = \"shadow\" simulates; keys of [transport] change \
+            "Shadow has its own TCP, which transport.stack = \"shadow\" simulates; keys of [transport] change \
              nothing there"
                 .to_owned(),
         );

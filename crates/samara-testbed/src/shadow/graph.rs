@@ -1,4 +1,5 @@
-//! The network graph in GML, as Shadow reads it: a node for each place that hosts can be at, an edge for each pair of places.
+//! The network graph in GML for Shadow: a node for each location of hosts, an edge for each pair of
+//! locations.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,17 +7,17 @@ use std::time::Duration;
 use samara_emulation::EmulationConfig;
 use samara_sim::Latency;
 
-/// The least latency, that of the simulator's floor: Shadow wants more than nothing.
+/// The least latency, which is the simulator's floor: Shadow requires latencies above zero.
 pub(super) const LATENCY_MIN: Duration = Duration::from_micros(50);
 
-/// Places at most: a graph of so many has 8 million edges.
+/// Maximum number of places: a graph of this size has 8 million edges.
 const PLACES_MAX: usize = 4000;
 
-/// A graph, and where each host is in it.
+/// A graph, and the place of each host in it.
 pub(super) struct Places {
     pub(super) gml: String,
     pub(super) of_host: Vec<u32>,
-    /// Whether a latency was raised to the least one.
+    /// Whether a latency was raised to the minimum.
     pub(super) raised: bool,
 }
 
@@ -29,14 +30,14 @@ pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
         }
         Latency::Pairs(_) => (network.hosts.len(), (0..hosts).collect()),
         Latency::Uniform { .. } => {
-            return Err("network.latency: found one that is drawn for each pair, which is not exported; \
-                        expected one for all, regions, or a file"
+            return Err("network.latency: found a latency drawn for each pair, which is not exported; \
+                        expected one for all pairs, regions, or a file"
                 .to_owned());
         }
     };
     if count > PLACES_MAX {
         return Err(format!(
-            "network: found {count} places with latencies of their own, whose graph has an edge for each pair; \
+            "network: found {count} places with separate latencies, whose graph has an edge for each pair; \
              expected at most {PLACES_MAX}"
         ));
     }
@@ -51,7 +52,7 @@ pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
     let mut raised = false;
     let mut gml = format!("graph [\n  directed {}\n", u8::from(!symmetric));
     for place in 0..count {
-        // Rates are the hosts' own, but the graph must have some.
+        // Each host sets its own rates, but the graph requires some.
         let _ = write!(
             gml,
             "  node [\n    id {place}\n    host_bandwidth_up \"1 Gbit\"\n    host_bandwidth_down \"1 Gbit\"\n  ]\n"
@@ -59,7 +60,7 @@ pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
     }
     for (from, to) in pairs().filter(|(from, to)| !symmetric || from <= to) {
         let latency = one_way(from, to);
-        // A host that has a place of its own has nobody to talk to there.
+        // A host with its own place has no peer there.
         let alone = from == to && matches!(network.latency, Latency::Pairs(_));
         raised |= latency < LATENCY_MIN && !alone;
         let _ = write!(
@@ -124,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_places_each_and_not_without_end() {
+    fn each_host_of_a_pair_table_is_a_place_up_to_the_limit() {
         let mut network = EmulationConfig::uniform(2, 1_000_000, MS);
         let nanos = MS.as_nanos() as u32;
         let pairs = samara_sim::PairLatencies::new(2, vec![0, nanos, nanos, 0]).unwrap();
         network.latency = Latency::Pairs(pairs.clone());
         let each = places(&network).unwrap();
         assert_eq!(each.of_host, [0, 1]);
-        assert!(!each.raised, "nobody is alone at home");
+        assert!(!each.raised, "a host alone at its place raises no latency");
         let many = EmulationConfig {
             latency: Latency::Pairs(pairs),
             ..EmulationConfig::uniform(PLACES_MAX + 1, 1_000_000, MS)

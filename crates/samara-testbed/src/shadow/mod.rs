@@ -1,8 +1,10 @@
-//! A scenario for [Shadow], the simulator that runs real programs: its network, and a real node on each host.
+//! A scenario for [Shadow], the simulator that runs real programs: its network, and a real node on
+//! each host.
 //!
-//! [`export()`] writes what Shadow reads; [`gather()`] turns what the nodes have written under it into the results that a simulation or a
-//! testbed gives. Nobody can talk to a node under Shadow, so that nodes have a plan (`[plan]` of `node.toml`): whom they dial, what they
-//! publish when, and when they write down what they have counted.
+//! [`export()`] writes the input of Shadow. [`gather()`] turns the output of nodes under Shadow
+//! into the results of a simulation or a testbed. No client can reach a node under Shadow, so nodes
+//! have a plan (`[plan]` of `node.toml`): the addresses that they dial, their publications, and the
+//! times at which they write their counters.
 //!
 //! [Shadow]: https://shadow.github.io
 
@@ -31,18 +33,19 @@ pub use export::{Exported, Options, export};
 const EPOCH_NS: u64 = 946_684_800 * SECOND_NS;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The file that says which run an export is.
+/// The file that identifies the run of an export.
 const RUN_FILE: &str = "run.json";
-/// What Shadow copies to its data directory, where each host's programs run in a directory of their own.
+/// The directory that Shadow copies to its data directory, where each host's programs run in a
+/// separate directory.
 const TEMPLATE: &str = "template";
 const DATA: &str = "shadow.data";
 const NODE_FILE: &str = "node.toml";
 const PUBLICATIONS_FILE: &str = "publications.json";
 const TRACE_FILE: &str = "trace.pb";
-/// What it had counted before the first publication, and when everything was over.
+/// A node's counters before the first publication, and at the end.
 const METRICS_FILES: [&str; 2] = ["metrics-before.txt", "metrics-after.txt"];
 
-/// Which run an export is, so that nobody gathers it as another one.
+/// The identity of the run of an export, so that it is not gathered as another one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunFile {
@@ -53,7 +56,7 @@ struct RunFile {
     /// Every key of the run.
     configuration: toml::Table,
     first_unix_ns: u64,
-    /// How long nodes have had for links and meshes, in seconds.
+    /// Seconds that nodes have had to establish links and meshes.
     settle_s: u64,
     program: PathBuf,
 }
@@ -62,12 +65,13 @@ fn host(node: u32) -> String {
     format!("node{node}")
 }
 
-/// The directory of a host under another one.
+/// The directory of a host under `directory`.
 fn of_host(directory: &Path, node: u32) -> PathBuf {
     directory.join("hosts").join(host(node))
 }
 
-/// Gathers a run that was exported to `exported` and has run there. `inputs` has the files that the scenario names.
+/// Gathers a run that was exported to `exported` and has run there. `inputs` has the files that the
+/// scenario names.
 ///
 /// # Errors
 /// It is another run, it has not run, or its files cannot be read.
@@ -89,12 +93,12 @@ pub fn gather(
     if !data.is_dir() {
         return Err(wrong(format!("found no {DATA}; run `shadow shadow.yaml` there first")));
     }
-    let looks = |file: &str| -> Result<MetricsSnapshots, TestbedError> {
+    let snapshot = |file: &str| -> Result<MetricsSnapshots, TestbedError> {
         let metrics = (0..nodes).map(|node| Ok(Metrics::parse(&read(&of_host(&data, node).join(file))?)));
         Ok(MetricsSnapshots { metrics: metrics.collect::<Result<_, TestbedError>>()?, relay: None })
     };
     let [before, after] = METRICS_FILES;
-    let (before, after) = (looks(before)?, looks(after)?);
+    let (before, after) = (snapshot(before)?, snapshot(after)?);
     let traces: Vec<PathBuf> = (0..nodes).map(|node| of_host(&data, node).join(TRACE_FILE)).collect();
     let traces: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
     let events = collect::events(&traces)?;
@@ -108,7 +112,7 @@ pub fn gather(
         ready_s: run.settle_s as f64,
         publish_error_ms: Statistics::of(&late_ms),
         doubts,
-        // Processes under Shadow do not know what they take of the machine.
+        // Processes under Shadow cannot measure their use of the machine.
         ..RealRun::default()
     };
     Ok((measured, real))
@@ -132,7 +136,7 @@ fn read_run(exported: &Path) -> Result<RunFile, TestbedError> {
         .map_err(|error| TestbedError::Scenario(format!("{}: {error}", path.display())))
 }
 
-/// What sets two runs apart, the first thing only.
+/// Describes the first difference between two runs.
 fn difference(found: &RunFile, expected: &RunFile) -> String {
     let other = |what: &str, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         format!(
@@ -156,12 +160,12 @@ fn difference(found: &RunFile, expected: &RunFile) -> String {
     let differing =
         keys.into_iter().find(|key| found.configuration.get(*key) != expected.configuration.get(*key));
     format!(
-        "the section [{}] is another one than when the run was exported; give the same --set",
+        "the section [{}] differs from that of the exported run; use the same --set",
         differing.map_or("?", String::as_str)
     )
 }
 
-/// How much later than planned publications were made, in milliseconds.
+/// The lateness of publications in milliseconds.
 fn late_ms(events: &Events, planned: &[Vec<Publication>]) -> Vec<f64> {
     let mut made: Vec<Vec<u64>> = vec![Vec::new(); planned.len()];
     for message in &events.published {

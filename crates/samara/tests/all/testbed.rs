@@ -481,7 +481,7 @@ fn a_program_that_hangs_at_the_start_fails_the_run() {
     let nodes = testbed.nodes();
     let Some((status, errors)) = testbed.end() else { return };
     assert!(started && !status.success(), "{errors}");
-    assert!(errors.contains("node 1 does not answer during start: it did not say within 10s"), "{errors}");
+    assert!(errors.contains("node 1 does not answer during start: it did not report within 10s"), "{errors}");
     assert!(errors.contains("waiting for nothing"), "{errors}");
     assert_gone(&nodes);
 }
@@ -522,7 +522,7 @@ fn no_end_of_a_testbed_leaves_processes_or_control_groups() {
         // One for each node, and the one that showed that there can be any.
         if !testbed.until("control groups", |_| control_groups(pid).len() == 4) {
             let Some((_, errors)) = testbed.end() else { return };
-            assert!(errors.contains("cannot be kept to a part of a processor"), "{errors}");
+            assert!(errors.contains("cannot limit processes to a part of a processor"), "{errors}");
             return skipped(&errors);
         }
         assert!(killed.iter().all(|pid| control_groups(*pid).is_empty()), "those of the killed one");

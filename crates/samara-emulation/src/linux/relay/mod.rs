@@ -23,30 +23,30 @@ use crate::subnets::{MAX_ADDRESSES, Subnets};
 pub use report::{Lateness, RelayReport, Unrouted};
 use worker::{Request, Worker};
 
-/// The MTU of Ethernet: packets of a size as on real paths.
+/// The MTU of Ethernet, for packets of the same size as on real paths.
 const MTU: u32 = 1_500;
 
-/// Routes with shorter prefixes are ways out to the whole internet (`0.0.0.0/0`, the halves `0.0.0.0/1` and
-/// `128.0.0.0/1` that VPNs install): more specific ones beside them take nothing away.
+/// Routes with shorter prefixes are default routes to the internet (`0.0.0.0/0`, or the halves
+/// `0.0.0.0/1` and `128.0.0.0/1` that VPNs install): more specific routes beside them do no harm.
 const SHORTEST_SPECIFIC_PREFIX: u8 = 8;
 
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
     pub emulation: EmulationConfig,
-    /// The addresses; `None` takes the first of [`Subnets::candidates`] that is free.
+    /// The addresses. `None` selects the first free one of [`Subnets::candidates`].
     pub subnets: Option<Subnets>,
-    /// How many packets the device keeps until the relay has read them; those beyond are lost
-    /// ([`RelayReport::device_drops`]).
+    /// Number of packets that the device keeps until the relay has read them. Further packets are
+    /// lost ([`RelayReport::device_drops`]).
     pub queue_packets: u32,
     /// Whether the relay's thread runs before all ordinary threads, if the system allows it
-    /// ([`RelayReport::realtime`]). On a busy machine it is some milliseconds late otherwise.
+    /// ([`RelayReport::realtime`]). Otherwise, on a busy machine, it is some milliseconds late.
     pub realtime: bool,
-    /// The file that devices are made with.
+    /// The file for creating devices.
     pub tun_file: PathBuf,
 }
 
 impl RelayConfig {
-    /// Free subnets, 10,000 packets, precedence over other threads, `/dev/net/tun`.
+    /// Returns the defaults: free subnets, 10,000 packets, real-time priority, `/dev/net/tun`.
     pub fn new(emulation: EmulationConfig) -> Self {
         Self { emulation, subnets: None, queue_packets: 10_000, realtime: true, tun_file: TUN_FILE.into() }
     }
@@ -58,17 +58,15 @@ pub enum RelayError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    #[error("hosts: found {0}, expected {MAX_ADDRESSES} at the most: a relay has no addresses for more")]
+    #[error("hosts: found {0}, expected at most {MAX_ADDRESSES}, as a relay has no more addresses")]
     TooManyHosts(usize),
-    #[error("subnets: {0}; give others, or none to have free ones chosen")]
+    #[error("subnets: {0}; choose others, or none for automatic selection")]
     SubnetsTaken(String),
-    #[error(
-        "subnets: all {0} pairs that are tried are in use; stop other testbeds, or give subnets of your own"
-    )]
+    #[error("subnets: all {0} candidate pairs are in use; stop other testbeds, or choose other subnets")]
     NoFreeSubnets(usize),
     #[error("{step}: {source}")]
     System { step: &'static str, source: io::Error },
-    #[error("the relay has stopped{}; what was measured since is worthless", because(.0))]
+    #[error("the relay has stopped{}; later measurements are invalid", because(.0))]
     Stopped(Option<io::Error>),
 }
 
@@ -76,8 +74,8 @@ fn because(reason: &Option<io::Error>) -> String {
     reason.as_ref().map(|error| format!(": {error}")).unwrap_or_default()
 }
 
-/// A running relay. It ends, and takes device, addresses and routes with it, when it is dropped or the process ends in
-/// any way.
+/// A running relay. When it is dropped, or the process ends in any way, the relay ends, and its
+/// device, addresses and routes disappear.
 #[derive(Debug)]
 pub struct Relay {
     name: String,
@@ -93,7 +91,8 @@ impl Relay {
     /// Creates the device and its routes, and starts to carry packets.
     ///
     /// # Errors
-    /// If the configuration cannot be emulated, the system lacks something, or no subnets are free.
+    /// The configuration cannot be emulated, the system lacks a requirement, or no subnets are
+    /// free.
     pub fn start(config: RelayConfig) -> Result<Self, RelayError> {
         let emulator = Emulator::new(&config.emulation)?;
         let hosts = config.emulation.hosts.len();
@@ -125,42 +124,44 @@ impl Relay {
         &self.subnets
     }
 
-    /// The address of a host: its listening sockets are bound to it. Sockets that dial need not be bound.
+    /// Returns the address of a host, for binding its listening sockets. Sockets that dial need not
+    /// be bound.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// There is no such host.
     pub fn bind_address(&self, host: u32) -> Ipv4Addr {
         assert!(host < self.hosts, "host {host} of {}", self.hosts);
         self.subnets.bind_address(host)
     }
 
-    /// The address at which host `from` dials host `to`, and sees it. The [own address](Self::bind_address) of `to` must not
-    /// be used for that: it is local to the machine, so that packets to it pass by the relay. Nor must the address at which a
-    /// third host sees it: packets would count as that host's.
+    /// Returns the address at which host `from` dials and sees host `to`. Do not dial the [own
+    /// address](Self::bind_address) of `to`: it is local to the machine, so that packets to it
+    /// bypass the relay. Nor dial the address at which a third host sees it: packets would count as
+    /// that host's.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// There is no such host.
     pub fn dial_address(&self, from: u32, to: u32) -> Ipv4Addr {
         assert!(from.max(to) < self.hosts, "hosts {from} and {to} of {}", self.hosts);
         self.subnets.dial_address(from, to)
     }
 
-    /// What happened so far.
+    /// Returns the counters so far.
     ///
     /// # Errors
-    /// If the relay has stopped by itself, or the kernel does not say what the device dropped.
+    /// The relay has stopped with an error, or the kernel does not report the drops of the device.
     pub fn report(&mut self) -> Result<RelayReport, RelayError> {
         let (answer, report) = sync_channel(1);
         self.ask(Request::Report(answer))?;
         let Ok(mut report) = report.recv() else { return Err(self.why_stopped()) };
-        // A new connection each time: the caller may be on another thread than the one that started the relay, not in
-        // another namespace.
+        // A new connection each time: the caller may be on another thread than the one that started
+        // the relay, but not in another namespace.
         let drops = Netlink::new().and_then(|mut netlink| netlink.queue_drops(self.index));
         report.device_drops = system("reading the statistics of the device", drops)?;
         Ok(report)
     }
 
-    /// Ends the relay with a last report.
+    /// Stops the relay and returns a last report.
     pub fn stop(mut self) -> Result<RelayReport, RelayError> {
         self.report()
     }
@@ -185,7 +186,8 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // If it has stopped already, there is nobody to ask; if it could not be woken, it must not be waited for.
+        // If the relay has stopped already, there is no thread to wait for. If it could not be
+        // woken, waiting would block.
         if self.ask(Request::Stop).is_ok()
             && let Some(thread) = self.thread.take()
         {
@@ -194,7 +196,7 @@ impl Drop for Relay {
     }
 }
 
-/// Adds the routes of the given subnets, or of the first candidates that are free.
+/// Adds the routes of the given subnets, or of the first free candidates.
 fn add_subnets(
     netlink: &mut Netlink,
     index: u32,
@@ -221,7 +223,7 @@ fn add_subnets(
     Err(RelayError::NoFreeSubnets(Subnets::candidates().count()))
 }
 
-/// Adds the routes of these subnets. Returns false if somebody else was faster.
+/// Adds the routes of these subnets. Returns false if another process was faster.
 fn add_routes(
     netlink: &mut Netlink,
     index: u32,
@@ -237,7 +239,7 @@ fn add_routes(
     }
     let to = |(address, prefix)| Destination { address, prefix };
     let own = netlink.add_route(index, to(subnets.own()), Treatment::Local);
-    // Relays that start at the same time contend for this route; views come with it.
+    // Relays that start at the same time contend for this route. Views follow it.
     if own.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
         return Ok(false);
     }
@@ -254,6 +256,6 @@ fn subnets_taken(subnets: Subnets, route: Destination) -> RelayError {
     let ((own, prefix), (peers, _)) = (subnets.own(), subnets.peers());
     let Destination { address: taken, prefix: taken_prefix } = route;
     RelayError::SubnetsTaken(format!(
-        "{own} and {peers} with prefix /{prefix} are in use (there is a route to {taken}/{taken_prefix})"
+        "{own} and {peers} with prefix /{prefix} are in use (found a route to {taken}/{taken_prefix})"
     ))
 }

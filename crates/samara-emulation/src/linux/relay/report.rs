@@ -1,4 +1,4 @@
-//! What a relay reports: counters, and how well it kept time.
+//! The report of a relay: counters, and its punctuality.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -9,25 +9,25 @@ use samara_sim::Count;
 
 use crate::emulator::HostCounters;
 
-/// From here on a relay is so late that it distorts measurements: a tenth of the shortest latencies between continents'
-/// neighbours (10 ms).
+/// A relay later than this distorts measurements: a tenth of the shortest latencies between
+/// continents' neighbours (10 ms).
 const LATE: Duration = Duration::from_millis(1);
 
-/// A relay that is busier than this has no reserve for bursts.
+/// A relay busier than this has no reserve for bursts.
 const BUSY_SHARE: f64 = 0.7;
 
-/// How much later than due packets were handed to the kernel.
+/// The lateness with which the relay handed packets to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
     pub packets: u64,
-    /// Half of them were not later than this.
+    /// The median lateness.
     pub p50: Duration,
-    /// 99 in 100 were not later than this.
+    /// The 99th percentile of the lateness.
     pub p99: Duration,
     pub max: Duration,
 }
 
-/// The longest lateness that is told apart from longer ones.
+/// The longest lateness that the histogram resolves.
 const LATENESS_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -35,7 +35,8 @@ pub(super) struct LatenessRecorder(Histogram<u64>);
 
 impl LatenessRecorder {
     pub(super) fn new() -> io::Result<Self> {
-        // With fixed bounds: one that resizes itself does not do so for values that saturate.
+        // With fixed bounds: a histogram with automatic resizing does not resize for saturating
+        // values.
         let bounds = Histogram::new_with_bounds(1, LATENESS_LIMIT.as_nanos() as u64, 3);
         bounds.map(Self).map_err(io::Error::other)
     }
@@ -55,46 +56,48 @@ impl LatenessRecorder {
     }
 }
 
-/// Packets that no host sent, or that the kernel did not take.
+/// Packets that no host sent, or that the kernel rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unrouted {
-    /// Not IPv4. The kernel itself sends a few IPv6 packets to every new device.
+    /// Packets other than IPv4. The kernel itself sends a few IPv6 packets to every new device.
     pub not_ipv4: Count,
-    /// Lengths did not fit.
+    /// Packets with inconsistent lengths.
     pub malformed: Count,
-    /// From an address that is no host's, or to one at which its host sees nobody: of sockets that are bound to something
-    /// else than their host's address, or that dial what another host sees.
+    /// Packets from an address of no host, or to an address at which its host sees no other:
+    /// sockets that are not bound to their host's address, or that dial an address of another
+    /// host's view.
     pub unknown_host: Count,
-    /// Source and destination of the first of them.
+    /// Source and destination of the first such packet.
     pub first_unknown: Option<(Ipv4Addr, Ipv4Addr)>,
-    /// The kernel refused them when they were due.
+    /// Due packets that the kernel rejected.
     pub not_taken: Count,
-    /// Its reason for the first of them.
+    /// The kernel's reason for the first such packet.
     pub first_not_taken: Option<String>,
 }
 
-/// What happened since the start of a relay.
+/// Counters since the start of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayReport {
     pub running: Duration,
-    /// Processor time of its thread, including what the kernel's TCP did on its behalf.
+    /// Processor time of its thread, including that of the kernel's TCP on its behalf.
     pub cpu: Duration,
-    /// Whether its thread runs before all ordinary threads: asked for, and allowed (`CAP_SYS_NICE`).
+    /// Whether its thread runs before all ordinary threads: requested and allowed (`CAP_SYS_NICE`).
     pub realtime: bool,
     pub lateness: Lateness,
     pub hosts: Vec<HostCounters>,
     pub unrouted: Unrouted,
-    /// Packets that the device dropped since the relay did not read fast enough; nothing else is known of them.
+    /// Packets that the device dropped because the relay did not read fast enough. Their hosts are
+    /// unknown.
     pub device_drops: u64,
 }
 
 impl RelayReport {
-    /// The share of one processor that the relay used.
+    /// Returns the share of one processor that the relay used.
     pub fn cpu_share(&self) -> f64 {
         self.cpu.as_secs_f64() / self.running.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Reasons to distrust what was measured over this relay, in words; none if it kept up.
+    /// Returns reasons to distrust measurements over this relay, in words; none if it kept up.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.device_drops > 0 {
@@ -108,7 +111,7 @@ impl RelayReport {
             doubts.push(format!(
                 "1 packet in 100 was delivered more than {:?} late; the machine is too busy for these rates{}",
                 self.lateness.p99,
-                if self.realtime { "" } else { ", and the relay has no precedence (CAP_SYS_NICE, as root has it)" }
+                if self.realtime { "" } else { ", and the relay has no real-time priority (CAP_SYS_NICE)" }
             ));
         }
         if self.cpu_share() > BUSY_SHARE {
@@ -120,13 +123,13 @@ impl RelayReport {
         if let Some((source, destination)) = self.unrouted.first_unknown {
             doubts.push(format!(
                 "{} packets were from or to addresses of no host, the first one from {source} to {destination}; bind \
-                 sockets to the address of their host or to none, and have a host dial what itself sees of the others",
+                 sockets to the address of their host or to none, and dial the addresses of the own host's view",
                 self.unrouted.unknown_host.packets
             ));
         }
         if let Some(reason) = &self.unrouted.first_not_taken {
             doubts.push(format!(
-                "the kernel did not take {} packets, the first one because of: {reason}",
+                "the kernel rejected {} packets, the first one because of: {reason}",
                 self.unrouted.not_taken.packets
             ));
         }
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_told_within_a_thousandth() {
+    fn lateness_is_accurate_to_a_thousandth() {
         let mut recorder = LatenessRecorder::new().unwrap();
         (1..=1_000).for_each(|micros| recorder.record(Duration::from_micros(micros)));
         let lateness = recorder.summary();
@@ -164,7 +167,7 @@ mod tests {
         );
         assert_eq!(lateness.packets, 1_000);
         assert_eq!(report(lateness).doubts(), Vec::<String>::new());
-        // Longer than the limit is as long as the limit, not less.
+        // Values beyond the limit count as the limit.
         recorder.record(2 * LATENESS_LIMIT);
         assert!(recorder.summary().max >= LATENESS_LIMIT);
     }

@@ -1,4 +1,4 @@
-//! The relay's thread: reads what hosts send, and writes what is due.
+//! The relay's thread: reads the packets of hosts, and writes due packets.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,15 +21,15 @@ use crate::linux::system::take_precedence;
 use crate::packet::{Refused, route, translate};
 use crate::subnets::Subnets;
 
-/// Packets that are read before those that are due are written, and the other way round: neither side waits long for the
+/// Packets to read before due ones are written, and the reverse: neither side waits long for the
 /// other (64 packets take less than a millisecond).
 const BATCH: usize = 64;
 
-/// The largest IPv4 packet.
+/// Maximum length of an IPv4 packet in bytes.
 const MAX_PACKET: usize = 65_535;
 
-/// The finest timers: by default the kernel may delay a thread's wake-up by 50 microseconds (`prctl(2)`,
-/// `PR_SET_TIMERSLACK`).
+/// The finest timers: by default the kernel may delay a thread's wake-up by 50 microseconds
+/// (`prctl(2)`, `PR_SET_TIMERSLACK`).
 const TIMER_SLACK_NANOS: nix::libc::c_ulong = 1;
 
 pub(super) enum Request {
@@ -76,17 +76,17 @@ impl Worker {
         })
     }
 
-    /// Carries packets until it is asked to stop, before ordinary threads if `realtime`.
+    /// Carries packets until a request to stop, before ordinary threads if `realtime`.
     pub(super) fn run(mut self, realtime: bool) -> io::Result<()> {
         nix::sys::prctl::set_timerslack(TIMER_SLACK_NANOS)?;
-        // A refusal is no error: the report says so, and how late packets were.
+        // A refusal is no error: the report shows it, and the lateness of packets.
         self.realtime = realtime && take_precedence().is_ok();
         loop {
             let more_to_read = self.read()?;
             let more_to_write = self.deliver();
             while let Ok(request) = self.requests.try_recv() {
                 match request {
-                    // Nobody waits for the report any more: no harm.
+                    // If no caller waits for the report any more, it is dropped.
                     Request::Report(answer) => drop(answer.try_send(self.report())),
                     Request::Stop => return Ok(()),
                 }
@@ -101,7 +101,7 @@ impl Worker {
         Time::ZERO + self.start.elapsed()
     }
 
-    /// Takes what hosts have sent. Returns whether there may be more.
+    /// Reads packets of hosts. Returns whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.tun.read(&mut self.buffer) {
@@ -134,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// Hands over what is due. Returns whether there may be more.
+    /// Delivers due packets. Returns whether there may be more.
     fn deliver(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.now();
@@ -149,7 +149,7 @@ impl Worker {
         true
     }
 
-    /// Sleeps until something is sent, due or asked for.
+    /// Sleeps until there is a packet to read, a packet due, or a request.
     fn wait(&mut self) -> io::Result<()> {
         let timeout = match self.emulator.next_at() {
             None => None,
@@ -176,7 +176,7 @@ impl Worker {
     }
 
     fn report(&self) -> RelayReport {
-        // Every thread has this clock; zero would only make the report look better than it is.
+        // Every thread has this clock. A zero would make the report look better than it is.
         let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::MAX, Duration::from);
         RelayReport {
             running: self.start.elapsed(),
@@ -185,7 +185,7 @@ impl Worker {
             lateness: self.lateness.summary(),
             hosts: self.emulator.counters().copied().collect(),
             unrouted: self.unrouted.clone(),
-            // Filled in by the one who asks: only the kernel knows.
+            // The caller fills this in, as only the kernel knows it.
             device_drops: 0,
         }
     }

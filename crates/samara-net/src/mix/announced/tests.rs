@@ -1,4 +1,4 @@
-//! Which announced rounds a sender uses.
+//! Tests of the choice of rounds.
 
 use super::{Announced, Rules, TAKEN_MAX};
 use crate::mix::proto::OpenRound;
@@ -9,7 +9,7 @@ fn open(round: u64, team: &[u32]) -> OpenRound {
     OpenRound { round, team: team.to_vec(), room: 10, batch: 10 }
 }
 
-/// Every node of the team announces the rounds.
+/// Announces the rounds as every node of the team.
 fn agree(announced: &mut Announced, rounds: &[u64], team: &[u32]) {
     for node in team {
         announced.replace(&RULES, *node, rounds.iter().map(|round| open(*round, team)).collect());
@@ -25,14 +25,15 @@ fn a_round_is_used_once_all_nodes_of_its_team_announce_it() {
     let mut announced = Announced::default();
     for node in [2, 4] {
         announced.replace(&RULES, node, vec![open(7, &[2, 4, 5])]);
-        assert_eq!(take(&mut announced), None, "node 5 says nothing");
+        assert_eq!(take(&mut announced), None, "node 5 does not announce it");
     }
     announced.replace(&RULES, 5, vec![OpenRound { room: 0, ..open(7, &[2, 4, 5]) }]);
     assert_eq!(announced.status().confirmed, 1);
-    assert_eq!(announced.take(&[2, 4].into()), None, "no secret is shared with node 5");
+    assert_eq!(announced.take(&[2, 4].into()), None, "the sender shares no secret with node 5");
     assert_eq!(take(&mut announced), Some((7, vec![2, 4, 5])));
-    assert_eq!(take(&mut announced), None, "it is handed out once");
-    // A connection that ends takes the word of its node along, and does not make the round new.
+    assert_eq!(take(&mut announced), None, "each round is used once");
+    // The end of a connection removes the announcements of its node, and does not make the round
+    // new.
     announced.replace(&RULES, 4, Vec::new());
     assert_eq!(announced.status().confirmed, 0);
     agree(&mut announced, &[7], &[2, 4, 5]);
@@ -40,7 +41,7 @@ fn a_round_is_used_once_all_nodes_of_its_team_announce_it() {
 }
 
 #[test]
-fn nodes_that_disagree_about_team_order_or_batch_have_no_round() {
+fn a_round_is_unused_while_its_nodes_disagree() {
     let plan = open(7, &[2, 4, 5]);
     for other in [
         open(7, &[2, 4, 6]),
@@ -59,7 +60,7 @@ fn nodes_that_disagree_about_team_order_or_batch_have_no_round() {
 }
 
 #[test]
-fn announcements_that_break_a_rule_are_ignored_and_counted() {
+fn ignores_and_counts_invalid_announcements() {
     let mut announced = Announced::default();
     let large: Vec<u32> = (0..33).collect();
     let rounds = vec![
@@ -101,7 +102,7 @@ fn a_node_keeps_a_bounded_number_of_announcements() {
 }
 
 #[test]
-fn one_node_does_not_replace_what_another_one_announces() {
+fn a_node_cannot_replace_the_announcements_of_another() {
     let mut announced = Announced::default();
     agree(&mut announced, &[7], &[1, 2, 3]);
     announced.replace(&RULES, 0, vec![open(7, &[0, 2, 3])]);
@@ -109,9 +110,9 @@ fn one_node_does_not_replace_what_another_one_announces() {
 }
 
 #[test]
-fn the_highest_numbers_are_rounds_like_others() {
+fn the_highest_round_numbers_are_usable() {
     let mut announced = Announced::default();
-    // Nodes that work together can agree on anything among them; others have their rounds still.
+    // Colluding nodes can agree on anything among themselves. Other rounds remain usable.
     agree(&mut announced, &[5, u64::MAX - 1, u64::MAX], &[0, 1, 2]);
     for round in [5, u64::MAX - 1, u64::MAX] {
         assert_eq!(take(&mut announced), Some((round, vec![0, 1, 2])));
@@ -123,7 +124,7 @@ fn the_highest_numbers_are_rounds_like_others() {
 }
 
 #[test]
-fn what_is_remembered_of_rounds_is_bounded_and_no_round_is_handed_out_twice() {
+fn memory_of_rounds_is_bounded_and_no_round_is_used_twice() {
     let mut announced = Announced::default();
     let invented = TAKEN_MAX as u64 - 2;
     for round in 0..invented {

@@ -1,4 +1,4 @@
-//! What senders are told, and what is bounded.
+//! Tests of the answers to senders, and of the bounds of a board.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn slots(count: usize) -> Vec<Sealed> {
 }
 
 #[test]
-fn a_batch_is_handed_over_when_it_is_full_or_has_waited() {
+fn a_batch_starts_when_it_is_full_or_has_waited() {
     let (mut board, rounds) = board(|options| options.fill = Duration::from_secs(1));
     let start = Instant::now();
     board.open(plan(7));
@@ -57,7 +57,7 @@ fn a_batch_is_handed_over_when_it_is_full_or_has_waited() {
     board.submit(7, slots(1), start).expect("there is room");
     let full = board.take_full(start);
     assert_eq!(full.iter().map(|(round, batch)| (*round, batch.len())).collect::<Vec<_>>(), [(7, 3)]);
-    // The other one has nothing, and waits for ever; with one payload, for a second.
+    // The other round is empty and waits for ever. With one payload, it waits for a second.
     assert_eq!(board.next_due(), None);
     board.submit(8, slots(1), start).expect("there is room");
     let due = board.next_due().expect("it is due");
@@ -71,7 +71,7 @@ fn a_batch_is_handed_over_when_it_is_full_or_has_waited() {
 }
 
 #[test]
-fn every_node_of_a_team_announces_a_round_until_it_has_its_payloads_or_is_over() {
+fn every_node_of_a_team_announces_a_round_until_it_is_full_or_over() {
     let (mut board, rounds) = board(|_| {});
     let announced = || -> Vec<(u64, Vec<u32>, u32, u32)> {
         let rounds = rounds.borrow().rounds.clone();
@@ -80,7 +80,7 @@ fn every_node_of_a_team_announces_a_round_until_it_has_its_payloads_or_is_over()
     for (round, team) in [(9, vec![2, 4]), (7, vec![1, 2, 4]), (8, vec![4, 2])] {
         board.join(plan_of(round, team));
     }
-    // Of round 8 this node is the first one.
+    // This node is the first one of round 8.
     assert_eq!(announced(), [(7, vec![1, 2, 4], 0, 3), (9, vec![2, 4], 0, 3)]);
     board.open(plan(8));
     assert_eq!(announced()[1], (8, vec![4, 2], 3, 3));
@@ -91,7 +91,7 @@ fn every_node_of_a_team_announces_a_round_until_it_has_its_payloads_or_is_over()
 }
 
 #[test]
-fn results_are_told_to_who_waits_and_to_who_comes_later_until_they_are_forgotten() {
+fn results_reach_early_and_late_waiters_until_forgotten() {
     let (mut board, _rounds) = board(|options| (options.results_max, options.waiters_max) = (2, 2));
     let now = Instant::now();
     let ask = |board: &mut Board, round: u64| {
@@ -100,21 +100,21 @@ fn results_are_told_to_who_waits_and_to_who_comes_later_until_they_are_forgotten
         receiver
     };
     let mut early = ask(&mut board, 1);
-    assert!(early.try_recv().is_err(), "nobody knows yet");
+    assert!(early.try_recv().is_err(), "the round has not ended yet");
     let delivered = Ended::Delivered(vec![Outcome::Void]);
     board.end(1, delivered.clone(), now);
-    // What comes later does not change it.
+    // A second end does not change the result.
     board.end(1, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, now);
-    assert_eq!(**early.try_recv().expect("told").as_ref().expect("known"), delivered);
-    assert_eq!(**ask(&mut board, 1).try_recv().expect("told").as_ref().expect("known"), delivered);
+    assert_eq!(**early.try_recv().expect("answered").as_ref().expect("known"), delivered);
+    assert_eq!(**ask(&mut board, 1).try_recv().expect("answered").as_ref().expect("known"), delivered);
     for round in [2, 3] {
         board.end(round, delivered.clone(), now);
     }
-    let forgotten = ask(&mut board, 1).try_recv().expect("told").expect_err("forgotten");
+    let forgotten = ask(&mut board, 1).try_recv().expect("answered").expect_err("forgotten");
     assert_eq!(forgotten.code(), Code::NotFound);
-    // Two may wait; who has given up makes room.
+    // Two requests may wait. A request that gives up makes room.
     let (waits, gives_up) = (ask(&mut board, 10), ask(&mut board, 11));
-    let refused = ask(&mut board, 12).try_recv().expect("told").expect_err("too many");
+    let refused = ask(&mut board, 12).try_recv().expect("answered").expect_err("too many");
     assert_eq!(refused.code(), Code::ResourceExhausted);
     drop(gives_up);
     let mut third = ask(&mut board, 12);

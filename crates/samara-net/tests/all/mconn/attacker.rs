@@ -1,4 +1,4 @@
-//! A peer that speaks the protocol of connections by hand, to break it where it wants.
+//! A peer that implements the protocol of connections by hand, so that tests can break it anywhere.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use tendermint_p2p::secret_connection::{Kdf, SecretConnection, Version};
 
 use crate::mconn::common::*;
 
-/// A connection of a peer that does what it is told.
+/// A connection whose every byte the test controls.
 pub(crate) struct Attacker {
     secret: SecretConnection<TcpStream>,
     pub(crate) stream: TcpStream,
@@ -24,7 +24,7 @@ pub(crate) fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [vec![number << 3 | 2], with_length(bytes)].concat()
 }
 
-/// Bytes with their length before them.
+/// Returns the bytes with their length in front.
 pub(crate) fn with_length(bytes: &[u8]) -> Vec<u8> {
     let (mut length, mut out) = (bytes.len(), Vec::new());
     while length >= 0x80 {
@@ -56,13 +56,13 @@ fn node_info(seed: u8, channels: &[u8]) -> Vec<u8> {
     with_length(&parts.concat())
 }
 
-/// Runs what blocks.
+/// Runs a blocking function.
 pub(crate) async fn blocking<R: Send + 'static>(what: impl FnOnce() -> R + Send + 'static) -> R {
     tokio::task::spawn_blocking(what).await.expect("it does not panic")
 }
 
 impl Attacker {
-    /// Only the secret connection.
+    /// Opens only the secret connection.
     pub(crate) fn secret(host: &str, seed: u8) -> Self {
         let stream = TcpStream::connect(host).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -72,11 +72,11 @@ impl Attacker {
         Self { secret: secret.expect("a handshake"), stream: second }
     }
 
-    /// With node infos: a peer like others.
+    /// Opens a connection and exchanges node infos, like other peers.
     pub(crate) fn peer(host: &str, seed: u8) -> Self {
         let mut attacker = Self::secret(host, seed);
         attacker.send(&node_info(seed, &[0x30, 0x31])).expect("it reads");
-        // Theirs fits in one frame.
+        // Their node info fits in one frame.
         attacker.read().expect("a node info");
         attacker
     }
@@ -85,7 +85,7 @@ impl Attacker {
         self.secret.write_all(bytes)
     }
 
-    /// What is in the next sealed frame.
+    /// Returns the content of the next sealed frame.
     pub(crate) fn read(&mut self) -> std::io::Result<Vec<u8>> {
         let mut buffer = [0; 1024];
         let len = self.secret.read(&mut buffer)?;
@@ -98,7 +98,7 @@ impl Attacker {
     }
 }
 
-/// A handshake by hand up to the signature, which is a sealed frame with so many bytes instead of 103.
+/// A handshake by hand up to the signature. Its sealed frame has `len` bytes instead of 103.
 pub(crate) fn long_signature(host: &str, len: usize) {
     let mut stream = TcpStream::connect(host).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -115,6 +115,6 @@ pub(crate) fn long_signature(host: &str, len: usize) {
     frame[..4].copy_from_slice(&(len as u32).to_le_bytes());
     let tag = cipher.encrypt_in_place_detached(&Default::default(), b"", &mut frame).expect("it seals");
     stream.write_all(&[&frame[..], &tag[..]].concat()).expect("it reads");
-    // Its own signature, and the end.
+    // Their signature, and the end.
     let _ = stream.read_to_end(&mut Vec::new());
 }

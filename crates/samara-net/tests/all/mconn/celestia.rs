@@ -1,6 +1,7 @@
 //! Nodes of celestia-core (`interop/go-cat`) in processes of their own.
 //!
-//! Needs Go. Without it these tests say that they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
+//! The tests need Go. Without it they report that they were skipped; with `SAMARA_REQUIRE_PEERS`
+//! set they fail.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -19,14 +20,14 @@ use tokio::time::timeout;
 
 use crate::mconn::common::*;
 
-/// Builds the peer once; `None` if there is no Go.
+/// Builds the peer once. Returns `None` if Go is missing.
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         if std::process::Command::new("go").arg("version").output().is_err() {
             assert!(
                 std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
-                "SAMARA_REQUIRE_PEERS is set, but there is no Go"
+                "SAMARA_REQUIRE_PEERS is set, but Go is missing"
             );
             return None;
         }
@@ -45,11 +46,9 @@ fn program() -> Option<&'static Path> {
     };
     let program = PROGRAM.get_or_init(build).as_deref();
     if program.is_none() {
-        // Not through a macro of the standard library, whose output is only shown where a test fails.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: there is no Go, so nothing was tested beside celestia-core"
-        );
+        // Writes directly, as the macros of the standard library show their output only in failed
+        // tests.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: Go is missing, so no test with celestia-core has run");
     }
     program
 }
@@ -59,11 +58,11 @@ pub(crate) struct Celestia {
     pub(crate) address: PeerAddress,
     input: ChildStdin,
     answers: UnboundedReceiver<Value>,
-    told: UnboundedReceiver<Value>,
+    reports: UnboundedReceiver<Value>,
     _child: Child,
 }
 
-/// A node of celestia-core; `None` without Go.
+/// Starts a node of celestia-core. Returns `None` if Go is missing.
 pub(crate) async fn celestia(flags: &[&str]) -> Option<Celestia> {
     let mut child = Command::new(program()?)
         .args(flags)
@@ -79,18 +78,18 @@ pub(crate) async fn celestia(flags: &[&str]) -> Option<Celestia> {
     let first: Value = serde_json::from_str(&first).expect("JSON");
     let address = first["address"].as_str().expect("an address").parse().expect("an address");
     let (answered, answers) = unbounded_channel();
-    let (telling, told) = unbounded_channel();
+    let (reporting, reports) = unbounded_channel();
     tokio::spawn(async move {
         while let Ok(Some(line)) = lines.next_line().await {
             let line: Value = serde_json::from_str(&line).expect("JSON");
-            let by_itself = matches!(line["is"].as_str(), Some("up" | "down" | "received"));
-            let _ = if by_itself { telling.send(line) } else { answered.send(line) };
+            let is_report = matches!(line["is"].as_str(), Some("up" | "down" | "received"));
+            let _ = if is_report { reporting.send(line) } else { answered.send(line) };
         }
     });
-    Some(Celestia { address, input, answers, told, _child: child })
+    Some(Celestia { address, input, answers, reports, _child: child })
 }
 
-/// What a node of celestia-core says of itself.
+/// The state that a node of celestia-core reports.
 pub(crate) struct Look {
     pub(crate) keys: BTreeSet<String>,
     pub(crate) peers: BTreeSet<String>,
@@ -99,12 +98,12 @@ pub(crate) struct Look {
 
 impl Look {
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        self.metrics[name].as_f64().unwrap_or_else(|| panic!("no {name}")) as u64
+        self.metrics[name].as_f64().unwrap_or_else(|| panic!("no metric {name}")) as u64
     }
 }
 
 impl Celestia {
-    /// Gives a command and waits for its answer.
+    /// Sends a command and waits for its answer.
     pub(crate) async fn ask(&mut self, command: Value) -> Value {
         let answer = self.try_ask(command).await;
         assert_eq!(answer["error"], Value::Null, "{answer}");
@@ -134,7 +133,7 @@ impl Celestia {
         Look { keys: strings("keys"), peers: strings("peers"), metrics: answer["metrics"].clone() }
     }
 
-    /// Waits until it is so.
+    /// Waits until `is_so` holds.
     pub(crate) async fn wait(&mut self, what: &str, is_so: impl Fn(&Look) -> bool) -> Look {
         let since = std::time::Instant::now();
         loop {
@@ -142,7 +141,11 @@ impl Celestia {
             if is_so(&look) {
                 return look;
             }
-            assert!(since.elapsed() < PATIENCE, "celestia-core: in vain for {what}: {} txs", look.keys.len());
+            assert!(
+                since.elapsed() < PATIENCE,
+                "celestia-core: timeout waiting for {what}: {} txs",
+                look.keys.len()
+            );
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     }
@@ -155,18 +158,18 @@ impl Celestia {
         self.wait("transactions", |look| look.keys.is_superset(keys)).await;
     }
 
-    /// The next message that it receives of this kind: from whom, and its bytes.
+    /// Returns the next message of this kind that the node receives: its sender and its bytes.
     pub(crate) async fn received(&mut self, kind: &str) -> (String, Vec<u8>) {
         let next = async {
             loop {
-                let told = self.told.recv().await.expect("the peer runs");
-                if told["is"] == "received" && told["kind"] == kind {
-                    let peer = told["peer"].as_str().expect("a peer").to_owned();
-                    return (peer, STANDARD.decode(told["data"].as_str().expect("bytes")).expect("base64"));
+                let report = self.reports.recv().await.expect("the peer runs");
+                if report["is"] == "received" && report["kind"] == kind {
+                    let peer = report["peer"].as_str().expect("a peer").to_owned();
+                    return (peer, STANDARD.decode(report["data"].as_str().expect("bytes")).expect("base64"));
                 }
-                assert_ne!(told["is"], "down", "{told}");
+                assert_ne!(report["is"], "down", "{report}");
             }
         };
-        timeout(PATIENCE, next).await.unwrap_or_else(|_| panic!("no {kind} came"))
+        timeout(PATIENCE, next).await.unwrap_or_else(|_| panic!("no {kind} arrived"))
     }
 }

@@ -11,28 +11,28 @@ use samara_net::mconn::{CatCodec, Closed, Event, Node, NodeId, NodeKey, Options,
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
-/// How long anything may take.
+/// Timeout for everything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// The network that all are in.
+/// The network of all nodes.
 pub(crate) const NETWORK: &str = "samara-test";
 
-/// Takes everything but what begins with `bad`.
+/// Accepts every transaction that does not begin with `bad`.
 pub(crate) fn application(tx: &Transaction, _: CheckKind) -> Verdict {
     if tx.bytes().starts_with(b"bad") {
-        return Verdict::Reject { code: 1, reason: "it is bad".to_owned() };
+        return Verdict::Reject { code: 1, reason: "bad transaction".to_owned() };
     }
     Verdict::Accept(Admission { priority: 1, gas: 1, ..Admission::default() })
 }
 
 pub(crate) type App = fn(&Transaction, CheckKind) -> Verdict;
 
-/// A node of ours.
+/// A node of this crate.
 pub(crate) struct Ours {
     pub(crate) node: Node<Cat<App>>,
     pub(crate) events: Receiver<Event<CatEvent>>,
 }
 
-/// Options of nodes on loopback that dial again at once.
+/// Options of nodes on loopback that redial quickly.
 pub(crate) fn options() -> Options {
     Options {
         listen: Some(([127, 0, 0, 1], 0).into()),
@@ -56,7 +56,7 @@ pub(crate) async fn start(seed: u8, config: Config, options: Options) -> Ours {
     Ours { node, events }
 }
 
-/// A node with our defaults that dials these.
+/// Starts a node with our defaults that dials these peers.
 pub(crate) async fn ours(seed: u8, peers: &[PeerAddress]) -> Ours {
     start(seed, Preset::Cat.config(), Options { peers: peers.to_vec(), ..options() }).await
 }
@@ -78,7 +78,7 @@ impl Ours {
         let tx = Transaction::new(tx);
         let key = tx.key();
         let added = self.node.call(move |engine, cx| engine.submit(tx, cx)).await.expect("it runs");
-        assert!(added, "{key} was not taken");
+        assert!(added, "{key} was not added");
         key
     }
 
@@ -89,12 +89,12 @@ impl Ours {
         self.node.call(keys).await.expect("it runs")
     }
 
-    /// Waits until so many links are up.
+    /// Waits until the number of links is `links`.
     pub(crate) async fn linked(&self, links: usize) {
         self.wait("links", async || self.status().await.peers.len() == links).await;
     }
 
-    /// Waits until the pool has all of these.
+    /// Waits until the pool has all of these transactions.
     pub(crate) async fn has(&self, keys: &BTreeSet<TxKey>) {
         self.wait("transactions", async || self.pool().await.is_superset(keys)).await;
     }
@@ -106,11 +106,11 @@ impl Ours {
             }
         };
         if timeout(PATIENCE, until).await.is_err() {
-            panic!("{} waited in vain for {what}: {:?}", self.node.id(), self.status().await);
+            panic!("{}: timeout waiting for {what}: {:?}", self.node.id(), self.status().await);
         }
     }
 
-    /// The next event that `pick` picks.
+    /// Returns the first picked event.
     pub(crate) async fn event<T>(&mut self, mut pick: impl FnMut(Event<CatEvent>) -> Option<T>) -> T {
         let next = async {
             loop {
@@ -122,7 +122,8 @@ impl Ours {
         timeout(PATIENCE, next).await.expect("the event comes")
     }
 
-    /// Why a link went down, or why somebody was not let in.
+    /// Returns why a link went down or a dialling peer was refused, with the peer's id if it is
+    /// known.
     pub(crate) async fn closed(&mut self) -> (Option<NodeId>, Closed) {
         self.event(|event| match event {
             Event::LinkDown { peer, why, .. } => Some((Some(peer), why)),

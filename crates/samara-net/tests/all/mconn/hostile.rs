@@ -1,4 +1,4 @@
-//! Peers that mean harm, or are broken.
+//! Hostile and broken peers.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use samara_net::mconn::{Broken, Closed, Options};
 use crate::mconn::attacker::*;
 use crate::mconn::common::*;
 
-/// A node that is quick to lose patience, and an honest peer of it.
+/// Starts a node with short timeouts, and an honest peer of it.
 async fn victim(seed: u8) -> (Ours, Ours) {
     let options = Options {
         handshake_timeout: Duration::from_millis(500),
@@ -28,7 +28,7 @@ async fn victim(seed: u8) -> (Ours, Ours) {
     (victim, honest)
 }
 
-/// Transactions still arrive.
+/// Checks that transactions still arrive.
 async fn works(victim: &Ours, honest: &Ours, text: &str) {
     let before = Instant::now();
     let keys = BTreeSet::from([
@@ -41,7 +41,7 @@ async fn works(victim: &Ours, honest: &Ours, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_handshakes_end_and_harm_nobody() {
+async fn bad_handshakes_end_without_harm_to_others() {
     let (mut victim, honest) = victim(100).await;
     let low_order = [&[0x22, 0x0a, 0x20][..], &[0; 32]].concat();
     let openings: [&[u8]; 5] =
@@ -52,7 +52,7 @@ async fn bad_handshakes_end_and_harm_nobody() {
         blocking(move || {
             let mut stream = TcpStream::connect(host).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            // The other end may have enough of it before all is written.
+            // The other end may hang up before all is written.
             let _ = stream.write_all(&opening);
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest);
@@ -64,22 +64,22 @@ async fn bad_handshakes_end_and_harm_nobody() {
     works(&victim, &honest, "after bad handshakes").await;
 }
 
-/// The crate that does the handshake panics over this one: it must cost nothing but that connection.
+/// The crate for the handshake panics over this signature. That must end this connection only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signature_with_too_many_bytes_ends_one_handshake() {
+async fn an_overlong_signature_ends_its_handshake_only() {
     let (mut victim, honest) = victim(102).await;
     for len in [104, 1024] {
         let host = victim.address().host;
         blocking(move || long_signature(&host, len)).await;
         let (_, why) = victim.closed().await;
-        assert!(matches!(&why, Closed::Handshake(text) if text.contains("do not belong there")), "{why}");
+        assert!(matches!(&why, Closed::Handshake(text) if text.contains("unexpected bytes")), "{why}");
     }
     works(&victim, &honest, "after a bad signature").await;
 }
 
-/// As many as there may be that say nothing, and some that say a byte now and then.
+/// The maximum number of silent connections, and some that send a byte now and then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_connections_are_closed_and_hold_up_nobody_for_long() {
+async fn silent_connections_are_closed_in_time() {
     let (mut victim, honest) = victim(104).await;
     let host = victim.address().host;
     let silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(&host).unwrap()).collect();
@@ -103,11 +103,14 @@ async fn silent_connections_are_closed_and_hold_up_nobody_for_long() {
     assert_eq!((full, slow), (12, 8));
     let late = ours(106, &[victim.address()]).await;
     late.linked(1).await;
-    assert!(dripping.join().unwrap() < Duration::from_secs(10), "a byte now and then extends nothing");
+    assert!(
+        dripping.join().unwrap() < Duration::from_secs(10),
+        "an occasional byte does not extend the timeout"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_never_says_who_it_is_is_closed() {
+async fn a_peer_without_a_node_info_is_closed() {
     let (mut victim, honest) = victim(107).await;
     let host = victim.address().host;
     let mut attacker = blocking(move || Attacker::secret(&host, 9)).await;
@@ -116,11 +119,11 @@ async fn a_peer_that_never_says_who_it_is_is_closed() {
     blocking(move || attacker.until_closed()).await;
 }
 
-/// What it is, what is sent, and whether the node calls it by its name.
+/// The name of the case, the bytes to send, and a check of the reported cause.
 type Case = (&'static str, Vec<u8>, fn(&Broken) -> bool);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_breaks_the_rules_loses_its_link_only() {
+async fn a_peer_that_breaks_the_rules_loses_only_its_link() {
     let (mut victim, honest) = victim(109).await;
     let longest = samara_net::mconn::CatCodec::new(&Preset::Cat.config());
     let longest = longest.channels()[0].longest_message;
@@ -128,11 +131,11 @@ async fn whoever_breaks_the_rules_loses_its_link_only() {
     let cases: Vec<Case> = vec![
         ("a packet that is too long", with_length(&field(3, &[0; 2000])), |why| *why == Broken::PacketLength),
         ("a length that never ends", vec![0xff; 16], |why| *why == Broken::PacketLength),
-        ("a packet of nothing", vec![0], |why| *why == Broken::Packet),
-        ("a packet that is none", with_length(&[0x1a, 0xff]), |why| *why == Broken::Packet),
+        ("an empty packet", vec![0], |why| *why == Broken::Packet),
+        ("a malformed packet", with_length(&[0x1a, 0xff]), |why| *why == Broken::Packet),
         ("another channel", piece(0x20, true, b"x"), |why| *why == Broken::UnknownChannel(0x20)),
         ("an endless message", endless, |why| matches!(why, Broken::MessageTooLong { channel: 0x30, .. })),
-        ("no frame", piece(0x31, true, b"\xff\xff"), |why| {
+        ("a malformed frame", piece(0x31, true, b"\xff\xff"), |why| {
             matches!(why, Broken::Frame { channel: 0x31, .. })
         }),
         ("a short key", piece(0x31, true, &field(2, &field(1, &[7; 31]))), |why| {
@@ -144,7 +147,7 @@ async fn whoever_breaks_the_rules_loses_its_link_only() {
         let mut attacker = blocking(move || Attacker::peer(&host, number)).await;
         victim.linked(2).await;
         blocking(move || {
-            // The other end may have enough of it before all is written.
+            // The other end may hang up before all is written.
             let _ = attacker.send(&bytes);
             attacker.until_closed();
         })
@@ -158,7 +161,7 @@ async fn whoever_breaks_the_rules_loses_its_link_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_seal_that_does_not_open_ends_the_connection() {
+async fn a_broken_seal_ends_the_connection() {
     let (mut victim, honest) = victim(111).await;
     let host = victim.address().host;
     let mut attacker = blocking(move || Attacker::peer(&host, 9)).await;
@@ -179,13 +182,14 @@ async fn a_peer_that_answers_no_ping_is_closed() {
     let attacker = blocking(move || Attacker::peer(&host, 9)).await;
     assert_eq!(victim.closed().await, (Some(key(9).id()), Closed::PongTimeout));
     drop(attacker);
-    // The honest one has answered several.
+    // The honest peer has answered several pings.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(victim.status().await.peers.len(), 1);
     works(&victim, &honest, "after silence").await;
 }
 
-/// A peer that does not read: what it is owed stays in the outbox, bounded, and the connection ends by the next ping.
+/// The peer does not read: copies owed to it stay in the outbox, bounded, and the connection ends
+/// by the next ping.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_does_not_read_costs_bounded_memory() {
     let patient = Options { ping_interval: PATIENCE, ..options() };
@@ -207,10 +211,11 @@ async fn a_peer_that_does_not_read_costs_bounded_memory() {
     drop(attacker);
 }
 
-/// Announcements of what nobody has, requests for everything, and pings, as fast as it goes, from a peer that reads nothing.
+/// A peer that reads nothing sends announcements of unknown transactions, requests for everything,
+/// and pings, as fast as it can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_does_not_hold_up_others() {
-    // So long that no ping ends it.
+    // So long that no ping ends the connection.
     let victim = start(117, Preset::Cat.config(), Options { ping_interval: PATIENCE, ..options() }).await;
     let honest = ours(118, &[victim.address()]).await;
     victim.linked(1).await;
@@ -227,7 +232,7 @@ async fn a_flood_does_not_hold_up_others() {
                     piece(0x31, true, &field(3, &field(1, &key))),
                     with_length(&field(1, &[])),
                 ];
-                attacker.send(&packets.concat()).expect("it is not closed");
+                attacker.send(&packets.concat()).expect("the connection is open");
                 sent += 1;
             }
             (sent, attacker)
@@ -264,7 +269,7 @@ async fn a_flood_of_invalid_transactions_ends_with_the_link() {
                 return;
             }
         }
-        panic!("it was never closed");
+        panic!("the connection was never closed");
     })
     .await;
     assert_eq!(victim.closed().await, (Some(key(9).id()), Closed::Here));

@@ -1,4 +1,4 @@
-//! Our nodes and those of celestia-core in one network.
+//! Our nodes and nodes of celestia-core in one network.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn bytes_of(frame: &CatFrame) -> Vec<u8> {
     bytes
 }
 
-/// A dialled node and one that dials, in both roles.
+/// Either side dials, and both push transactions.
 #[tokio::test]
 async fn each_side_joins_the_other_and_pushes() {
     for ours_dials in [true, false] {
@@ -56,7 +56,7 @@ async fn each_side_joins_the_other_and_pushes() {
     }
 }
 
-/// Both sides ping, and would hang up if nobody answered.
+/// Both sides ping, and would hang up without an answer.
 #[tokio::test]
 async fn each_side_answers_the_pings_of_the_other() {
     let Some(mut theirs) = celestia(&["-ping", "200ms"]).await else { return };
@@ -71,13 +71,13 @@ async fn each_side_answers_the_pings_of_the_other() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let counters = ours.status().await.counters;
     assert_eq!((counters.links, counters.closed.len()), (1, 0), "{counters:?}");
-    // Some ten pings and as many answers each way.
+    // Some ten pings and ten answers each way.
     assert!(counters.bytes_up >= 10 * 1044 && counters.bytes_down >= 10 * 1044, "{counters:?}");
     let keys = BTreeSet::from([ours.submit("after pings").await]);
     theirs.has(&hex(&keys)).await;
 }
 
-/// Large ones take many packets; small ones many messages.
+/// Large transactions take many packets, small ones many messages.
 #[tokio::test]
 async fn transactions_of_all_sizes_cross_both_ways() {
     let Some(mut theirs) = celestia(&[]).await else { return };
@@ -94,9 +94,9 @@ async fn transactions_of_all_sizes_cross_both_ways() {
     theirs.has(&hex(&keys)).await;
 }
 
-/// Ours in the middle: announced to theirs, asked for, delivered.
+/// Our node in the middle announces to theirs, which requests and receives the transaction.
 #[tokio::test]
-async fn theirs_ask_ours_for_what_ours_announce() {
+async fn theirs_request_transactions_that_ours_announce() {
     let Some(mut theirs) = celestia(&[]).await else { return };
     let origin = ours(123, &[]).await;
     let middle = start(
@@ -116,9 +116,9 @@ async fn theirs_ask_ours_for_what_ours_announce() {
     assert_eq!(middle.metrics().await.sent(samara_cat::FrameKind::Txs).copies, 1);
 }
 
-/// Theirs in the middle.
+/// Their node in the middle announces to ours.
 #[tokio::test]
-async fn ours_ask_theirs_for_what_theirs_announce() {
+async fn ours_request_transactions_that_theirs_announce() {
     let Some(mut theirs) = celestia(&[]).await else { return };
     let origin = ours(125, std::slice::from_ref(&theirs.address)).await;
     let asks = ours(126, std::slice::from_ref(&theirs.address)).await;
@@ -132,9 +132,9 @@ async fn ours_ask_theirs_for_what_theirs_announce() {
     assert_eq!((metrics.requested_txs, metrics.rerequested_txs, metrics.bodies_received), (1, 0, 1));
 }
 
-/// One of theirs announces and never delivers: ours ask another one.
+/// One of their nodes announces and never delivers, so ours requests from another one.
 #[tokio::test]
-async fn ours_ask_somebody_else_after_a_timeout() {
+async fn ours_request_from_another_peer_after_a_timeout() {
     let Some(mut liar) = celestia(&["-swallow"]).await else { return };
     let Some(mut honest) = celestia(&["-flush", "10ms"]).await else { return };
     let peers = vec![liar.address.clone(), honest.address.clone()];
@@ -145,7 +145,7 @@ async fn ours_ask_somebody_else_after_a_timeout() {
     liar.announce(&key).await;
     let (_, want) = liar.received("want_tx").await;
     assert_eq!(want, bytes_of(&CatFrame::want(key)));
-    // The honest one has it from elsewhere, and tells: it gets it from a node that ours does not know.
+    // The honest node gets the transaction from a node unknown to ours, and announces it.
     let source =
         start(128, Preset::CatMerged.config(), Options { peers: vec![honest.address.clone()], ..options() })
             .await;
@@ -158,9 +158,9 @@ async fn ours_ask_somebody_else_after_a_timeout() {
     honest.received("want_tx").await;
 }
 
-/// One of ours announces and never delivers: theirs ask another one.
+/// One of our nodes announces and never delivers, so theirs requests from another one.
 #[tokio::test]
-async fn theirs_ask_somebody_else_after_a_timeout() {
+async fn theirs_request_from_another_peer_after_a_timeout() {
     let Some(mut theirs) = celestia(&["-timeout", "200ms"]).await else { return };
     let liar = start(129, Preset::CatMerged.config(), options()).await;
     let honest = start(130, Preset::CatMerged.config(), options()).await;
@@ -172,14 +172,14 @@ async fn theirs_ask_somebody_else_after_a_timeout() {
     theirs.wait("a request", |look| look.metric("requested_txs") == 1).await;
     theirs.dial(&honest.address()).await;
     honest.linked(1).await;
-    // As if it had come from elsewhere: announced, not pushed.
+    // Announced rather than pushed, as if it had come from another node.
     honest.owe(CatFrame::seen(key)).await;
     let keep = tx.clone();
     honest
         .node
         .call(move |engine, cx| {
             use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerInfo};
-            // A peer that is nowhere else brings it.
+            // A peer that exists only here delivers it.
             let info = PeerInfo {
                 identity: PeerIdentity::new(&[7; 20]),
                 outbound: false,
@@ -198,9 +198,9 @@ async fn theirs_ask_somebody_else_after_a_timeout() {
     assert!(look.metric("rerequested_txs") >= 1, "{}", look.metric("rerequested_txs"));
 }
 
-/// A block on either side: what it has is not taken again, and the rest stays.
+/// Both sides commit a block: they do not request its transaction again, and the other one stays.
 #[tokio::test]
-async fn what_was_committed_is_not_taken_again() {
+async fn committed_transactions_are_not_requested_again() {
     let Some(mut theirs) = celestia(&[]).await else { return };
     let ours = ours(131, std::slice::from_ref(&theirs.address)).await;
     theirs.linked(1).await;
@@ -217,7 +217,8 @@ async fn what_was_committed_is_not_taken_again() {
     assert_eq!(successful.unwrap(), 1);
 }
 
-/// Two of theirs and three of ours, in a ring with a chord, 200 transactions from all of them.
+/// Two of their nodes and three of ours, in a ring with a chord, and 200 transactions from all of
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_in_a_mixed_network() {
     let Some(mut first) = celestia(&[]).await else { return };
@@ -245,11 +246,11 @@ async fn nothing_is_lost_in_a_mixed_network() {
     assert_eq!(keys.len(), 200);
     for node in [&one, &two, &three] {
         node.has(&keys).await;
-        assert!(node.status().await.peers.len() >= 2, "nobody hung up");
+        assert!(node.status().await.peers.len() >= 2, "no link went down");
     }
     for node in [&mut first, &mut second] {
         node.has(&hex(&keys)).await;
-        assert_eq!(node.look().await.peers.len(), 3, "nobody hung up");
+        assert_eq!(node.look().await.peers.len(), 3, "no link went down");
     }
 }
 
@@ -269,7 +270,7 @@ impl Celestia {
 }
 
 impl Ours {
-    /// Owes a frame to all peers, whatever the engine thinks of it.
+    /// Owes a frame to all peers, regardless of the engine's state.
     async fn owe(&self, frame: CatFrame) {
         let handles: Vec<_> = self.status().await.peers.iter().map(|peer| peer.handle).collect();
         let owe = move |_: &mut samara_cat::Cat<App>, cx: &mut samara_cat::Cx<'_>| {

@@ -1,4 +1,4 @@
-//! Links come and go.
+//! Tests of links that start and end.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use samara_net::mconn::{Closed, Event, Incompatible, Node, Options, PeerAddress}
 use crate::mconn::attacker::*;
 use crate::mconn::common::*;
 
-/// The one that the smaller of them dialled, so that both come to the same end whatever came first.
+/// Both ends keep the connection that the smaller node dialled, in any order of events.
 #[tokio::test]
 async fn two_nodes_that_dial_each_other_keep_one_connection() {
     for round in 0..10 {
@@ -19,7 +19,7 @@ async fn two_nodes_that_dial_each_other_keep_one_connection() {
         to_other.and(to_one).unwrap();
         one.linked(1).await;
         other.linked(1).await;
-        // Both connections have come about, and one has gone.
+        // Both connections have been made, and one has ended.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let keys = BTreeSet::from([one.submit("one").await, other.submit("other").await]);
         one.has(&keys).await;
@@ -35,7 +35,7 @@ async fn two_nodes_that_dial_each_other_keep_one_connection() {
 }
 
 #[tokio::test]
-async fn nodes_that_do_not_belong_together_refuse_each_other() {
+async fn incompatible_nodes_refuse_each_other() {
     let mut hub = ours(80, &[]).await;
     let elsewhere = Options { network: "other".to_owned(), peers: vec![hub.address()], ..options() };
     let mut stranger = start(81, Preset::Cat.config(), elsewhere).await;
@@ -43,7 +43,7 @@ async fn nodes_that_do_not_belong_together_refuse_each_other() {
         Event::DialFailed { why, .. } => Some(why),
         _ => None,
     };
-    // Both find out; whoever is first hangs up on the other.
+    // Both sides detect it. The first one hangs up on the other.
     let (_, why) = hub.closed().await;
     assert!(
         matches!(why, Closed::Incompatible(Incompatible::Network { .. }) | Closed::Handshake(_)),
@@ -67,7 +67,7 @@ async fn nodes_that_do_not_belong_together_refuse_each_other() {
         "{why}"
     );
 
-    // Somebody else is there.
+    // Another node listens at the address.
     let wrong = PeerAddress { id: key(83).id(), host: hub.address().host };
     let mut caller = ours(84, &[wrong]).await;
     let why = caller.event(failed).await;
@@ -97,7 +97,7 @@ async fn a_peer_that_was_away_is_dialled_again() {
 }
 
 #[tokio::test]
-async fn a_node_that_stops_sends_what_it_owes_and_hangs_up_politely() {
+async fn a_stopping_node_sends_owed_copies_before_it_hangs_up() {
     let hub = ours(87, &[]).await;
     let leaf = ours(88, &[hub.address()]).await;
     hub.linked(1).await;
@@ -108,12 +108,13 @@ async fn a_node_that_stops_sends_what_it_owes_and_hangs_up_politely() {
     let stopped = leaf.node.stop(Duration::from_secs(10)).await.unwrap();
     assert_eq!(stopped.left_copies, 0);
     hub.has(&keys).await;
-    assert!(leaf.node.status().await.is_err(), "a node that has stopped answers nothing");
+    assert!(leaf.node.status().await.is_err(), "a stopped node does not answer");
 }
 
-/// A peer that does not read holds up the end for the given time, and it is told what it did not get.
+/// A peer that does not read delays the stop for the given time only. The node reports the copies
+/// that it did not send.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_stops_waits_no_longer_than_it_may() {
+async fn a_stopping_node_waits_no_longer_than_allowed() {
     let hub = ours(140, &[]).await;
     let leaf = ours(141, &[hub.address()]).await;
     let host = hub.address().host;
@@ -143,7 +144,7 @@ async fn connections_are_limited() {
     hub.linked(2).await;
     let _three = ours(92, &[hub.address()]).await;
     assert_eq!(hub.closed().await, (None, Closed::Full));
-    // One that the operator wants is let in.
+    // A persistent peer is accepted beyond the limit.
     hub.node.dial(PeerAddress { id: key(93).id(), host: "127.0.0.1:1".to_owned() }).await.unwrap();
     let invited = ours(93, &[hub.address()]).await;
     invited.linked(1).await;
@@ -166,11 +167,11 @@ async fn a_peer_can_be_disconnected() {
     leaf.node.disconnect(hub.node.id()).await.unwrap();
     leaf.linked(0).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(leaf.status().await.peers.is_empty(), "it is not dialled any more");
+    assert!(leaf.status().await.peers.is_empty(), "the node does not dial it again");
 }
 
 #[tokio::test]
-async fn mistakes_are_told_at_the_start() {
+async fn invalid_options_are_rejected_at_the_start() {
     let config = Preset::Cat.config();
     let try_with = async |options: Options| {
         let engine =
@@ -184,7 +185,7 @@ async fn mistakes_are_told_at_the_start() {
     let pending = Options { max_pending: 0, ..options() };
     assert!(try_with(pending).await.contains("max_pending: found 0"));
     let nowhere = Options { listen: Some(([192, 0, 2, 1], 1).into()), ..options() };
-    assert!(try_with(nowhere).await.contains("192.0.2.1:1 cannot be listened on"));
+    assert!(try_with(nowhere).await.contains("cannot listen on 192.0.2.1:1"));
     for wrong in ["x", "abc@host:1", &format!("{}@host", "a".repeat(40)), &format!("{}@:1", "a".repeat(40))] {
         let error = wrong.parse::<PeerAddress>().unwrap_err().to_string();
         assert!(error.contains("expected id@host:port"), "{error}");

@@ -1,4 +1,5 @@
-//! Engines over the connections of CometBFT: among our own nodes, with hostile peers, and with celestia-core itself.
+//! Engines over the connections of CometBFT: among our own nodes, with hostile peers, and with
+//! celestia-core itself.
 
 mod attacker;
 mod celestia;

@@ -1,4 +1,4 @@
-//! Transactions among nodes of ours.
+//! Transactions among our own nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,8 @@ async fn a_transaction_crosses_a_line_of_nodes() {
     middle.linked(2).await;
     let key = first.submit(vec![b'h'; 500]).await;
     last.has(&BTreeSet::from([key])).await;
-    // To the middle it was pushed; there it was announced, as it is longer than its key, and asked for.
+    // The middle node received a push. It announced the transaction to the last node, as it is
+    // longer than its key, and the last node requested it.
     assert_eq!(middle.metrics().await.requested_txs, 0);
     assert_eq!(last.metrics().await.requested_txs, 1);
     assert_eq!(last.metrics().await.bodies_received, 1);
@@ -29,7 +30,7 @@ async fn transactions_of_all_sizes_arrive_both_ways() {
     let other = ours(5, &[one.address()]).await;
     one.linked(1).await;
     let mut keys = BTreeSet::new();
-    // Around a packet, a sealed frame and the buffer, and the longest.
+    // Lengths around a packet, a sealed frame and the buffer, and the maximum.
     for len in [1, 1000, 1008, 1012, 1020, 1021, 1024, 1025, 2048, 4096, 65_536, 70_000, 1 << 20] {
         keys.insert(one.submit(vec![b'a'; len]).await);
         keys.insert(other.submit(vec![b'b'; len]).await);
@@ -41,7 +42,7 @@ async fn transactions_of_all_sizes_arrive_both_ways() {
     assert_eq!((one.bytes_up % 1044, one.bytes_down % 1044), (0, 0), "sealed frames are whole");
 }
 
-/// With 100 ms as in CometBFT: a small message waits, and then all that are there leave in one sealed frame.
+/// With 100 ms as in CometBFT, a small message waits, and all messages leave in one sealed frame.
 #[tokio::test]
 async fn the_flush_throttle_collects_small_messages() {
     let throttled = Options { flush: Flush::Throttle(Duration::from_millis(100)), ..options() };

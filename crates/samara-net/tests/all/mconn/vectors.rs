@@ -1,4 +1,4 @@
-//! The bytes of every message, written by celestia-core and read here, and the other way round.
+//! The bytes of every message, written by celestia-core and read by this crate, and the reverse.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ fn bytes_of(frame: &CatFrame) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn every_message_has_the_bytes_of_celestia_core() {
+async fn every_message_matches_celestia_core() {
     let Some(mut peer) = celestia(&[]).await else { return };
     let mut frames = Vec::new();
     for len in [0usize, 1, 2, 31, 32, 33, 127, 128, 129, 1000, 1024, 16_383, 16_384, 100_000, 1 << 20] {
@@ -43,7 +43,7 @@ async fn every_message_has_the_bytes_of_celestia_core() {
 
         let read = peer.ask(json!({ "is": "decode", "data": STANDARD.encode(&ours) })).await;
         assert_eq!(read["kind"], question["kind"]);
-        // Go leaves out what is empty.
+        // Go omits empty values.
         let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
         assert_eq!(list(&read["txs"]), list(&question["txs"]));
         assert_eq!(read["data"].as_str().unwrap_or_default(), question["data"].as_str().unwrap_or_default());
@@ -51,7 +51,7 @@ async fn every_message_has_the_bytes_of_celestia_core() {
 }
 
 #[tokio::test]
-async fn what_one_side_cannot_read_the_other_cannot_either() {
+async fn both_sides_reject_the_same_bytes() {
     let Some(mut peer) = celestia(&[]).await else { return };
     let key = TxKey::of(b"x");
     let seen = bytes_of(&CatFrame::seen(key));

@@ -1,4 +1,4 @@
-//! Somebody with a certificate who speaks gRPC, and says what it likes.
+//! An attacker with a certificate who speaks gRPC and sends arbitrary messages.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
@@ -36,7 +36,7 @@ use tower_service::Service;
 
 use crate::mix::common::{GROUP, Host};
 
-/// Bytes as they are.
+/// A codec that passes bytes unchanged.
 #[derive(Clone, Copy, Default)]
 struct Raw;
 
@@ -75,7 +75,7 @@ impl Decoder for Raw {
     }
 }
 
-/// Whoever it is, is right.
+/// A verifier that trusts every server.
 #[derive(Debug)]
 struct Trusting;
 
@@ -114,11 +114,11 @@ impl ServerCertVerifier for Trusting {
     }
 }
 
-/// Certificate and key, by the only way out of an identity: its file.
+/// Returns certificate and key. The only way to get them out of an identity is its file.
 fn parts(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
     let name = format!("samara-attacker-{}-{}.pem", std::process::id(), identity.fingerprint());
     let path = std::env::temp_dir().join(name);
-    // One identity may be asked for twice.
+    // A test may use one identity twice.
     let _ = std::fs::remove_file(&path);
     identity.save(&path).expect("it is written");
     let text = std::fs::read(&path).expect("it is read");
@@ -145,7 +145,7 @@ impl Service<http::Request<Body>> for Wire {
     }
 }
 
-/// Somebody who is connected to a node.
+/// An attacker who is connected to a node.
 pub(crate) struct Attacker {
     wire: Wire,
     _tasks: JoinSet<()>,
@@ -154,7 +154,8 @@ pub(crate) struct Attacker {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Attacker {
-    /// Connects with a certificate. In TLS 1.3 a client learns only later that it was refused: so a call is made.
+    /// Connects with a certificate. In TLS 1.3 a client learns only later that it was refused, so
+    /// this makes a call.
     pub(crate) async fn connect(identity: &Identity, host: &Host) -> Result<Self, Failure> {
         let (chain, key) = parts(identity);
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -170,14 +171,15 @@ impl Attacker {
         tasks.spawn(async move { drop(connection.await) });
         let attacker = Self { wire: Wire(send), _tasks: tasks };
         match attacker.post(0, Bytes::new()).await {
-            // There is no such link: the node has heard, and answered.
+            // There is no such link, so the node has received and answered the call.
             Err(status) if status.code() == tonic::Code::FailedPrecondition => Ok(attacker),
             Err(status) => Err(status.into()),
-            Ok(_) => Err("a frame of nobody was taken".into()),
+            Ok(_) => Err("a frame without a link was accepted".into()),
         }
     }
 
-    /// The same, with a server at the address of the node whose certificate it has, which agrees to everything and answers nothing else.
+    /// Connects like [`connect`](Self::connect), and serves at the address of the node whose
+    /// certificate the attacker has. The server agrees to every link and answers no other call.
     pub(crate) async fn impersonate(identity: &Identity, at: SocketAddr, host: &Host) -> Self {
         let listener = loop {
             match TcpListener::bind(at).await {
@@ -203,19 +205,19 @@ impl Attacker {
         grpc.unary(request, path, Raw).await.map(Response::into_inner)
     }
 
-    /// Says something by a link.
+    /// Sends bytes on a link.
     pub(crate) async fn post(&self, link: u64, bytes: Bytes) -> Result<Bytes, Status> {
         self.call("Post", Some(link), bytes).await
     }
 
-    /// Asks for a link.
+    /// Requests a link.
     pub(crate) async fn open(&self, link: u64) -> Result<(), Status> {
         let mut bytes = vec![0x09];
         bytes.extend_from_slice(&link.to_le_bytes());
         self.call("Open", None, bytes.into()).await.map(drop)
     }
 
-    /// Asks until it has a link.
+    /// Requests links until one comes up.
     pub(crate) async fn take_link(&self) -> u64 {
         let taken = async {
             let mut link = 1;
@@ -232,7 +234,7 @@ impl Attacker {
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>> + Send>>;
 type Answers = Arc<dyn Fn(http::Request<Incoming>) -> Answer + Send + Sync>;
 
-/// Serves HTTP/2 to everybody, with the certificate of an identity.
+/// Serves HTTP/2 to all clients, with the certificate of an identity.
 fn serve(listener: TcpListener, identity: &Identity, answers: Answers) -> impl Future<Output = ()> + use<> {
     let (chain, key) = parts(identity);
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -274,7 +276,7 @@ impl<Q, R, F: FnMut(Q) -> Result<R, Status>> Service<Q> for Method<F> {
     }
 }
 
-/// Agrees to links; every other call is never answered.
+/// Agrees to links, and never answers any other call.
 async fn agree(request: http::Request<Incoming>) -> Result<http::Response<Body>, Infallible> {
     if !request.uri().path().ends_with("/Confirm") {
         return std::future::pending().await;
@@ -284,7 +286,8 @@ async fn agree(request: http::Request<Incoming>) -> Result<http::Response<Body>,
     Ok(grpc.unary(agree, request.map(Body::new)).await)
 }
 
-/// The gateway of a node that lies to senders. It registers them as an honest one does, and refuses payloads.
+/// The gateway of a node that lies to senders. It registers them like an honest one, and rejects
+/// payloads.
 pub(crate) struct FalseGateway {
     pub(crate) address: SocketAddr,
     submits: Arc<AtomicUsize>,
@@ -292,7 +295,8 @@ pub(crate) struct FalseGateway {
 }
 
 impl FalseGateway {
-    /// Announces these rounds as a node of the pool. Each result has three times three void slots.
+    /// Announces these rounds as a node of the pool. Each result has nine void slots in three
+    /// parts.
     pub(crate) async fn start(identity: &Identity, node: u32, rounds: Vec<OpenRound>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -309,7 +313,7 @@ impl FalseGateway {
         Self { address, submits, _tasks: tasks }
     }
 
-    /// Calls that brought payloads.
+    /// Number of calls that brought payloads.
     pub(crate) fn submits(&self) -> usize {
         self.submits.load(Ordering::Relaxed)
     }

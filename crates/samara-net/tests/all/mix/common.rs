@@ -1,4 +1,4 @@
-//! A pool on loopback, and what is waited for.
+//! A pool on loopback, and helpers to wait for events.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
-/// For whatever should happen soon: busy machines are slow.
+/// Timeout for events that should happen soon: busy machines are slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const GROUP: Group = Group::Small256;
-/// How long a node may be away before its rounds fail.
+/// Time that a node may be away before its rounds fail.
 pub(crate) const LIMIT: Duration = Duration::from_secs(2);
 
-/// What is awaited must happen in time.
+/// Waits for a future, and fails if it takes too long.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("happens in time")
 }
@@ -43,12 +43,12 @@ pub(crate) fn config(batch: u32) -> Config {
     }
 }
 
-/// Teams of three.
+/// A configuration with teams of three.
 pub(crate) fn three(batch: u32) -> Config {
     Config { team: 3, ..config(batch) }
 }
 
-/// Somebody who is started, and can be again: certificate and addresses stay.
+/// A node or the scheduler, which can restart with the same certificate and addresses.
 pub(crate) struct Host {
     pub(crate) identity: Identity,
     pub(crate) address: SocketAddr,
@@ -67,12 +67,12 @@ async fn free() -> TcpListener {
 }
 
 impl Network {
-    /// So many nodes, and a scheduler. `change` can set what options should have.
+    /// Starts `nodes` nodes and a scheduler. `change` can adjust the options.
     pub(crate) async fn start(nodes: usize, config: Config, change: impl Fn(&mut Options)) -> Self {
         Self::start_far(nodes, config, std::future::ready, change).await
     }
 
-    /// The same, where others find everybody at another address.
+    /// Starts a pool whose members reach each other at the addresses that `far` returns.
     pub(crate) async fn start_far<F: Future<Output = SocketAddr>>(
         nodes: usize,
         config: Config,
@@ -122,7 +122,7 @@ impl Network {
         soon(member.status()).await.expect("it runs")
     }
 
-    /// Ends a host without a word to the others, as a crash does.
+    /// Ends a host without notice to the others, as a crash does.
     pub(crate) fn crash(&mut self, host: usize) {
         self.hosts[host].running = None;
     }
@@ -132,7 +132,7 @@ impl Network {
             loop {
                 match Member::start(self.options[host].clone()).await {
                     Ok(started) => return started,
-                    // Its old sockets are about to be closed.
+                    // Its old sockets are about to close.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                 }
             }
@@ -150,7 +150,7 @@ impl Network {
         options
     }
 
-    /// A sender that shares secrets with everybody.
+    /// Starts a sender that shares secrets with all nodes.
     pub(crate) async fn client(&self) -> Client {
         let client = Client::start(self.client_options()).expect("it starts");
         soon(client.ready()).await;
@@ -158,7 +158,7 @@ impl Network {
     }
 }
 
-/// Payloads that are all different.
+/// Returns distinct payloads.
 pub(crate) fn contents(round: u64, count: u32) -> Vec<Vec<u8>> {
     let content = |index: u32| {
         let mut content = format!("{round}:{index}:").into_bytes();
@@ -168,7 +168,7 @@ pub(crate) fn contents(round: u64, count: u32) -> Vec<Vec<u8>> {
     (0..count).map(content).collect()
 }
 
-/// Sends a whole batch by the next round that has room for it.
+/// Sends a full batch in the next round that has room for it.
 pub(crate) async fn send(client: &Client) -> (Round, Vec<Vec<u8>>) {
     loop {
         let round = soon(client.next_round()).await;
@@ -180,12 +180,12 @@ pub(crate) async fn send(client: &Client) -> (Round, Vec<Vec<u8>>) {
     }
 }
 
-/// What came out is what went in, in another order or in the same.
+/// Checks that the output equals the input, in any order.
 pub(crate) fn check(ended: &Ended, sent: &[Vec<u8>]) {
     let Ended::Delivered(outcomes) = ended else { panic!("{ended:?}") };
     let content = |outcome: &Outcome| match outcome {
         Outcome::Content(content) => content.to_vec(),
-        other => panic!("{other:?} came out"),
+        other => panic!("the mix delivered {other:?}"),
     };
     let mut came: Vec<Vec<u8>> = outcomes.iter().map(content).collect();
     let mut sent = sent.to_vec();

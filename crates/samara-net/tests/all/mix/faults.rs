@@ -1,4 +1,4 @@
-//! Nodes that crash, and come back.
+//! Tests of nodes that crash and restart.
 
 use std::time::Instant;
 
@@ -6,9 +6,9 @@ use samara_net::mix::Ended;
 
 use crate::mix::common::{LIMIT, Network, check, config, send, soon, three};
 
-/// A pool of six with teams of five: when one of them crashes, the others go on.
+/// A pool of six with teams of five: when a node crashes, the others continue.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_in_the_middle_of_a_hundred_rounds() {
+async fn rounds_continue_after_a_crash() {
     const ROUNDS: usize = 100;
     let mut network = Network::start(6, config(8), |_| {}).await;
     let client = network.client().await;
@@ -45,7 +45,7 @@ async fn a_crash_in_the_middle_of_a_hundred_rounds() {
                     let (victim, _) = crashed_at.expect("nothing fails before the crash");
                     assert!(
                         round.team.contains(&(victim as u32)),
-                        "a round of others failed: {cause} {culprit:?}"
+                        "a round without the victim failed: {cause} {culprit:?}"
                     );
                     failed += 1;
                 }
@@ -54,7 +54,7 @@ async fn a_crash_in_the_middle_of_a_hundred_rounds() {
     }
     assert_eq!(complete + failed, ROUNDS);
     assert!(failed > 0 && complete > ROUNDS / 2, "{complete} complete, {failed} failed");
-    // Rounds of a new team are precomputed before they take payloads.
+    // Rounds of a new team need precomputation before they accept payloads.
     let resumed = resumed.expect("there is service after the crash");
     assert!(resumed < 3 * LIMIT, "no round of the others was complete for {resumed:?}");
 }
@@ -67,7 +67,7 @@ async fn a_team_without_replacement_waits_for_its_node() {
     check(&soon(client.result(&round)).await.expect("a result"), &sent);
     network.crash(1);
     network.restart(1).await;
-    // Rounds of its old life have failed, at the latest now; it makes new ones.
+    // Rounds from before the crash have failed by now. The node creates new ones.
     let complete = async {
         loop {
             let (round, sent) = send(&client).await;

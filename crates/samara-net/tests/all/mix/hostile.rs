@@ -1,4 +1,4 @@
-//! Whoever is not of the pool, and whoever does not keep to the protocol.
+//! Peers that are not of the pool, and peers that break the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn closed(network: &Network, node: usize, cause: &str) -> u64 {
     status.transport.closed.get(cause).copied().unwrap_or(0)
 }
 
-/// Waits until a node has closed something for this cause.
+/// Waits until a node has closed a connection for this cause.
 async fn until_closed(network: &Network, node: usize, cause: &str) {
     let counted = async {
         while closed(network, node, cause).await == 0 {
@@ -40,20 +40,20 @@ async fn a_certificate_that_is_not_in_the_pool_is_refused() {
     let network = Network::start(3, three(4), |_| {}).await;
     let stranger = Identity::generate().expect("a certificate");
     let refused = Attacker::connect(&stranger, &network.hosts[0]).await;
-    assert!(refused.is_err(), "a stranger was let in");
+    assert!(refused.is_err(), "the node accepted a stranger");
     until_closed(&network, 0, "handshake").await;
     still_mixes(&network).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_another_certificate_is_not_talked_to() {
+async fn a_sender_rejects_a_server_with_another_certificate() {
     let network = Network::start(3, three(4), |_| {}).await;
-    // A sender that expects somebody else at the address of node 1.
+    // A sender that expects another certificate at the address of node 1.
     let mut options = network.client_options();
     options.nodes[1].fingerprint = Identity::generate().expect("a certificate").fingerprint();
     let client = Client::start(options).expect("it starts");
     let ready = tokio::time::timeout(Duration::from_secs(2), client.ready()).await;
-    assert!(ready.is_err(), "a sender has registered with a node that it does not know");
+    assert!(ready.is_err(), "the sender registered with an unknown node");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,7 +80,7 @@ async fn a_node_whose_certificate_is_not_in_the_pool_does_not_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_tls_and_what_says_nothing_is_hung_up_on() {
+async fn a_node_hangs_up_on_noise_and_silence() {
     let network =
         Network::start(3, three(4), |options| options.handshake_timeout = Duration::from_secs(1)).await;
     let mut noise = TcpStream::connect(network.hosts[0].address).await.expect("connects");
@@ -93,18 +93,19 @@ async fn what_is_no_tls_and_what_says_nothing_is_hung_up_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn frames_that_are_none_or_too_long_cost_their_link_and_nothing_else() {
+async fn malformed_and_overlong_frames_are_refused() {
     let network = Network::start(4, three(4), |_| {}).await;
     for (round, bytes) in
         [Bytes::from_static(&[0xff; 100]), Bytes::from(vec![0; (4 << 20) + 1])].into_iter().enumerate()
     {
-        // One who has stolen the key of node 3 talks to node 0; links are taken over by whoever asks last.
+        // The attacker has stolen the key of node 3 and talks to node 0. The newest attempt takes a
+        // link over.
         let thief = network.hosts[3].identity.clone();
         let attacker = Attacker::connect(&thief, &network.hosts[0]).await.expect("its certificate is known");
-        // There is no link of this number: calls by it are refused.
+        // There is no link with this number, so the node rejects the call.
         let refused = attacker.post(12345, Bytes::from_static(&[0x0a, 0])).await.expect_err("refused");
         assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
-        // Links that nobody can dial back do not come up.
+        // A link does not come up if node 0 cannot dial back.
         attacker.open(u64::MAX - round as u64).await.expect_err("node 3 knows nothing of it");
         let refused = attacker.post(12345, bytes).await.expect_err("refused");
         assert_ne!(refused.code(), tonic::Code::Ok);
@@ -113,31 +114,33 @@ async fn frames_that_are_none_or_too_long_cost_their_link_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payloads_of_others_and_of_the_wrong_form_are_refused() {
+async fn foreign_and_malformed_payloads_are_refused() {
     let network = Network::start(3, three(4), |_| {}).await;
     let (one, other) = (network.client().await, network.client().await);
     let round = soon(one.next_round()).await;
     let sealed = one.seal(&round, contents(round.round, 1)).await.expect("sealed");
-    let error = other.submit(&round, sealed.clone()).await.expect_err("it is not its own").to_string();
-    assert!(error.contains("somebody else"), "{error}");
+    let error =
+        other.submit(&round, sealed.clone()).await.expect_err("the payload of another sender").to_string();
+    assert!(error.contains("another sender"), "{error}");
     let (elements, credentials) = sealed[0].clone().into_parts();
     let short = samara_mix::Sealed::from_parts(elements[1..].to_vec(), credentials);
     let error = one.submit(&round, vec![short]).await.expect_err("it is too short").to_string();
     assert!(error.contains("another group"), "{error}");
-    one.submit(&round, Vec::new()).await.expect_err("nothing is no payload");
+    one.submit(&round, Vec::new()).await.expect_err("an empty call has no payload");
     still_mixes(&network).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_that_are_taken_over_by_garbage_come_back() {
+async fn links_taken_over_by_garbage_recover() {
     let mut network = Network::start(3, three(4), |_| {}).await;
-    // The thief has the certificate of node 2 and its address, too: it answers for it.
+    // The attacker has the certificate and the address of node 2, and answers in its place.
     network.crash(2);
     let host = &network.hosts[2];
     let thief = Arc::new(host.identity.clone());
     let attacker = Attacker::impersonate(&thief, host.address, &network.hosts[0]).await;
     let link = attacker.take_link().await;
-    let refused = attacker.post(link, Bytes::from_static(&[0xff; 64])).await.expect_err("that is no frame");
+    let refused =
+        attacker.post(link, Bytes::from_static(&[0xff; 64])).await.expect_err("the bytes are not a frame");
     assert_eq!(refused.code(), tonic::Code::InvalidArgument);
     until_closed(&network, 0, "malformed").await;
     drop(attacker);
@@ -145,8 +148,8 @@ async fn links_that_are_taken_over_by_garbage_come_back() {
     still_mixes(&network).await;
 }
 
-/// Node 0 of a pool of four announces rounds to a sender as it likes; teams are the other three. The sender never submits to node 0, and
-/// its payloads come out of honest rounds.
+/// Node 0 of a pool of four announces arbitrary rounds to a sender. Teams are the other three
+/// nodes. The sender must never submit to node 0, and its payloads must come out of honest rounds.
 async fn announced_by_a_liar(rounds: Vec<OpenRound>) -> ClientStatus {
     let mut network = Network::start(4, three(4), |_| {}).await;
     network.crash(0);
@@ -180,7 +183,7 @@ async fn a_node_that_announces_itself_as_the_team_gets_no_payloads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_announces_the_round_of_others_does_not_take_it_from_them() {
+async fn a_node_cannot_take_over_the_rounds_of_others() {
     let teams = [vec![0], vec![0, 1, 2], vec![0, 3, 1]];
     let rounds = (0..600).map(|round| open(round, &teams[round as usize % 3])).collect();
     let status = announced_by_a_liar(rounds).await;
@@ -189,7 +192,7 @@ async fn a_node_that_announces_the_round_of_others_does_not_take_it_from_them() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn teams_with_repeated_or_unknown_nodes_and_the_highest_numbers_stop_nobody() {
+async fn invalid_teams_and_the_highest_numbers_block_no_rounds() {
     let mut rounds = vec![open(1, &[0, 0, 0]), open(2, &[0, 1, 1]), open(3, &[0, 1, 9]), open(4, &[1, 2, 3])];
     for number in [u64::MAX - 1, u64::MAX] {
         rounds.push(open(number, &[0, 1, 2]));
@@ -200,7 +203,7 @@ async fn teams_with_repeated_or_unknown_nodes_and_the_highest_numbers_stop_nobod
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_rounds_without_end_is_not_read() {
+async fn an_overlong_list_of_rounds_is_rejected() {
     let status = announced_by_a_liar(vec![open(1, &[0, 1, 2]); 100_000]).await;
     assert!(status.ignored["message_too_long"] > 0 && status.announced < 100, "{status:?}");
 }
@@ -226,12 +229,12 @@ async fn a_result_with_more_outcomes_than_the_batch_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sender_whose_least_team_is_larger_than_the_pool_does_not_start() {
+async fn a_sender_with_an_impossible_team_min_does_not_start() {
     let network = Network::start(3, three(4), |_| {}).await;
     for team_min in [0, 4] {
         let mut options = network.client_options();
         options.team_min = team_min;
-        let error = Client::start(options).expect_err("no team can be so");
+        let error = Client::start(options).expect_err("no team has this size");
         assert!(matches!(error, ClientError::TeamMin { nodes: 3, .. }), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use samara_net::mix::{Ended, What};
 
 use crate::mix::common::{Network, check, config, contents, send, soon, three};
 
-/// What came out of each round at each node.
+/// Returns the output of each round at each node.
 async fn delivered(network: &mut Network, rounds: &[u64]) -> BTreeMap<u64, Vec<Vec<Outcome>>> {
     let mut all: BTreeMap<u64, Vec<Vec<Outcome>>> = BTreeMap::new();
     let nodes = network.hosts.len() - 1;
@@ -21,7 +21,7 @@ async fn delivered(network: &mut Network, rounds: &[u64]) -> BTreeMap<u64, Vec<V
                     missing.retain(|other| *other != round);
                     all.entry(round).or_default().push(outcomes);
                 }
-                Event::Failed { round, failure } => panic!("round {round} has failed: {failure:?}"),
+                Event::Failed { round, failure } => panic!("round {round} failed: {failure:?}"),
                 _ => {}
             }
         }
@@ -49,7 +49,8 @@ async fn several_in_flight(transfer: Transfer) {
     }
     for node in 0..5 {
         let status = network.status(node).await;
-        // Whoever is asked at once may have made pieces of a round that was begun, but every node worked on all of these.
+        // A node may have processed pieces of a round that has only begun, but every node has
+        // processed all of these.
         assert!(status.mix.slots(Phase::Permute) >= 6 * 24);
         assert_eq!(status.mix.completed, 6);
         assert_eq!(status.links.len(), 5, "{:?}", status.transport);
@@ -60,12 +61,12 @@ async fn several_in_flight(transfer: Transfer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_streamed_comes_out_as_it_went_in_at_all_nodes() {
+async fn streamed_batches_come_out_alike_at_all_nodes() {
     several_in_flight(Transfer::Streamed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_in_one_call_comes_out_just_so() {
+async fn unary_batches_come_out_alike_at_all_nodes() {
     several_in_flight(Transfer::Unary).await;
 }
 
@@ -79,11 +80,11 @@ async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
         let sealed = client.seal(&round, part.to_vec()).await.expect("sealed");
         client.submit(&round, sealed).await.expect("there is room");
     }
-    // The rest would be too much.
+    // Four more exceed the room of the round.
     let more = one.seal(&round, contents(round.round, 4)).await.expect("sealed");
     one.submit(&round, more).await.expect_err("there is no room");
     let Ended::Delivered(outcomes) = soon(one.result(&round)).await.expect("a result") else {
-        panic!("the round has failed")
+        panic!("the round failed")
     };
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Void).count(), 3);
     let content: Vec<Outcome> = outcomes.into_iter().filter(|outcome| *outcome != Outcome::Void).collect();
@@ -93,6 +94,7 @@ async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
     assert_eq!((gateway.payloads, gateway.filled, gateway.refused), (7, 3, 1));
     let times = gateway.times.first().expect("the times of the round");
     assert_eq!((times.round, times.payloads), (round.round, 7));
-    // It waited for more payloads before, and the mean payload cannot have waited for longer than the first.
+    // The round waited for more payloads, and the mean payload cannot have waited for longer than
+    // the first one.
     assert!(times.batch < times.slot_mean && times.slot_mean <= times.slot_max, "{times:?}");
 }

@@ -1,4 +1,4 @@
-//! The windows of HTTP/2 that a node announces bound what others have on their way to it.
+//! Tests that the HTTP/2 windows that a node announces bound the bytes in flight to it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use crate::mix::common::{Network, PATIENCE, config, soon};
 
-/// One way.
+/// Latency in one direction.
 const LATENCY: Duration = Duration::from_millis(25);
 /// Slots of 512 bytes: eight windows of 64 KiB.
 const BATCH: u32 = 1_024;
 
-/// Carries bytes one way, each piece later by the latency.
+/// Copies bytes in one direction, each piece delayed by the latency.
 async fn delay(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin) {
-    // Never full: a link of any bandwidth.
+    // Unbounded, as a link of any bandwidth.
     let (sender, mut queue) = mpsc::unbounded_channel();
     let write = async {
         while let Some((due, bytes)) = queue.recv().await {
@@ -42,7 +42,7 @@ async fn delay(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt +
     tokio::join!(read, write);
 }
 
-/// An address at which another one is, as if it was far away.
+/// Returns an address that forwards to `address` with latency.
 async fn far(address: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let far = listener.local_addr().expect("an address");
@@ -61,11 +61,11 @@ async fn far(address: SocketAddr) -> SocketAddr {
     far
 }
 
-/// How long a batch is on its way through two nodes that are far from each other.
+/// Returns the least time of a batch through two nodes that are far from each other.
 async fn batch_time(windows: Windows) -> Duration {
     let mut config = config(BATCH);
     (config.group, config.team, config.transfer) = (Group::Model, 2, Transfer::Unary);
-    // One after another: narrow windows take a second or two for the precomputation of one.
+    // One after another: with narrow windows, one precomputation takes a second or two.
     (config.precomputing_max, config.rounds_max, config.ping) = (1, 3, None);
     (config.precomputation_timeout, config.silence) = (PATIENCE, PATIENCE);
     let network = Network::start_far(2, config, far, |options: &mut Options| options.windows = windows).await;
@@ -91,8 +91,9 @@ async fn a_window_of_64_kib_holds_a_batch_back() {
     let wide = batch_time(Windows::Fixed { stream: 8 << 20, connection: 8 << 20 }).await;
     let narrow = batch_time(Windows::Fixed { stream: 65_535, connection: 65_535 }).await;
     let adaptive = batch_time(Windows::Adaptive).await;
-    // Decryption, permutation and the result are three times 512 KiB and more one way: eight round trips each with narrow windows, half of one otherwise.
+    // Decryption, permutation and the result each carry 512 KiB and more one way: eight round trips
+    // each with narrow windows, half of one otherwise.
     assert!(narrow > wide * 3, "{narrow:?} with narrow windows, {wide:?} with wide ones");
     assert!(narrow > 3 * 7 * 2 * LATENCY, "{narrow:?} is less than the windows allow");
-    assert!(adaptive < narrow, "{adaptive:?} with windows that adapt, {narrow:?} with narrow ones");
+    assert!(adaptive < narrow, "{adaptive:?} with adaptive windows, {narrow:?} with narrow ones");
 }

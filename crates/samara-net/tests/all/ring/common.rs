@@ -1,4 +1,4 @@
-//! Members on loopback, and what they are waited for.
+//! Members on loopback, and helpers to wait for events.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use std::time::Duration;
 use samara_net::ring::{Event, Events, Group, Options, View};
 use tokio::time::timeout;
 
-/// For whatever should happen soon: busy machines are slow.
+/// Timeout for events that should happen soon: busy machines are slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn options() -> Options {
     Options::new("test", SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
-/// Options of a member that nobody takes for failed while the machine is busy, for tests that are not about failures.
+/// Options of a member that is never suspected on a busy machine, for tests that are not about
+/// failures.
 pub(crate) fn patient(mut options: Options) -> Options {
     options.config.detection.timeout_min = PATIENCE;
     options.config.detection.timeout_max = 2 * PATIENCE;
@@ -25,13 +26,13 @@ pub(crate) fn patient(mut options: Options) -> Options {
 pub(crate) struct Node {
     pub(crate) group: Group,
     pub(crate) events: Events,
-    /// Payloads by the rank-independent name of their sender, in order.
+    /// Payloads in order of delivery, each with the address of its sender.
     pub(crate) delivered: Vec<(SocketAddr, Vec<u8>)>,
-    /// All other events, to explain what did not happen.
+    /// All other events, for messages of failed assertions.
     others: Vec<String>,
 }
 
-/// So many members, which join one after another. `change` can set what their options should have.
+/// Starts `count` members, which join one after another. `change` can adjust their options.
 pub(crate) async fn start(count: usize, change: impl Fn(usize, Options) -> Options) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for index in 0..count {
@@ -52,7 +53,7 @@ impl Node {
         Self { group, events, delivered: Vec::new(), others: Vec::new() }
     }
 
-    /// Takes events until one is picked.
+    /// Takes events until `pick` picks one.
     pub(crate) async fn until<T>(&mut self, mut pick: impl FnMut(&mut Self, &Event) -> Option<T>) -> T {
         loop {
             let Ok(event) = timeout(PATIENCE, self.events.next()).await else {
@@ -83,28 +84,28 @@ impl Node {
         .await
     }
 
-    /// Waits until so many messages were delivered since the start.
+    /// Waits until `count` messages were delivered since the start.
     pub(crate) async fn wait_for_messages(&mut self, count: usize) {
         while self.delivered.len() < count {
             self.until(|_, event| matches!(event, Event::Delivered { .. }).then_some(())).await;
         }
     }
 
-    /// What was delivered of one sender.
+    /// Returns the delivered messages of one sender.
     pub(crate) fn of(&self, sender: SocketAddr) -> Vec<&[u8]> {
         let of_sender = self.delivered.iter().filter(|(name, _)| *name == sender);
         of_sender.map(|(_, payload)| payload.as_slice()).collect()
     }
 }
 
-/// A message that says whose it is, and the how manieth.
+/// A message that names its sender and its ordinal.
 pub(crate) fn message(sender: usize, number: usize, len: usize) -> Vec<u8> {
     let mut message = format!("{sender}:{number}:").into_bytes();
     message.resize(message.len().max(len), b'.');
     message
 }
 
-/// Sends in the background.
+/// Sends messages in the background.
 pub(crate) fn send(group: &Group, sender: usize, count: usize, len: usize) -> tokio::task::JoinHandle<()> {
     let group = group.clone();
     tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! Connections that break the rules: they are closed, counted by cause, and nothing else is harmed.
+//! Tests of connections that break the rules: the member closes them, counts the cause, and is
+//! otherwise unaffected.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::ring::common::{Node, PATIENCE, options, start};
 
-/// What a member says first.
+/// The first message of a member.
 fn hello(group: &[u8], name: &str) -> Vec<u8> {
     let mut hello = b"samring\x01".to_vec();
     hello.extend_from_slice(group);
@@ -19,7 +20,7 @@ fn hello(group: &[u8], name: &str) -> Vec<u8> {
     hello
 }
 
-/// The group as members of "test" write it: the first 8 bytes of SHA-256 of its name.
+/// The group on the wire, as members of "test" write it: the first 8 bytes of SHA-256 of its name.
 fn group() -> Vec<u8> {
     use sha2::Digest;
     sha2::Sha256::digest(b"test")[..8].to_vec()
@@ -28,11 +29,11 @@ fn group() -> Vec<u8> {
 /// Writes these bytes, and waits until the other side hangs up.
 async fn attack(address: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // It may be closed while it is written to.
+    // The other side may hang up during the write.
     let _ = stream.write_all(bytes).await;
     let mut buffer = [0; 1024];
     let closed = async { while stream.read(&mut buffer).await.is_ok_and(|len| len > 0) {} };
-    timeout(PATIENCE, closed).await.expect("is hung up on");
+    timeout(PATIENCE, closed).await.expect("the member hangs up");
 }
 
 async fn closed(group: &Group, cause: &str) -> u64 {
@@ -48,7 +49,7 @@ async fn wait_for_cause(group: &Group, cause: &str, count: u64) {
     }
 }
 
-/// The group goes on: what one broadcasts all have.
+/// Checks that all members still deliver a broadcast.
 async fn still_works(nodes: &mut [Node]) {
     let before = nodes[0].delivered.len();
     nodes[0].group.broadcast("still").await.unwrap();
@@ -76,7 +77,7 @@ async fn broken_rules_end_a_connection_with_a_counted_cause() {
         ("handshake", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
         ("handshake", hello(&group(), "nobody")),
         ("handshake", hello(&group(), &"9".repeat(65))),
-        // It says half of what it should, and then nothing.
+        // The attacker sends half of its first message, then nothing.
         ("handshake_timeout", hello(&group(), &name(2))[..12].to_vec()),
         ("other_group", hello(&[7; 8], &name(3))),
         ("other_node", hello(&group(), &own.to_string())),
@@ -95,7 +96,7 @@ async fn broken_rules_end_a_connection_with_a_counted_cause() {
     assert_eq!(target.status().await.unwrap().links, 2);
 }
 
-/// A node that says who it is and then nothing holds a link, but not for ever.
+/// A node that is silent after its first message holds a link, but not for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_connection_is_closed() {
     let change = |_, options| Options { idle_timeout: Duration::from_secs(1), ..options };
@@ -117,7 +118,7 @@ async fn handshakes_that_do_not_end_are_bounded() {
     }
     wait_for_cause(&target, "full", 16).await;
     still_works(&mut nodes).await;
-    // Once those are over, others are let in.
+    // Once those have ended, others are accepted.
     wait_for_cause(&target, "handshake_timeout", 4).await;
     let seeds = [target.address()];
     let joined = timeout(PATIENCE, Group::join(options().with_seeds(seeds))).await.expect("joins in time");
@@ -125,14 +126,15 @@ async fn handshakes_that_do_not_end_are_bounded() {
     nodes[0].wait_for_view(3).await;
 }
 
-/// Frames that are well formed and make no sense are the engine's to ignore; nothing else suffers.
+/// The engine ignores well-formed frames without meaning, and nothing else is affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_that_floods_does_no_harm() {
     let mut nodes = start(3, |_, options| options).await;
     let address = nodes[0].group.address();
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&hello(&group(), "127.0.0.9:1")).await.unwrap();
-    // Data of a view that there never was: version, kind, counter, proposer, no units, no acknowledgements.
+    // Data of a view that never existed: version, kind, counter, proposer, no units, no
+    // acknowledgements.
     let mut frame = vec![1, 2, 200, 1];
     frame.extend_from_slice(&[9; 8]);
     frame.extend_from_slice(&[0, 0]);
@@ -141,12 +143,12 @@ async fn a_stranger_that_floods_does_no_harm() {
         flood.extend_from_slice(&(frame.len() as u32).to_le_bytes());
         flood.extend_from_slice(&frame);
     }
-    // What comes back has to be read: heartbeats.
+    // The attacker must read the heartbeats that it receives.
     let (mut reader, mut writer) = stream.split();
     let mut sink = vec![0; 4096];
     tokio::select! {
         written = writer.write_all(&flood) => written.unwrap(),
-        () = async { while reader.read(&mut sink).await.is_ok_and(|len| len > 0) {} } => panic!("it hung up"),
+        () = async { while reader.read(&mut sink).await.is_ok_and(|len| len > 0) {} } => panic!("hung up"),
     }
     still_works(&mut nodes).await;
     let until = Instant::now() + PATIENCE;
@@ -161,7 +163,8 @@ async fn a_stranger_that_floods_does_no_harm() {
     assert_eq!(nodes[0].group.view().unwrap().len(), 3);
 }
 
-/// Names are free: a node that has seen very many of them still takes in members, and knows those that it has.
+/// Names are free. A node that has seen very many of them still accepts new members, and keeps its
+/// own ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invented_names_do_not_keep_members_out() {
     let mut nodes = start(2, |_, options| options).await;
@@ -171,7 +174,7 @@ async fn invented_names_do_not_keep_members_out() {
         tokio::spawn(async move {
             for port in 1..=1_100 {
                 let mut bytes = hello(&group(), &format!("127.0.{stranger}.9:{port}"));
-                // A frame without content, so that it is hung up on.
+                // A frame without content, so that the member hangs up.
                 bytes.extend_from_slice(&[0; 4]);
                 attack(address, &bytes).await;
             }
@@ -180,7 +183,7 @@ async fn invented_names_do_not_keep_members_out() {
     for stranger in strangers.collect::<Vec<_>>() {
         stranger.await.unwrap();
     }
-    // More than there ever were numbers.
+    // More than the number of peers that the node can remember.
     wait_for_cause(&target, "malformed", 16 * 1_100).await;
     still_works(&mut nodes).await;
     let joined = timeout(PATIENCE, Group::join(options().with_seeds([address]))).await;
@@ -222,9 +225,9 @@ async fn one_host_does_not_take_all_links() {
     }
 }
 
-/// As many dials at a time as there can be members.
+/// At most as many concurrent dials as there can be members.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dials_under_way_are_bounded() {
+async fn concurrent_dials_are_bounded() {
     let mut listeners = Vec::new();
     for host in 1..=20 {
         listeners.push(TcpListener::bind(format!("127.0.9.{host}:0")).await.unwrap());

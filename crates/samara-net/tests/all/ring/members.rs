@@ -1,4 +1,4 @@
-//! Members come, leave and crash.
+//! Tests of members that join, leave and crash.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use tokio::time::timeout;
 use crate::ring::common::{PATIENCE, all, options, send, start};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_leaver_broadcast_is_complete() {
+async fn the_messages_of_a_leaver_are_complete() {
     let mut nodes = start(4, |_, options| patient(options)).await;
     let leaver = nodes.remove(1);
     let (address, group) = (leaver.group.address(), leaver.group.clone());
     let sending: Vec<_> =
         nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 1_000, 8_192)).collect();
     send(&group, 9, 1_000, 8_192).await.unwrap();
-    // All of its messages are in its queue or on the way at most: it leaves at once.
+    // At most, its messages are in its queue or in flight: the member leaves at once.
     timeout(PATIENCE, group.leave()).await.expect("leaves in time").unwrap();
     assert_eq!(group.broadcast("more").await, Err(BroadcastError::Leaving));
     for sending in sending {
@@ -31,20 +31,20 @@ async fn what_a_leaver_broadcast_is_complete() {
             assert_eq!(node.of(*sender), all(at, 1_000, 8_192));
         }
     }
-    // Its own events end, with all that it took part in.
+    // The leaver's own events end, after all that it took part in.
     let own: Vec<Event> = leaver.events.collect().await;
     let delivered = own.iter().filter(|event| matches!(event, Event::Delivered { .. })).count();
-    assert!(delivered >= 1_000, "{delivered} messages were delivered at the leaver");
+    assert!(delivered >= 1_000, "the leaver delivered {delivered} messages");
 }
 
-/// Members whose applications look at what came later: there is room for all of it.
+/// Options of members whose applications read their events late: there is room for all of them.
 fn patient(options: Options) -> Options {
     Options { waiting_bytes: 1 << 30, ..options }
 }
 
-/// Dropped without leaving: its sockets close as those of a process that crashes.
+/// The member is dropped without leaving: its sockets close as those of a process that crashes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_costs_less_than_a_second_and_nothing_else() {
+async fn survivors_recover_from_a_crash_quickly() {
     for victim in 0..4 {
         let mut nodes = start(4, |_, options| patient(options)).await;
         let lost = nodes.remove(victim);
@@ -54,7 +54,7 @@ async fn a_crash_costs_less_than_a_second_and_nothing_else() {
         let (start, mut causes) = (Instant::now(), Vec::new());
         drop(lost);
         for node in &mut nodes {
-            // The view may come before a member has noticed anything itself.
+            // The view may come before a member has noticed the failure itself.
             let cause = node.until(|_, event| match event {
                 Event::Suspected { cause, .. } => Some(Some(*cause)),
                 Event::View(view) if view.id > before => Some(None),
@@ -63,9 +63,9 @@ async fn a_crash_costs_less_than_a_second_and_nothing_else() {
             causes.extend(cause.await);
             node.wait_for_view(3).await;
         }
-        // Some may hear of it from others before they notice.
+        // Some members may learn of the failure from others before they notice it.
         assert!(causes.contains(&samara_ring::SuspectCause::LinkDown), "{causes:?}");
-        // A second on a quiet machine; the tests share theirs.
+        // This takes less than a second on a quiet machine, but tests run in parallel.
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         for sending in sending {
             sending.await.unwrap();
@@ -81,7 +81,7 @@ async fn a_crash_costs_less_than_a_second_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_restarts_at_its_address_is_taken_in_again() {
+async fn a_member_that_restarts_at_its_address_rejoins() {
     let mut nodes = start(3, |_, options| options).await;
     let address = nodes[1].group.address();
     drop(nodes.remove(1));
@@ -135,7 +135,7 @@ async fn members_that_start_together_find_each_other() {
 }
 
 #[tokio::test]
-async fn options_that_are_not_possible_are_refused() {
+async fn invalid_options_are_rejected() {
     let mut unspecified = options();
     unspecified.listen = "0.0.0.0:0".parse().unwrap();
     let mut endless = options();

@@ -1,4 +1,5 @@
-//! Streams of messages: complete, in order, and no faster than the slowest takes them.
+//! Streams of messages arrive completely, in order, and no faster than the slowest member reads
+//! them.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ async fn everybody_has_everything(options: impl Fn(usize, Options) -> Options, l
         let before = nodes[0].delivered.len();
         let sending: Vec<_> =
             nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, *count, *len)).collect();
-        // All at once: the group waits for whoever takes nothing.
+        // Concurrently, as the group waits for a member that reads nothing.
         join_all(nodes.iter_mut().map(|node| node.wait_for_messages(before + 4 * count))).await;
         for sending in sending {
             sending.await.unwrap();
@@ -31,8 +32,8 @@ async fn everybody_has_everything(options: impl Fn(usize, Options) -> Options, l
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_all_lengths_arrive_everywhere_in_order() {
-    // Of one byte, more fit into the bytes of a batch than may be in a frame; the longest ones travel in chunks and are longer
-    // than the queue.
+    // Messages of one byte: more fit into the bytes of a batch than the units of a frame. The
+    // longest ones travel in chunks and exceed the queue.
     let lens = [(1, 20_000), (1_024, 2_000), (8_192, 2_000), (300_000, 30), (3 << 20, 3)];
     everybody_has_everything(|_, options| options, &lens).await;
 }
@@ -58,7 +59,8 @@ async fn total_order_is_the_same_everywhere() {
     }
 }
 
-/// A member whose application takes nothing makes senders wait; when it takes again, nothing is missing.
+/// A member whose application reads nothing makes senders wait. When it reads again, no message is
+/// missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_application_slows_the_group() {
     const LEN: usize = 64 << 10;
@@ -76,9 +78,10 @@ async fn a_slow_application_slows_the_group() {
         own.wait_for_messages(1_000).await;
         own
     });
-    // All that may be anywhere: the slow one's queue and what it holds back, windows, and the sender's queue.
+    // The room of all places: the slow member's queue and its held messages, windows, and the
+    // sender's queue.
     let done = timeout(Duration::from_secs(3), &mut sending).await;
-    assert!(done.is_err(), "64 MiB were taken although nobody takes deliveries");
+    assert!(done.is_err(), "the group accepted 64 MiB although no application reads them");
     let status = slow.group.status().await.unwrap();
     assert_eq!(status.transport.pauses, 1);
     assert!(status.waiting_bytes > 1 << 20 && status.waiting_bytes < 16 << 20, "{}", status.waiting_bytes);
