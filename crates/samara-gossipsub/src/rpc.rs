@@ -1,6 +1,7 @@
 //! The typed form of all data that GossipSub nodes exchange.
 //!
-//! Field names and numbers follow the protobuf of the [specification], which [`wire`](crate::wire) reads and writes.
+//! Field names and numbers follow the protobuf of the [specification], which [`wire`](crate::wire)
+//! reads and writes.
 //!
 //! [specification]: https://github.com/libp2p/specs/tree/master/pubsub
 

@@ -207,7 +207,8 @@ impl Config {
     }
 }
 
-/// The size of a mesh and of gossip about it (specification v1.0 "Parameters", v1.1 "Outbound mesh quotas").
+/// The size of a mesh and of its gossip (specification v1.0 "Parameters", v1.1 "Outbound mesh
+/// quotas").
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeshParams {
     /// D: the target size.

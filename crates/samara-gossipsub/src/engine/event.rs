@@ -28,7 +28,7 @@ pub enum Command {
         /// The payload, as on the wire.
         data: Bytes,
     },
-    /// Publish messages that belong together.
+    /// Publish several messages together.
     PublishBatch {
         /// The topic and the payload of each message.
         messages: Vec<(Topic, Bytes)>,
@@ -130,7 +130,8 @@ pub enum Event {
         /// only with [`Config::deliver_own`](crate::Config::deliver_own).
         from: Option<PeerId>,
     },
-    /// Another copy of a message (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
+    /// Another copy of a message (only if
+    /// [`Config::report_duplicates`](crate::Config::report_duplicates)).
     Duplicate {
         /// The number of the message at this node.
         key: MessageKey,
@@ -156,9 +157,9 @@ pub enum Event {
     /// [`Config::report_subscriptions`](crate::Config::report_subscriptions)). Topics that it
     /// leaves because its link closes are not reported.
     Subscription {
-        /// The peer that sent the subscription.
+        /// The peer that joined or left.
         peer: PeerId,
-        /// The topic that it joined or left.
+        /// The topic that the peer joined or left.
         topic: Topic,
         /// True if the peer joined the topic.
         joined: bool,
@@ -238,7 +239,7 @@ pub enum Trace {
         /// The sender of this copy.
         from: PeerId,
     },
-    /// A frame did not fit into its queue, or made room for another.
+    /// A frame did not fit into its queue, or was dropped for another.
     Lost {
         /// The peer to which the frame was owed.
         peer: PeerId,

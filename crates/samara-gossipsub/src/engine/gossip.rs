@@ -105,11 +105,17 @@ impl GossipSub {
         }
         missing.sort_unstable();
         missing.dedup();
-        self.ask(from, missing, room, cx)
+        self.choose_ids(from, missing, room, cx)
     }
 
     /// Chooses the ids to request from a peer, and tracks its promise to send them.
-    fn ask(&mut self, of: PeerId, mut ids: Vec<MessageId>, room: usize, cx: &mut Cx<'_>) -> Vec<MessageId> {
+    fn choose_ids(
+        &mut self,
+        of: PeerId,
+        mut ids: Vec<MessageId>,
+        room: usize,
+        cx: &mut Cx<'_>,
+    ) -> Vec<MessageId> {
         cx.rng().shuffle(&mut ids);
         if ids.len() > room {
             self.metrics.ignore(Ignored::IHaveIdsOverLimit, (ids.len() - room) as u64);
@@ -290,7 +296,7 @@ impl GossipSub {
         }
         for (peer, ids) in ids_by_peer {
             self.metrics.idontwant_ids_sent += ids.len() as u64;
-            // Receivers process only so many ids of one RPC.
+            // Receivers process only a limited number of ids of one RPC.
             for ids in ids.chunks(self.config.idontwant.ids_per_rpc_max) {
                 self.send_urgent(peer, idontwant(ids.to_vec()), cx);
             }

@@ -1,6 +1,7 @@
-//! Meshes: JOIN and LEAVE, GRAFT and PRUNE, maintenance at each heartbeat, fanout, and peer exchange (specification v1.0
-//! "Topic mesh" and "Fanout"; v1.1 "Prune backoff and peer exchange", "Mesh maintenance", "Opportunistic grafting",
-//! "Outbound mesh quotas", "Explicit peering agreements").
+//! Meshes: JOIN and LEAVE, GRAFT and PRUNE, maintenance at each heartbeat, fanout, and peer
+//! exchange (specification v1.0 "Topic mesh" and "Fanout"; v1.1 "Prune backoff and peer exchange",
+//! "Mesh maintenance", "Opportunistic grafting", "Outbound mesh quotas", "Explicit peering
+//! agreements").
 
 use samara_engine::{NodeRng, PeerId, PeerIdentity, PeerSet, Time};
 

@@ -87,7 +87,7 @@ samara_engine::names! {
 /// Counters of one node since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Frames received.
+    /// Frames received from peers.
     pub rpcs_received: u64,
     /// Messages received, including duplicates.
     pub messages_received: u64,
@@ -123,11 +123,11 @@ pub struct Metrics {
     pub idontwant_ids_received: u64,
     /// GRAFTs that were put into the outbox.
     pub grafts_sent: u64,
-    /// GRAFTs received.
+    /// GRAFTs received from peers.
     pub grafts_received: u64,
     /// PRUNEs that were put into the outbox.
     pub prunes_sent: u64,
-    /// PRUNEs received.
+    /// PRUNEs received from peers.
     pub prunes_received: u64,
     /// Promises (of IHAVE, after IWANT) that peers broke.
     pub promises_broken: u64,

@@ -2,11 +2,11 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `publish` | own messages, alone and in batches; the recipients of every message |
-//! | `receive` | RPCs, and the way of a message from its arrival through validation to its delivery |
+//! | `publish` | own messages, single and in batches; the recipients of every message |
+//! | `receive` | RPCs; a message from its arrival through validation to its delivery |
 //! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE; maintenance, fanout, peer exchange |
 //! | `gossip` | IHAVE, IWANT and IDONTWANT |
-//! | `links` | peers that come and go, announcements, lanes, losses, retries |
+//! | `links` | peers that connect and leave, announcements, lanes, losses, retries |
 //! | `tables`, `metrics`, `event` | tables and types |
 
 mod event;

@@ -1,4 +1,5 @@
-//! The peer score of specification v1.1, "Peer scoring", P1 to P7, and rust-libp2p's slow-peer penalty.
+//! The peer score of specification v1.1, "Peer scoring", P1 to P7, and rust-libp2p's slow-peer
+//! penalty.
 //!
 //! `PeerScores` receives events (a peer connected, was grafted, sent a first copy, a duplicate or
 //! an invalid message) and keeps counters. `PeerScores::refresh` decays them. `PeerScores::score`

@@ -50,7 +50,7 @@ pub struct PeerScoreParams {
 }
 
 impl Default for PeerScoreParams {
-    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    /// Returns the defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
     fn default() -> Self {
         Self {
             topic_score_cap: 3600.0,
@@ -152,7 +152,7 @@ pub struct TopicScoreParams {
 }
 
 impl Default for TopicScoreParams {
-    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    /// Returns the defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
     fn default() -> Self {
         Self {
             topic_weight: 0.5,
@@ -255,7 +255,7 @@ pub fn score_parameter_decay(span: Duration, interval: Duration, decay_to_zero: 
     decay_to_zero.powf(interval.as_secs_f64() / span.as_secs_f64())
 }
 
-/// A parameter with an impossible value.
+/// A parameter with an invalid value.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{field} is {value}, but must be {rule}")]
 pub struct ParameterError {
@@ -290,7 +290,7 @@ pub struct PeerScoreThresholds {
 }
 
 impl Default for PeerScoreThresholds {
-    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    /// Returns the defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
     fn default() -> Self {
         Self { gossip: -10.0, publish: -50.0, graylist: -80.0, accept_px: 10.0, opportunistic_graft: 20.0 }
     }

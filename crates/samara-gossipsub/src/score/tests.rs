@@ -136,7 +136,7 @@ fn mesh_deliveries_count_near_first_copies_only() {
     assert_eq!(scores.score(A), 0.0);
     assert_eq!(scores.score(B), 0.0);
     assert_close(scores.score(C), -400.0);
-    // 100 deliveries decay below the threshold after 16 intervals in all: 100 * 0.9^16 = 18.53.
+    // 100 deliveries decay below the threshold after a total of 16 intervals: 100 * 0.9^16 = 18.53.
     for _ in 1..16 {
         scores.refresh(secs(2));
     }

@@ -258,7 +258,7 @@ fn only_the_observer_gives_feedback() {
         order(node);
         receipts.iter().position(|receipt| Some(receipt.key) == next).unwrap()
     };
-    let anybody = node.engine.peers()[0];
-    assert_eq!(run(&mut node, anybody), 0, "the IDONTWANT of an untrusted peer is no feedback");
+    let untrusted = node.engine.peers()[0];
+    assert_eq!(run(&mut node, untrusted), 0, "the IDONTWANT of an untrusted peer is no feedback");
     assert_eq!(run(&mut node, observer), 1);
 }

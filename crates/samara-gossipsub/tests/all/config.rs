@@ -11,7 +11,7 @@ use samara_gossipsub::score::PeerScoreParams;
 use samara_gossipsub::{Config, GossipSub};
 
 #[test]
-fn presets_are_possible_and_have_the_published_values() {
+fn presets_are_valid_and_have_the_published_values() {
     for config in [Config::spec(), Config::ethereum(), Config::go_libp2p_pubsub(), Config::default()] {
         config.validate().unwrap();
     }
@@ -40,7 +40,7 @@ fn ethereum_ids_are_twenty_bytes_over_topic_and_payload() {
 }
 
 #[test]
-fn the_layouts_make_the_lanes_they_name() {
+fn layouts_define_their_lanes() {
     let split = Config::spec().outbox_config();
     let named = |lane: samara_engine::outbox::Lane| split.lanes[usize::from(lane.0)].name;
     let lanes = Lanes::of(LaneLayout::Split);
@@ -68,7 +68,7 @@ fn error(change: impl FnOnce(&mut Config)) -> String {
 }
 
 #[test]
-fn impossible_values_are_named_with_what_is_expected() {
+fn errors_name_the_field_and_the_expected_values() {
     let errors = [
         error(|config| config.mesh.d_low = 7),
         error(|config| config.mesh.d_high = 5),

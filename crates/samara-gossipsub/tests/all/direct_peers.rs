@@ -1,4 +1,4 @@
-//! Direct peers.
+//! Dialling, delivery and scores of direct peers.
 
 use std::time::Duration;
 

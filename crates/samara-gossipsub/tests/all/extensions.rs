@@ -63,13 +63,13 @@ fn subscriptions_beyond_one_frame_are_split() {
         assert!(frames.len() > 5, "{}", frames.len());
         assert!(frames.iter().all(|rpc| RpcFrame::new(rpc.clone()).encoded_len() <= 1000));
         assert_eq!(announced(&frames[0]), protocol == V1_3);
-        let mut told: Vec<String> = frames
+        let mut received: Vec<String> = frames
             .iter()
             .flat_map(|rpc| &rpc.subscriptions)
             .map(|change| change.topic.as_str().to_owned())
             .collect();
-        told.sort();
-        assert_eq!(told, topics);
+        received.sort();
+        assert_eq!(received, topics);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flood publishing.
+//! Flood publishing of own messages.
 
 use crate::common::*;
 use samara_gossipsub::Config;

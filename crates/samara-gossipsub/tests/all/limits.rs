@@ -82,9 +82,9 @@ fn filtered_topics_are_not_remembered() {
     node.rpc(peer, subscriptions(true, &names(0, 3)));
     assert_eq!(node.engine.sizes().topics, 1);
     assert_eq!(node.ignored(Ignored::SubscriptionFiltered), 2);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         node.events.iter().filter(|e| matches!(e, Event::Subscription { joined: true, .. })).collect();
-    assert_eq!(told.len(), 1);
+    assert_eq!(reported.len(), 1);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Opportunistic grafting.
+//! Opportunistic grafting at heartbeats.
 
 use crate::common::*;
 use samara_gossipsub::Config;

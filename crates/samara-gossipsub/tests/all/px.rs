@@ -1,4 +1,4 @@
-//! Peer exchange.
+//! Peer exchange through PRUNE.
 
 use std::time::Duration;
 

@@ -40,8 +40,8 @@ fn below_the_gossip_threshold_there_is_no_gossip_either_way() {
     assert!(node.sent().0.is_empty());
     assert_eq!((node.ignored(Ignored::IHaveScore), node.ignored(Ignored::IWantScore)), (5, 1));
     node.heartbeat();
-    let told: Vec<_> = node.sent().ihaves().into_iter().map(|(peer, _)| peer).collect();
-    assert_eq!(told, [outside[1]]);
+    let announced_to: Vec<_> = node.sent().ihaves().into_iter().map(|(peer, _)| peer).collect();
+    assert_eq!(announced_to, [outside[1]]);
 }
 
 #[test]
@@ -150,8 +150,9 @@ fn a_slow_peer_loses_score_and_every_loss_is_reported() {
     assert_eq!(node.sent().messages().len(), 2);
     assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 3);
     assert_eq!(node.engine.peer_score(peers[0]), -1.5);
-    let told = node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.peer == peers[0]));
-    assert_eq!(told.count(), 3);
+    let losses =
+        node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.peer == peers[0]));
+    assert_eq!(losses.count(), 3);
 }
 
 #[test]

@@ -35,8 +35,8 @@ fn duplicates_are_traced_with_id_and_topic() {
     assert_eq!(traces(&mut node), [copy]);
 }
 
-struct Nobody;
-impl Verifier for Nobody {
+struct RejectAll;
+impl Verifier for RejectAll {
     fn verify(&self, _: &[u8], _: Option<&[u8]>, _: &[u8], _: &[u8]) -> bool {
         false
     }
@@ -44,7 +44,7 @@ impl Verifier for Nobody {
 
 #[test]
 fn rejected_messages_are_traced_with_the_reason() {
-    let signed = Config { authenticity: Authenticity::strict(Nobody), max_message_bytes: 100, ..plain() };
+    let signed = Config { authenticity: Authenticity::strict(RejectAll), max_message_bytes: 100, ..plain() };
     let (mut node, peers) = Node::on_topic(traced(signed), "t", 3, 0);
     traces(&mut node);
     let make = |number: u64, len: usize, signature: Option<&'static [u8]>| {

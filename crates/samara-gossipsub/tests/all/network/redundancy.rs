@@ -28,9 +28,9 @@ fn idontwant_saves_duplicates_and_withdrawal_saves_more() {
     let mut silent = Config::ethereum();
     silent.idontwant.send = false;
     silent.withdraw = Withdraw::NEVER;
-    let told = Config { withdraw: Withdraw::NEVER, ..Config::ethereum() };
+    let announced = Config { withdraw: Withdraw::NEVER, ..Config::ethereum() };
     let withdrawn = Config::ethereum();
-    let counts = [&silent, &told, &withdrawn].map(duplicates);
+    let counts = [&silent, &announced, &withdrawn].map(duplicates);
     assert!(counts[1] < counts[0], "IDONTWANT saves nothing: {counts:?}");
     assert!(counts[2] * 10 < counts[1] * 9, "withdrawal saves less than a tenth: {counts:?}");
 }

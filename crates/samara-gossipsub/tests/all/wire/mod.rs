@@ -109,8 +109,8 @@ fn several_lists_of_ids_are_merged() {
     assert_eq!(control.iwant.iter().map(|id| id.as_bytes()).collect::<Vec<_>>(), [[9], [9]]);
 }
 
-/// Partial messages (RPC field 10), the extensions of v1.3 (control field 6), their flags in subscriptions (3, 4)
-/// and the test extension (field 6492434) survive.
+/// Partial messages (RPC field 10), the extensions of v1.3 (control field 6), their flags in
+/// subscriptions (3, 4) and the test extension (field 6492434) survive.
 #[test]
 fn unknown_fields_of_later_versions_survive() {
     let bytes = [

@@ -16,7 +16,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_bytes_of_one_rpc_with_all_fields() {
+fn all_fields_keep_their_bytes() {
     let (topic, id) = (Topic::new("t"), MessageId::new(&[1, 2]));
     let mut message =
         Message::with_author(topic.clone(), Bytes::from_static(b"data"), Bytes::from_static(b"me"), 258);
@@ -128,7 +128,7 @@ fn random_rpc(rng: &mut NodeRng) -> Rpc {
 /// A hash over the bytes of 500 random RPCs, including length prefixes. It may change with the
 /// generator above, but never with the format.
 #[test]
-fn the_hash_of_many_seeded_rpcs() {
+fn seeded_rpcs_keep_their_hash() {
     let mut rng = NodeRng::new(1, 2, Purpose::Workload);
     let mut hash = Sha256::new();
     for _ in 0..500 {
