@@ -1,5 +1,5 @@
-//! The cost of the router at a node with 80 links and 16 topics in meshes of 8: a duplicate, a first copy that is forwarded, and an
-//! idle heartbeat.
+//! Benchmarks of the router in a node with 80 links and 16 topics in meshes of 8: a duplicate, a
+//! first copy that is forwarded, and an idle heartbeat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Node {
             let protocol = "/meshsub/1.2.0".into();
             let info = PeerInfo { identity, outbound: number % 2 == 0, address: None, protocol };
             node.input(Input::LinkUp { peer, info });
-            // Each peer is on 16 of 128 topics, so that 10 of them are on each.
+            // Each peer subscribes to 16 of 128 topics, so each topic has 10 peers.
             let change = |at| SubOpts {
                 subscribe: true,
                 topic: column((number * 16 + at) % 128),
@@ -83,7 +83,7 @@ impl Node {
     }
 }
 
-/// Messages with known ids, as most copies in a simulation are.
+/// Returns messages whose ids are already computed, as for most copies in a simulation.
 fn messages(config: &Config, count: u32) -> Vec<RpcFrame> {
     let make = |number: u32| {
         let mut data = vec![0; 2048];
@@ -141,7 +141,7 @@ fn router(criterion: &mut Criterion) {
         bencher.iter(|| {
             at += 1;
             if at.is_multiple_of(40_000) {
-                // Or the peers have said it too often.
+                // Otherwise the peers exceed their limit of IDONTWANT per heartbeat.
                 node.heartbeat();
             }
             node.input(Input::Frame { peer: PeerId(at as u32 % 80), frame: frame.clone() });

@@ -1,4 +1,4 @@
-//! The cost of writing and reading: a message of 1 KiB, and an IHAVE of 100 ids.
+//! Benchmarks of encoding and decoding: a message of 1 KiB, and an IHAVE of 100 ids.
 
 use std::hint::black_box;
 use std::sync::Arc;

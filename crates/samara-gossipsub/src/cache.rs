@@ -1,4 +1,4 @@
-//! What a node remembers of messages: the ids that it has seen, and the recent messages in full.
+//! Caches of messages: the ids that a node has seen, and its recent messages in full.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,31 +12,34 @@ use smallvec::SmallVec;
 use crate::engine::tables::TopicIdx;
 use crate::rpc::{Message, MessageId};
 
-/// From when the time to live of an id counts.
+/// The start of an id's time to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeenStrategy {
-    /// From its first arrival (the default of go-libp2p-pubsub, and rust-libp2p's only one).
+    /// Counts from the first arrival: the default of go-libp2p-pubsub, and the only choice in
+    /// rust-libp2p.
     #[default]
     FirstSeen,
-    /// From its latest arrival, so that a message that keeps circulating is never taken for new.
+    /// Counts from the latest arrival: a message that keeps circulating never looks new again.
     LastSeen,
 }
 
-/// The ids seen within the time to live, at most `capacity` of them; each has a number that is never given out again.
+/// The ids seen within the time to live, at most `capacity` of them. Each has a number that is
+/// never reused.
 ///
-/// Peers can choose ids where these are no hashes of messages: the table needs a [`PeerKeyed`] hasher.
+/// Where ids are not hashes of messages, peers can choose them: the table needs a [`PeerKeyed`]
+/// hasher.
 #[derive(Debug)]
 pub(crate) struct SeenCache {
     ttl: Duration,
     capacity: usize,
     strategy: SeenStrategy,
     pub(crate) entries: HashMap<MessageId, Entry, PeerKeyed>,
-    /// When to look at an entry next, oldest first. With [`SeenStrategy::LastSeen`] an entry that was seen again goes
-    /// to the end for one more time to live: it may stay in memory longer than it counts as seen, and the queue stays
-    /// sorted without being searched.
+    /// The next time to check each entry, oldest first. With [`SeenStrategy::LastSeen`], an entry
+    /// that was seen again moves to the end for another time to live. It may stay in memory longer
+    /// than it counts as seen, but the queue stays sorted without a search.
     queue: VecDeque<(Time, MessageKey, MessageId)>,
     next_key: u64,
-    /// Ids that were forgotten within their time to live, because the table was full.
+    /// Number of ids forgotten within their time to live because the table was full.
     pub(crate) evicted: u64,
 }
 
@@ -47,17 +50,18 @@ pub(crate) struct Entry {
 }
 
 impl SeenCache {
-    /// An empty cache.
+    /// Creates an empty cache.
     ///
     /// # Panics
     /// If `capacity` is zero.
     pub(crate) fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy) -> Self {
-        assert!(capacity > 0, "a seen cache needs a capacity");
+        assert!(capacity > 0, "the capacity of a seen cache must be greater than 0");
         let (entries, queue) = Default::default();
         Self { ttl, capacity, strategy, entries, queue, next_key: 0, evicted: 0 }
     }
 
-    /// A message with this id arrived, or is being published: its number, and whether it is new (or was forgotten).
+    /// Records that a message with this id arrived or is being published. Returns its number, and
+    /// whether it is new or was forgotten.
     pub(crate) fn observe(&mut self, now: Time, id: &MessageId) -> (MessageKey, bool) {
         self.expire(now);
         let until = now + self.ttl;
@@ -79,13 +83,13 @@ impl SeenCache {
         (key, true)
     }
 
-    /// The number of an id that was seen, without counting as an arrival.
+    /// Returns the number of a seen id, without recording an arrival.
     pub(crate) fn get(&self, now: Time, id: &MessageId) -> Option<MessageKey> {
         self.entries.get(id).filter(|entry| entry.until > now).map(|entry| entry.key)
     }
 
-    /// Forgets what is over. Every [`observe`](Self::observe) does it too; a heartbeat calls it so that a silent
-    /// node gives its memory back.
+    /// Forgets expired entries. Every [`observe`](Self::observe) does so too; a heartbeat calls
+    /// this method so that a silent node frees its memory.
     pub(crate) fn expire(&mut self, now: Time) {
         while self.queue.front().is_some_and(|(due, ..)| *due <= now) {
             let Some((_, key, id)) = self.queue.pop_front() else { break };
@@ -101,7 +105,7 @@ impl SeenCache {
         }
     }
 
-    /// Makes room by forgetting the entry that has been in the queue for longest.
+    /// Forgets the entry that has been in the queue for longest.
     fn evict(&mut self) {
         while let Some((_, key, id)) = self.queue.pop_front() {
             if self.entries.get(&id).is_some_and(|entry| entry.key == key) {
@@ -117,17 +121,18 @@ impl SeenCache {
     }
 }
 
-/// The messages of the last `history_length` heartbeats; those of the last `history_gossip` are gossiped about.
+/// The messages of the last `history_length` heartbeats. Those of the last `history_gossip`
+/// heartbeats are announced in gossip.
 ///
-/// Keyed by the node's own [`MessageKey`]s, which no peer chooses.
+/// The keys are the node's own [`MessageKey`]s, which no peer chooses.
 #[derive(Debug)]
 pub(crate) struct MessageCache {
     history_length: u64,
     history_gossip: u64,
-    /// Heartbeats so far.
+    /// Number of heartbeats so far.
     tick: u64,
     entries: HashMap<MessageKey, Cached, FxBuildHasher>,
-    /// By topic: all entries with the heartbeat that they came in, oldest first.
+    /// For each topic, all entries with the heartbeat in which they arrived, oldest first.
     by_topic: Vec<VecDeque<(u64, MessageKey)>>,
 }
 
@@ -135,12 +140,13 @@ pub(crate) struct MessageCache {
 struct Cached {
     id: MessageId,
     message: Arc<Message>,
-    /// How often a peer was sent this message in answer to IWANT.
+    /// Number of times that each peer received this message in answer to IWANT.
     transmissions: SmallVec<[(PeerId, u32); 2]>,
 }
 
 impl MessageCache {
-    /// An empty cache. Where `history_gossip` is more than `history_length`, all that is kept is gossiped about.
+    /// Creates an empty cache. If `history_gossip` exceeds `history_length`, gossip announces every
+    /// message in the cache.
     pub(crate) fn new(history_length: usize, history_gossip: usize) -> Self {
         Self {
             history_length: history_length as u64,
@@ -151,7 +157,7 @@ impl MessageCache {
         }
     }
 
-    /// Keeps a message, unless it is there already.
+    /// Stores a message, unless the cache already holds it.
     pub(crate) fn put(&mut self, key: MessageKey, topic: TopicIdx, id: MessageId, message: Arc<Message>) {
         if self.history_length == 0 || self.entries.contains_key(&key) {
             return;
@@ -167,8 +173,8 @@ impl MessageCache {
         self.entries.get(&key).map(|entry| &entry.message)
     }
 
-    /// The message for an answer to IWANT, and the how-manieth answer to this peer it is (from 1). The caller
-    /// compares with the limit of retransmissions.
+    /// Returns the message for an answer to IWANT, and the ordinal of this answer to the peer, from
+    /// 1. The caller compares it with the limit of retransmissions.
     pub(crate) fn get_for_peer(&mut self, key: MessageKey, peer: PeerId) -> Option<(&Arc<Message>, u32)> {
         let entry = self.entries.get_mut(&key)?;
         let place = entry.transmissions.binary_search_by_key(&peer, |(known, _)| *known);
@@ -181,7 +187,8 @@ impl MessageCache {
         Some((&entry.message, *count))
     }
 
-    /// The ids to gossip about on a topic: those of the last `history_gossip` heartbeats, oldest first.
+    /// Returns the ids to announce on a topic: those of the last `history_gossip` heartbeats,
+    /// oldest first.
     pub(crate) fn gossip_ids(&self, topic: TopicIdx) -> impl Iterator<Item = (MessageKey, &MessageId)> {
         let window = self.by_topic.get(topic.index());
         let oldest = (self.tick + 1).saturating_sub(self.history_gossip);
@@ -190,7 +197,7 @@ impl MessageCache {
         keys.filter_map(|(_, key)| self.entries.get(key).map(|entry| (*key, &entry.id)))
     }
 
-    /// Ends a heartbeat: forgets what came in `history_length` heartbeats ago.
+    /// Ends a heartbeat: forgets the messages that arrived `history_length` heartbeats ago.
     pub(crate) fn shift(&mut self) {
         self.tick += 1;
         for window in &mut self.by_topic {

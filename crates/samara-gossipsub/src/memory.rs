@@ -1,4 +1,4 @@
-//! What a node remembers of its peers for a while: backoffs, promises, and those that a mesh turned away.
+//! Temporary state about peers: backoffs, promises, and the peers that a mesh turned away.
 
 #[cfg(test)]
 mod tests;
@@ -17,30 +17,33 @@ use crate::rpc::MessageId;
 
 /// The backoffs of one node.
 ///
-/// Both sides of a PRUNE keep one. An entry stays in the table for `slack` longer than it lasts, and *candidates for
-/// grafting* are chosen among the peers without any entry: clocks and latencies differ, and a GRAFT that arrives a
-/// moment too early costs the sender score (rust-libp2p `backoff_slack`, go-libp2p-pubsub's lazy clearing).
+/// Both sides of a PRUNE keep a backoff. An entry stays in the table for `slack` longer than the
+/// backoff lasts, and *candidates for grafting* are chosen among the peers without any entry.
+/// Clocks and latencies differ, and a GRAFT that arrives slightly too early costs the sender score
+/// (rust-libp2p `backoff_slack`, go-libp2p-pubsub's lazy clearing).
 #[derive(Debug)]
 pub(crate) struct Backoffs {
     kept: bool,
     slack: Duration,
     remote_max: Duration,
     until: HashMap<(PeerId, TopicIdx), Time, FxBuildHasher>,
-    /// When to look at an entry next; entries that were prolonged meanwhile are put back.
+    /// The next time to check each entry. An entry that was prolonged in the meantime is put back.
     due: BinaryHeap<Reverse<(Time, PeerId, TopicIdx)>>,
 }
 
 impl Backoffs {
-    /// A table whose entries linger for `slack`, and which believes at most `remote_max` of what peers ask for; where none are
-    /// `kept`, it stays empty.
+    /// Creates a table whose entries linger for `slack` and which accepts requests of at most
+    /// `remote_max`. If `kept` is false, the table stays empty.
     pub(crate) fn new(kept: bool, slack: Duration, remote_max: Duration) -> Self {
         Self { kept, slack, remote_max, until: HashMap::default(), due: BinaryHeap::new() }
     }
 
-    /// The backoff to keep after a PRUNE that asks for `asked` (absent from v1.0 peers: then `default`).
+    /// Returns the backoff after a PRUNE that requests `asked`. PRUNEs of v1.0 peers request none:
+    /// they get `default`.
     ///
-    /// A peer can ask for any number of seconds up to `u64::MAX`; more than the maximum is cut, so that no sum with a
-    /// moment can overflow (rust-libp2p 0.49.3 and 0.49.4 were advisories about just that).
+    /// A peer can request any number of seconds up to `u64::MAX`. Longer requests are cut to the
+    /// maximum, so that adding one to a time cannot overflow (the subject of the advisories about
+    /// rust-libp2p 0.49.3 and 0.49.4).
     pub(crate) fn accepted(&self, asked: Option<Duration>, default: Duration) -> Duration {
         match asked {
             Some(asked) if !asked.is_zero() => asked.min(self.remote_max),
@@ -48,7 +51,8 @@ impl Backoffs {
         }
     }
 
-    /// Keeps `peer` from `topic`'s mesh for `span` from `now`. Never shortens a backoff that lasts longer.
+    /// Keeps `peer` out of the mesh of `topic` for `span` from `now`. Never shortens a longer
+    /// backoff.
     pub(crate) fn add(&mut self, now: Time, peer: PeerId, topic: TopicIdx, span: Duration) {
         if !self.kept {
             return;
@@ -63,17 +67,18 @@ impl Backoffs {
         }
     }
 
-    /// When the backoff of `peer` ends, also if it ended already but lingers.
+    /// Returns the time at which the backoff of `peer` ends, even if it has ended and only lingers.
     pub(crate) fn until(&self, peer: PeerId, topic: TopicIdx) -> Option<Time> {
         self.until.get(&(peer, topic)).copied()
     }
 
-    /// Whether this node must not graft `peer` yet: the backoff with slack.
+    /// Returns true if this node must not graft `peer` yet, including the slack.
     pub(crate) fn is_pending(&self, now: Time, peer: PeerId, topic: TopicIdx) -> bool {
         self.until(peer, topic).is_some_and(|until| now < until + self.slack)
     }
 
-    /// Forgets what is over, slack included. Called at each heartbeat; costs nothing while nothing is over.
+    /// Forgets entries whose backoff and slack are over. Called at each heartbeat; cheap if none is
+    /// over.
     pub(crate) fn prune_expired(&mut self, now: Time) {
         while let Some(&Reverse((due, peer, topic))) = self.due.peek() {
             if due > now {
@@ -89,41 +94,44 @@ impl Backoffs {
         }
     }
 
-    /// Forgets all backoffs of a peer: its number goes to another.
+    /// Forgets all backoffs of a peer, because its number will be reused.
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
         self.until.retain(|(known, _), _| *known != peer);
         self.due.retain(|Reverse((_, known, _))| *known != peer);
     }
 
-    /// How many entries there are, lingering ones included.
+    /// Returns the number of entries, including lingering ones.
     pub(crate) fn len(&self) -> usize {
         self.until.len()
     }
 }
 
-/// Promises that are open, at most `capacity` of them.
+/// The open promises, at most `capacity` of them.
 ///
-/// Of every batch of ids that an IWANT asks for, one is drawn at random and followed up, as go-libp2p-pubsub does: a
-/// peer that breaks its word is caught in the long run, at a bounded cost. A promise is kept as soon as the message
-/// arrives from anybody, since the promising peer may have been overtaken.
+/// For every batch of ids that an IWANT requests, the node draws one id at random and tracks it, as
+/// go-libp2p-pubsub does. This catches a peer that breaks its promises in the long run, at a
+/// bounded cost. A promise is kept as soon as the message arrives from any peer, since another peer
+/// may have been faster.
 #[derive(Debug)]
 pub(crate) struct Promises {
     follow_up: Duration,
     capacity: usize,
     pub(crate) by_id: HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
-    /// In the order of expiry; entries of kept promises are skipped when their time comes.
+    /// Promises in order of expiry. Entries of kept promises are skipped when they expire.
     queue: VecDeque<(Time, PeerId, MessageId)>,
-    /// Promises that are not followed up, because the table was full.
+    /// Number of promises not tracked because the table was full.
     pub(crate) refused: u64,
 }
 
 impl Promises {
-    /// No promises yet; each must be kept within `follow_up` (3 s in all implementations).
+    /// Creates an empty table. Each promise must be kept within `follow_up` (3 s in all
+    /// implementations).
     pub(crate) fn new(follow_up: Duration, capacity: usize) -> Self {
         Self { follow_up, capacity, by_id: HashMap::default(), queue: VecDeque::new(), refused: 0 }
     }
 
-    /// `peer` was asked for `ids` after its IHAVE: follows one of them up. Returns which.
+    /// Tracks one of the `ids` that this node requested from `peer` after its IHAVE. Returns the
+    /// tracked id.
     pub(crate) fn add<'a>(
         &mut self,
         now: Time,
@@ -145,15 +153,17 @@ impl Promises {
         Some(id)
     }
 
-    /// The message arrived (from whomever) and begins validation, or was delivered, rejected or throttled: all promises
-    /// of it are kept. Messages with a missing or wrong signature must not be reported here: their ids prove nothing.
+    /// Marks all promises of a message as kept. Call it when the message arrives from any peer and
+    /// begins validation, or is delivered, rejected or throttled. Do not call it for messages with
+    /// a missing or invalid signature: their ids prove nothing.
     pub(crate) fn fulfil(&mut self, id: &MessageId) {
         if !self.by_id.is_empty() {
             self.by_id.remove(id);
         }
     }
 
-    /// Forgives all that `peer` promised: this node throttled its validation, or the link is gone.
+    /// Forgives all promises of `peer`, because this node throttled its validation or the link
+    /// closed.
     pub(crate) fn forgive(&mut self, peer: PeerId) {
         let Self { by_id, queue, .. } = self;
         queue.retain(|(_, promising, id)| {
@@ -164,7 +174,7 @@ impl Promises {
         });
     }
 
-    /// The promises whose time is over, counted by peer, in the order of peers; they are forgotten.
+    /// Removes the expired promises, and returns their number for each peer, ordered by peer.
     pub(crate) fn broken(&mut self, now: Time) -> Vec<(PeerId, u32)> {
         let mut broken: Vec<(PeerId, u32)> = Vec::new();
         while self.queue.front().is_some_and(|(until, ..)| *until < now) {
@@ -179,7 +189,7 @@ impl Promises {
         broken
     }
 
-    /// Takes the promise that matches out of the table; whether there was one.
+    /// Removes a matching promise from the table. Returns true if there was one.
     fn close(
         by_id: &mut HashMap<MessageId, SmallVec<[(PeerId, Time); 1]>, PeerKeyed>,
         id: &MessageId,
@@ -195,26 +205,26 @@ impl Promises {
         closed
     }
 
-    /// Open promises, plus kept ones whose time has not come.
+    /// Returns the number of open promises, plus kept ones that have not expired.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 }
 
-/// The turned-away peers of one node. At most one entry for each topic and link.
+/// The peers that the meshes of one node turned away. Holds at most one entry per topic and link.
 #[derive(Debug, Default)]
 pub(crate) struct TurnedAway {
     until: BTreeMap<(TopicIdx, PeerId), Time>,
 }
 
 impl TurnedAway {
-    /// A peer was refused, or had to leave; it is remembered until a time.
+    /// Remembers until a time that a mesh rejected or removed a peer.
     pub(crate) fn add(&mut self, peer: PeerId, topic: TopicIdx, until: Time) {
         let known = self.until.entry((topic, peer)).or_insert(until);
         *known = until.max(*known);
     }
 
-    /// Who is remembered for a topic; those whose time is over are forgotten.
+    /// Returns the peers remembered for a topic, and forgets those whose time is over.
     pub(crate) fn of(&mut self, topic: TopicIdx, now: Time) -> Vec<PeerId> {
         let of_topic = (topic, PeerId(0))..=(topic, PeerId(u32::MAX));
         let (over, peers): (Vec<_>, Vec<_>) = self

@@ -1,7 +1,7 @@
-//! How the id of a message is computed.
+//! Functions that compute message ids.
 //!
-//! All members of a network must agree on it: IHAVE, IWANT and IDONTWANT name messages by id. The defaults of the
-//! implementations differ from each other, see [`MessageIdFn`].
+//! All members of a network must use the same function: IHAVE, IWANT and IDONTWANT name messages by
+//! id. The defaults of the implementations differ from each other, see [`MessageIdFn`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,24 +12,26 @@ use sha2::{Digest, Sha256};
 
 use crate::rpc::{Message, MessageId};
 
-/// Decompresses raw snappy; `None` if the data are not valid snappy.
+/// Decompresses raw snappy. Returns `None` if the data are not valid snappy.
 pub type Decompress = Arc<dyn Fn(&[u8]) -> Option<Bytes> + Send + Sync>;
 
 type Compute = Arc<dyn Fn(&Message) -> MessageId + Send + Sync>;
 
-/// A function from messages to ids.
+/// A function that computes the id of a message.
 #[derive(Clone)]
 pub enum MessageIdFn {
-    /// The bytes of `from`, then those of `seqno`: the default of go-libp2p-pubsub and of the specification.
+    /// The bytes of `from`, then those of `seqno`: the default of go-libp2p-pubsub and of the
+    /// specification.
     FromSeqno,
     /// `from` in base58, then `seqno` in decimal, as text: the default of rust-libp2p.
     FromSeqnoBase58,
     /// The first `len` bytes of SHA-256 of the payload (at most 32).
     Sha256Data {
-        /// Bytes of the hash that are kept.
+        /// Number of bytes of the hash to keep.
         len: u8,
     },
-    /// One's own, made by [`MessageIdFn::custom`], or that of [`MessageIdFn::ethereum`].
+    /// A user-defined function from [`MessageIdFn::custom`], or the function from
+    /// [`MessageIdFn::ethereum`].
     Custom(CustomId),
 }
 
@@ -38,39 +40,43 @@ const DOMAIN_VALID_SNAPPY: [u8; 4] = [1, 0, 0, 0];
 /// `MESSAGE_DOMAIN_INVALID_SNAPPY` of consensus-specs.
 const DOMAIN_INVALID_SNAPPY: [u8; 4] = [0, 0, 0, 0];
 
-/// A function given by the user, with the tag that tells its cached results from those of others.
+/// A user-defined function, with the tag that distinguishes its cached results from those of
+/// others.
 #[derive(Clone)]
 pub struct CustomId {
     tag: u64,
     compute: Compute,
 }
 
-/// Tags below this are those of the functions without state.
+/// The first tag of user-defined functions. Functions without state have smaller tags.
 const FIRST_FREE_TAG: u64 = 1 << 16;
 
-/// Tags are only compared with each other within a process, so that it does not matter in which order they are
-/// given out.
+/// Tags are only compared within a process, so the order in which they are assigned does not
+/// matter.
 fn next_tag() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(FIRST_FREE_TAG);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl MessageIdFn {
-    /// A function of one's own. It must give equal ids to equal messages. Clones share what the messages cache; two
-    /// calls of `custom` do not, so that all nodes of a simulation should get clones of one.
+    /// Returns a user-defined function. It must return equal ids for equal messages. Clones share
+    /// the ids that messages cache, but two calls of `custom` do not. All nodes of a simulation
+    /// should therefore share clones of one function.
     pub fn custom(compute: impl Fn(&Message) -> MessageId + Send + Sync + 'static) -> Self {
         Self::Custom(CustomId { tag: next_tag(), compute: Arc::new(compute) })
     }
 
-    /// The id of Ethereum's consensus layer: the first 20 bytes of SHA-256 over a domain, with a topic since Altair the
-    /// length of its name (8 bytes little endian) and the name, and the decompressed payload (consensus-specs, phase0
-    /// and altair p2p-interface, "message-id"). Without `decompress` the payloads are taken as already decompressed
+    /// Returns the id function of Ethereum's consensus layer: the first 20 bytes of SHA-256 over a
+    /// domain, the topic (since Altair), and the decompressed payload. The topic consists of the
+    /// length of its name (8 bytes, little endian) and the name (consensus-specs, phase0 and altair
+    /// p2p-interface, "message-id"). Without `decompress`, payloads count as already decompressed
     /// and valid.
     pub fn ethereum(with_topic: bool, decompress: Option<Decompress>) -> Self {
         Self::custom(move |message| ethereum_id(message, with_topic, decompress.as_ref()))
     }
 
-    /// The id of a message; computed once per message and function, however many nodes share the message.
+    /// Returns the id of a message. It is computed once per message and function, however many
+    /// nodes share the message.
     pub fn id(&self, message: &Message) -> MessageId {
         let tag = self.tag();
         let (known, id) = message.id.0.get_or_init(|| (tag, self.compute(message)));
@@ -124,7 +130,7 @@ fn from_seqno(message: &Message) -> MessageId {
     MessageId::new(&[from, seqno].concat())
 }
 
-/// rust-libp2p reads `seqno` as a `u64`, and takes the peer id `00 01 00` where there is no author.
+/// rust-libp2p reads `seqno` as a `u64`, and uses the peer id `00 01 00` if there is no author.
 fn from_seqno_base58(message: &Message) -> MessageId {
     let seqno = message.seqno.as_deref().unwrap_or_default();
     let number = seqno.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
@@ -133,11 +139,12 @@ fn from_seqno_base58(message: &Message) -> MessageId {
     MessageId::new(text.as_bytes())
 }
 
-/// Base58 with Bitcoin's alphabet, the text form of peer ids. Quadratic in the length, which is some 40 bytes.
+/// Encodes bytes in base58 with Bitcoin's alphabet, the text form of peer ids. The running time is
+/// quadratic in the length, which is about 40 bytes.
 fn base58(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    // Digits to the base 58, least significant first.
+    // Digits in base 58, least significant first.
     let mut digits: Vec<u8> = Vec::new();
     for byte in &bytes[zeros..] {
         let mut carry = u32::from(*byte);

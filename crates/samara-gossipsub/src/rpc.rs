@@ -1,6 +1,7 @@
-//! The typed form of everything that GossipSub nodes say to each other.
+//! The typed form of all data that GossipSub nodes exchange.
 //!
-//! Field names and numbers follow the protobuf of the [specification], which [`wire`](crate::wire) reads and writes.
+//! Field names and numbers follow the protobuf of the [specification], which [`wire`](crate::wire)
+//! reads and writes.
 //!
 //! [specification]: https://github.com/libp2p/specs/tree/master/pubsub
 
@@ -15,24 +16,25 @@ use smallvec::SmallVec;
 
 pub use samara_engine::Topic;
 
-/// The id of a message, as computed by its topic's function: arbitrary bytes (20 in Ethereum). Cheap to clone.
+/// The id of a message, computed by the function of its topic: arbitrary bytes (20 in Ethereum).
+/// Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessageId(Arc<[u8]>);
 
 impl MessageId {
-    /// An id from its bytes.
+    /// Creates an id from its bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// The id as it is sent on the wire.
+    /// Returns the id as sent on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl Hash for MessageId {
-    /// Without the length that slices write first: SipHash counts the bytes itself.
+    /// Omits the length that slices write first, because SipHash counts the bytes itself.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(&self.0);
     }
@@ -44,32 +46,33 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// A published message (`Message` in the protobuf), field by field. Never changed once made: it is shared.
+/// A published message (`Message` in the protobuf), field by field. Immutable, because it is
+/// shared.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// 1: the identity of the author; absent without signatures.
+    /// Field 1: the identity of the author; absent without signatures.
     pub from: Option<Bytes>,
-    /// 2: the payload.
+    /// Field 2: the payload.
     pub data: Bytes,
-    /// 3: the author's sequence number, 8 bytes big endian; absent without signatures.
+    /// Field 3: the author's sequence number, 8 bytes big endian; absent without signatures.
     pub seqno: Option<Bytes>,
-    /// 4: the topic.
+    /// Field 4: the topic.
     pub topic: Option<Topic>,
-    /// 5: the author's signature.
+    /// Field 5: the author's signature.
     pub signature: Option<Bytes>,
-    /// 6: the author's public key, where the identity does not contain it.
+    /// Field 6: the author's public key, if the identity does not contain it.
     pub key: Option<Bytes>,
-    /// Fields that this version does not know, as they came.
+    /// Fields that this version does not know, exactly as received.
     pub unknown: Bytes,
-    /// Whether an empty payload is written as such instead of being left out. Signatures cover the difference, so that
-    /// a relay must repeat what it read.
+    /// Whether an empty payload is written explicitly instead of being left out. Signatures cover
+    /// the difference, so a relay must repeat the form that it read.
     pub(crate) explicit_empty_data: bool,
-    /// The id and the function (by its tag) that computed it: many nodes of a simulation share one message, and the id is
-    /// then computed once.
+    /// The id, and the tag of the function that computed it. Many nodes of a simulation share one
+    /// message; the id is then computed once.
     pub(crate) id: CachedId,
 }
 
-/// An id that was computed. It does not count when messages are compared.
+/// A cached id. Comparisons of messages ignore it.
 #[derive(Debug, Default)]
 pub(crate) struct CachedId(pub(crate) OnceLock<(u64, MessageId)>);
 
@@ -82,93 +85,97 @@ impl PartialEq for CachedId {
 impl Eq for CachedId {}
 
 impl Message {
-    /// A message without author and signature.
+    /// Creates a message without author and signature.
     pub fn new(topic: Topic, data: Bytes) -> Self {
         Self { topic: Some(topic), data, ..Self::default() }
     }
 
-    /// A message with its author and number, to be signed (see [`signature`](crate::signature)) or not.
+    /// Creates a message with its author and sequence number, which may then be signed (see
+    /// [`signature`](crate::signature)).
     pub fn with_author(topic: Topic, data: Bytes, from: Bytes, seqno: u64) -> Self {
         let seqno = Some(Bytes::copy_from_slice(&seqno.to_be_bytes()));
         Self { from: Some(from), seqno, ..Self::new(topic, data) }
     }
 }
 
-/// A change of a subscription (`SubOpts`).
+/// A change of one subscription (`SubOpts`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubOpts {
-    /// 1: joined or left.
+    /// Field 1: true for a joined topic, false for a left one.
     pub subscribe: bool,
-    /// 2: the topic.
+    /// Field 2: the topic.
     pub topic: Topic,
-    /// Other fields (3 and 4 are those of partial messages), as they came.
+    /// Other fields, exactly as received. Fields 3 and 4 belong to partial messages.
     pub unknown: Bytes,
 }
 
-/// Ids of messages on one topic (`ControlIHave`).
+/// An announcement of message ids on one topic (`ControlIHave`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IHave {
-    /// 1: the topic.
+    /// Field 1: the topic.
     pub topic: Topic,
-    /// 2: the ids.
+    /// Field 2: the ids.
     pub ids: Vec<MessageId>,
 }
 
-/// Leaving a mesh (`ControlPrune`).
+/// A removal from a mesh (`ControlPrune`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prune {
-    /// 1: the topic.
+    /// Field 1: the topic.
     pub topic: Topic,
-    /// 2: peers to connect to instead (peer exchange).
+    /// Field 2: peers to connect to instead (peer exchange).
     pub peers: Vec<ExchangedPeer>,
-    /// 3: how long not to graft again; whole seconds on the wire. Absent from v1.0 peers.
+    /// Field 3: time during which the peers must not graft each other; whole seconds on the wire.
+    /// Absent from v1.0 peers.
     pub backoff: Option<Duration>,
 }
 
-/// A peer that is recommended on leaving (`PeerInfo`).
+/// A peer recommended in a PRUNE (`PeerInfo`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangedPeer {
-    /// 1: its identity.
+    /// Field 1: the peer's identity.
     pub identity: Bytes,
-    /// 2: its signed record (addresses).
+    /// Field 2: the peer's signed record (addresses).
     pub signed_record: Option<Bytes>,
 }
 
-/// Control messages (`ControlMessage`). A plain list for each kind; empty lists take no room on the wire.
+/// Control messages (`ControlMessage`), one plain list for each kind. Empty lists take no space on
+/// the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// 1
+    /// Field 1: announcements of message ids.
     pub ihave: Vec<IHave>,
-    /// 2, the ids of all `ControlIWant` of the message.
+    /// Field 2: the ids of all `ControlIWant` of the message.
     pub iwant: Vec<MessageId>,
-    /// 3
+    /// Field 3: the topics of all GRAFTs.
     pub graft: Vec<Topic>,
-    /// 4
+    /// Field 4: all PRUNEs.
     pub prune: Vec<Prune>,
-    /// 5, the ids of all `ControlIDontWant` of the message.
+    /// Field 5: the ids of all `ControlIDontWant` of the message.
     pub idontwant: Vec<MessageId>,
-    /// 6: the extensions that the sender supports (`ControlExtensions` of v1.3), field by field as they came. This engine supports
-    /// none, and says so by an empty one.
+    /// Field 6: the extensions that the sender supports (`ControlExtensions` of v1.3), exactly as
+    /// received. This engine supports none and sends an empty field.
     pub extensions: Option<Bytes>,
-    /// Unknown fields, as they came.
+    /// Unknown fields, exactly as received.
     pub unknown: Bytes,
 }
 
-/// One frame between two nodes (`RPC`).
+/// One frame sent between two nodes (`RPC`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rpc {
-    /// 1
+    /// Field 1: changes of subscriptions.
     pub subscriptions: Vec<SubOpts>,
-    /// 2
+    /// Field 2: published messages.
     pub publish: SmallVec<[Arc<Message>; 1]>,
-    /// 3, absent if there is nothing to say.
+    /// Field 3: control messages, absent if there are none.
     pub control: Option<Box<Control>>,
-    /// 10 (partial messages of v1.3), experimental and unknown fields, as they came.
+    /// Field 10 (partial messages of v1.3), and experimental and unknown fields, exactly as
+    /// received.
     pub unknown: Bytes,
 }
 
-/// An [`Rpc`] with its encoded length, shared between all the peers that it is owed to: what the engine sends and
-/// receives.
+/// An [`Rpc`] with its encoded length, shared between all peers to which it is owed. The engine
+/// sends and receives these frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcFrame(Arc<Sealed>);
 
@@ -180,7 +187,7 @@ struct Sealed {
 }
 
 impl RpcFrame {
-    /// Seals an RPC; its length is computed here, once.
+    /// Seals an RPC, and computes its length once.
     pub fn new(rpc: Rpc) -> Self {
         let encoded_len = crate::wire::frame_len(&rpc) as u32;
         let payload_len = rpc.publish.iter().map(|message| message.data.len() as u32).sum();
@@ -197,7 +204,7 @@ impl RpcFrame {
         Self::new(Rpc { publish: [Arc::clone(message)].into_iter().collect(), ..Rpc::default() })
     }
 
-    /// What is said.
+    /// Returns the contents of the frame.
     pub fn rpc(&self) -> &Rpc {
         &self.0.rpc
     }

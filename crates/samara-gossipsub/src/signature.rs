@@ -1,7 +1,8 @@
-//! Which messages must carry an author and a signature, and what is signed (specification, "Message signing").
+//! Authors and signatures of messages: which fields are required, and which bytes are signed
+//! (specification, "Message signing").
 //!
-//! The cryptography itself comes from the driver, through [`Signer`] and [`Verifier`]: an engine in a simulator
-//! needs none.
+//! The driver provides the cryptography through [`Signer`] and [`Verifier`]. An engine in a
+//! simulator needs neither.
 
 use samara_engine::protobuf::Writer;
 use thiserror::Error;
@@ -9,21 +10,25 @@ use thiserror::Error;
 use crate::rpc::Message;
 use crate::wire;
 
-/// What a node signs and what it asks for (go-libp2p-pubsub `MessageSignaturePolicy`).
+/// Whether a node signs its messages, and which messages it accepts (go-libp2p-pubsub
+/// `MessageSignaturePolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SignaturePolicy {
     /// Signs, and accepts only signed messages: the default of libp2p.
     #[default]
     StrictSign,
-    /// Does not sign, and accepts only messages without author, number, signature and key: Ethereum's.
+    /// Does not sign, and accepts only messages without author, sequence number, signature and key.
+    /// Used by Ethereum.
     StrictNoSign,
-    /// Signs; accepts unsigned messages, but no wrong signatures (deprecated by the specification).
+    /// Signs, and accepts unsigned messages but no invalid signatures (deprecated by the
+    /// specification).
     LaxSign,
-    /// Does not sign; accepts unsigned messages, but no wrong signatures (deprecated by the specification).
+    /// Does not sign, and accepts unsigned messages but no invalid signatures (deprecated by the
+    /// specification).
     LaxNoSign,
 }
 
-/// What is wrong with a message under a policy.
+/// The reason why a message violates a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SignatureError {
     /// A signature is required.
@@ -35,38 +40,40 @@ pub enum SignatureError {
     /// The sequence number is not 8 bytes long.
     #[error("the sequence number is not 8 bytes long")]
     SequenceNumber,
-    /// A signature where there must be none.
-    #[error("there is a signature, but the policy is not to sign")]
+    /// The message has a signature, but the policy forbids it.
+    #[error("the message has a signature, but the policy forbids signatures")]
     UnexpectedSignature,
-    /// Author, sequence number or key where there must be none.
-    #[error("there is an author, a sequence number or a key, but the policy is not to sign")]
+    /// The message has an author, a sequence number or a key, but the policy forbids them.
+    #[error("the message has an author, a sequence number or a key, but the policy forbids them")]
     UnexpectedAuthor,
-    /// The signature is not that of the author.
-    #[error("the signature is wrong")]
+    /// The signature does not match the author.
+    #[error("the signature does not match the author")]
     InvalidSignature,
 }
 
-/// Signs for one identity.
+/// Signs bytes with the key of one identity.
 pub trait Signer: Send + Sync {
-    /// The signature of these bytes.
+    /// Returns the signature of these bytes.
     fn sign(&self, bytes: &[u8]) -> Vec<u8>;
-    /// The public key to attach, if the identity does not contain it.
+    /// Returns the public key to attach, if the identity does not contain it.
     fn attached_key(&self) -> Option<Vec<u8>>;
 }
 
-/// Checks signatures.
+/// Checks signatures of any author.
 pub trait Verifier: Send + Sync {
-    /// Whether `signature` over `bytes` is that of `author`, whose public key is `key` or else within the identity.
+    /// Returns true if `signature` over `bytes` is valid for `author`. Its public key is `key`, or
+    /// else part of the identity.
     fn verify(&self, author: &[u8], key: Option<&[u8]>, bytes: &[u8], signature: &[u8]) -> bool;
 }
 
 impl SignaturePolicy {
-    /// Whether own messages are signed.
+    /// Returns true if the policy signs own messages.
     pub fn signs(self) -> bool {
         matches!(self, Self::StrictSign | Self::LaxSign)
     }
 
-    /// Checks which fields there are, before the message is looked up or verified: cheap.
+    /// Checks the presence of fields. It is cheap enough to precede the lookup and verification of
+    /// a message.
     pub fn check_fields(self, message: &Message) -> Result<(), SignatureError> {
         let signed = message.signature.is_some();
         if self == Self::StrictNoSign {
@@ -101,13 +108,13 @@ impl SignaturePolicy {
     }
 }
 
-/// Attaches signature and key to a message.
+/// Attaches a signature and a key to a message.
 pub fn sign(message: &mut Message, signer: &dyn Signer) {
     message.signature = Some(signer.sign(&signed_bytes(message)).into());
     message.key = signer.attached_key().map(Into::into);
 }
 
-/// What is signed: `libp2p-pubsub:`, then the encoded message without signature and key.
+/// Returns the bytes to sign: `libp2p-pubsub:`, then the encoded message without signature and key.
 pub fn signed_bytes(message: &Message) -> Vec<u8> {
     const PREFIX: &[u8] = b"libp2p-pubsub:";
     let put = |out: &mut Writer<'_, Vec<u8>>| wire::put_message(out, message, false);

@@ -1,5 +1,6 @@
-//! Data availability over real sockets: blobs are extended by Reed-Solomon, cut into 128 columns, published in one batch, kept by
-//! nodes that have custody of a quarter each, and rebuilt from any half: `cargo run -p samara-libp2p --example availability`.
+//! Data availability over real sockets. Reed-Solomon extends blobs, which are cut into 128 columns
+//! and published in one batch. Each node has custody of a quarter of the columns, and any half of
+//! them rebuilds the blobs: `cargo run -p samara-libp2p --example availability`.
 
 #[path = "availability/columns.rs"]
 mod columns;
@@ -32,7 +33,7 @@ fn topic(column: usize) -> Topic {
     Topic::new(&format!("column-{column}"))
 }
 
-/// A node that has custody of every fourth column, and hands on what arrives.
+/// Runs a node that has custody of every fourth column and forwards what arrives.
 async fn custodian(number: usize, publisher: Multiaddr, kept: mpsc::Sender<(usize, Vec<u8>)>) -> Result<()> {
     let mut swarm = swarm()?;
     let custody = || (0..COLUMNS).filter(|at| at % 4 == number % 4);
@@ -48,7 +49,8 @@ async fn custodian(number: usize, publisher: Multiaddr, kept: mpsc::Sender<(usiz
     }
 }
 
-/// Publishes to `NODES` nodes as soon as they are there, and collects what they keep.
+/// Publishes the columns once `NODES` nodes have subscribed, and collects the columns that they
+/// receive.
 async fn disseminate(columns: BTreeMap<usize, Vec<u8>>) -> Result<BTreeMap<usize, Vec<u8>>> {
     let mut swarm = swarm()?;
     let (keep, mut kept) = mpsc::channel(COLUMNS);
@@ -69,7 +71,7 @@ async fn disseminate(columns: BTreeMap<usize, Vec<u8>>) -> Result<BTreeMap<usize
                 copies += 1;
                 if arrived.insert(at, column).is_none() && [ORIGINAL, COLUMNS].contains(&arrived.len()) {
                     let after = published.map_or(0.0, |at| at.elapsed().as_secs_f64() * 1e3);
-                    println!("{} columns are there after {after:.0} ms, in {copies} copies", arrived.len());
+                    println!("{} columns arrived after {after:.0} ms, in {copies} copies", arrived.len());
                 }
             }
             event = swarm.select_next_some() => if let SwarmEvent::NewListenAddr { address, .. } = event {
@@ -93,7 +95,7 @@ async fn main() -> Result<()> {
             half.len(),
             half.range(..ORIGINAL).count()
         );
-        assert_eq!(rebuilt, hash(&blobs), "the data are not the same");
+        assert_eq!(rebuilt, hash(&blobs), "the rebuilt blobs differ");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Publishes a block's columns in one batch over real sockets, and tells when which copy left:
+//! Publishes a block's columns in one batch over real sockets, and prints when the copies left:
 //! `cargo run --release -p samara-libp2p --example batch`.
 
 use std::error::Error;
@@ -26,7 +26,7 @@ fn swarm() -> Result<Swarm<Behaviour>, Box<dyn Error>> {
         .build())
 }
 
-/// A node that keeps all columns.
+/// Runs a node that subscribes to all columns.
 async fn neighbour(publisher: Multiaddr) -> Result<(), Box<dyn Error>> {
     let mut swarm = swarm()?;
     for at in 0..COLUMNS {
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                         std::thread::spawn(move || {
                             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                             if let Err(error) = runtime.map(|runtime| runtime.block_on(neighbour(address))) {
-                                eprintln!("no neighbour: {error}");
+                                eprintln!("a neighbour failed: {error}");
                             }
                         });
                     });

@@ -1,4 +1,5 @@
-//! A chat: `cargo run -p samara-libp2p --example chat -- [ADDRESS...]` in two terminals. The first prints its address.
+//! A chat. Run `cargo run -p samara-libp2p --example chat -- [ADDRESS...]` in two terminals. The
+//! first prints its address.
 
 use std::error::Error;
 
@@ -11,7 +12,7 @@ use samara_gossipsub::rpc::Topic;
 use samara_libp2p::{Behaviour, Event, KeyVerifier, Options};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
-/// Identify tells others what we speak; nodes in Go wait for that.
+/// Identify announces our protocols to other nodes; nodes in Go wait for it.
 #[derive(NetworkBehaviour)]
 struct Chat {
     gossip: Behaviour,
@@ -46,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
                 Some(line) => match swarm.behaviour_mut().gossip.publish(&topic, line) {
-                    Ok(receipt) if receipt.peers == 0 => eprintln!("(nobody is here yet)"),
+                    Ok(receipt) if receipt.peers == 0 => eprintln!("(no other peer has joined yet)"),
                     Ok(_) => {}
                     Err(error) => eprintln!("({error})"),
                 },
@@ -56,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Message { message, from: Some(peer), .. })) => {
                     println!("{peer}: {}", String::from_utf8_lossy(&message.data));
                 }
-                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::LinkUp { peer, .. })) => eprintln!("({peer} is here)"),
+                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::LinkUp { peer, .. })) => eprintln!("({peer} joined)"),
                 SwarmEvent::Behaviour(ChatEvent::Gossip(Event::LinkDown { peer, .. })) => eprintln!("({peer} left)"),
                 _ => {}
             },

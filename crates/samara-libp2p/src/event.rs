@@ -1,4 +1,4 @@
-//! What the owner of a swarm sets, is told, and can look at.
+//! The options, events and counters of a behaviour.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use samara_gossipsub::Trace;
 use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::{Limits, WireError};
 
-/// The protocols that are offered, the preferred one first.
+/// The offered protocols, in order of preference.
 pub const PROTOCOLS: [StreamProtocol; 5] = [
     StreamProtocol::new("/meshsub/1.3.0"),
     StreamProtocol::new("/meshsub/1.2.0"),
@@ -18,24 +18,26 @@ pub const PROTOCOLS: [StreamProtocol; 5] = [
     StreamProtocol::new("/floodsub/1.0.0"),
 ];
 
-/// Options of a [`Behaviour`](crate::Behaviour) that no simulation has.
+/// The options of a [`Behaviour`](crate::Behaviour) that do not apply to simulations.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which protocols are offered and accepted, the preferred one first.
+    /// The protocols to offer and accept, in order of preference.
     pub protocols: Arc<[StreamProtocol]>,
-    /// Bytes that may be on their way from the outbox into a stream, for each link: beyond, copies stay in the outbox, where they can
-    /// be withdrawn and their order follows what happens. A link with nothing on the way takes any one frame.
+    /// Maximum number of bytes in flight from the outbox into a stream, for each link. Further
+    /// copies stay in the outbox, where they can still be withdrawn and reordered. A link with
+    /// nothing in flight accepts one frame of any length.
     pub in_flight_bytes: usize,
-    /// Hard bounds of the frames that are read.
+    /// Hard limits of received frames.
     pub limits: Limits,
-    /// Whether [`Event::Sent`] tells of every copy of a message that was written.
+    /// Whether [`Event::Sent`] reports every copy of a message that was written.
     pub report_sent: bool,
-    /// Whether every frame that is read or written is an event: for traces.
+    /// Whether events report every frame read or written, for traces.
     pub report_frames: bool,
 }
 
 impl Default for Options {
-    /// All protocols, 64 KiB in flight on each link: some milliseconds at a gigabit, and four columns of 16 KiB.
+    /// Returns all protocols, and 64 KiB in flight on each link: some milliseconds at a gigabit,
+    /// and four columns of 16 KiB.
     fn default() -> Self {
         Self {
             protocols: PROTOCOLS.into(),
@@ -47,23 +49,23 @@ impl Default for Options {
     }
 }
 
-/// Something that [`Behaviour`](crate::Behaviour) tells.
+/// An event that [`Behaviour`](crate::Behaviour) reports.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A message on a joined topic, for the first time.
+    /// The first copy of a message on a joined topic.
     Message {
         /// The id that the topic's function computes.
         id: MessageId,
-        /// Its number at this node.
+        /// The number of the message at this node.
         key: MessageKey,
         /// The topic that the message names.
         topic: Topic,
         /// All fields of the message, as on the wire.
         message: Arc<Message>,
-        /// Who sent the first copy; `None` for a message of one's own.
+        /// The sender of the first copy; `None` for the node's own messages.
         from: Option<PeerId>,
     },
-    /// A message waits for [`Behaviour::report_validation`](crate::Behaviour::report_validation).
+    /// A message awaits [`Behaviour::report_validation`](crate::Behaviour::report_validation).
     NeedsValidation {
         /// The id that the topic's function computes.
         id: MessageId,
@@ -71,44 +73,45 @@ pub enum Event {
         topic: Topic,
         /// All fields of the message, as on the wire.
         message: Arc<Message>,
-        /// Who sent the first copy.
+        /// The sender of the first copy.
         from: PeerId,
     },
-    /// A copy of a message was written to the stream of a link (with [`Options::report_sent`](crate::Options::report_sent)).
+    /// A copy of a message was written to the stream of a link (with
+    /// [`Options::report_sent`](crate::Options::report_sent)).
     Sent {
         /// The number of the message at this node.
         key: MessageKey,
-        /// The peer that the frame is for.
+        /// The receiver of the copy.
         peer: PeerId,
-        /// How many copies of it left this node before.
+        /// Number of copies of the message that left this node earlier.
         rank: u32,
     },
-    /// Another copy of a message (if the engine is configured so).
+    /// Another copy of a message (if enabled in the engine's configuration).
     Duplicate {
-        /// Its number at this node.
+        /// The number of the message at this node.
         key: MessageKey,
         /// The sender of this copy.
         from: PeerId,
     },
-    /// A peer speaks one of the protocols: its link is up.
+    /// The link to a peer is up: the peer speaks one of the protocols.
     LinkUp {
         /// The remote peer.
         peer: PeerId,
-        /// The first protocol that was agreed on over this link.
+        /// The first protocol negotiated on this link.
         protocol: StreamProtocol,
     },
-    /// The link to a peer is gone.
+    /// The link to a peer closed.
     LinkDown {
         /// The remote peer.
         peer: PeerId,
-        /// Copies that were owed to it, or on their way.
+        /// Number of copies owed to the peer or in flight.
         lost_copies: usize,
     },
-    /// A stream broke with copies on their way; the link goes on.
+    /// A stream broke with copies in flight, but the link stays open.
     Cut {
         /// The receiver of these copies.
         peer: PeerId,
-        /// Copies of messages that may not have arrived.
+        /// Number of copies of messages that may not have arrived.
         copies: usize,
     },
     /// A peer speaks none of the protocols.
@@ -116,74 +119,78 @@ pub enum Event {
         /// The remote peer.
         peer: PeerId,
     },
-    /// A peer joined or left a topic (if the engine is configured so).
+    /// A peer joined or left a topic (if enabled in the engine's configuration).
     Subscription {
-        /// The peer that sent the subscription.
+        /// The peer that joined or left.
         peer: PeerId,
-        /// The topic that it joined or left.
+        /// The topic that the peer joined or left.
         topic: Topic,
-        /// `true` if it joined.
+        /// True if the peer joined the topic.
         joined: bool,
     },
-    /// A peer sent what is no frame; the stream it came on was closed.
+    /// A peer sent an invalid frame, and its stream was closed.
     Malformed {
         /// The remote peer.
         peer: PeerId,
-        /// What is wrong with it.
+        /// The violation of the wire format.
         error: WireError,
     },
-    /// A copy did not fit into its queue, or made room for another.
+    /// A copy did not fit into its queue, or was dropped for another.
     Lost(Lost),
-    /// A change within the protocol (if the engine is configured so).
+    /// A step within the protocol (if enabled in the engine's configuration).
     Trace {
-        /// The change.
+        /// The step of the protocol.
         trace: Trace,
-        /// The peer that it is about, if it is about one: the numbers of peers in it can be another's by now.
+        /// The peer that the step concerns, if there is one. The peer numbers in the step may have
+        /// been reused since.
         peer: Option<PeerId>,
     },
-    /// A frame came (with [`Options::report_frames`](crate::Options::report_frames)); what follows from it comes after.
+    /// A frame arrived (with [`Options::report_frames`](crate::Options::report_frames)). Its
+    /// consequences are reported after it.
     FrameReceived {
         /// The peer that sent the frame.
         peer: PeerId,
-        /// Its content, decoded.
+        /// The decoded content of the frame.
         frame: RpcFrame,
     },
-    /// A frame was written to the stream of a link (likewise).
+    /// A frame was written to the stream of a link (with
+    /// [`Options::report_frames`](crate::Options::report_frames)).
     FrameSent {
-        /// The peer that the frame is for.
+        /// The receiver of the frame.
         peer: PeerId,
-        /// Its content, before it was encoded.
+        /// The content of the frame before encoding.
         frame: RpcFrame,
     },
 }
 
-/// Frames that went over the streams of all links, in bytes with their lengths, without what the transports below add.
+/// Bytes of frames over the streams of all links, including length prefixes and excluding the
+/// overhead of the transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Payloads of messages, written.
+    /// Payloads of messages written.
     pub payload_up: u64,
-    /// Everything else, written.
+    /// All other bytes written.
     pub control_up: u64,
-    /// Payloads of messages, read.
+    /// Payloads of messages read.
     pub payload_down: u64,
-    /// Everything else, read.
+    /// All other bytes read.
     pub control_down: u64,
 }
 
-/// How much a [`Behaviour`](crate::Behaviour) keeps, in entries: for tests of bounds and for gauges. What the engine keeps is
-/// told by [`GossipSub::sizes`](samara_gossipsub::GossipSub::sizes).
+/// The number of entries that a [`Behaviour`](crate::Behaviour) keeps, for tests of limits and for
+/// gauges. [`GossipSub::sizes`](samara_gossipsub::GossipSub::sizes) returns those of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Peers with a connection, whether or not they speak a protocol.
+    /// Peers with a connection, whether or not they speak one of the protocols.
     pub peers: usize,
-    /// Their connections.
+    /// Connections to these peers.
     pub connections: usize,
-    /// Numbers of links: those that are up, and some that are gone and might come back.
+    /// Numbers of links: links that are up, and closed ones that may return.
     pub handles: usize,
     /// Recommended peers whose addresses are kept until they are dialled.
     pub recommended: usize,
-    /// Bytes of frames that are on their way into streams.
+    /// Bytes of frames in flight into streams.
     pub in_flight_bytes: usize,
-    /// Events and requests that the swarm has not taken yet.
+    /// Events and requests that the swarm has not polled yet.
     pub actions: usize,
 }

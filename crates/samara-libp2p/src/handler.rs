@@ -1,4 +1,4 @@
-//! One connection: its negotiation, a stream out, a stream in, frames in between.
+//! One connection: its negotiation, the outbound and inbound streams, and their frames.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,30 +22,32 @@ use samara_engine::Frame;
 use samara_gossipsub::rpc::RpcFrame;
 use samara_gossipsub::wire::{self, FrameDecoder, Limits, WireError};
 
-/// So often at most a stream is opened or accepted on one connection: peers that keep closing theirs are left alone.
+/// Maximum number of times that a stream is opened or accepted on one connection. Peers that keep
+/// closing their streams are left alone.
 const ATTEMPTS_MAX: u32 = 5;
-/// How much is read at a time at most, and how much of small frames is written together.
+/// Maximum number of bytes of one read, and of small frames written together.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How much is read at first: most wake-ups bring less, and a buffer has to be cleared before it is read into.
+/// Number of bytes of the first read. Most wake-ups deliver less, and a buffer must be cleared
+/// before it is read into.
 const FIRST_CHUNK_BYTES: usize = 8 << 10;
-/// Bytes of the length before a frame, at most.
+/// Maximum number of bytes of the length prefix of a frame.
 const PREFIX_BYTES_MAX: usize = 10;
 
-/// What a connection tells the behaviour.
+/// An event that a connection reports to the behaviour.
 #[derive(Debug)]
 pub enum FromHandler {
-    /// The first stream was negotiated: the peer speaks this protocol.
+    /// The first stream was negotiated, and the peer speaks this protocol.
     Protocol(StreamProtocol),
     /// The peer speaks none of the protocols.
     NotSupported,
     Writable,
-    /// The stream for frames is gone, with so many frames that had been taken.
+    /// The stream for frames broke, with this number of accepted frames.
     Broken(usize),
-    /// There will be no stream for frames any more: the peer keeps closing it.
+    /// No further stream for frames will be opened, because the peer keeps closing it.
     GaveUp,
     Written(usize),
     Frame(RpcFrame),
-    /// What has arrived is no frame.
+    /// The peer sent an invalid frame.
     Malformed(WireError),
 }
 
@@ -54,7 +56,7 @@ enum Outbound {
     Wanted,
     Opening,
     Open(Writer),
-    /// Not to be opened again.
+    /// Closed for good.
     Closed,
 }
 
@@ -63,13 +65,13 @@ enum Outbound {
 pub struct Handler {
     offer: Offer,
     limits: Arc<Limits>,
-    /// Frames to write. The behaviour bounds how many bytes are in here.
+    /// Frames to write. The behaviour limits their bytes.
     frames: UnboundedReceiver<RpcFrame>,
     outbound: Outbound,
     outbound_attempts: u32,
     inbound: Option<Reader>,
     inbound_attempts: u32,
-    protocol_told: bool,
+    protocol_reported: bool,
     events: VecDeque<FromHandler>,
 }
 
@@ -87,14 +89,14 @@ impl Handler {
             outbound_attempts: 0,
             inbound: None,
             inbound_attempts: 0,
-            protocol_told: false,
+            protocol_reported: false,
             events: VecDeque::new(),
         }
     }
 
-    fn tell_protocol(&mut self, protocol: StreamProtocol) {
-        if !self.protocol_told {
-            self.protocol_told = true;
+    fn report_protocol(&mut self, protocol: StreamProtocol) {
+        if !self.protocol_reported {
+            self.protocol_reported = true;
             self.events.push_back(FromHandler::Protocol(protocol));
         }
     }
@@ -118,9 +120,9 @@ impl Handler {
             Ok(0) => {}
             Ok(written) => self.events.push_back(FromHandler::Written(written)),
             Err(error) => {
-                tracing::debug!(%error, "the stream for frames is gone");
+                tracing::debug!(%error, "the outbound stream for frames broke");
                 let mut taken = writer.taken;
-                // Nobody will write these either: the next stream starts anew.
+                // No later stream writes these frames, because it starts without them.
                 while let Poll::Ready(Some(_)) = self.frames.poll_next_unpin(cx) {
                     taken += 1;
                 }
@@ -136,7 +138,7 @@ impl Handler {
             Poll::Pending => {}
             Poll::Ready(Ok(frame)) => self.events.push_back(FromHandler::Frame(frame)),
             Poll::Ready(Err(ReadError::Closed(error))) => {
-                tracing::debug!(error, "the peer's stream for frames is gone");
+                tracing::debug!(error, "the inbound stream for frames closed");
                 self.inbound = None;
             }
             Poll::Ready(Err(ReadError::Malformed(error))) => {
@@ -159,7 +161,7 @@ impl ConnectionHandler for Handler {
         SubstreamProtocol::new(self.offer.clone(), ())
     }
 
-    /// A neighbour is kept as long as frames can go either way.
+    /// Keeps a connection as long as frames can travel in either direction.
     fn connection_keep_alive(&self) -> bool {
         self.inbound.is_some() || matches!(self.outbound, Outbound::Opening | Outbound::Open(_))
     }
@@ -199,29 +201,29 @@ impl ConnectionHandler for Handler {
             }) => {
                 self.inbound_attempts += 1;
                 if self.inbound_attempts > ATTEMPTS_MAX {
-                    tracing::debug!("too many streams on one connection; this one is closed");
+                    tracing::debug!("closed a stream beyond the limit of one connection");
                     return;
                 }
-                self.tell_protocol(protocol);
-                // A new stream replaces the old one, as in the other implementations.
+                self.report_protocol(protocol);
+                // A new stream replaces the old one, as in other implementations.
                 self.inbound = Some(Reader::new(stream, self.limits.frame_bytes));
             }
             ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound {
                 protocol: (stream, protocol),
                 ..
             }) => {
-                self.tell_protocol(protocol);
+                self.report_protocol(protocol);
                 self.outbound = Outbound::Open(Writer::new(stream));
                 self.events.push_back(FromHandler::Writable);
             }
             ConnectionEvent::DialUpgradeError(failed) => {
                 if matches!(failed.error, StreamUpgradeError::NegotiationFailed) {
                     self.outbound = Outbound::Closed;
-                    if !self.protocol_told {
+                    if !self.protocol_reported {
                         self.events.push_back(FromHandler::NotSupported);
                     }
                 } else {
-                    tracing::debug!(error = %failed.error, "no stream for frames");
+                    tracing::debug!(error = %failed.error, "failed to open a stream for frames");
                     self.outbound_lost();
                 }
             }
@@ -230,12 +232,12 @@ impl ConnectionHandler for Handler {
     }
 }
 
-/// The stream out. Small frames share a write.
+/// The outbound stream. Small frames share a write.
 #[derive(Debug)]
 struct Writer {
     stream: Stream,
     buffer: BytesMut,
-    /// Frames that are in the buffer, whole or in part.
+    /// Number of frames in the buffer, including partly written ones.
     taken: usize,
     unflushed: bool,
 }
@@ -245,7 +247,7 @@ impl Writer {
         Self { stream, buffer: BytesMut::new(), taken: 0, unflushed: false }
     }
 
-    /// Writes what can be written. Returns how many frames were written to their end.
+    /// Writes as much as possible. Returns the number of completely written frames.
     fn poll(&mut self, frames: &mut UnboundedReceiver<RpcFrame>, cx: &mut Context<'_>) -> io::Result<usize> {
         let mut written = 0;
         loop {
@@ -259,7 +261,7 @@ impl Writer {
                     self.taken += 1;
                 }
                 if self.buffer.is_empty() {
-                    // An idle connection keeps no buffer.
+                    // An idle connection holds no buffer.
                     self.buffer = BytesMut::new();
                     break;
                 }
@@ -279,13 +281,14 @@ impl Writer {
         Ok(written)
     }
 
-    /// An error if the peer has closed the stream. One that cannot read a frame does (rust-libp2p), without a reset: what is
-    /// written from then on is taken as long as there is a window, and read by nobody.
+    /// Returns an error if the peer has closed the stream. rust-libp2p closes it, without a reset,
+    /// when it cannot read a frame. Later writes then succeed as long as there is a window, but
+    /// nobody reads them.
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match Pin::new(&mut self.stream).poll_read(cx, &mut [0])? {
             Poll::Pending => Ok(()),
             Poll::Ready(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            // Frames come on streams that the peer opens.
+            // Frames arrive only on streams that the peer opens.
             Poll::Ready(_) => Err(io::ErrorKind::InvalidData.into()),
         }
     }
@@ -301,7 +304,7 @@ struct Reader {
     stream: Stream,
     decoder: FrameDecoder,
     chunk: Vec<u8>,
-    /// What of the chunk was read, but not yet cut into frames.
+    /// The part of the chunk that was read but not yet cut into frames.
     pending: Range<usize>,
 }
 
@@ -325,14 +328,14 @@ impl Reader {
             }
             match self.chunk.len() {
                 0 => self.chunk.resize(FIRST_CHUNK_BYTES, 0),
-                // The last read filled it: there is more behind.
+                // The last read filled the chunk, so there is more to read.
                 len if self.pending.end == len => self.chunk.resize(CHUNK_BYTES, 0),
                 _ => {}
             }
             self.pending = 0..0;
             match Pin::new(&mut self.stream).poll_read(cx, &mut self.chunk) {
                 Poll::Pending => {
-                    // An idle connection keeps no buffer.
+                    // An idle connection holds no buffer.
                     if self.decoder.is_between_frames() {
                         self.chunk = Vec::new();
                     }
@@ -352,7 +355,7 @@ impl Reader {
     }
 }
 
-/// Offers protocols; the output is the stream and which of them it speaks.
+/// Offers protocols. The output is the stream and its negotiated protocol.
 #[derive(Clone, Debug)]
 pub struct Offer(pub(crate) Arc<[StreamProtocol]>);
 

@@ -8,22 +8,22 @@ use libp2p::identity::{Keypair, PublicKey};
 use samara_engine::PeerIdentity;
 use samara_gossipsub::signature::{Signer, Verifier};
 
-/// The engine's name for a peer: the bytes of its id.
+/// Returns the engine's identity of a peer: the bytes of its id.
 pub fn identity_of(peer: &PeerId) -> PeerIdentity {
     PeerIdentity::new(&peer.to_bytes())
 }
 
-/// The peer behind an engine's name, if it is one of libp2p.
+/// Returns the peer of an engine's identity, if it is a libp2p peer id.
 pub fn peer_id_of(identity: &PeerIdentity) -> Option<PeerId> {
     PeerId::from_bytes(identity.as_bytes()).ok()
 }
 
-/// Signs with a key pair.
+/// Signs messages with a key pair.
 #[derive(Clone, Debug)]
 pub(crate) struct KeySigner(Keypair);
 
 impl KeySigner {
-    /// A signer for the identity of this key pair.
+    /// Creates a signer for the identity of this key pair.
     pub(crate) fn new(keypair: &Keypair) -> Self {
         Self(keypair.clone())
     }
@@ -31,8 +31,8 @@ impl KeySigner {
 
 impl Signer for KeySigner {
     fn sign(&self, bytes: &[u8]) -> Vec<u8> {
-        // Fails only for RSA keys that are too short, which cannot be read in the first place. A missing signature is
-        // refused by every peer, and so noticed at once.
+        // Fails only for RSA keys that are too short, which cannot be loaded in the first place.
+        // Every peer rejects a missing signature, so a failure is noticed at once.
         self.0.sign(bytes).unwrap_or_default()
     }
 
@@ -57,7 +57,8 @@ impl Verifier for KeyVerifier {
     }
 }
 
-/// The public key that an identity contains: identities of short keys are the key itself (multihash code 0).
+/// Returns the public key that an identity contains: identities of short keys are the key itself
+/// (multihash code 0).
 fn key_within(peer: &PeerId) -> Option<PublicKey> {
     let hash = peer.as_ref();
     (hash.code() == 0).then(|| PublicKey::try_decode_protobuf(hash.digest()).ok()).flatten()

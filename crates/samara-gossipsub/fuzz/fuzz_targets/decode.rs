@@ -1,4 +1,4 @@
-//! A frame from an untrusted peer.
+//! Decodes a frame from an untrusted peer.
 
 #![no_main]
 

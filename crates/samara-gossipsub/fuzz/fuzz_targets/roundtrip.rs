@@ -1,4 +1,4 @@
-//! What can be read can be written, and reads as the same.
+//! Checks that a decoded frame can be encoded and decodes to the same frame.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     let mut written = Vec::new();
     encode(&rpc, &mut written);
     assert_eq!(written.len(), encoded_len(&rpc));
-    // Absent topics are written out, so that the frame may have grown.
+    // Missing topics are written as empty ones, so the frame may have grown.
     let limits = Limits { frame_bytes: written.len(), ..Limits::default() };
-    assert_eq!(decode(written.into(), &limits).expect("we read what we write"), rpc);
+    assert_eq!(decode(written.into(), &limits).expect("an encoded frame decodes"), rpc);
 });

@@ -1,4 +1,4 @@
-//! A stream from an untrusted peer, cut as its first byte says.
+//! Decodes a stream from an untrusted peer, in pieces whose length is its first byte.
 
 #![no_main]
 

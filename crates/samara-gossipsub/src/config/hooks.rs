@@ -1,4 +1,4 @@
-//! What an application decides by code: signatures, validation, and the topics of peers.
+//! Hooks into application code: signatures, validation, and the topics of peers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,23 +10,25 @@ use samara_engine::PeerId;
 use crate::rpc::{Message, Topic};
 use crate::signature::{SignaturePolicy, Signer, Verifier};
 
-/// What a validator says of a message.
+/// A validator's decision about a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Deliver and forward it.
+    /// Deliver and forward the message.
     Accept,
-    /// Neither deliver nor forward it; nobody is to blame.
+    /// Neither deliver nor forward the message, and penalise nobody.
     Ignore,
-    /// Neither deliver nor forward it; whoever sends it is to blame (P4).
+    /// Neither deliver nor forward the message, and penalise every peer that sends it (P4).
     Reject,
-    /// The answer comes later, by [`GossipSub::report_validation`](crate::GossipSub::report_validation); the application is
-    /// asked by [`Event::NeedsValidation`](crate::Event::NeedsValidation).
+    /// The application decides later, through
+    /// [`GossipSub::report_validation`](crate::GossipSub::report_validation).
+    /// [`Event::NeedsValidation`](crate::Event::NeedsValidation) asks it to.
     Defer,
 }
 
-/// Checks messages. Called once for each message, not for its duplicates.
+/// Checks messages. The router calls it once for each message, not for its duplicates.
 pub trait Validator: Send + Sync {
-    /// What to do with this message, that came from `from` and (if it is signed) has a valid signature.
+    /// Decides about a message received from `from`. If the message is signed, its signature is
+    /// already verified.
     fn validate(&self, from: PeerId, topic: &Topic, message: &Message) -> Verdict;
 }
 
@@ -36,19 +38,19 @@ impl<F: Fn(PeerId, &Topic, &Message) -> Verdict + Send + Sync> Validator for F {
     }
 }
 
-/// A part of an application that configurations share.
+/// A part of the application, shared between configurations.
 pub struct Hook<T: ?Sized>(pub Arc<T>);
 
-/// A shared validator.
+/// A validator shared between configurations.
 pub type ValidatorHook = Hook<dyn Validator>;
 
 impl ValidatorHook {
-    /// Wraps a validator: a closure, for example.
+    /// Wraps a validator, for example a closure.
     pub fn new(validator: impl Validator + 'static) -> Self {
         Self(Arc::new(validator))
     }
 
-    /// A validator that leaves every decision to the application.
+    /// Returns a validator that leaves every decision to the application.
     pub fn deferred() -> Self {
         Self::new(|_: PeerId, _: &Topic, _: &Message| Verdict::Defer)
     }
@@ -74,20 +76,21 @@ impl<T: ?Sized> fmt::Debug for Hook<T> {
     }
 }
 
-/// Which topics of its peers a node takes note of. Topics that pass are remembered as long as a peer subscribes to them.
+/// Selects the topics of its peers that a node remembers. A topic that passes is remembered as long
+/// as a peer subscribes to it.
 #[derive(Clone, Default)]
 pub enum SubscriptionFilter {
-    /// All.
+    /// Every topic passes.
     #[default]
     All,
-    /// These only.
+    /// Only the topics in this set pass.
     Only(BTreeSet<Topic>),
-    /// Those for which the function says so.
+    /// Topics for which the function returns true pass.
     Custom(Arc<dyn Fn(&Topic) -> bool + Send + Sync>),
 }
 
 impl SubscriptionFilter {
-    /// Whether a topic passes.
+    /// Returns true if a topic passes.
     pub(crate) fn allows(&self, topic: &Topic) -> bool {
         match self {
             Self::All => true,
@@ -107,31 +110,35 @@ impl fmt::Debug for SubscriptionFilter {
     }
 }
 
-/// What own messages carry of their author, and what is asked of those of others.
+/// The authorship fields of a node's own messages, and those it requires of other messages.
 #[derive(Clone, Debug)]
 pub struct Authenticity {
-    /// Which fields messages must have.
+    /// The fields that messages must have.
     pub policy: SignaturePolicy,
-    /// Whether own messages carry author and sequence number. Needed where ids are computed from them.
+    /// Whether own messages carry the author and a sequence number. Required where message ids are
+    /// computed from them.
     pub author: bool,
-    /// Signs own messages, where the policy is to sign.
+    /// Signs own messages if the policy requires signatures.
     pub signer: Option<Hook<dyn Signer>>,
-    /// Checks signatures. Without it only the presence of fields is checked: for simulations.
+    /// Checks signatures. Without a verifier, only the presence of fields is checked, which is
+    /// meant for simulations.
     pub verifier: Option<Hook<dyn Verifier>>,
 }
 
 impl Authenticity {
-    /// Authors and sequence numbers, no signatures: for closed networks and simulations whose ids need an author.
+    /// Authors and sequence numbers without signatures, for closed networks and for simulations
+    /// whose message ids need an author.
     pub fn unsigned() -> Self {
         Self { policy: SignaturePolicy::LaxNoSign, author: true, signer: None, verifier: None }
     }
 
-    /// Neither author nor signature: Ethereum's.
+    /// Neither author nor signature, as in Ethereum.
     pub fn anonymous() -> Self {
         Self { policy: SignaturePolicy::StrictNoSign, author: false, signer: None, verifier: None }
     }
 
-    /// Everything signed and checked: the default of libp2p. A signer must be given to every node that publishes.
+    /// Signs and checks everything, which is the default of libp2p. Every node that publishes also
+    /// needs a signer.
     pub fn strict(verifier: impl Verifier + 'static) -> Self {
         let verifier: Hook<dyn Verifier> = Hook(Arc::new(verifier));
         Self { policy: SignaturePolicy::StrictSign, author: true, signer: None, verifier: Some(verifier) }

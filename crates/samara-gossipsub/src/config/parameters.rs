@@ -1,4 +1,4 @@
-//! The parameters of GossipSub as a configuration file states them: a preset and what differs from it.
+//! The parameters of GossipSub in a configuration file: a preset and overrides of its values.
 
 use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, Overflow, Policies, ScheduleSpec};
@@ -9,72 +9,74 @@ use serde::{Deserialize, Serialize};
 use super::{Authenticity, Config, MeshRules, Withdraw};
 use crate::message_id::MessageIdFn;
 
-/// The parameters of GossipSub: a preset and what differs from it.
+/// The parameters of GossipSub: a preset and overrides of its values.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// The values that are not given below.
+    /// The preset, which provides every value that is not set below.
     #[serde(default)]
     pub preset: Preset,
-    /// The version of the protocol that all nodes speak. Real nodes offer all that they know, or up to 1.0 or 1.1.
+    /// The protocol version that all nodes speak. Real nodes offer all versions that they support,
+    /// or only those up to 1.0 or 1.1.
     #[serde(default)]
     pub version: Version,
-    /// D: the wanted size of a mesh.
+    /// D: the target size of a mesh.
     pub degree: Option<usize>,
-    /// D_low: below it, peers are grafted.
+    /// D_low: below this size, peers are grafted.
     pub degree_low: Option<usize>,
-    /// D_high: above it, peers are pruned.
+    /// D_high: at or above this size, peers are pruned.
     pub degree_high: Option<usize>,
-    /// D_lazy: peers outside the mesh that are told of messages.
+    /// D_lazy: minimum number of peers outside the mesh that receive gossip.
     pub degree_lazy: Option<usize>,
-    /// D_score: the best peers that pruning keeps.
+    /// D_score: number of best-scored peers kept when pruning.
     pub degree_score: Option<usize>,
-    /// D_out: links of one's own dialling that a mesh keeps.
+    /// D_out: number of peers dialled by the node that a mesh keeps.
     pub degree_out: Option<usize>,
-    /// From one heartbeat to the next.
+    /// Time between two heartbeats.
     pub heartbeat: Option<Span>,
-    /// Heartbeats that a message is kept for.
+    /// Number of heartbeats for which a message is kept.
     pub history_length: Option<usize>,
-    /// Heartbeats that a message is gossiped for.
+    /// Number of heartbeats for which a message is announced in gossip.
     pub history_gossip: Option<usize>,
-    /// The least part of other peers that is told of messages.
+    /// Minimum share of the peers outside the mesh that receive gossip.
     pub gossip_factor: Option<f64>,
-    /// Whether peers that a mesh has no room for are told of every message.
+    /// Whether a node gossips every message to the peers that its mesh rejects.
     pub gossip_to_turned_away: Option<bool>,
-    /// Whether own messages go to all known subscribers.
+    /// Whether own messages go to all known subscribers instead of the mesh.
     pub flood_publish: Option<bool>,
-    /// Whether IDONTWANT is sent.
+    /// Whether nodes send IDONTWANT.
     pub idontwant: Option<bool>,
-    /// Whether it is also sent for own messages.
+    /// Whether nodes also send IDONTWANT for their own messages.
     pub idontwant_on_publish: Option<bool>,
-    /// Heartbeats after which a received IDONTWANT is forgotten.
+    /// Number of heartbeats after which a received IDONTWANT is forgotten.
     pub idontwant_ttl: Option<u32>,
     /// Whether a received IDONTWANT is also remembered until the message arrives, for at most as long as
     /// ids are known. By default only with `dispatch = "node"`: other implementations forget it.
     pub idontwant_until_arrival: Option<bool>,
-    /// Whether copies that are owed but have not left are withdrawn when the peer sends IDONTWANT or turns out to have the
-    /// message.
+    /// Whether a node withdraws owed copies that have not left when the peer sends IDONTWANT or
+    /// turns out to have the message.
     pub withdraw: Option<bool>,
-    /// Whether each link drains its own queue, or one order holds over all of them.
+    /// Whether each link drains its own queue, or one order covers all links.
     pub dispatch: Option<Dispatch>,
-    /// Copies that are queued for a peer, in each lane.
+    /// Maximum number of copies queued for a peer in each lane.
     pub queue: Option<usize>,
-    /// What happens to copies that a full queue has no room for.
+    /// What happens to copies that do not fit into a full queue.
     pub overflow: Option<Overflow>,
-    /// In which order the copies of published messages leave.
+    /// Order of the copies of published messages.
     pub schedule_publish: Option<ScheduleSpec>,
-    /// In which order the copies of forwarded messages leave.
+    /// Order of the copies of forwarded messages.
     pub schedule_forward: Option<ScheduleSpec>,
-    /// The policies that schedules of the kind custom name: of the program that runs the scenario, never of a file.
+    /// The policies named by schedules of kind `custom`. The program that runs the scenario sets
+    /// them; a file cannot.
     #[serde(skip)]
     pub policies: Policies,
 }
 
-/// Sets of parameters that are in use.
+/// Sets of parameters in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// The specifications' recommendations.
+    /// The recommendations of the specifications.
     Spec,
     /// Ethereum's consensus layer.
     #[default]
@@ -83,24 +85,24 @@ pub enum Preset {
     GoLibp2pPubsub,
 }
 
-/// Versions of the protocol.
+/// Versions of the GossipSub protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Version {
-    /// Meshes and gossip: every GRAFT is accepted, there are no backoffs, and pruning spares nobody (`degree_score` and
-    /// `degree_out` are 0 unless given).
+    /// Meshes and gossip. Every GRAFT is accepted, there are no backoffs, and pruning protects no
+    /// peer (`degree_score` and `degree_out` are 0 unless set).
     #[serde(rename = "1.0")]
     V1_0,
-    /// With scores, backoff and peer exchange.
+    /// Adds scores, backoff and peer exchange.
     #[serde(rename = "1.1")]
     V1_1,
-    /// With IDONTWANT.
+    /// Adds IDONTWANT.
     #[default]
     #[serde(rename = "1.2")]
     V1_2,
 }
 
 impl Version {
-    /// Its name on the wire.
+    /// Returns the protocol's name on the wire.
     pub fn protocol(self) -> &'static str {
         match self {
             Self::V1_0 => "/meshsub/1.0.0",
@@ -110,8 +112,8 @@ impl Version {
     }
 }
 
-/// The key of [`Parameters`] that sets a field of [`Config`], by the name that
-/// [`ConfigError`](super::ConfigError) gives it.
+/// Returns the key of [`Parameters`] that sets a field of [`Config`], named as in
+/// [`ConfigError`](super::ConfigError).
 pub fn key_of(field: &str) -> Option<&'static str> {
     Some(match field {
         "mesh.d" => "degree",
@@ -129,14 +131,15 @@ pub fn key_of(field: &str) -> Option<&'static str> {
 }
 
 impl Parameters {
-    /// The engine's configuration.
+    /// Builds the configuration of the engine.
     pub fn build(&self, observer: Option<PeerId>) -> Config {
         let mut config = match self.preset {
             Preset::Spec => Config::spec(),
             Preset::Ethereum => Config::ethereum(),
             Preset::GoLibp2pPubsub => Config::go_libp2p_pubsub(),
         };
-        // Columns are anonymous, with an id from their payload, in every preset: what is measured is dissemination.
+        // Columns are anonymous, with an id from their payload, in every preset: the subject of
+        // measurement is dissemination.
         config.authenticity = Authenticity::anonymous();
         config.message_id = MessageIdFn::ethereum(true, None);
         if self.version == Version::V1_0 {

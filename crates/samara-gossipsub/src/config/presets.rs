@@ -1,4 +1,4 @@
-//! Sets of parameters that are in use.
+//! Sets of parameters in use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,19 +13,22 @@ use crate::cache::SeenStrategy;
 use crate::message_id::MessageIdFn;
 use crate::score::{PeerScoreParams, PeerScoreThresholds};
 
-/// 1 MiB: the longest RPC of go-libp2p-pubsub.
+/// 1 MiB, the longest RPC of go-libp2p-pubsub.
 const MIB: usize = 1 << 20;
-/// `max_control_message_size` of rust-libp2p's gossipsub (0.50, `protocol.rs`): beyond, it stops reading from the peer.
+/// `max_control_message_size` of rust-libp2p's gossipsub (0.50, `protocol.rs`). Beyond it,
+/// rust-libp2p stops reading from the peer.
 const RUST_LIBP2P_MAX_CONTROL: usize = 16_384;
 /// `MAX_PAYLOAD_SIZE` of Ethereum's consensus-specs.
 const ETHEREUM_MAX_PAYLOAD: usize = 10 * MIB;
-/// Its compressed length at worst, with the frame around it (consensus-specs `max_message_size`).
+/// Maximum compressed length of such a payload, including its frame (consensus-specs
+/// `max_message_size`).
 const ETHEREUM_MAX_RPC: usize = 32 + ETHEREUM_MAX_PAYLOAD + ETHEREUM_MAX_PAYLOAD / 6 + 1024;
 
 impl Config {
-    /// The values that the specifications v1.0 to v1.2 recommend, with scoring by the defaults of rust-libp2p where they
-    /// give none, and with everything that saves traffic turned on. Messages carry their author but no signature, since
-    /// cryptography comes from outside: see [`Authenticity::strict`] for real networks.
+    /// The values that the specifications v1.0 to v1.2 recommend, with all savings of traffic
+    /// turned on. Where the specifications give no values for scoring, the defaults of rust-libp2p
+    /// apply. Messages carry their author but no signature, since cryptography comes from outside:
+    /// see [`Authenticity::strict`] for real networks.
     pub fn spec() -> Self {
         Self {
             mesh: MeshParams {
@@ -124,12 +127,13 @@ impl Config {
         }
     }
 
-    /// The values of Ethereum's consensus layer (consensus-specs, phase0 p2p-interface), with the limits of go-libp2p-pubsub
-    /// where it gives none. Scoring is off: its parameters depend on the topics, and every client has its own.
+    /// The values of Ethereum's consensus layer (consensus-specs, phase0 p2p-interface), with the
+    /// limits of go-libp2p-pubsub where it gives none. Scoring is off: its parameters depend on the
+    /// topics, and every client has its own.
     ///
-    /// The message id takes payloads as decompressed; where they travel compressed, set
-    /// [`MessageIdFn::ethereum`] with a decompressor. All nodes of a simulation should get clones of one configuration, since
-    /// then each id is computed once.
+    /// The message id function expects decompressed payloads. Where payloads travel compressed, set
+    /// [`MessageIdFn::ethereum`] with a decompressor. All nodes of a simulation should share clones
+    /// of one configuration: each id is then computed only once.
     pub fn ethereum() -> Self {
         let spec = Self::spec();
         Self {
@@ -149,9 +153,10 @@ impl Config {
         }
     }
 
-    /// The defaults of go-libp2p-pubsub 0.16: no flood publishing, no scoring, no peer exchange, one queue of 32 frames per
-    /// peer whose overflow is lost, and nothing taken back once it is queued. Messages carry their author; to talk to
-    /// nodes that sign (its default) set [`Authenticity::strict`].
+    /// The defaults of go-libp2p-pubsub 0.16: no flood publishing, no scoring, no peer exchange,
+    /// one queue of 32 frames per peer that drops what overflows, and no withdrawal of queued
+    /// copies. Messages carry their author. To talk to nodes that sign (its default), set
+    /// [`Authenticity::strict`].
     pub fn go_libp2p_pubsub() -> Self {
         let (spec, queue) = (Self::spec(), LaneCapacity::copies(32));
         Self {
@@ -163,7 +168,8 @@ impl Config {
             withdraw: Withdraw::NEVER,
             peer_exchange: false,
             peer_score: None,
-            // Without scoring all its thresholds are 0: recommendations are accepted from anybody.
+            // Without scoring, all thresholds of go-libp2p-pubsub are 0: it accepts recommendations
+            // from any peer.
             thresholds: PeerScoreThresholds { accept_px: 0.0, ..spec.thresholds },
             sending: SendingConfig {
                 layout: LaneLayout::Shared,
@@ -179,7 +185,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// [`Config::spec`].
+    /// Returns [`Config::spec`].
     fn default() -> Self {
         Self::spec()
     }

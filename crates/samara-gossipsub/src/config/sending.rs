@@ -1,4 +1,4 @@
-//! Which frames share a queue, and how long queues are.
+//! The assignment of frames to queues, and the lengths of queues.
 
 use std::time::Duration;
 
@@ -6,47 +6,50 @@ use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConf
 
 use super::Config;
 
-/// Which frames share a queue (a lane of the outbox).
+/// The assignment of frames to queues (lanes of the outbox).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LaneLayout {
-    /// A lane each for control (always first), own messages, forwarded messages, and answers to IWANT (always last).
+    /// A separate lane for control (always first), own messages, forwarded messages, and answers to
+    /// IWANT (always last).
     #[default]
     Split,
-    /// go-libp2p-pubsub: IDONTWANT goes first, everything else shares one queue in the order in which it was owed.
+    /// As in go-libp2p-pubsub: IDONTWANT goes first, and everything else shares one queue in the
+    /// order in which it was queued.
     Shared,
 }
 
-/// Queues and who drains them.
+/// Queues, and the order in which they are drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendingConfig {
-    /// Who chooses the next copy.
+    /// Whether each link drains its own queue, or one order covers all links.
     pub dispatch: Dispatch,
-    /// Which frames share a queue.
+    /// The assignment of frames to queues.
     pub layout: LaneLayout,
-    /// Room for control messages, per peer. In the shared layout: for IDONTWANT, together with what else is pending.
+    /// Capacity for control messages, per peer. In the shared layout: for IDONTWANT and other
+    /// pending frames.
     pub control: LaneCapacity,
-    /// Room for own messages; in the shared layout for everything but IDONTWANT.
+    /// Capacity for own messages. In the shared layout: for everything but IDONTWANT.
     pub publish: LaneCapacity,
-    /// Room for forwarded messages.
+    /// Capacity for forwarded messages.
     pub forward: LaneCapacity,
-    /// Room for answers to IWANT.
+    /// Capacity for answers to IWANT.
     pub answer: LaneCapacity,
-    /// How long schedules that prefer first copies can hold any copy back.
+    /// Maximum time for which schedules that prefer first copies can hold back a copy.
     pub patience: Duration,
 }
 
 /// The lane of each kind of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// IDONTWANT.
+    /// The lane of IDONTWANT.
     pub urgent: Lane,
-    /// Subscriptions, GRAFT, PRUNE, IHAVE, IWANT.
+    /// The lane of subscriptions, GRAFT, PRUNE, IHAVE and IWANT.
     pub control: Lane,
-    /// Own messages.
+    /// The lane of own messages.
     pub publish: Lane,
-    /// Forwarded messages.
+    /// The lane of forwarded messages.
     pub forward: Lane,
-    /// Answers to IWANT.
+    /// The lane of answers to IWANT.
     pub answer: Lane,
 }
 
@@ -58,7 +61,7 @@ impl Lanes {
     pub const SHARED: Self =
         Self { urgent: Lane(0), control: Lane(1), publish: Lane(1), forward: Lane(1), answer: Lane(1) };
 
-    /// The lanes of a layout.
+    /// Returns the lanes of a layout.
     pub const fn of(layout: LaneLayout) -> Self {
         match layout {
             LaneLayout::Split => Self::SPLIT,
@@ -68,14 +71,14 @@ impl Lanes {
 }
 
 impl Config {
-    /// The outbox that a node with this configuration needs.
+    /// Returns the configuration of the outbox that a node with this configuration needs.
     pub fn outbox_config(&self) -> OutboxConfig {
         let sending = &self.sending;
         let patience = sending.patience;
         let lane = |name, priority, capacity| LaneConfig { name, priority, capacity, patience };
         let lanes = match sending.layout {
-            // Own and forwarded messages take turns: neither a publisher's burst nor the traffic of others may
-            // starve the other.
+            // Own and forwarded messages take turns: neither a publisher's burst nor forwarded
+            // traffic may starve the other.
             LaneLayout::Split => vec![
                 lane("control", 0, sending.control),
                 lane("publish", 1, sending.publish),

@@ -1,4 +1,4 @@
-//! Which values are possible.
+//! Validation of configurations.
 
 use samara_engine::config::{ConfigError, check};
 
@@ -9,7 +9,7 @@ fn scored(prefix: &str, result: Result<(), ParameterError>) -> Result<(), Config
     result.map_err(|error| ConfigError {
         field: format!("{prefix}.{}", error.field).into(),
         found: error.value.to_string(),
-        expected: format!("a value for which holds: {}", error.rule).into(),
+        expected: error.rule.into(),
     })
 }
 
@@ -30,7 +30,7 @@ impl MeshParams {
 }
 
 impl Config {
-    /// Checks that the values are possible, alone and together.
+    /// Checks every value, and the relations between values.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.mesh.check("mesh")?;
         let (gossip, idontwant) = (&self.gossip, &self.idontwant);
@@ -63,7 +63,12 @@ impl Config {
         let fits = (64..=self.max_rpc_bytes).contains(&self.max_control_bytes);
         check(fits, "max_control_bytes", self.max_control_bytes, expected)?;
         let backoff = self.prune_backoff;
-        check(backoff.as_secs() >= 1, "prune_backoff", backoff, "at least 1 s (whole seconds travel)")?;
+        check(
+            backoff.as_secs() >= 1,
+            "prune_backoff",
+            backoff,
+            "at least 1 s (the wire carries whole seconds)",
+        )?;
         let expected = format!("at least prune_backoff = {backoff:?}");
         check(self.remote_backoff_max >= backoff, "remote_backoff_max", self.remote_backoff_max, expected)?;
         let sending = &self.sending;

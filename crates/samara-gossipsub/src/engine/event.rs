@@ -1,4 +1,4 @@
-//! What an application can ask for, and what it is told.
+//! Commands of the application, and events for it.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use thiserror::Error;
 use crate::rpc::{Message, MessageId, RpcFrame, Topic};
 use crate::signature::SignatureError;
 
-/// What an application can ask a [`GossipSub`](crate::GossipSub) for by [`Input::Command`](samara_engine::Input::Command);
-/// its methods do more. The answers of publishing come as [`Event::Published`].
+/// A request that an application sends to a [`GossipSub`](crate::GossipSub) as
+/// [`Input::Command`](samara_engine::Input::Command). The methods of the router offer more. The
+/// results of publishing arrive as [`Event::Published`].
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Join a topic.
@@ -27,11 +28,11 @@ pub enum Command {
         /// The payload, as on the wire.
         data: Bytes,
     },
-    /// Publish messages that belong together.
+    /// Publish several messages together.
     PublishBatch {
-        /// Topic and payload of each message.
+        /// The topic and the payload of each message.
         messages: Vec<(Topic, Bytes)>,
-        /// In which order their copies leave.
+        /// The order in which the copies leave.
         schedule: Schedule,
     },
 }
@@ -39,145 +40,149 @@ pub enum Command {
 /// The outcome of a validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
-    /// Deliver and forward.
+    /// Deliver and forward the message.
     Accept,
-    /// Drop, nobody is to blame.
+    /// Drop the message, and penalise nobody.
     Ignore,
-    /// Drop, whoever sends it is to blame.
+    /// Drop the message, and penalise every peer that sends it.
     Reject,
 }
 
-/// A message that was published.
+/// The result of publishing a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The id that the topic's function computes.
     pub id: MessageId,
-    /// Its number at this node.
+    /// The number of the message at this node.
     pub key: MessageKey,
     /// The topic that the message names.
     pub topic: Topic,
-    /// How many peers it is owed to. 0 means that nobody is known who wants it; it is kept and gossiped about, should somebody come within
-    /// the gossip window.
+    /// Number of peers to which the message is owed. 0 means that no subscriber is known; the
+    /// message is cached and announced in gossip to peers that subscribe within the gossip window.
     pub peers: usize,
-    /// Copies that did not fit into queues.
+    /// Number of copies that did not fit into queues.
     pub lost: usize,
 }
 
-/// What became of a batch.
+/// The result of publishing a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct BatchReceipt {
-    /// Message by message, in the order of the batch. One that failed, or that nobody wants, holds back no other.
+    /// The result of each message, in the order of the batch. A message that failed or has no
+    /// recipients does not hold back the others.
     pub messages: Vec<Result<Receipt, PublishError>>,
 }
 
 impl BatchReceipt {
-    /// The messages that were published.
+    /// Returns the receipts of the published messages.
     pub fn published(&self) -> impl Iterator<Item = &Receipt> {
         self.messages.iter().filter_map(|message| message.as_ref().ok())
     }
 
-    /// The topics of published messages that nobody is known to want.
+    /// Returns the topics of published messages that have no known subscribers.
     pub fn topics_without_peers(&self) -> impl Iterator<Item = &Topic> {
         self.published().filter(|receipt| receipt.peers == 0).map(|receipt| &receipt.topic)
     }
 
-    /// How many copies are owed in all.
+    /// Returns the total number of copies that are owed.
     pub fn copies(&self) -> usize {
         self.published().map(|receipt| receipt.peers - receipt.lost).sum()
     }
 }
 
-/// Why a message was not published.
+/// The reason why a message was not published.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PublishError {
-    /// A message with this id was published, or came from others, before.
-    #[error("message {0:?} is not new")]
+    /// A message with this id was published or received before.
+    #[error("message {0:?} was already published or received")]
     Duplicate(MessageId),
     /// The payload is longer than the topic allows.
-    #[error("{found} bytes of payload on topic {topic:?}, which allows {allowed}")]
+    #[error("the payload of {found} bytes exceeds the limit of {allowed} bytes on topic {topic:?}")]
     TooLong {
         /// The topic of the message.
         topic: Topic,
-        /// Bytes of the payload.
+        /// Length of the payload in bytes.
         found: usize,
-        /// Bytes that are allowed.
+        /// Maximum length of a payload in bytes.
         allowed: usize,
     },
     /// The message has no topic.
     #[error("the message has no topic")]
     NoTopic,
-    /// The message could not be signed, or does not fit the signature policy.
-    #[error("the message does not fit the signature policy: {0}")]
+    /// The message could not be signed, or violates the signature policy.
+    #[error("the message violates the signature policy: {0}")]
     Signature(String),
 }
 
-/// What the application is told.
+/// Events that the router reports to the application.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A message on a joined topic, for the first time.
+    /// The first copy of a message on a joined topic.
     Message {
         /// The id that the topic's function computes.
         id: MessageId,
-        /// Its number at this node.
+        /// The number of the message at this node.
         key: MessageKey,
         /// The topic that the message names.
         topic: Topic,
         /// All fields of the message, as on the wire.
         message: Arc<Message>,
-        /// Who sent the first copy; `None` for a message of one's own
-        /// (only if [`Config::deliver_own`](crate::Config::deliver_own)).
+        /// The sender of the first copy. `None` for the node's own messages, which are reported
+        /// only with [`Config::deliver_own`](crate::Config::deliver_own).
         from: Option<PeerId>,
     },
-    /// Another copy of a message (only if [`Config::report_duplicates`](crate::Config::report_duplicates)).
+    /// Another copy of a message (only if
+    /// [`Config::report_duplicates`](crate::Config::report_duplicates)).
     Duplicate {
-        /// Its number at this node.
+        /// The number of the message at this node.
         key: MessageKey,
         /// The sender of this copy.
         from: PeerId,
     },
-    /// A message waits for [`GossipSub::report_validation`](crate::GossipSub::report_validation).
+    /// A message awaits [`GossipSub::report_validation`](crate::GossipSub::report_validation).
     NeedsValidation {
         /// The id that the topic's function computes.
         id: MessageId,
-        /// Its number at this node.
+        /// The number of the message at this node.
         key: MessageKey,
         /// The topic that the message names.
         topic: Topic,
         /// All fields of the message, as on the wire.
         message: Arc<Message>,
-        /// Who sent the first copy.
+        /// The sender of the first copy.
         from: PeerId,
     },
-    /// The answer to [`Command::Publish`] and [`Command::PublishBatch`].
+    /// The result of [`Command::Publish`] or [`Command::PublishBatch`].
     Published(BatchReceipt),
-    /// A peer joined or left a topic (only if [`Config::report_subscriptions`](crate::Config::report_subscriptions)).
-    /// Topics that it leaves because its link goes down are not told.
+    /// A peer joined or left a topic (only if
+    /// [`Config::report_subscriptions`](crate::Config::report_subscriptions)). Topics that it
+    /// leaves because its link closes are not reported.
     Subscription {
-        /// The peer that sent the subscription.
+        /// The peer that joined or left.
         peer: PeerId,
-        /// The topic that it joined or left.
+        /// The topic that the peer joined or left.
         topic: Topic,
-        /// `true` if it joined.
+        /// True if the peer joined the topic.
         joined: bool,
     },
-    /// A peer recommends another, which is about to be dialled. Whoever drives the engine takes the address from the record,
-    /// after checking its signature.
+    /// A peer recommends another, which the router is about to dial. The driver takes the address
+    /// from the signed record after checking its signature.
     PeerExchanged {
-        /// The peer that recommends.
+        /// The recommending peer.
         from: PeerId,
-        /// The peer that it recommends.
+        /// The recommended peer.
         identity: PeerIdentity,
-        /// The signed record, as it came.
+        /// The signed record, exactly as received.
         signed_record: Option<Bytes>,
     },
-    /// A copy did not fit into its queue, or made room for another.
+    /// A copy did not fit into its queue, or was dropped for another.
     Lost(Lost),
-    /// Something that only observers of the protocol want to know (only if [`Config::trace`](crate::Config::trace)).
+    /// A step of the protocol that only observers need (only if
+    /// [`Config::trace`](crate::Config::trace)).
     Trace(Trace),
 }
 
 impl Trace {
-    /// The peer that it is about, if it is about one.
+    /// Returns the peer that the step concerns, if there is one.
     pub fn peer(&self) -> Option<PeerId> {
         match self {
             Self::Joined(_) | Self::Left(_) => None,
@@ -187,29 +192,29 @@ impl Trace {
     }
 }
 
-/// Changes within the protocol.
+/// Steps within the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trace {
     /// This node joined a topic.
     Joined(Topic),
     /// This node left a topic.
     Left(Topic),
-    /// A peer is in a mesh now.
+    /// A peer entered a mesh.
     Grafted {
         /// The member of the mesh.
         peer: PeerId,
         /// The topic of the mesh.
         topic: Topic,
-        /// Whether the peer asked for it.
+        /// True if the peer requested the change.
         by_peer: bool,
     },
-    /// A peer is not in a mesh any more.
+    /// A peer left a mesh.
     Pruned {
         /// The member of the mesh.
         peer: PeerId,
         /// The topic of the mesh.
         topic: Topic,
-        /// Whether the peer asked for it.
+        /// True if the peer requested the change.
         by_peer: bool,
     },
     /// A message was not delivered.
@@ -220,12 +225,12 @@ pub enum Trace {
         topic: Topic,
         /// The sender of this copy.
         from: PeerId,
-        /// The cause, which is also counted.
+        /// The cause, which the metrics also count.
         cause: super::Ignored,
-        /// What is wrong with its signature, if that is why.
+        /// The violation of the signature policy, if this is the cause.
         signature: Option<SignatureError>,
     },
-    /// Another copy of a message that was known.
+    /// Another copy of a known message.
     Duplicate {
         /// The id that the topic's function computes.
         id: MessageId,
@@ -234,13 +239,13 @@ pub enum Trace {
         /// The sender of this copy.
         from: PeerId,
     },
-    /// A frame did not fit into its queue, or made room for another.
+    /// A frame did not fit into its queue, or was dropped for another.
     Lost {
-        /// The peer that the frame was owed to.
+        /// The peer to which the frame was owed.
         peer: PeerId,
-        /// The cause, which is also counted.
+        /// The cause, which the metrics also count.
         cause: LossCause,
-        /// The frame; `None` if it was dropped for a newer one and is not in the cache any more.
+        /// The frame; `None` if it was dropped for a newer one and is no longer in the cache.
         frame: Option<RpcFrame>,
     },
 }

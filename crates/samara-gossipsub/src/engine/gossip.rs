@@ -1,10 +1,11 @@
-//! Lazy gossip and IDONTWANT, both ways (specification v1.0 "Gossip piggybacking", v1.1 "Spam protection measures", v1.2).
+//! Lazy gossip and IDONTWANT in both directions (specification v1.0 "Gossip piggybacking", v1.1
+//! "Spam protection measures", v1.2).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
-use samara_engine::{PeerId, PeerKeyed};
+use samara_engine::{PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use super::mesh::draw;
@@ -13,7 +14,7 @@ use super::{Cx, GossipSub, Ignored, deadline};
 use crate::rpc::{Control, IHave, MessageId, RpcFrame};
 
 impl GossipSub {
-    /// Announces the recent messages of a topic to some peers outside of the mesh or the fanout.
+    /// Announces the recent messages of a topic to some peers outside the mesh or the fanout.
     pub(super) fn emit_gossip(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         let mut ids: Vec<MessageId> = self.mcache.gossip_ids(topic).map(|(_, id)| id.clone()).collect();
         if ids.is_empty() {
@@ -29,15 +30,15 @@ impl GossipSub {
                 && self.peers.has_mesh(*peer)
                 && self.scores.score(*peer) >= threshold
         };
-        // Also if they are in the mesh again: what came while they were not is missing.
-        let mut told = turned_away;
-        told.retain(|peer| state.subscribers.contains(*peer) && fit(peer));
+        // A peer that is back in the mesh still lacks the messages sent while it was outside.
+        let mut rejected = turned_away;
+        rejected.retain(|peer| state.subscribers.contains(*peer) && fit(peer));
         let outside =
-            |peer: &PeerId| !pushed_to.contains(*peer) && told.binary_search(peer).is_err() && fit(peer);
+            |peer: &PeerId| !pushed_to.contains(*peer) && rejected.binary_search(peer).is_err() && fit(peer);
         let mut peers: Vec<PeerId> = state.subscribers.iter().copied().filter(outside).collect();
         let share = (params.gossip_factor * peers.len() as f64) as usize;
         draw(&mut peers, params.d_lazy.max(share), cx.rng());
-        peers.append(&mut told);
+        peers.append(&mut rejected);
         if peers.is_empty() {
             return;
         }
@@ -45,7 +46,8 @@ impl GossipSub {
         let ids_max = self.config.gossip.ihave_ids_max;
         cx.rng().shuffle(&mut ids);
         for peer in peers {
-            // Where the list is cut, everybody gets another part of it, so that all of it is gossiped about.
+            // If the list is cut, each peer receives a different part, so that together they cover
+            // all of it.
             if ids.len() > ids_max {
                 cx.rng().shuffle(&mut ids);
             }
@@ -54,7 +56,7 @@ impl GossipSub {
         }
     }
 
-    /// What a peer announces. Returns the ids to ask it for.
+    /// Handles received IHAVEs. Returns the ids to request from the peer.
     pub(super) fn receive_ihaves(
         &mut self,
         from: PeerId,
@@ -103,11 +105,17 @@ impl GossipSub {
         }
         missing.sort_unstable();
         missing.dedup();
-        self.ask(from, missing, room, cx)
+        self.choose_ids(from, missing, room, cx)
     }
 
-    /// Chooses what to ask a peer for, and expects it to keep its word.
-    fn ask(&mut self, of: PeerId, mut ids: Vec<MessageId>, room: usize, cx: &mut Cx<'_>) -> Vec<MessageId> {
+    /// Chooses the ids to request from a peer, and tracks its promise to send them.
+    fn choose_ids(
+        &mut self,
+        of: PeerId,
+        mut ids: Vec<MessageId>,
+        room: usize,
+        cx: &mut Cx<'_>,
+    ) -> Vec<MessageId> {
         cx.rng().shuffle(&mut ids);
         if ids.len() > room {
             self.metrics.ignore(Ignored::IHaveIdsOverLimit, (ids.len() - room) as u64);
@@ -120,7 +128,7 @@ impl GossipSub {
         ids
     }
 
-    /// What a peer asks for.
+    /// Handles the ids that a peer requests.
     pub(super) fn receive_iwant(&mut self, from: PeerId, ids: &[MessageId], cx: &mut Cx<'_>) {
         self.metrics.iwant_ids_received += ids.len() as u64;
         if self.scores.score(from) < self.config.thresholds.gossip {
@@ -153,8 +161,8 @@ impl GossipSub {
         if count > self.config.gossip.retransmissions_max {
             return Err(Ignored::IWantRetransmissions);
         }
-        // A copy that it is owed anyway is on its way. Moving it ahead would put second copies before first ones: whoever
-        // waits for a burst asks for much of it.
+        // A copy that is already owed will arrive. Moving it ahead would put second copies before
+        // first ones, because a peer that waits for a burst requests much of it.
         if self.config.withdraw.on_iwant && cx.outbox().owes(to, key) {
             return Ok(());
         }
@@ -182,7 +190,7 @@ pub(super) struct Refusal {
 #[derive(Debug, Default)]
 pub(super) struct Unwanted {
     pub(super) by_id: HashMap<MessageId, SmallVec<[Refusal; 2]>, PeerKeyed>,
-    /// When (in heartbeats) to look at an entry next; entries that were prolonged are put back.
+    /// The next heartbeat at which to check each entry. An entry that was prolonged is put back.
     queue: VecDeque<(u64, PeerId, MessageId)>,
 }
 
@@ -257,12 +265,13 @@ impl Unwanted {
     }
 }
 
-/// A message about to be announced: its topic, its id and the length of its payload.
+/// A received message that IDONTWANT may announce: its topic, its id and the length of its payload.
 pub(super) type Incoming<'a> = (TopicIdx, &'a MessageId, usize);
 
 impl GossipSub {
-    /// Tells the meshes that these messages are here, so that nobody sends them any more: all mesh peers but the one
-    /// that sent them, and whoever is to be told of everything.
+    /// Sends IDONTWANT for these messages, so that no peer sends them again. The targets are all
+    /// mesh peers except the sender, and the peers of
+    /// [`Config::report_to`](crate::Config::report_to).
     pub(super) fn send_idontwants(
         &mut self,
         from: Option<PeerId>,
@@ -299,7 +308,7 @@ impl GossipSub {
         }
         for (peer, ids) in ids_by_peer {
             self.metrics.idontwant_ids_sent += ids.len() as u64;
-            // Receivers look at so many ids of an RPC only.
+            // Receivers process only a limited number of ids of one RPC.
             for ids in ids.chunks(self.config.idontwant.ids_per_rpc_max) {
                 self.send_urgent(peer, idontwant(ids.to_vec()), cx);
             }
@@ -318,7 +327,7 @@ impl GossipSub {
         peers.filter(move |peer| Some(*peer) != from)
     }
 
-    /// Messages that a peer does not want.
+    /// Handles the ids of messages that a peer does not want.
     pub(super) fn receive_idontwant(&mut self, from: PeerId, ids: &[MessageId], cx: &mut Cx<'_>) {
         if ids.is_empty() {
             return;
@@ -327,7 +336,7 @@ impl GossipSub {
         let limits = &self.config.idontwant;
         let Some(peer) = self.peers.get_mut(from) else { return };
         let observer = peer.observer;
-        // Observers are trusted, and nothing of what they say is remembered.
+        // Observers are trusted, and none of their ids is remembered.
         if !observer && peer.counts.idontwants >= limits.rpcs_per_heartbeat_max {
             self.metrics.ignore(Ignored::IDontWantMessagesOverLimit, ids.len() as u64);
             return;

@@ -1,4 +1,5 @@
-//! Links: peers that come and go, the topics that both sides announce, and how frames get into the outbox.
+//! Links: peers that connect and leave, the topics that both sides announce, and the path of frames
+//! into the outbox.
 
 use bytes::Bytes;
 use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
@@ -11,13 +12,14 @@ use crate::config::LaneLayout;
 use crate::rpc::{Control, IHave, Rpc, RpcFrame, SubOpts, Topic};
 
 impl GossipSub {
-    /// Joins a topic: tells all peers, and forms a mesh. `false` if it was joined already.
+    /// Joins a topic: announces it to all peers, and forms a mesh. Returns false if it was already
+    /// joined.
     pub fn subscribe(&mut self, topic: &Topic, cx: &mut Cx<'_>) -> bool {
         self.subscribe_all(std::slice::from_ref(topic), cx) > 0
     }
 
-    /// Joins several topics at once, with one announcement and one GRAFT to each peer. Returns how many were not joined
-    /// before.
+    /// Joins several topics at once, with one announcement and one GRAFT to each peer. Returns the
+    /// number of newly joined topics.
     pub fn subscribe_all(&mut self, topics: &[Topic], cx: &mut Cx<'_>) -> usize {
         let mut fresh = Vec::new();
         for name in topics {
@@ -38,7 +40,8 @@ impl GossipSub {
         fresh.len()
     }
 
-    /// Leaves a topic: tells all peers, and dissolves the mesh. `false` if it was not joined.
+    /// Leaves a topic: announces it to all peers, and dissolves the mesh. Returns false if it was
+    /// not joined.
     pub fn unsubscribe(&mut self, topic: &Topic, cx: &mut Cx<'_>) -> bool {
         let Some(topic) = self.topics.find(topic) else { return false };
         if !self.topics.get(topic).joined {
@@ -50,7 +53,7 @@ impl GossipSub {
         true
     }
 
-    /// The number of a topic that this node uses itself.
+    /// Returns the number of a topic that this node uses itself.
     pub(super) fn use_topic(&mut self, name: &Topic) -> TopicIdx {
         let topic = self.intern(name);
         let state = self.topics.get_mut(topic);
@@ -83,7 +86,7 @@ impl GossipSub {
     pub(super) fn link_up(&mut self, id: PeerId, info: PeerInfo, cx: &mut Cx<'_>) {
         self.dialling.remove(&info.identity);
         if self.peers.get(id).is_some() {
-            // A driver that reports a link twice must not double what hangs on it.
+            // A driver that reports a link twice must not double the state of the link.
             self.link_down(id, cx);
         }
         let peer = Peer {
@@ -111,7 +114,8 @@ impl GossipSub {
             self.announce_extensions(id, &joined, cx);
         } else if !self.topics.joined().is_empty() {
             let joined = self.topics.joined().to_vec();
-            // Shared by all links: with many links and topics it would weigh more than anything else that a node keeps.
+            // All links share these frames: with many links and topics, they would take more memory
+            // than anything else in a node.
             let frames = self.greeting.take().unwrap_or_else(|| self.announcement(&joined));
             self.announce(id, &joined, &frames, cx);
             self.greeting = Some(frames);
@@ -127,7 +131,7 @@ impl GossipSub {
             state.always.remove(id);
             self.topics.release(*topic);
         }
-        // A peer can be in a mesh without having subscribed.
+        // A peer can be in a mesh without a subscription.
         for topic in self.topics.joined().to_vec() {
             if self.topics.get_mut(topic).mesh.remove(id) {
                 let name = self.topics.get(topic).name.clone();
@@ -144,8 +148,9 @@ impl GossipSub {
         self.scores.remove_peer(cx.now(), id);
     }
 
-    /// Forgets what outlives a link: score, backoffs, promises. For drivers that give the number of a peer that is gone to
-    /// another, which must not answer for it. Nothing happens as long as there is a link.
+    /// Forgets the state that outlives a link: score, backoffs and promises. Call it in drivers
+    /// that reuse the number of a departed peer, so that the new peer does not inherit it. Does
+    /// nothing while there is a link.
     pub fn forget_peer(&mut self, peer: PeerId) {
         if self.peers.get(peer).is_none() {
             self.scores.forget_peer(peer);
@@ -154,7 +159,7 @@ impl GossipSub {
         }
     }
 
-    /// Takes note of what a peer joins and leaves.
+    /// Handles the topics that a peer joins and leaves.
     pub(super) fn receive_subscriptions(&mut self, from: PeerId, changes: &[SubOpts], cx: &mut Cx<'_>) {
         let limits = &self.config.subscriptions;
         if changes.len() > limits.per_rpc_max {
@@ -224,17 +229,19 @@ impl GossipSub {
     }
 }
 
-/// What a second announcement costs (go-libp2p-pubsub 0.16, `gossipsub.go`: `AddPenalty(p, 10)` on misbehaviour).
-const AGAIN_PENALTY: f64 = 10.0;
+/// The penalty for a second announcement (go-libp2p-pubsub 0.16, `gossipsub.go`: `AddPenalty(p,
+/// 10)` on misbehaviour).
+const REPEATED_EXTENSIONS_PENALTY: f64 = 10.0;
 
 impl GossipSub {
-    /// The extensions that a peer has announced: the fields of its `ControlExtensions`. `None` before it has.
+    /// Returns the extensions that a peer has announced: the fields of its `ControlExtensions`.
+    /// `None` before the announcement.
     pub fn extensions_of(&self, peer: PeerId) -> Option<&Bytes> {
         self.peers.get(peer)?.extensions.as_deref()
     }
 
-    /// The first frame to a peer that speaks v1.3: extensions must not come later. It leaves ahead of everything else, since an
-    /// IDONTWANT could overtake it otherwise.
+    /// Sends the first frame to a peer that speaks v1.3, since extensions must not come later. It
+    /// precedes all other frames; otherwise an IDONTWANT could overtake it.
     pub(super) fn announce_extensions(&mut self, peer: PeerId, joined: &[TopicIdx], cx: &mut Cx<'_>) {
         let frames = self.announcement(joined);
         let (first, others) =
@@ -245,36 +252,37 @@ impl GossipSub {
         if !self.owe(peer, self.lanes.urgent, frame, None, None, cx)
             && let Some(peer) = self.peers.get_mut(peer)
         {
-            // Without extensions, which can only come first; as after any announcement that did not fit.
+            // Extensions can only come first, so the retry announces topics only, as after any
+            // announcement that did not fit.
             peer.unannounced = joined.into();
             return;
         }
         self.announce(peer, joined, others, cx);
     }
 
-    /// Takes note of what a peer supports. Only the first word counts.
+    /// Stores the extensions of a peer. Only the first announcement counts.
     pub(super) fn receive_extensions(&mut self, from: PeerId, extensions: &Bytes) {
         let Some(peer) = self.peers.get_mut(from) else { return };
         if !peer.protocol.has_extensions() {
-            // Field 6 has had other meanings in drafts.
+            // Drafts gave field 6 other meanings.
             self.metrics.ignore(Ignored::ExtensionsVersion, 1);
         } else if peer.extensions.is_some() {
             self.metrics.ignore(Ignored::ExtensionsAgain, 1);
-            self.scores.add_penalty(from, AGAIN_PENALTY);
+            self.scores.add_penalty(from, REPEATED_EXTENSIONS_PENALTY);
         } else {
-            // A copy: a slice would keep the whole frame.
+            // A copy, because a slice would keep the whole frame in memory.
             peer.extensions = Some(Box::new(Bytes::copy_from_slice(extensions)));
         }
     }
 }
 
-/// What the announcement of extensions adds to the first frame of a link: an empty field inside of control, and lengths that may
-/// take a byte more.
-const EXTENSIONS_BYTES: usize = 6;
+/// Additional bytes of an extensions announcement in the first frame of a link: an empty field
+/// inside control, and lengths that may take one more byte.
+const EXTENSIONS_OVERHEAD_BYTES: usize = 6;
 
 impl GossipSub {
-    /// Owes control messages to a peer. GRAFT and PRUNE that do not fit are tried again at the next heartbeat; gossip is not, since
-    /// the next gossip repeats it.
+    /// Puts control messages for a peer into the outbox. GRAFT and PRUNE that do not fit are
+    /// retried at the next heartbeat. Gossip is not, since the next gossip repeats it.
     pub(super) fn send_control(&mut self, peer: PeerId, control: Control, cx: &mut Cx<'_>) {
         self.metrics.grafts_sent += control.graft.len() as u64;
         self.metrics.prunes_sent += control.prune.len() as u64;
@@ -289,7 +297,8 @@ impl GossipSub {
         }
     }
 
-    /// Which of these topics are joined, for [`announce`](Self::announce): one frame, or several if one were too long.
+    /// Builds the subscription changes of these topics for [`announce`](Self::announce): one frame,
+    /// or several if one would be too long.
     pub(super) fn announcement(&self, topics: &[TopicIdx]) -> Vec<RpcFrame> {
         let change = |topic: &TopicIdx| {
             let state = self.topics.get(*topic);
@@ -297,14 +306,17 @@ impl GossipSub {
         };
         let subscriptions = topics.iter().map(change).collect();
         let frame = RpcFrame::new(Rpc { subscriptions, ..Rpc::default() });
-        if frame.encoded_len() + EXTENSIONS_BYTES <= self.config.max_control_bytes || topics.len() < 2 {
+        if frame.encoded_len() + EXTENSIONS_OVERHEAD_BYTES <= self.config.max_control_bytes
+            || topics.len() < 2
+        {
             return vec![frame];
         }
         let (left, right) = topics.split_at(topics.len() / 2);
         [self.announcement(left), self.announcement(right)].concat()
     }
 
-    /// Tells a peer about joined and left topics. If a frame does not fit, all is tried again at the next heartbeat.
+    /// Announces joined and left topics to a peer. If a frame does not fit, all are retried at the
+    /// next heartbeat.
     pub(super) fn announce(
         &mut self,
         peer: PeerId,
@@ -323,10 +335,10 @@ impl GossipSub {
         }
     }
 
-    /// Owes an IDONTWANT ahead of everything else.
+    /// Puts an IDONTWANT into the outbox ahead of all other frames.
     pub(super) fn send_urgent(&mut self, peer: PeerId, frame: RpcFrame, cx: &mut Cx<'_>) {
         let room = self.config.sending.control.copies;
-        // In go-libp2p-pubsub urgent frames overtake others, but need room in the same queue.
+        // In go-libp2p-pubsub, urgent frames overtake others but need space in the same queue.
         if self.config.sending.layout == LaneLayout::Shared && cx.outbox().pending_to(peer) >= room {
             let lost = Lost { peer, message: None, cause: LossCause::DroppedNewest };
             self.note_lost(lost, Some(&frame), cx);
@@ -335,7 +347,8 @@ impl GossipSub {
         self.owe(peer, self.lanes.urgent, frame, None, None, cx);
     }
 
-    /// Owes one frame, and takes note of what was lost. Whether it was taken.
+    /// Puts one frame into the outbox, and handles losses. Returns true if the outbox accepted the
+    /// frame.
     pub(super) fn owe(
         &mut self,
         peer: PeerId,
@@ -348,13 +361,13 @@ impl GossipSub {
         let now = cx.now();
         let traced = self.config.trace.then(|| frame.clone());
         let taken = cx.outbox().owe_into(now, peer, lane, frame, message, deadline, &mut self.lost);
-        // What was lost is this frame, or else older ones.
+        // The lost frame is this one if it was rejected, and otherwise an older one.
         self.note_all_lost(traced.as_ref().filter(|_| !taken), cx);
         taken
     }
 
-    /// Counts a loss, tells the application, and holds it against a peer that is too slow for its messages. `frame` is
-    /// what was lost, where the caller has it.
+    /// Counts a loss, reports it to the application, and penalises a peer that is too slow for its
+    /// messages. `frame` is the lost frame, if the caller has it.
     fn note_lost(&mut self, lost: Lost, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
         self.metrics.lose(lost.cause);
         if lost.message.is_some() && lost.cause != LossCause::NotConnected {
@@ -367,7 +380,7 @@ impl GossipSub {
         });
     }
 
-    /// The same for all that a call of the outbox lost.
+    /// Handles all losses of one call of the outbox.
     pub(super) fn note_all_lost(&mut self, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
         let mut lost = std::mem::take(&mut self.lost);
         for lost in lost.drain(..) {
@@ -376,7 +389,7 @@ impl GossipSub {
         self.lost = lost;
     }
 
-    /// Brings the weights up to date that a schedule draws peers by.
+    /// Updates the weights by which a schedule draws peers.
     pub(super) fn weigh(&self, peers: &[PeerId], schedule: &Schedule, cx: &mut Cx<'_>) {
         let by_score = match schedule {
             Schedule::Interleaved { peers, .. } | Schedule::Feedback { peers, .. } => {
@@ -391,7 +404,7 @@ impl GossipSub {
         }
     }
 
-    /// Takes back what is owed of a message to a peer.
+    /// Withdraws the owed copies of a message to a peer. Returns their number.
     pub(super) fn withdraw(&mut self, peer: PeerId, message: MessageKey, cx: &mut Cx<'_>) -> usize {
         let copies = cx.outbox().withdraw(peer, message);
         self.metrics.copies_withdrawn += copies as u64;
@@ -416,8 +429,9 @@ impl GossipSub {
         }
     }
 
-    /// The stream to a peer broke, the link goes on: what was sent may never have been read. What is joined and who is in a mesh
-    /// is said again at the next heartbeat; it does no harm to hear it twice.
+    /// Handles a broken stream on a link that stays open: the peer may not have read the last
+    /// frames. The next heartbeat repeats the joined topics and the GRAFTs of mesh members, which
+    /// are harmless to receive twice.
     pub fn stream_broke(&mut self, peer: PeerId) {
         let joined = self.topics.joined();
         let meshes = joined.iter().map(|topic| self.topics.get(*topic));
@@ -430,7 +444,8 @@ impl GossipSub {
         self.keep_for_retry(peer, &control);
     }
 
-    /// Puts what did not fit earlier to what leaves now, unless it has become wrong meanwhile.
+    /// Adds the messages that did not fit earlier to those that leave now, unless they are
+    /// outdated.
     pub(super) fn retry(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let Some(state) = self.peers.get_mut(peer) else { return };
         if state.retry.is_none() && state.unannounced.is_empty() {
@@ -464,7 +479,7 @@ impl GossipSub {
         }
     }
 
-    /// Sends what a heartbeat collected, one RPC to each peer.
+    /// Sends the control messages that a heartbeat collected, one RPC to each peer.
     pub(super) fn flush(&mut self, cx: &mut Cx<'_>) {
         for (peer, control) in std::mem::take(&mut self.outgoing) {
             if control != Control::default() {
@@ -474,20 +489,20 @@ impl GossipSub {
     }
 }
 
-/// One frame, or several if one were too long.
+/// Builds one frame, or several if one would be too long.
 fn frames(control: Control, bytes_max: usize) -> Vec<RpcFrame> {
     let frame = RpcFrame::control(control);
     if frame.encoded_len() <= bytes_max {
         return vec![frame];
     }
     match halve(frame.rpc().control.as_deref().cloned().unwrap_or_default()) {
-        // A single entry that is too long cannot be split: it is for the transport to refuse.
+        // A single entry that is too long cannot be split. The transport rejects it.
         None => vec![frame],
         Some((left, right)) => [frames(left, bytes_max), frames(right, bytes_max)].concat(),
     }
 }
 
-/// Splits control messages in two: kind by kind, then list by list, then the ids of a list.
+/// Splits control messages in two: first by kind, then by list, then by the ids of a list.
 fn halve(mut control: Control) -> Option<(Control, Control)> {
     let mesh = !control.graft.is_empty() || !control.prune.is_empty();
     let gossip = !control.ihave.is_empty() || !control.iwant.is_empty() || !control.idontwant.is_empty();
@@ -510,7 +525,7 @@ fn halve(mut control: Control) -> Option<(Control, Control)> {
     Some((control, rest))
 }
 
-/// Takes the second half of a list that has more than one entry.
+/// Takes the second half of a list with more than one entry.
 fn upper_half<T>(list: &mut Vec<T>) -> Option<Vec<T>> {
     (list.len() > 1).then(|| list.split_off(list.len() / 2))
 }

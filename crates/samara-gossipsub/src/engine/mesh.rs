@@ -1,6 +1,7 @@
-//! Meshes: JOIN and LEAVE, GRAFT and PRUNE, maintenance at each heartbeat, fanout, and peer exchange (specification v1.0
-//! "Topic mesh" and "Fanout"; v1.1 "Prune backoff and peer exchange", "Mesh maintenance", "Opportunistic grafting",
-//! "Outbound mesh quotas", "Explicit peering agreements").
+//! Meshes: JOIN and LEAVE, GRAFT and PRUNE, maintenance at each heartbeat, fanout, and peer
+//! exchange (specification v1.0 "Topic mesh" and "Fanout"; v1.1 "Prune backoff and peer exchange",
+//! "Mesh maintenance", "Opportunistic grafting", "Outbound mesh quotas", "Explicit peering
+//! agreements").
 
 use samara_engine::{NodeRng, PeerId, PeerIdentity, PeerSet, Time};
 
@@ -15,7 +16,8 @@ impl GossipSub {
         if state.special { self.config.mesh_of(&state.name) } else { self.config.mesh }
     }
 
-    /// Forms a mesh: of the fanout, if there is one, and of other subscribers. The GRAFTs leave with the next flush.
+    /// Forms a mesh from the fanout, if there is one, and from other subscribers. The GRAFTs leave
+    /// with the next flush.
     pub(super) fn join(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         let now = cx.now();
         let d = self.mesh_params(topic).d;
@@ -57,7 +59,7 @@ impl GossipSub {
         self.trace(cx, || Trace::Left(name));
     }
 
-    /// Grafts a peer that has just subscribed, if the mesh lacks peers.
+    /// Grafts a peer that has just subscribed, if the mesh lacks members.
     pub(super) fn graft_newcomer(&mut self, peer: PeerId, topic: TopicIdx, cx: &mut Cx<'_>) {
         let state = self.topics.get(topic);
         let wanted = state.joined
@@ -74,19 +76,19 @@ impl GossipSub {
         }
     }
 
-    /// Puts a peer into a mesh, without telling it.
+    /// Adds a peer to a mesh, without a GRAFT.
     pub(super) fn add_to_mesh(&mut self, peer: PeerId, topic: TopicIdx, by_peer: bool, cx: &mut Cx<'_>) {
         let state = self.topics.get_mut(topic);
         if state.mesh.insert(peer) {
             let name = state.name.clone();
             self.scores.graft(cx.now(), peer, topic);
-            // It has not been sent what came before.
-            self.tell_for_now(peer, topic, cx.now());
+            // The peer has not received earlier messages.
+            self.remember_for_gossip(peer, topic, cx.now());
             self.trace(cx, || Trace::Grafted { peer, topic: name, by_peer });
         }
     }
 
-    /// Takes a peer out of a mesh, without telling it.
+    /// Removes a peer from a mesh, without a PRUNE.
     pub(super) fn remove_from_mesh(&mut self, peer: PeerId, topic: TopicIdx, by_peer: bool, cx: &mut Cx<'_>) {
         let state = self.topics.get_mut(topic);
         if state.mesh.remove(peer) {
@@ -96,7 +98,7 @@ impl GossipSub {
         }
     }
 
-    /// Peers that want to be in meshes. Returns the PRUNEs for those that cannot.
+    /// Handles received GRAFTs. Returns the PRUNEs for those that it rejects.
     pub(super) fn receive_grafts(&mut self, from: PeerId, grafts: &[Topic], cx: &mut Cx<'_>) -> Vec<Prune> {
         self.metrics.grafts_received += grafts.len() as u64;
         if !self.peers.has_mesh(from) {
@@ -108,8 +110,8 @@ impl GossipSub {
         for name in grafts {
             let joined = self.topics.find(name).filter(|topic| self.topics.get(*topic).joined);
             let Some(topic) = joined else {
-                // Neither an answer nor a trace of it: a flood of invented topics must cost nothing, and a list of
-                // peers is not for everybody.
+                // No answer and no entry: a flood of invented topics must cost nothing, and a list
+                // of peers is not for every sender.
                 self.metrics.ignore(Ignored::GraftNotSubscribed, 1);
                 exchange = false;
                 continue;
@@ -117,7 +119,7 @@ impl GossipSub {
             if self.topics.get(topic).mesh.contains(from) {
                 continue;
             }
-            match self.judge_graft(from, topic, cx) {
+            match self.check_graft(from, topic, cx) {
                 Ok(()) => self.add_to_mesh(from, topic, true, cx),
                 Err(cause) => {
                     self.metrics.ignore(cause, 1);
@@ -131,8 +133,8 @@ impl GossipSub {
         refused.into_iter().map(|topic| self.make_prune(from, topic, exchange, false, cx)).collect()
     }
 
-    /// Whether a GRAFT is accepted, with the consequences that a refused one has apart from the PRUNE.
-    fn judge_graft(&mut self, from: PeerId, topic: TopicIdx, cx: &mut Cx<'_>) -> Result<(), Ignored> {
+    /// Accepts or rejects a GRAFT. Applies all consequences of a rejection except the PRUNE.
+    fn check_graft(&mut self, from: PeerId, topic: TopicIdx, cx: &mut Cx<'_>) -> Result<(), Ignored> {
         let now = cx.now();
         let prune_backoff = self.config.prune_backoff;
         if self.peers.is_direct(from) {
@@ -140,7 +142,7 @@ impl GossipSub {
         }
         if let Some(until) = self.backoffs.until(from, topic).filter(|until| now < *until) {
             self.scores.add_penalty(from, 1.0);
-            // So soon after the PRUNE that it cannot be a difference of clocks.
+            // The GRAFT follows the PRUNE too soon to be explained by a clock difference.
             let flood = now + prune_backoff < until + self.config.graft_flood_threshold;
             if flood {
                 self.scores.add_penalty(from, 1.0);
@@ -152,7 +154,8 @@ impl GossipSub {
             self.backoffs.add(now, from, topic, prune_backoff);
             return Err(Ignored::GraftScore);
         }
-        // A full mesh takes only peers that this node has dialled: against sybils that dial in and graft.
+        // A full mesh accepts only peers that this node has dialled, against sybils that dial in
+        // and graft.
         let guarded = self.config.mesh_rules == MeshRules::Guarded;
         let full = guarded && self.topics.get(topic).mesh.len() >= self.mesh_params(topic).d_high;
         if full && !self.peers.is_outbound(from) {
@@ -163,19 +166,19 @@ impl GossipSub {
         Ok(())
     }
 
-    /// A peer that wants to be in the mesh is not: it is told of messages until it may graft again, and at least for as long
-    /// as those of this moment are gossiped about.
+    /// Remembers a peer that wanted to be in a mesh and was rejected. It receives gossip until it
+    /// may graft again, and at least as long as gossip announces the messages of this moment.
     pub(super) fn remember_turned_away(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
-        self.tell_for_now(peer, topic, now);
+        self.remember_for_gossip(peer, topic, now);
         if self.config.gossip_to_turned_away && self.config.mesh_rules == MeshRules::Guarded {
             let backoff = self.config.prune_backoff + self.config.backoff_slack;
             self.turned_away.add(peer, topic, now + backoff);
         }
     }
 
-    /// A peer was outside of the mesh just now: it is told of messages for as long as those of this moment are gossiped
-    /// about.
-    fn tell_for_now(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
+    /// Remembers a peer that was outside the mesh just now. It receives gossip as long as gossip
+    /// announces the messages of this moment.
+    fn remember_for_gossip(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
         if self.config.gossip_to_turned_away {
             let gossip = self.config.heartbeat_interval * (self.config.history_gossip as u32 + 1);
             self.turned_away.add(peer, topic, now + gossip);
@@ -192,7 +195,7 @@ impl GossipSub {
             };
             self.remove_from_mesh(from, topic, true, cx);
             let backoff = self.backoffs.accepted(prune.backoff, self.config.prune_backoff);
-            self.tell_for_now(from, topic, cx.now());
+            self.remember_for_gossip(from, topic, cx.now());
             self.backoffs.add(cx.now(), from, topic, backoff);
             if !prune.peers.is_empty() {
                 self.receive_exchange(from, &prune.peers, cx);
@@ -200,7 +203,7 @@ impl GossipSub {
         }
     }
 
-    /// A PRUNE in the form that the peer understands.
+    /// Builds a PRUNE in the form that the peer understands.
     pub(super) fn make_prune(
         &mut self,
         peer: PeerId,
@@ -220,7 +223,7 @@ impl GossipSub {
     }
 }
 
-/// At most `count` subscribers that know meshes and are `eligible`, drawn at random.
+/// Returns at most `count` random subscribers that support meshes and are `eligible`.
 pub(super) fn candidates(
     state: &TopicState,
     peers: &PeerTable,
@@ -235,7 +238,7 @@ pub(super) fn candidates(
     found
 }
 
-/// Keeps `count` elements, drawn at random.
+/// Keeps `count` random elements.
 pub(super) fn draw<T>(from: &mut Vec<T>, count: usize, rng: &mut NodeRng) {
     if from.len() > count {
         for at in 0..count {
@@ -246,7 +249,7 @@ pub(super) fn draw<T>(from: &mut Vec<T>, count: usize, rng: &mut NodeRng) {
     }
 }
 
-/// How many of these peers this node has dialled.
+/// Returns the number of these peers that this node has dialled.
 pub(super) fn outbound(peers: &PeerTable, of: &PeerSet) -> usize {
     of.iter().filter(|peer| peers.is_outbound(**peer)).count()
 }
@@ -273,7 +276,7 @@ impl GossipSub {
         }
     }
 
-    /// Members in disgrace go, and are not told of others.
+    /// Prunes members with a negative score, without recommending other peers.
     fn prune_negative(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         if !self.scores.is_enabled() {
             return;
@@ -286,7 +289,7 @@ impl GossipSub {
         }
     }
 
-    /// Grafts up to `count` peers of whom `fit` holds.
+    /// Grafts up to `count` random peers that satisfy `fit`.
     fn graft_some(
         &mut self,
         topic: TopicIdx,
@@ -309,13 +312,14 @@ impl GossipSub {
         }
     }
 
-    /// Prunes down to D: the best stay, the others are drawn at random, and enough that this node dialled stay in any case.
+    /// Prunes down to D. The best-scored members stay, the others are drawn at random, and at least
+    /// `d_out` members that this node dialled stay.
     fn prune_surplus(&mut self, topic: TopicIdx, params: &MeshParams, cx: &mut Cx<'_>) {
         let mut members = self.topics.get(topic).mesh.to_vec();
         if members.len() <= params.d {
             return;
         }
-        // Shuffled first, so that equal scores (all of them, without scoring) leave it to chance.
+        // The first shuffle breaks ties by chance (without scoring, all scores are equal).
         cx.rng().shuffle(&mut members);
         members.sort_by(|a, b| self.scores.score(*b).total_cmp(&self.scores.score(*a)));
         cx.rng().shuffle(&mut members[params.d_score..]);
@@ -324,8 +328,8 @@ impl GossipSub {
         let have = members[..params.d].iter().filter(|peer| is_outbound(peer)).count();
         let mut lacking = params.d_out.saturating_sub(have);
         if lacking > 0 {
-            // Those within the selection come to the front, where no other displaces them, and then as many as are
-            // lacking from beyond it.
+            // Outbound members of the selection move to the front, where no other member displaces
+            // them. As many as are lacking follow from outside the selection.
             let (inside, beyond) = members.split_at(params.d);
             let (mut chosen, rest): (Vec<PeerId>, Vec<PeerId>) =
                 inside.iter().copied().partition(|peer| is_outbound(peer));
@@ -348,7 +352,7 @@ impl GossipSub {
         }
     }
 
-    /// A mesh whose median peer is not good enough gets some that are better.
+    /// Grafts better peers if the median score of a mesh is too low.
     fn graft_opportunistically(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         let mesh = &self.topics.get(topic).mesh;
         if mesh.len() < 2 || !self.scores.is_enabled() {
@@ -363,14 +367,14 @@ impl GossipSub {
         }
     }
 
-    /// Puts a peer into a mesh and tells it at the end of the heartbeat.
+    /// Adds a peer to a mesh, and sends it a GRAFT at the end of the heartbeat.
     fn graft_later(&mut self, peer: PeerId, topic: TopicIdx, cx: &mut Cx<'_>) {
         self.add_to_mesh(peer, topic, false, cx);
         let name = self.topics.get(topic).name.clone();
         self.outgoing.entry(peer).or_default().graft.push(name);
     }
 
-    /// Takes a peer out of a mesh and tells it at the end of the heartbeat.
+    /// Removes a peer from a mesh, and sends it a PRUNE at the end of the heartbeat.
     fn prune_later(&mut self, peer: PeerId, topic: TopicIdx, exchange: bool, cx: &mut Cx<'_>) {
         self.remove_from_mesh(peer, topic, false, cx);
         self.backoffs.add(cx.now(), peer, topic, self.config.prune_backoff);
@@ -381,7 +385,7 @@ impl GossipSub {
 }
 
 impl GossipSub {
-    /// Fills the fanout of a topic if it is empty, and keeps it alive.
+    /// Fills the fanout of a topic if it is empty, and renews its lifetime.
     pub(super) fn use_fanout(&mut self, topic: TopicIdx, cx: &mut Cx<'_>) {
         if self.topics.get(topic).fanout.is_empty() {
             self.fill_fanout(topic, cx);
@@ -403,7 +407,7 @@ impl GossipSub {
         }
     }
 
-    /// Forgets fanouts that were not used lately, and completes the others.
+    /// Removes fanouts that have expired, and refills the others.
     pub(super) fn maintain_fanouts(&mut self, cx: &mut Cx<'_>) {
         for topic in self.topics.fanouts().to_vec() {
             let used = self.topics.get(topic).fanout_used;
@@ -423,7 +427,7 @@ impl GossipSub {
 }
 
 impl GossipSub {
-    /// Peers to recommend to one that is pruned: subscribers that are not in disgrace.
+    /// Returns peers to recommend to a pruned peer: subscribers whose score is not negative.
     pub(super) fn recommended(
         &mut self,
         pruned: PeerId,
@@ -441,7 +445,7 @@ impl GossipSub {
         chosen.map(recommend).collect()
     }
 
-    /// Dials some of the peers that another recommends.
+    /// Dials some of the peers that another peer recommends.
     pub(super) fn receive_exchange(&mut self, from: PeerId, peers: &[ExchangedPeer], cx: &mut Cx<'_>) {
         if self.config.prune_peers == 0 || self.scores.score(from) < self.config.thresholds.accept_px {
             self.metrics.ignore(Ignored::ExchangeScore, peers.len() as u64);
@@ -470,7 +474,7 @@ impl GossipSub {
         }
     }
 
-    /// Keeps a link to a peer from now on and sends it everything. The peer must do the same.
+    /// Keeps a link to a peer from now on and sends it every message. The peer must do the same.
     pub fn add_direct_peer(&mut self, identity: PeerIdentity, cx: &mut Cx<'_>) {
         if !self.direct.insert(identity.clone()) {
             return;
@@ -481,7 +485,7 @@ impl GossipSub {
         }
     }
 
-    /// Treats a direct peer like others again. Its link is left as it is.
+    /// Treats a direct peer like others again. Its link stays open.
     pub fn remove_direct_peer(&mut self, identity: &PeerIdentity, cx: &mut Cx<'_>) {
         if self.direct.remove(identity)
             && let Some(peer) = self.peers.find(identity)
@@ -490,7 +494,8 @@ impl GossipSub {
         }
     }
 
-    /// Replaces [`Config::observers`](crate::Config::observers): peers that never get messages, but whose announcements count.
+    /// Replaces [`Config::observers`](crate::Config::observers): peers that never receive messages,
+    /// but whose announcements count.
     pub fn set_observers(&mut self, observers: impl IntoIterator<Item = PeerIdentity>, cx: &mut Cx<'_>) {
         self.observers = observers.into_iter().collect();
         for id in self.peers.connected().to_vec() {
@@ -519,7 +524,7 @@ impl GossipSub {
         }
     }
 
-    /// Prunes a peer from all meshes and fanouts: its role has changed.
+    /// Removes a peer from all meshes and fanouts, because its role has changed.
     fn drop_from_meshes(&mut self, id: PeerId, cx: &mut Cx<'_>) {
         for topic in self.topics.joined().to_vec() {
             if self.topics.get(topic).mesh.contains(id) {

@@ -1,21 +1,21 @@
-//! What a node counts.
+//! The counters of a node.
 
 use samara_engine::outbox::LossCause;
 
 samara_engine::names! {
-    /// Why something that came from a peer had no effect, or not the one asked for.
+    /// The reason why a node ignored data from a peer, or processed only part of it.
     pub enum Ignored {
-        /// A frame from a peer without link.
+        /// A frame from a peer without a link.
         RpcUnknownPeer = "rpc_unknown_peer",
-        /// A frame longer than allowed.
+        /// A frame longer than the maximum.
         RpcTooLong = "rpc_too_long",
         /// Messages and control of a peer below the graylist threshold.
         RpcGraylisted = "rpc_graylisted",
         /// An RPC with too many subscriptions.
         SubscriptionsOverLimit = "subscriptions_over_limit",
-        /// A subscription to a topic that the filter does not pass.
+        /// A subscription to a topic that the filter excludes.
         SubscriptionFiltered = "subscription_filtered",
-        /// A subscription of a peer that has too many.
+        /// A subscription of a peer that already has too many.
         SubscriptionPeerFull = "subscription_peer_full",
         /// A message that names no topic.
         MessageWithoutTopic = "message_without_topic",
@@ -23,17 +23,17 @@ samara_engine::names! {
         MessageNotSubscribed = "message_not_subscribed",
         /// A message longer than its topic allows.
         MessageTooLong = "message_too_long",
-        /// A message of one's own, from somebody else, that was not published here.
+        /// A message that names this node as author, but was not published here.
         MessageFromSelf = "message_from_self",
-        /// A message that does not fit the signature policy, or whose signature is wrong.
+        /// A message that violates the signature policy or has an invalid signature.
         MessageSignature = "message_signature",
         /// A message that the application ignored.
         MessageIgnored = "message_ignored",
         /// A message that the application rejected.
         MessageRejected = "message_rejected",
-        /// A message that came while too many waited for validation.
+        /// A message that arrived while too many awaited validation.
         ValidationThrottled = "validation_throttled",
-        /// A message whose validation was never answered.
+        /// A message whose validation timed out.
         ValidationTimedOut = "validation_timed_out",
         /// IHAVE of a peer below the gossip threshold.
         IHaveScore = "ihave_score",
@@ -45,19 +45,19 @@ samara_engine::names! {
         IHaveNotSubscribed = "ihave_not_subscribed",
         /// IWANT of a peer below the gossip threshold.
         IWantScore = "iwant_score",
-        /// An id that is not in the cache.
+        /// An IWANT id that is not in the cache.
         IWantUnknown = "iwant_unknown",
         /// Ids of IWANT beyond the number per heartbeat.
         IWantIdsOverLimit = "iwant_ids_over_limit",
-        /// A message asked for too often.
+        /// An IWANT for a message that was already sent too often.
         IWantRetransmissions = "iwant_retransmissions",
-        /// A message asked for after IDONTWANT.
+        /// An IWANT for a message that the peer declined by IDONTWANT.
         IWantUnwanted = "iwant_unwanted",
         /// IDONTWANT beyond the number of RPCs per heartbeat.
         IDontWantMessagesOverLimit = "idontwant_messages_over_limit",
         /// Ids of IDONTWANT beyond the number per RPC.
         IDontWantIdsOverLimit = "idontwant_ids_over_limit",
-        /// Ids of IDONTWANT of a peer that has too many remembered.
+        /// Ids of IDONTWANT of a peer with too many remembered ids.
         IDontWantPeerFull = "idontwant_peer_full",
         /// GRAFT for a topic that is not joined.
         GraftNotSubscribed = "graft_not_subscribed",
@@ -67,71 +67,71 @@ samara_engine::names! {
         GraftBackoff = "graft_backoff",
         /// GRAFT from a peer with negative score.
         GraftScore = "graft_score",
-        /// GRAFT into a mesh that is full.
+        /// GRAFT into a full mesh.
         GraftMeshFull = "graft_mesh_full",
-        /// GRAFT from a peer that speaks floodsub, or that never gets messages.
+        /// GRAFT from a peer that speaks floodsub, or that never receives messages.
         GraftRole = "graft_role",
         /// PRUNE for a topic that is not joined.
         PruneNotSubscribed = "prune_not_subscribed",
-        /// Extensions that a peer announced before; they are announced once.
+        /// Repeated extensions: a peer may announce them only once.
         ExtensionsAgain = "extensions_again",
         /// Extensions of a peer that does not speak v1.3.
         ExtensionsVersion = "extensions_version",
-        /// Peers recommended by one below the accept-PX threshold, or while none are wanted (`prune_peers` of 0).
+        /// Recommendations from a peer below the accept-PX threshold, or while `prune_peers` is 0.
         ExchangeScore = "exchange_score",
-        /// Peers recommended beyond the number that is dialled.
+        /// Recommended peers beyond the number that is dialled.
         ExchangeOverLimit = "exchange_over_limit",
     }
 }
 
-/// Counters of one node, all since its start.
+/// Counters of one node since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Frames that came.
+    /// Frames received from peers.
     pub rpcs_received: u64,
-    /// Messages that came, duplicates included.
+    /// Messages received, including duplicates.
     pub messages_received: u64,
-    /// Of these, such that were known.
+    /// Received messages that were already known.
     pub duplicates_received: u64,
-    /// Messages of others that were accepted.
+    /// Accepted messages of other nodes.
     pub messages_delivered: u64,
-    /// Messages that were published here.
+    /// Messages published by this node.
     pub messages_published: u64,
-    /// Of these, such that nobody was known to want.
+    /// Messages published by this node without a known recipient.
     pub messages_published_to_nobody: u64,
-    /// Copies of own messages that were owed.
+    /// Copies of own messages that were put into the outbox.
     pub copies_published: u64,
-    /// Copies of others' messages that were owed.
+    /// Copies of other nodes' messages that were put into the outbox.
     pub copies_forwarded: u64,
-    /// Copies that were owed in answer to IWANT.
+    /// Copies that were put into the outbox in answer to IWANT.
     pub copies_answered: u64,
-    /// Copies that were not owed because the peer had said IDONTWANT.
+    /// Copies that were not sent because the peer had sent IDONTWANT.
     pub copies_suppressed: u64,
-    /// Copies that were taken back, for whatever reason of [`Withdraw`](crate::config::Withdraw).
+    /// Copies that were withdrawn, for any reason in [`Withdraw`](crate::config::Withdraw).
     pub copies_withdrawn: u64,
-    /// Ids announced.
+    /// Ids announced to peers.
     pub ihave_ids_sent: u64,
-    /// Ids that peers announced.
+    /// Ids announced by peers.
     pub ihave_ids_received: u64,
-    /// Ids asked for.
+    /// Ids requested from peers.
     pub iwant_ids_sent: u64,
-    /// Ids that peers asked for.
+    /// Ids requested by peers.
     pub iwant_ids_received: u64,
-    /// Ids sent by IDONTWANT, per peer.
+    /// Ids sent by IDONTWANT, counted for each peer.
     pub idontwant_ids_sent: u64,
-    /// Ids that peers sent by IDONTWANT.
+    /// Ids received by IDONTWANT.
     pub idontwant_ids_received: u64,
-    /// GRAFTs that were owed to peers.
+    /// GRAFTs that were put into the outbox.
     pub grafts_sent: u64,
-    /// GRAFTs that came.
+    /// GRAFTs received from peers.
     pub grafts_received: u64,
-    /// PRUNEs that were owed to peers.
+    /// PRUNEs that were put into the outbox.
     pub prunes_sent: u64,
-    /// PRUNEs that came.
+    /// PRUNEs received from peers.
     pub prunes_received: u64,
     /// Promises (of IHAVE, after IWANT) that peers broke.
     pub promises_broken: u64,
-    /// Peers that were dialled on recommendation.
+    /// Peers dialled on recommendation.
     pub exchange_dials: u64,
     /// Heartbeats since the start.
     pub heartbeats: u64,
@@ -139,7 +139,7 @@ pub struct Metrics {
     ignored: ByCause,
 }
 
-/// Counts by cause. Arrays of more than 32 elements have no default.
+/// Counters indexed by cause. Arrays of more than 32 elements have no default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ByCause([u64; Ignored::ALL.len()]);
 
@@ -150,17 +150,17 @@ impl Default for ByCause {
 }
 
 impl Metrics {
-    /// How often something was ignored for this cause (ids, messages or frames, whatever the cause is about).
+    /// Returns the count of a cause, in the unit that it concerns (ids, messages or frames).
     pub fn ignored(&self, cause: Ignored) -> u64 {
         self.ignored.0[cause as usize]
     }
 
-    /// All causes with their counts.
+    /// Returns all causes with their counts.
     pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
         Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
     }
 
-    /// Frames that the outbox did not take, or dropped for newer ones.
+    /// Returns the number of frames that the outbox rejected or dropped for newer ones.
     pub fn lost(&self, cause: LossCause) -> u64 {
         self.lost[cause as usize]
     }

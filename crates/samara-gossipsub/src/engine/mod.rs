@@ -1,12 +1,12 @@
-//! The router: who is owed which message, and how meshes are kept.
+//! The router: it assigns recipients to messages and maintains meshes.
 //!
 //! | file | concern |
 //! |---|---|
-//! | `publish` | own messages, alone and in batches; the recipients of every message |
-//! | `receive` | RPCs, and the way of a message from its arrival through validation to its delivery |
+//! | `publish` | own messages, single and in batches; the recipients of every message |
+//! | `receive` | RPCs; a message from its arrival through validation to its delivery |
 //! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE; maintenance, fanout, peer exchange |
 //! | `gossip` | IHAVE, IWANT and IDONTWANT |
-//! | `links` | peers that come and go, announcements, lanes, losses, retries |
+//! | `links` | peers that connect and leave, announcements, lanes, losses, retries |
 //! | `tables`, `metrics`, `event` | tables and types |
 
 mod event;
@@ -43,27 +43,28 @@ pub use tables::Protocol;
 /// The context of a [`GossipSub`].
 pub type Cx<'a> = Context<'a, RpcFrame, Event>;
 
-/// What this engine wants to be reminded of.
+/// The timers of the engine.
 const HEARTBEAT: TimerToken = TimerToken(0);
 const DECAY: TimerToken = TimerToken(1);
 const CONNECT_DIRECT: TimerToken = TimerToken(2);
 
-/// Stands for this node where a peer is asked for.
+/// Stands for this node where a function expects a peer.
 const SELF: PeerId = PeerId(u32::MAX);
 
 /// A GossipSub router (v1.0 to v1.3, without extensions) as a state machine.
 ///
-/// Driven through [`Engine::handle`]. An application either sends [`Command`]s as inputs, or (where it owns the engine)
-/// calls methods, with the [`Context`] of its driver:
+/// A driver calls [`Engine::handle`]. An application sends [`Command`]s as inputs. If it owns the
+/// engine, it can also call methods with the [`Context`] of its driver:
 ///
-/// - [`subscribe`](Self::subscribe), [`subscribe_all`](Self::subscribe_all), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
+/// - [`subscribe`](Self::subscribe), [`subscribe_all`](Self::subscribe_all),
+///   [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish),
 ///   [`publish_message`](Self::publish_message), [`publish_batch`](Self::publish_batch),
 ///   [`report_validation`](Self::report_validation), [`set_app_score`](Self::set_app_score),
 ///   [`add_direct_peer`](Self::add_direct_peer), ...
-/// - getters: [`mesh_peers`](Self::mesh_peers), [`topic_peers`](Self::topic_peers), [`fanout`](Self::fanout),
-///   [`peer_score`](Self::peer_score), [`metrics`](Self::metrics), ...
+/// - getters: [`mesh_peers`](Self::mesh_peers), [`topic_peers`](Self::topic_peers),
+///   [`fanout`](Self::fanout), [`peer_score`](Self::peer_score), [`metrics`](Self::metrics), ...
 ///
-/// Its outbox must be made from [`Config::outbox_config`].
+/// The outbox must be created with [`Config::outbox_config`].
 #[derive(Debug)]
 pub struct GossipSub {
     config: Arc<Config>,
@@ -79,16 +80,17 @@ pub struct GossipSub {
     scores: PeerScores,
     unwanted: Unwanted,
     pending: PendingValidations,
-    /// Control messages that leave at the end of a heartbeat, together.
+    /// Control messages that leave together at the end of a heartbeat.
     outgoing: BTreeMap<PeerId, Control>,
     direct: BTreeSet<PeerIdentity>,
     observers: BTreeSet<PeerIdentity>,
     report_to: BTreeSet<PeerIdentity>,
-    /// Dials of peer exchange under way.
+    /// Peers that peer exchange is dialling.
     dialling: BTreeSet<PeerIdentity>,
-    /// All joined topics in as few frames as they fit in, for the links to come; `None` if what is joined has changed since.
+    /// All joined topics, in as few frames as possible, for new links. `None` if the joined topics
+    /// have changed since.
     greeting: Option<Vec<RpcFrame>>,
-    /// Heartbeats so far.
+    /// Number of heartbeats so far.
     ticks: u64,
     next_seqno: u64,
     metrics: Metrics,
@@ -96,7 +98,7 @@ pub struct GossipSub {
 }
 
 impl GossipSub {
-    /// A node with this name. It does nothing before [`Input::Start`].
+    /// Creates a node with this identity. It does nothing before [`Input::Start`].
     pub fn new(config: impl Into<Arc<Config>>, identity: PeerIdentity) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
@@ -133,67 +135,68 @@ impl GossipSub {
 
     // ---- getters ----
 
-    /// The configuration.
+    /// Returns the configuration of the node.
     pub fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
-    /// The name of this node.
+    /// Returns the identity of this node.
     pub fn identity(&self) -> &PeerIdentity {
         &self.identity
     }
 
-    /// Joined topics.
+    /// Returns the joined topics.
     pub fn subscriptions(&self) -> impl Iterator<Item = &Topic> {
         self.topics.joined().iter().map(|topic| &self.topics.get(*topic).name)
     }
 
-    /// Whether a topic is joined.
+    /// Returns true if a topic is joined.
     pub fn is_subscribed(&self, topic: &Topic) -> bool {
         self.topics.find(topic).is_some_and(|topic| self.topics.get(topic).joined)
     }
 
-    /// The mesh of a topic, sorted; empty if it is not joined.
+    /// Returns the mesh of a topic, sorted; empty if the topic is not joined.
     pub fn mesh_peers(&self, topic: &Topic) -> &[PeerId] {
         self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).mesh)
     }
 
-    /// The peers that have joined a topic, sorted.
+    /// Returns the peers that have joined a topic, sorted.
     pub fn topic_peers(&self, topic: &Topic) -> &[PeerId] {
         self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).subscribers)
     }
 
-    /// The fanout of a topic, sorted; empty if it is joined or was not published to lately.
+    /// Returns the fanout of a topic, sorted; empty if the topic is joined or has had no recent
+    /// publication.
     pub fn fanout(&self, topic: &Topic) -> &[PeerId] {
         self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).fanout)
     }
 
-    /// The peers with a link, sorted.
+    /// Returns the peers with a link, sorted.
     pub fn peers(&self) -> &[PeerId] {
         self.peers.connected()
     }
 
-    /// The peer with this name, if there is a link to it.
+    /// Returns the peer with this identity, if there is a link to it.
     pub fn peer_of(&self, identity: &PeerIdentity) -> Option<PeerId> {
         self.peers.find(identity)
     }
 
-    /// The score of a peer; 0 if scoring is off or nothing is known.
+    /// Returns the score of a peer; 0 if scoring is off or the peer is unknown.
     pub fn peer_score(&self, peer: PeerId) -> f64 {
         self.scores.score(peer)
     }
 
-    /// The score of a peer with its parts.
+    /// Returns the score of a peer with its parts.
     pub fn peer_score_breakdown(&self, peer: PeerId) -> Option<ScoreBreakdown> {
         self.scores.breakdown(peer)
     }
 
-    /// What was counted.
+    /// Returns the counters of the node.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// How much is remembered, by kind: for tests of limits and for gauges.
+    /// Returns the number of remembered entries of each kind, for tests of limits and for gauges.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             topics: self.topics.len(),
@@ -220,7 +223,7 @@ impl GossipSub {
 
     fn start(&mut self, cx: &mut Cx<'_>) {
         let config = Arc::clone(&self.config);
-        // Peers choose the keys of these tables, which are empty still.
+        // Peers choose the keys of these tables, which are still empty.
         let names = cx.rng().table_hasher();
         (self.topics.hasher, self.peers.hasher) = (names, names);
         self.seen.entries = HashMap::with_hasher(cx.rng().table_hasher());
@@ -274,12 +277,13 @@ impl GossipSub {
         }
     }
 
-    /// What the application thinks of a peer (P5).
+    /// Sets the application's score of a peer (P5).
     pub fn set_app_score(&mut self, peer: PeerId, score: f64) {
         self.scores.set_app_score(peer, score);
     }
 
-    /// The signed record of a peer, that peer exchange passes on. The driver knows it from the peer itself.
+    /// Sets the signed record of a peer, which peer exchange passes on. The driver receives it from
+    /// the peer itself.
     pub fn set_signed_record(&mut self, peer: PeerId, record: Bytes) {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.signed_record = Some(Box::new(record));
@@ -305,34 +309,35 @@ impl Engine for GossipSub {
     }
 }
 
-/// How much a node remembers, in entries, and what full tables lost since the start. See [`GossipSub::sizes`].
+/// The number of entries that a node remembers, and the losses of full tables since the start. See
+/// [`GossipSub::sizes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Topics that are joined or known from peers.
     pub topics: usize,
-    /// Ids that were seen.
+    /// Ids in the seen cache.
     pub seen: usize,
-    /// Messages in full.
+    /// Messages in the message cache.
     pub cached: usize,
-    /// Pairs of peer and topic that must not be grafted yet.
+    /// Pairs of a peer and a topic in backoff.
     pub backoffs: usize,
-    /// Promises that are followed up.
+    /// Promises that are tracked.
     pub promises: usize,
-    /// IDONTWANTs of peers.
+    /// IDONTWANT ids received from peers.
     pub unwanted: usize,
-    /// Messages that wait for a verdict.
+    /// Messages that await a verdict.
     pub pending_validations: usize,
-    /// Dials under way.
+    /// Dials in progress.
     pub dialling: usize,
-    /// Ids of seen messages that a full table forgot before their time was over.
+    /// Ids of seen messages that a full table forgot before they expired.
     pub seen_evicted: u64,
-    /// Announced messages that a full table does not follow up.
+    /// Announced messages that a full table did not track.
     pub promises_refused: u64,
-    /// Records of who delivered a message that a full table forgot before their time was over.
+    /// Records of deliveries that a full table forgot before they expired.
     pub records_evicted: u64,
 }
 
-/// The moment after which a copy is not sent any more.
+/// Returns the time after which a copy is discarded unsent.
 fn deadline(now: Time, span: Option<std::time::Duration>) -> Option<Time> {
     span.map(|span| now + span)
 }

@@ -1,4 +1,4 @@
-//! Own messages, alone and in batches, and the recipients of every message.
+//! Publishing of single messages and batches, and the recipients of every message.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{BatchReceipt, Cx, Event, GossipSub, PublishError, Receipt, SELF, dea
 use crate::rpc::{Message, MessageId, RpcFrame, Topic};
 use crate::signature;
 
-/// A message that is about to be owed.
+/// A message that is ready to be put into the outbox.
 struct Prepared {
     key: MessageKey,
     id: MessageId,
@@ -23,18 +23,20 @@ struct Prepared {
 }
 
 impl GossipSub {
-    /// Publishes one message, by [`Config::schedule_publish`](crate::Config::schedule_publish).
+    /// Publishes one message, in the order of
+    /// [`Config::schedule_publish`](crate::Config::schedule_publish).
     ///
-    /// That nobody is known who wants it is no error ([`Receipt::peers`] is 0 then): it is kept and gossiped about.
+    /// A topic without known subscribers is no error ([`Receipt::peers`] is 0 then): the message is
+    /// cached and announced in gossip.
     ///
     /// # Errors
-    /// The message cannot be published; nothing has happened then.
+    /// The message cannot be published. The call then has no effect.
     pub fn publish(&mut self, topic: &Topic, data: Bytes, cx: &mut Cx<'_>) -> Result<Receipt, PublishError> {
         let message = self.compose(topic, data)?;
         self.publish_message(message, cx)
     }
 
-    /// Publishes a message that is made (and signed) already.
+    /// Publishes a message that is already built and, if required, signed.
     pub fn publish_message(
         &mut self,
         message: Arc<Message>,
@@ -45,10 +47,12 @@ impl GossipSub {
         receipts.pop().unwrap_or(Err(PublishError::NoTopic))
     }
 
-    /// Publishes messages that belong together, so that their copies leave in the order of a schedule: with
-    /// [`Schedule::INTERLEAVED`] the first copy of every message before the second of any.
+    /// Publishes several messages together, so that their copies leave in the order of a schedule.
+    /// With [`Schedule::INTERLEAVED`], the first copy of every message leaves before the second of
+    /// any.
     ///
-    /// A message that cannot be published, or whose topic has no peers, holds back no other.
+    /// A message that cannot be published, or whose topic has no peers, does not hold back the
+    /// others.
     pub fn publish_batch(
         &mut self,
         messages: impl IntoIterator<Item = (Topic, Bytes)>,
@@ -59,7 +63,7 @@ impl GossipSub {
         BatchReceipt { messages: self.publish_all(messages, schedule, cx) }
     }
 
-    /// The same for messages that are made (and signed) already.
+    /// Publishes several messages that are already built and, if required, signed.
     pub fn publish_message_batch(
         &mut self,
         messages: impl IntoIterator<Item = Arc<Message>>,
@@ -69,7 +73,7 @@ impl GossipSub {
         BatchReceipt { messages: self.publish_all(messages.into_iter().map(Ok), schedule, cx) }
     }
 
-    /// Makes a message as the configuration wants it.
+    /// Builds a message with the fields that the configuration requires.
     fn compose(&mut self, topic: &Topic, data: Bytes) -> Result<Arc<Message>, PublishError> {
         let authenticity = &self.config.authenticity;
         if !authenticity.author && !authenticity.policy.signs() {
@@ -82,7 +86,7 @@ impl GossipSub {
             let signer = authenticity
                 .signer
                 .as_ref()
-                .ok_or_else(|| PublishError::Signature("there is no signer".to_owned()))?;
+                .ok_or_else(|| PublishError::Signature("the configuration has no signer".to_owned()))?;
             signature::sign(&mut message, &**signer);
         }
         Ok(Arc::new(message))
@@ -154,7 +158,7 @@ impl GossipSub {
         if found > allowed {
             return Err(PublishError::TooLong { topic: name, found, allowed });
         }
-        // Others would drop it, and hold it against this node.
+        // Other nodes would drop the message and lower the score of this node.
         let policy = config.authenticity.policy;
         policy.check_fields(&message).map_err(|error| PublishError::Signature(error.to_string()))?;
         let now = cx.now();
@@ -174,7 +178,7 @@ impl GossipSub {
         Ok(Prepared { key, id, topic, message, peers })
     }
 
-    /// The peers that a message of this node goes to.
+    /// Returns the peers to which a message of this node goes.
     pub(super) fn recipients_of_own(
         &mut self,
         topic: TopicIdx,
@@ -196,7 +200,7 @@ impl GossipSub {
         self.without_holders(chosen, id, message, None, &[], cx)
     }
 
-    /// Direct and floodsub peers, and the mesh or the fanout.
+    /// Returns the mesh or the fanout, together with direct and floodsub peers.
     pub(super) fn routed(&self, topic: TopicIdx) -> Vec<PeerId> {
         let state = self.topics.get(topic);
         let pushed_to = if state.joined { &state.mesh } else { &state.fanout };
@@ -211,8 +215,8 @@ impl GossipSub {
         chosen
     }
 
-    /// Leaves out those who have the message or do not want it, and brings the rest into the order in which they are
-    /// handed to the schedule. `holders` sent a copy while the message waited for its verdict.
+    /// Removes the peers that have the message or do not want it, and orders the others for the
+    /// schedule. `holders` sent a copy while the message awaited its verdict.
     pub(super) fn without_holders(
         &mut self,
         mut peers: Vec<PeerId>,

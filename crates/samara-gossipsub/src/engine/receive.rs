@@ -1,4 +1,4 @@
-//! RPCs, and the way of a message from its arrival through validation to its delivery.
+//! Handling of RPCs, and the path of a message from its arrival through validation to its delivery.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Arrival {
     pub(super) topic: TopicIdx,
     pub(super) from: PeerId,
     pub(super) message: Arc<Message>,
-    /// The frame that it came in, if there was nothing else in it: it is forwarded as it is.
+    /// The frame of the message, if it contained nothing else: it is forwarded unchanged.
     pub(super) frame: Option<RpcFrame>,
 }
 
@@ -86,7 +86,7 @@ impl GossipSub {
                 Ok(None) => {}
                 Err(cause) => {
                     self.metrics.ignore(cause, 1);
-                    self.trace_refused(from, message, cause, cx);
+                    self.trace_rejected(from, message, cause, cx);
                 }
             }
         }
@@ -100,7 +100,7 @@ impl GossipSub {
         {
             arrivals[0].frame = Some(frame.clone());
         }
-        // Before validation, which takes time in which the mesh would send more copies.
+        // IDONTWANT precedes validation, during which the mesh would send more copies.
         let incoming: SmallVec<[Incoming<'_>; 1]> =
             arrivals.iter().map(|new| (new.topic, &new.id, new.message.data.len())).collect();
         self.send_idontwants(Some(from), &incoming, cx);
@@ -110,7 +110,8 @@ impl GossipSub {
         }
     }
 
-    /// Lets a message in if it is new and could be valid. `admitted` came before it in the same RPC.
+    /// Admits a message if it is new and could be valid. `admitted` counts the messages admitted
+    /// earlier from the same RPC.
     fn admit(
         &mut self,
         from: PeerId,
@@ -154,7 +155,8 @@ impl GossipSub {
             self.promises.forgive(from);
             return Err(Ignored::ValidationThrottled);
         }
-        // Before the id is taken as seen: a forged message must not keep the true one out.
+        // The signature is verified before the id counts as seen: a forged message must not block
+        // the genuine one.
         if let Some(verifier) = &config.authenticity.verifier
             && config.authenticity.policy.verify(message, &**verifier).is_err()
         {
@@ -186,7 +188,7 @@ impl GossipSub {
         });
     }
 
-    /// Delivers and forwards a message that was found valid. `holders` sent a copy of it meanwhile.
+    /// Delivers and forwards a valid message. `holders` sent a copy of it in the meantime.
     pub(super) fn accept(&mut self, arrival: Arrival, holders: &[PeerId], cx: &mut Cx<'_>) {
         let Arrival { key, id, topic, from, message, frame } = arrival;
         let now = cx.now();
@@ -215,7 +217,7 @@ impl GossipSub {
         cx.emit(Event::Message { id, key, topic: name, message, from: Some(from) });
     }
 
-    /// Drops a message that was found invalid, or that nobody gave a verdict on.
+    /// Drops a message that is invalid, ignored, or without a verdict.
     fn reject(&mut self, arrival: &Arrival, cause: Ignored, cx: &mut Cx<'_>) {
         self.metrics.ignore(cause, 1);
         let is_invalid = cause == Ignored::MessageRejected;
@@ -229,9 +231,9 @@ impl GossipSub {
         });
     }
 
-    /// Messages on topics that are not joined leave no trace: go-libp2p-pubsub does not trace them either, and their
-    /// ids cannot be told.
-    fn trace_refused(&self, from: PeerId, message: &Arc<Message>, cause: Ignored, cx: &mut Cx<'_>) {
+    /// Messages on topics that are not joined are not traced: go-libp2p-pubsub does not trace them
+    /// either, and their ids are unknown.
+    fn trace_rejected(&self, from: PeerId, message: &Arc<Message>, cause: Ignored, cx: &mut Cx<'_>) {
         if matches!(cause, Ignored::MessageWithoutTopic | Ignored::MessageNotSubscribed) {
             return;
         }
@@ -250,14 +252,14 @@ impl GossipSub {
 pub(super) struct Pending {
     arrival: Arrival,
     since: Time,
-    /// Who sent a copy meanwhile.
+    /// The peers that sent a copy in the meantime.
     holders: SmallVec<[PeerId; 4]>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct PendingValidations {
     pub(super) by_id: HashMap<MessageId, Box<Pending>, PeerKeyed>,
-    /// In the order of arrival; those that have their verdict are skipped.
+    /// Messages in order of arrival. Those with a verdict are skipped.
     queue: VecDeque<(Time, MessageId)>,
 }
 
@@ -266,7 +268,7 @@ impl PendingValidations {
         self.by_id.len()
     }
 
-    /// A copy of a message came. Nothing happens unless it waits.
+    /// Records another copy of a message. Does nothing unless the message awaits its verdict.
     pub(super) fn note_copy(&mut self, id: &MessageId, from: PeerId) {
         if self.by_id.is_empty() {
             return;
@@ -290,15 +292,15 @@ impl PendingValidations {
         Some(pending)
     }
 
-    /// The oldest message, if it has waited since `before` or longer.
+    /// Takes the oldest message, if it has waited since `before` or longer.
     fn take_older(&mut self, before: Time) -> Option<Box<Pending>> {
         let (_, id) = self.queue.front().filter(|(since, _)| *since <= before)?;
         let id = id.clone();
         self.take(&id)
     }
 
-    /// Keeps the head of the queue one that still waits. An id may have been decided on, forgotten, and come again: then its
-    /// older entry does not count.
+    /// Removes decided messages from the head of the queue. An id may have been decided, forgotten,
+    /// and received again; its older entry is then stale.
     fn skip_decided(&mut self) {
         while let Some((since, id)) = self.queue.front() {
             if self.by_id.get(id).is_some_and(|pending| pending.since == *since) {
@@ -315,7 +317,7 @@ impl GossipSub {
         if state.special { self.config.validator_of(&state.name) } else { self.config.validator.as_ref() }
     }
 
-    /// Asks the validator of the topic, if there is one.
+    /// Calls the validator of the topic, if there is one.
     pub(super) fn validate(&mut self, arrival: Arrival, cx: &mut Cx<'_>) {
         let state = self.topics.get(arrival.topic);
         let verdict = self.validator_of(arrival.topic).map_or(Verdict::Accept, |validator| {
@@ -340,8 +342,8 @@ impl GossipSub {
         self.conclude(arrival, &[], acceptance, cx);
     }
 
-    /// The verdict on a message that waits for it. `false` if no such message waits: it never did, it has its verdict, or it
-    /// waited for too long.
+    /// Reports the verdict on a message that awaits it. Returns false if no such message is
+    /// waiting: it was never deferred, has its verdict, or timed out.
     pub fn report_validation(&mut self, id: &MessageId, acceptance: Acceptance, cx: &mut Cx<'_>) -> bool {
         let Some(pending) = self.pending.take(id) else { return false };
         let Pending { arrival, holders, .. } = *pending;
@@ -354,7 +356,7 @@ impl GossipSub {
             Acceptance::Accept if self.topics.get(arrival.topic).joined => {
                 return self.accept(arrival, holders, cx);
             }
-            // The topic was left meanwhile.
+            // The topic was left in the meantime.
             Acceptance::Accept => Ignored::MessageNotSubscribed,
             Acceptance::Ignore => Ignored::MessageIgnored,
             Acceptance::Reject => Ignored::MessageRejected,
@@ -362,7 +364,7 @@ impl GossipSub {
         self.reject(&arrival, cause, cx);
     }
 
-    /// Gives up on verdicts that never came.
+    /// Drops the messages whose validation timed out.
     pub(super) fn expire_validations(&mut self, cx: &mut Cx<'_>) {
         let timeout = self.config.validation_timeout;
         let now = cx.now();

@@ -1,4 +1,4 @@
-//! The topics and the peers that a node knows, by number.
+//! The topics and peers that a node knows, indexed by number.
 
 use std::hash::BuildHasher;
 
@@ -9,8 +9,8 @@ use thin_vec::ThinVec;
 
 use crate::rpc::{Control, Topic};
 
-/// A topic as one engine names it: a small dense number that it gives out on first use, so that tables are indexed
-/// instead of hashed by name.
+/// The number of a topic in one engine: a small dense number assigned on first use. Tables are
+/// indexed by it instead of hashed by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicIdx(pub(crate) u32);
 
@@ -23,29 +23,32 @@ impl TopicIdx {
 #[derive(Debug)]
 pub(super) struct TopicState {
     pub(super) name: Topic,
-    /// Whether this node ever used the topic itself. Others exist only as long as a peer subscribes to them.
+    /// Whether this node ever used the topic itself. Other topics exist only as long as a peer
+    /// subscribes to them.
     pub(super) local: bool,
     pub(super) joined: bool,
-    /// Whether the configuration has something of its own for this topic.
+    /// Whether the configuration has settings for this topic.
     pub(super) special: bool,
     pub(super) subscribers: PeerSet,
-    /// Of these, those that get all messages and are in no mesh: direct peers, and those that speak floodsub.
+    /// The subscribers that receive all messages and are in no mesh: direct peers, and peers that
+    /// speak floodsub.
     pub(super) always: PeerSet,
-    /// The mesh; empty unless joined.
+    /// The mesh; empty unless the topic is joined.
     pub(super) mesh: PeerSet,
-    /// The fanout; empty if joined.
+    /// The fanout; empty if the topic is joined.
     pub(super) fanout: PeerSet,
-    /// When a message was last published without having joined.
+    /// The time of the last publication while the topic was not joined.
     pub(super) fanout_used: Option<Time>,
 }
 
 /// All topics that a node knows.
 ///
-/// Peers bring topics in by subscribing. A number is taken back when the last of them leaves, unless this node has used
-/// the topic itself, so that no peer can make the table grow beyond what it may subscribe to at a time.
+/// Peers add topics by subscribing. A number is released when the last subscriber leaves, unless
+/// this node has used the topic itself. A peer can therefore not make the table larger than its
+/// limit of subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct TopicTable {
-    /// By the hashes of their names, which `states` has.
+    /// The topics by the hashes of their names, which `states` stores.
     by_name: HashTable<TopicIdx>,
     pub(super) hasher: PeerKeyed,
     states: Vec<TopicState>,
@@ -58,7 +61,7 @@ pub(super) struct TopicTable {
 
 impl TopicTable {
     pub(super) fn find(&self, name: &Topic) -> Option<TopicIdx> {
-        // Also asked by getters before the start, when there is no key to hash with.
+        // Getters may call this before the start, when no hash key exists.
         if self.by_name.is_empty() {
             return None;
         }
@@ -66,7 +69,8 @@ impl TopicTable {
         self.by_name.find(self.hasher.hash_one(name), is_it).copied()
     }
 
-    /// The number of a topic, made if there is none. `special`: see [`TopicState::special`].
+    /// Returns the number of a topic, and assigns one if necessary. For `special`, see
+    /// [`TopicState::special`].
     pub(super) fn intern(&mut self, name: &Topic, special: impl FnOnce() -> bool) -> TopicIdx {
         if let Some(known) = self.find(name) {
             return known;
@@ -92,7 +96,7 @@ impl TopicTable {
         topic
     }
 
-    /// Takes the number back if nobody needs the topic.
+    /// Releases the number of a topic without users.
     pub(super) fn release(&mut self, topic: TopicIdx) {
         let state = &self.states[topic.index()];
         if state.local || !state.subscribers.is_empty() {
@@ -144,10 +148,10 @@ fn set(sorted: &mut Vec<TopicIdx>, topic: TopicIdx, present: bool) {
     }
 }
 
-/// What a peer speaks.
+/// The protocol version of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
-    /// `/floodsub/1.0.0`: gets every message of its topics, knows no control messages.
+    /// `/floodsub/1.0.0`: receives every message of its topics, knows no control messages.
     Floodsub,
     /// `/meshsub/1.0.0`.
     V1_0,
@@ -160,8 +164,9 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The version of a protocol name. Unknown versions after 1.3 count as 1.3, and what is not GossipSub as floodsub.
-    /// An empty name (a driver that does not negotiate) counts as 1.2, the version that this engine speaks.
+    /// Returns the version of a protocol name. Versions after 1.3 count as 1.3, and names other
+    /// than GossipSub's as floodsub. An empty name (from a driver that does not negotiate) counts
+    /// as 1.2, the version that this engine speaks.
     pub fn of(name: &str) -> Self {
         if name.is_empty() {
             return Self::V1_2;
@@ -178,22 +183,22 @@ impl Protocol {
         }
     }
 
-    /// Whether it knows meshes and gossip.
+    /// Returns true if the version has meshes and gossip.
     pub(crate) fn has_mesh(self) -> bool {
         self >= Self::V1_0
     }
 
-    /// Whether its PRUNE carries backoff and peers.
+    /// Returns true if PRUNE carries a backoff and peers.
     pub(crate) fn has_exchange(self) -> bool {
         self >= Self::V1_1
     }
 
-    /// Whether it knows IDONTWANT.
+    /// Returns true if the version has IDONTWANT.
     pub(crate) fn has_idontwant(self) -> bool {
         self >= Self::V1_2
     }
 
-    /// Whether it announces extensions.
+    /// Returns true if the version announces extensions.
     pub(crate) fn has_extensions(self) -> bool {
         self >= Self::V1_3
     }
@@ -203,33 +208,33 @@ impl Protocol {
 pub(super) struct Peer {
     pub(super) info: PeerInfo,
     pub(super) protocol: Protocol,
-    /// Gets everything, in no mesh.
+    /// Whether the peer receives every message and is in no mesh.
     pub(super) direct: bool,
-    /// Never gets messages.
+    /// Whether the peer never receives messages.
     pub(super) observer: bool,
-    /// Topics it has joined (and that are remembered), sorted.
+    /// The remembered topics that the peer has joined, sorted.
     pub(super) topics: Vec<TopicIdx>,
-    /// The extensions that it has announced (v1.3).
+    /// The extensions that the peer has announced (v1.3).
     pub(super) extensions: Option<Box<Bytes>>,
-    /// Its signed record, for peer exchange.
+    /// The peer's signed record, for peer exchange.
     pub(super) signed_record: Option<Box<Bytes>>,
-    /// GRAFT and PRUNE that did not fit into its queue.
+    /// GRAFT and PRUNE that did not fit into the peer's queue.
     pub(super) retry: Option<Box<Control>>,
-    /// Own topics whose announcement did not fit into its queue.
+    /// Own topics whose announcement did not fit into the peer's queue.
     pub(super) unannounced: ThinVec<TopicIdx>,
-    /// Ids that it does not want and that are remembered.
+    /// Number of remembered ids that the peer does not want.
     pub(super) unwanted: u32,
-    /// Since the last heartbeat:
+    /// Counters since the last heartbeat.
     pub(super) counts: Counts,
 }
 
-/// What a peer did since the last heartbeat.
+/// Activity of a peer since the last heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) ihaves: u32,
-    /// Ids that it was asked for.
+    /// Ids requested from the peer.
     pub(super) asked: usize,
-    /// Ids that it asked for.
+    /// Ids requested by the peer.
     pub(super) iwanted: usize,
     pub(super) idontwants: u32,
 }
@@ -238,10 +243,10 @@ pub(super) struct Counts {
 pub(super) struct PeerTable {
     slots: Vec<Option<Box<Peer>>>,
     connected: PeerSet,
-    /// By the hashes of their identities, which `slots` have.
+    /// The peers by the hashes of their identities, which `slots` stores.
     by_identity: HashTable<PeerId>,
     pub(super) hasher: PeerKeyed,
-    /// Peers with a link that get an IDONTWANT for every message.
+    /// Peers with a link that receive an IDONTWANT for every message.
     pub(super) reported_to: PeerSet,
 }
 
@@ -279,7 +284,7 @@ impl PeerTable {
     }
 
     pub(super) fn find(&self, identity: &PeerIdentity) -> Option<PeerId> {
-        // Also asked by getters before the start, when there is no key to hash with.
+        // Getters may call this before the start, when no hash key exists.
         if self.by_identity.is_empty() {
             return None;
         }
@@ -287,7 +292,7 @@ impl PeerTable {
         self.by_identity.find(self.hasher.hash_one(identity), is_it).copied()
     }
 
-    /// Finds it by its identity no more.
+    /// Removes the entry of an identity.
     fn forget(&mut self, identity: &PeerIdentity) {
         let slots = &self.slots;
         let is_it =
@@ -297,7 +302,7 @@ impl PeerTable {
         }
     }
 
-    /// Peers with a link, sorted.
+    /// Returns the peers with a link, sorted.
     pub(super) fn connected(&self) -> &[PeerId] {
         &self.connected
     }

@@ -1,4 +1,4 @@
-//! Caches, promises and backoffs, against models that are too simple to be wrong.
+//! Tests of caches, promises and backoffs against models that are too simple to be wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,8 @@ fn message(number: u64) -> Arc<Message> {
 }
 
 proptest! {
-    /// A message is kept for `length` heartbeats, gossiped about for `gossip` of them, in the order of arrival.
+    /// A message is kept for `length` heartbeats and announced for `gossip` of them, in the order
+    /// of arrival.
     #[test]
     fn message_cache_keeps_its_windows(
         length in 0usize..6,
@@ -77,7 +78,8 @@ proptest! {
         }
     }
 
-    /// What counts as seen is decided by the latest arrival that started a time to live, and numbers are never reused.
+    /// The latest arrival that started a time to live decides whether an id counts as seen. Numbers
+    /// are never reused.
     #[test]
     fn seen_cache_follows_its_strategy(
         last_seen in any::<bool>(),
@@ -107,14 +109,14 @@ proptest! {
                 (found, _) => prop_assert!(false, "{:?} of {}", found, number),
             }
         }
-        // Whatever the strategy, two times to live of silence free all memory.
+        // With either strategy, two times to live of silence free all memory.
         cache.expire(Time::from_secs(now + 20));
         cache.expire(Time::from_secs(now + 40));
         prop_assert_eq!(cache.len(), 0);
     }
 
     #[test]
-    fn backoffs_last_as_long_as_the_longest(
+    fn the_longest_backoff_wins(
         steps in prop::collection::vec((0u32..3, 0u32..3, 0u64..70, 0u64..10), 0..100),
     ) {
         let slack = Duration::from_secs(2);
@@ -142,7 +144,7 @@ proptest! {
         prop_assert_eq!(backoffs.len(), 0);
     }
 
-    /// Every promise is either kept, forgiven or counted as broken, once.
+    /// Every promise is kept, forgiven or counted as broken, exactly once.
     #[test]
     fn promises_are_counted_once(
         steps in prop::collection::vec((0u8..10, 0u32..4, 0u64..12, 0u64..2000), 0..200),
@@ -203,7 +205,7 @@ fn a_full_seen_cache_forgets_the_oldest() {
 }
 
 #[test]
-fn one_promise_a_batch_drawn_at_random() {
+fn tracks_one_random_promise_of_a_batch() {
     let mut promises = promises(100);
     let mut rng = NodeRng::new(1, 1, Purpose::Engine);
     let ids: Vec<MessageId> = (0..10).map(id).collect();
@@ -214,13 +216,13 @@ fn one_promise_a_batch_drawn_at_random() {
     assert_eq!(drawn.len(), 10);
     assert_eq!(promises.add(Time::ZERO, PeerId(100), &ids, &mut rng), None, "the table is full");
     assert_eq!((promises.len(), promises.refused), (100, 1));
-    assert!(promises.broken(Time::from_secs(3)).is_empty(), "in time is in time");
+    assert!(promises.broken(Time::from_secs(3)).is_empty(), "a promise is not broken at its deadline");
     let broken = promises.broken(Time::from_millis(3001));
     assert_eq!(broken, (0..100).map(|peer| (PeerId(peer), 1)).collect::<Vec<_>>());
     assert_eq!(promises.len(), 0);
 }
 
-/// The arithmetic that two advisories of rust-libp2p's gossipsub (0.49.3, 0.49.4) were about.
+/// The overflow in two advisories about rust-libp2p's gossipsub (0.49.3, 0.49.4).
 #[test]
 fn absurd_backoffs_do_not_overflow() {
     let mut backoffs = Backoffs::new(true, Duration::from_secs(1), Duration::from_secs(3600));

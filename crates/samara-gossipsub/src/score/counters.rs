@@ -1,4 +1,4 @@
-//! What the score is computed from: the counters of each peer, and who delivered which message.
+//! The inputs of the score: the counters of each peer, and the peers that delivered each message.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,15 +13,15 @@ use smallvec::SmallVec;
 use super::params::{PeerScoreParams, TopicScoreParams};
 use crate::engine::tables::TopicIdx;
 
-/// What peers are counted by for P6: an IPv4 address; an IPv6 address, and the /64 it belongs to, since a household
-/// or a virtual machine has a whole /64 to itself.
+/// The unit by which P6 counts peers: an IPv4 address; an IPv6 address, and its /64, since a
+/// household or a virtual machine owns a whole /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum AddressKey {
     Host(IpAddr),
     Network64(u64),
 }
 
-/// The keys that a peer on this address counts under.
+/// Returns the keys under which a peer on this address counts.
 pub(super) fn address_keys(address: Option<IpAddr>) -> SmallVec<[AddressKey; 2]> {
     let mut keys = SmallVec::new();
     let Some(address) = address.map(|address| address.to_canonical()) else { return keys };
@@ -37,9 +37,10 @@ pub(super) fn address_keys(address: Option<IpAddr>) -> SmallVec<[AddressKey; 2]>
 /// A peer's counters on one topic.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TopicStats {
-    /// Since when it is in the mesh.
+    /// The time at which the peer entered the mesh.
     pub(super) grafted_at: Option<Time>,
-    /// As of the latest refresh, like the activation: scores change by events only, which keeps them cacheable.
+    /// The value at the latest refresh, like the activation. Scores then change only by events, so
+    /// they can be cached.
     pub(super) time_in_mesh: Duration,
     pub(super) first_message_deliveries: f64,
     pub(super) mesh_message_deliveries: f64,
@@ -48,7 +49,7 @@ pub(super) struct TopicStats {
     pub(super) invalid_message_deliveries: f64,
 }
 
-/// The parts of a topic's score, weighed but for the topic's own weight.
+/// The parts of a topic's score, before the weight of the topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct TopicParts {
     pub(super) p1: f64,
@@ -74,7 +75,7 @@ impl TopicStats {
         }
     }
 
-    /// What is missing of the mesh deliveries expected, once they are expected.
+    /// Returns the missing part of the expected mesh deliveries, once they are expected.
     fn deficit(&self, params: &TopicScoreParams) -> f64 {
         let deficit = params.mesh_message_deliveries_threshold - self.mesh_message_deliveries;
         if self.mesh_message_deliveries_active { deficit.max(0.0) } else { 0.0 }
@@ -86,8 +87,9 @@ impl TopicStats {
         self.mesh_message_deliveries_active = false;
     }
 
-    /// Leaving the mesh: a deficit at this time sticks (P3b), so that leaving and coming back does not wipe it.
-    /// Nothing happens to a peer that is not in the mesh (go-libp2p-pubsub would count its old deficit again).
+    /// Removes the peer from the mesh. A deficit at this time persists (P3b), so that leaving and
+    /// returning does not clear it. Nothing happens to a peer outside the mesh; go-libp2p-pubsub
+    /// would count its old deficit again.
     pub(super) fn leave_mesh(&mut self, params: &TopicScoreParams) {
         if self.grafted_at.take().is_some() {
             let deficit = self.deficit(params);
@@ -108,7 +110,7 @@ impl TopicStats {
         }
     }
 
-    /// One decay interval; whether anything changed.
+    /// Applies one decay interval. Returns true if anything changed.
     pub(super) fn refresh(&mut self, now: Time, params: &TopicScoreParams, to_zero: f64) -> bool {
         let mut changed =
             decay(&mut self.first_message_deliveries, params.first_message_deliveries_decay, to_zero);
@@ -126,7 +128,7 @@ impl TopicStats {
         changed
     }
 
-    /// Applies caps that were lowered.
+    /// Applies lowered caps.
     pub(super) fn recap(&mut self, params: &TopicScoreParams) {
         let cap = params.first_message_deliveries_cap;
         self.first_message_deliveries = self.first_message_deliveries.min(cap);
@@ -134,7 +136,7 @@ impl TopicStats {
     }
 }
 
-/// One decay interval of one counter; whether it changed.
+/// Applies one decay interval to one counter. Returns true if it changed.
 pub(super) fn decay(counter: &mut f64, factor: f64, to_zero: f64) -> bool {
     if *counter == 0.0 {
         return false;
@@ -148,15 +150,15 @@ pub(super) fn decay(counter: &mut f64, factor: f64, to_zero: f64) -> bool {
 
 #[derive(Debug)]
 pub(super) struct PeerStats {
-    /// Until when to keep the counters of a peer that left; absent while it is connected.
+    /// The time until which to keep the counters of a departed peer; `None` while it is connected.
     pub(super) retained_until: Option<Time>,
     pub(super) addresses: SmallVec<[AddressKey; 2]>,
-    /// Sorted by topic.
+    /// Counters of topics, sorted by topic.
     pub(super) topics: Vec<(TopicIdx, TopicStats)>,
     pub(super) app_score: f64,
     pub(super) behaviour_penalty: f64,
     pub(super) slow_penalty: f64,
-    /// The score; NaN if it has to be computed anew.
+    /// The cached score; NaN if it must be recomputed.
     pub(super) cached: Cell<f64>,
 }
 
@@ -173,7 +175,7 @@ impl PeerStats {
         }
     }
 
-    /// The counters on a topic, made if there are none.
+    /// Returns the counters on a topic, and creates them if necessary.
     pub(super) fn topic_mut(&mut self, topic: TopicIdx) -> &mut TopicStats {
         let place = self.topics.binary_search_by_key(&topic, |(known, _)| *known);
         let at = place.unwrap_or_else(|at| {
@@ -183,39 +185,40 @@ impl PeerStats {
         &mut self.topics[at].1
     }
 
-    /// P7, weighed.
+    /// Returns the weighted P7 part.
     pub(super) fn p7(&self, params: &PeerScoreParams) -> f64 {
         let excess = (self.behaviour_penalty - params.behaviour_penalty_threshold).max(0.0);
         excess * excess * params.behaviour_penalty_weight
     }
 
-    /// The slow-peer penalty, weighed: linear, unlike the others (rust-libp2p).
+    /// Returns the weighted slow-peer penalty, which is linear unlike the others (rust-libp2p).
     pub(super) fn slow(&self, params: &PeerScoreParams) -> f64 {
         (self.slow_penalty - params.slow_peer_threshold).max(0.0) * params.slow_peer_weight
     }
 }
 
-/// What is known of a message (go-libp2p-pubsub `deliveryStatus`).
+/// The validation state of a message (go-libp2p-pubsub `deliveryStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Unknown,
     /// Accepted at this time.
     Valid(Time),
-    /// Rejected: whoever sends it is penalised.
+    /// Rejected: every sender is penalised.
     Invalid,
-    /// Ignored by the application, or validation was throttled: nobody is to blame.
+    /// Ignored by the application, or throttled: no sender is penalised.
     Unjudged,
 }
 
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) status: Status,
-    /// Who sent a copy while that mattered, sorted.
+    /// The peers that sent a copy while it mattered, sorted.
     pub(super) peers: SmallVec<[PeerId; 4]>,
 }
 
 impl Record {
-    /// Notes a copy from `peer`: `false` if it sent one before, or if there is no room to remember it.
+    /// Records a copy from `peer`. Returns false if it sent one before, or if there is no space to
+    /// remember it.
     pub(super) fn note(&mut self, peer: PeerId, peers_max: usize) -> bool {
         match self.peers.binary_search(&peer) {
             Err(at) if self.peers.len() < peers_max => {
@@ -227,15 +230,15 @@ impl Record {
     }
 }
 
-/// The records of the messages of the last time to live, bounded in number.
+/// The records of messages within the time to live, bounded in number.
 #[derive(Debug)]
 pub(super) struct Records {
     ttl: Duration,
     capacity: usize,
     by_key: HashMap<MessageKey, Record, FxBuildHasher>,
-    /// In the order of expiry.
+    /// Keys in order of expiry.
     pub(super) queue: VecDeque<(Time, MessageKey)>,
-    /// Records that were forgotten within their time to live, because the table was full.
+    /// Number of records forgotten within their time to live because the table was full.
     pub(super) evicted: u64,
 }
 
@@ -244,8 +247,8 @@ impl Records {
         Self { ttl, capacity, by_key: HashMap::default(), queue: VecDeque::new(), evicted: 0 }
     }
 
-    /// The record of a message, made if there is none.
-    pub(super) fn get_or_make(&mut self, now: Time, key: MessageKey) -> &mut Record {
+    /// Returns the record of a message, and creates it if necessary.
+    pub(super) fn get_or_insert(&mut self, now: Time, key: MessageKey) -> &mut Record {
         self.expire(now);
         if !self.by_key.contains_key(&key) {
             if self.queue.len() >= self.capacity
@@ -260,7 +263,7 @@ impl Records {
         self.by_key.entry(key).or_insert_with(fresh)
     }
 
-    /// Forgets what is over.
+    /// Forgets expired records.
     pub(super) fn expire(&mut self, now: Time) {
         while self.queue.front().is_some_and(|(until, _)| *until <= now) {
             if let Some((_, key)) = self.queue.pop_front() {

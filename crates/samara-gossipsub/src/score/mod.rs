@@ -1,9 +1,10 @@
-//! The peer score of specification v1.1, "Peer scoring", P1 to P7, and rust-libp2p's slow-peer penalty.
+//! The peer score of specification v1.1, "Peer scoring", P1 to P7, and rust-libp2p's slow-peer
+//! penalty.
 //!
-//! `PeerScores` listens to what happens (a peer came, was grafted, sent a first copy, a duplicate, something
-//! invalid) and keeps counters; `PeerScores::refresh` decays them; `PeerScores::score` reads a peer's score,
-//! which is computed anew only if something about the peer has changed. Where the specification leaves room, the
-//! behaviour is that of go-libp2p-pubsub's `score.go`.
+//! `PeerScores` receives events (a peer connected, was grafted, sent a first copy, a duplicate or
+//! an invalid message) and keeps counters. `PeerScores::refresh` decays them. `PeerScores::score`
+//! returns a peer's score, and recomputes it only if something about the peer has changed. Where
+//! the specification leaves a choice, the behaviour is that of go-libp2p-pubsub's `score.go`.
 
 mod counters;
 mod params;
@@ -24,49 +25,50 @@ pub use params::{
     ParameterError, PeerScoreParams, PeerScoreThresholds, TopicScoreParams, score_parameter_decay,
 };
 
-/// A score and its parts, all weighed; topics are added up before the cap.
+/// A score and its parts. All parts are weighted; the parts of topics are summed before the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScoreBreakdown {
-    /// P1, time in mesh.
+    /// P1: time in mesh.
     pub time_in_mesh: f64,
-    /// P2, first deliveries.
+    /// P2: first deliveries.
     pub first_message_deliveries: f64,
-    /// P3, deficit of mesh deliveries.
+    /// P3: deficit of mesh deliveries.
     pub mesh_message_deliveries: f64,
-    /// P3b, deficits at the time of leaving meshes.
+    /// P3b: deficits at the time of leaving meshes.
     pub mesh_failure_penalty: f64,
-    /// P4, invalid messages.
+    /// P4: invalid messages.
     pub invalid_message_deliveries: f64,
-    /// The sum of the topics after the cap.
+    /// The sum over all topics after the cap.
     pub topics: f64,
-    /// P5, the application's.
+    /// P5: the score that the application sets.
     pub app_specific: f64,
-    /// P6, too many peers on one address.
+    /// P6: too many peers on one address.
     pub ip_colocation: f64,
-    /// P7, misbehaviour.
+    /// P7: misbehaviour.
     pub behaviour_penalty: f64,
     /// Messages that could not be sent.
     pub slow_peer: f64,
-    /// The score.
+    /// The sum of all parts.
     pub total: f64,
 }
 
 /// The scores of all peers of one node.
 ///
-/// Disabled (`new(None, _)`) it costs one branch per event, keeps nothing, and every score is 0.
+/// Disabled scoring (`new(None, _)`) costs one branch per event and keeps no state; every score is
+/// 0.
 #[derive(Debug)]
 pub(crate) struct PeerScores {
     enabled: bool,
     params: PeerScoreParams,
     topics: Vec<Option<TopicScoreParams>>,
-    /// By peer id, which is dense.
+    /// Indexed by peer id, which is dense.
     peers: Vec<Option<Box<PeerStats>>>,
     by_address: HashMap<AddressKey, Vec<PeerId>, FxBuildHasher>,
     records: Records,
 }
 
 impl PeerScores {
-    /// No peers yet. `None` turns scoring off.
+    /// Creates an empty table. `None` turns scoring off.
     pub(crate) fn new(params: Option<PeerScoreParams>) -> Self {
         let enabled = params.is_some();
         let params = params.unwrap_or_else(PeerScoreParams::neutral);
@@ -83,7 +85,7 @@ impl PeerScores {
         &self.params
     }
 
-    /// Scores a topic from now on, or changes how. Topics without parameters are not scored.
+    /// Sets the parameters of a topic. Topics without parameters are not scored.
     pub(crate) fn set_topic_params(&mut self, topic: TopicIdx, params: TopicScoreParams) {
         if !self.enabled {
             return;
@@ -100,7 +102,7 @@ impl PeerScores {
         self.topics[topic.index()] = Some(params);
     }
 
-    /// A peer connected; what was retained of it counts again.
+    /// Adds a connected peer. Its retained counters count again.
     pub(crate) fn add_peer(&mut self, peer: PeerId, address: Option<IpAddr>) {
         if !self.enabled {
             return;
@@ -120,8 +122,8 @@ impl PeerScores {
         }
     }
 
-    /// A peer left. A score that is not positive is retained, so that leaving does not wash it off; a positive one is
-    /// forgotten, so that it cannot be saved up.
+    /// Removes a peer that left. A score that is not positive is retained, so that a peer cannot
+    /// clear it by leaving. A positive score is forgotten, so that a peer cannot save it up.
     pub(crate) fn remove_peer(&mut self, now: Time, peer: PeerId) {
         let score = self.score(peer);
         let (topics, retain) = (&self.topics, self.params.retain_score);
@@ -143,7 +145,7 @@ impl PeerScores {
         stats.cached.set(f64::NAN);
     }
 
-    /// Nothing is known of a peer any more: its number goes to another.
+    /// Forgets everything about a peer, because its number will be reused.
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
         self.leave_addresses(peer);
         if let Some(stats) = self.peers.get_mut(peer.index()) {
@@ -151,45 +153,45 @@ impl PeerScores {
         }
     }
 
-    /// A peer joined the mesh of a topic.
+    /// Records that a peer joined the mesh of a topic.
     pub(crate) fn graft(&mut self, now: Time, peer: PeerId, topic: TopicIdx) {
         self.with_topic(peer, topic, |stats, _| stats.graft(now));
     }
 
-    /// A peer left the mesh of a topic, for whatever reason.
+    /// Records that a peer left the mesh of a topic, for any reason.
     pub(crate) fn prune(&mut self, peer: PeerId, topic: TopicIdx) {
         self.with_topic(peer, topic, |stats, params| stats.leave_mesh(params));
     }
 
-    /// The first copy of a message arrived, and its validation begins.
+    /// Records that the first copy of a message arrived and its validation begins.
     pub(crate) fn validate_message(&mut self, now: Time, key: MessageKey) {
         if self.enabled {
-            self.records.get_or_make(now, key);
+            self.records.get_or_insert(now, key);
         }
     }
 
-    /// Validation accepted a message whose first copy came from `peer`.
+    /// Records that validation accepted a message whose first copy came from `peer`.
     pub(crate) fn deliver_message(&mut self, now: Time, peer: PeerId, topic: TopicIdx, key: MessageKey) {
         if !self.enabled {
             return;
         }
         self.with_topic(peer, topic, |stats, params| stats.first_delivery(params));
-        let record = self.records.get_or_make(now, key);
+        let record = self.records.get_or_insert(now, key);
         if record.status != Status::Unknown {
             return;
         }
         record.status = Status::Valid(now);
         let earlier = std::mem::take(&mut record.peers);
         record.peers.clone_from(&earlier);
-        // The first sender has had its reward; more copies from it earn nothing.
+        // The first sender has its reward; more copies from it earn nothing.
         record.note(peer, usize::MAX);
         for early in earlier.into_iter().filter(|early| *early != peer) {
             self.with_topic(early, topic, |stats, params| stats.mesh_delivery(params));
         }
     }
 
-    /// A message whose first copy came from `peer` was not delivered: everybody who sends it is to blame if it
-    /// `is_invalid`, and else nobody.
+    /// Records that a message whose first copy came from `peer` was not delivered. If it
+    /// `is_invalid`, every sender is penalised, and otherwise none.
     pub(crate) fn reject_message(
         &mut self,
         now: Time,
@@ -201,7 +203,7 @@ impl PeerScores {
         if !self.enabled {
             return;
         }
-        let record = self.records.get_or_make(now, key);
+        let record = self.records.get_or_insert(now, key);
         if record.status != Status::Unknown {
             return;
         }
@@ -217,8 +219,8 @@ impl PeerScores {
         }
     }
 
-    /// A message was rejected whose id proves nothing about other copies, such as one without signature: the sender
-    /// alone is to blame.
+    /// Records the rejection of a message whose id proves nothing about other copies, such as one
+    /// without a signature. Only the sender is penalised.
     pub(crate) fn reject_malformed(&mut self, peer: PeerId, topic: TopicIdx) {
         self.invalid_delivery(peer, topic);
     }
@@ -228,7 +230,7 @@ impl PeerScores {
             return;
         }
         let peers_max = self.params.record_peers_max;
-        let record = self.records.get_or_make(now, key);
+        let record = self.records.get_or_insert(now, key);
         match record.status {
             Status::Unknown => {
                 record.note(peer, peers_max);
@@ -247,30 +249,30 @@ impl PeerScores {
         }
     }
 
-    /// How many records a full table forgot before their time was over.
+    /// Returns the number of records that a full table forgot before they expired.
     pub(crate) fn records_evicted(&self) -> u64 {
         self.records.evicted
     }
 
-    /// A peer misbehaved `count` times (P7): broken promises, a GRAFT during backoff.
+    /// Records that a peer misbehaved `count` times (P7): broken promises, a GRAFT during backoff.
     pub(crate) fn add_penalty(&mut self, peer: PeerId, count: f64) {
         self.with_peer(peer, |stats| stats.behaviour_penalty += count);
     }
 
-    /// A message could not be sent because the peer takes its messages too slowly.
+    /// Records that a message could not be sent because the peer is too slow.
     pub(crate) fn slow_peer(&mut self, peer: PeerId) {
         self.with_peer(peer, |stats| stats.slow_penalty += 1.0);
     }
 
-    /// What the application thinks of a peer (P5).
+    /// Sets the application's score of a peer (P5).
     pub(crate) fn set_app_score(&mut self, peer: PeerId, score: f64) {
         self.with_peer(peer, |stats| stats.app_score = score);
     }
 
-    /// Decays all counters. To be called every [`PeerScoreParams::decay_interval`].
+    /// Decays all counters. Call it every [`PeerScoreParams::decay_interval`].
     ///
-    /// Scores of peers that left do not decay: otherwise waiting would wash them off. They end when retained for
-    /// long enough.
+    /// Scores of departed peers do not decay: otherwise waiting would clear them. They expire after
+    /// the retention time.
     pub(crate) fn refresh(&mut self, now: Time) {
         if !self.enabled {
             return;
@@ -304,7 +306,8 @@ impl PeerScores {
         }
     }
 
-    /// The score of a peer; 0 if nothing is known of it. Cheap: computed anew only after a change.
+    /// Returns the score of a peer; 0 if the peer is unknown. Cheap, because it is recomputed only
+    /// after a change.
     pub(crate) fn score(&self, peer: PeerId) -> f64 {
         let Some(stats) = self.stats(peer) else { return 0.0 };
         let cached = stats.cached.get();
@@ -316,7 +319,7 @@ impl PeerScores {
         score
     }
 
-    /// The score of a peer with its parts; `None` if nothing is known of it.
+    /// Returns the score of a peer with its parts; `None` if the peer is unknown.
     pub(crate) fn breakdown(&self, peer: PeerId) -> Option<ScoreBreakdown> {
         self.stats(peer).map(|stats| self.compute(stats))
     }
@@ -360,7 +363,7 @@ impl PeerScores {
         parts
     }
 
-    /// A listed IPv6 address frees its /64 too.
+    /// A whitelisted IPv6 address also exempts its /64.
     fn is_whitelisted(&self, key: AddressKey) -> bool {
         let list = &self.params.ip_colocation_whitelist;
         match key {
@@ -378,7 +381,7 @@ impl PeerScores {
         }
     }
 
-    /// Applies a change if both peer and topic are scored.
+    /// Applies a change if both the peer and the topic are scored.
     fn with_topic(
         &mut self,
         peer: PeerId,
@@ -396,7 +399,7 @@ impl PeerScores {
         self.with_topic(peer, topic, |stats, _| stats.invalid_message_deliveries += 1.0);
     }
 
-    /// The peers on an address score anew: one came or left.
+    /// Invalidates the scores of the peers on an address after one joined or left.
     fn address_changed(&self, key: AddressKey) {
         for peer in self.by_address.get(&key).into_iter().flatten() {
             if let Some(stats) = self.stats(*peer) {

@@ -1,4 +1,5 @@
-//! The weights of the score (specification v1.1, "Overview of score parameters"), and the thresholds at which it has consequences.
+//! The weights of the score (specification v1.1, "Overview of score parameters"), and its
+//! thresholds.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,48 +7,50 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Parameters that hold for a peer as a whole.
+/// Parameters that apply to a peer as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerScoreParams {
-    /// Most that all topics together can add; 0 for no cap.
+    /// Maximum that all topics together can add; 0 for no cap.
     pub topic_score_cap: f64,
-    /// P5: weight of what the application thinks of the peer.
+    /// P5: weight of the score that the application sets.
     pub app_specific_weight: f64,
-    /// P6: weight (<= 0) of the square of the surplus of peers on one address.
+    /// P6: weight (<= 0) of the squared surplus of peers on one address.
     pub ip_colocation_weight: f64,
-    /// P6: so many peers on one address are no surplus.
+    /// P6: number of peers on one address that are no surplus.
     pub ip_colocation_threshold: f64,
     /// P6: addresses that any number of peers may share.
     pub ip_colocation_whitelist: BTreeSet<IpAddr>,
-    /// P7: weight (<= 0) of the square of the behaviour penalty above its threshold.
+    /// P7: weight (<= 0) of the squared behaviour penalty above its threshold.
     pub behaviour_penalty_weight: f64,
-    /// P7: penalties up to here are free.
+    /// P7: penalty without effect on the score.
     pub behaviour_penalty_threshold: f64,
-    /// P7: what a decay interval leaves of the penalty.
+    /// P7: factor by which the penalty decays in an interval.
     pub behaviour_penalty_decay: f64,
-    /// Weight (<= 0) of messages that could not be sent because the peer is slow, above the threshold
-    /// (rust-libp2p; 0 turns it off).
+    /// Weight (<= 0) of messages above the threshold that could not be sent because the peer is
+    /// slow (rust-libp2p; 0 turns it off).
     pub slow_peer_weight: f64,
-    /// So many messages that could not be sent are free.
+    /// Number of such messages without effect on the score.
     pub slow_peer_threshold: f64,
-    /// What a decay interval leaves of their number.
+    /// Factor by which their number decays in an interval.
     pub slow_peer_decay: f64,
-    /// How often counters decay.
+    /// Time between two decays of the counters.
     pub decay_interval: Duration,
-    /// A counter below counts as 0.
+    /// A counter below this value becomes 0.
     pub decay_to_zero: f64,
-    /// How long the score of a peer that left is kept, if it is not positive.
+    /// Time for which the score of a departed peer is kept, if it is not positive.
     pub retain_score: Duration,
-    /// How long the delivery of a message is tracked; should be the time to live of the seen cache.
+    /// Time for which the delivery of a message is tracked. It should equal the time to live of the
+    /// seen cache.
     pub record_ttl: Duration,
-    /// Most messages whose delivery is tracked at a time; beyond, the oldest are forgotten.
+    /// Maximum number of messages whose delivery is tracked at a time. Beyond it, the oldest are
+    /// forgotten.
     pub record_capacity: usize,
-    /// Most peers whose copies of one message are tracked.
+    /// Maximum number of peers whose copies of one message are tracked.
     pub record_peers_max: usize,
 }
 
 impl Default for PeerScoreParams {
-    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    /// Returns the defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
     fn default() -> Self {
         Self {
             topic_score_cap: 3600.0,
@@ -72,7 +75,7 @@ impl Default for PeerScoreParams {
 }
 
 impl PeerScoreParams {
-    /// No weight at all: a start for those who set weights one by one.
+    /// Returns parameters without any weight, as a base for setting weights one by one.
     pub fn neutral() -> Self {
         Self {
             topic_score_cap: 0.0,
@@ -84,14 +87,14 @@ impl PeerScoreParams {
         }
     }
 
-    /// Checks the rules of the specification, "Parameter validation" of go-libp2p-pubsub's `score_params.go`
-    /// included.
+    /// Checks the rules of the specification, including "Parameter validation" of
+    /// go-libp2p-pubsub's `score_params.go`.
     pub fn validate(&self) -> Result<(), ParameterError> {
         at_least_0("topic_score_cap", self.topic_score_cap)?;
-        check(true, "app_specific_weight", self.app_specific_weight, "it must be finite")?;
+        check(true, "app_specific_weight", self.app_specific_weight, "finite")?;
         penalty("ip_colocation_weight", self.ip_colocation_weight)?;
         let threshold = self.ip_colocation_threshold;
-        let rule = "it must be >= 1 where the weight is not 0";
+        let rule = ">= 1 if the weight is not 0";
         let off = self.ip_colocation_weight == 0.0;
         check(off || threshold >= 1.0, "ip_colocation_threshold", threshold, rule)?;
         penalty("behaviour_penalty_weight", self.behaviour_penalty_weight)?;
@@ -102,54 +105,54 @@ impl PeerScoreParams {
         at_least_0("slow_peer_threshold", self.slow_peer_threshold)?;
         fraction("slow_peer_decay", self.slow_peer_decay, self.slow_peer_weight)?;
         let interval = self.decay_interval.as_secs_f64();
-        check(interval >= 1.0, "decay_interval", interval, "it must be at least 1 s")?;
+        check(interval >= 1.0, "decay_interval", interval, "at least 1 s")?;
         fraction("decay_to_zero", self.decay_to_zero, 1.0)?;
         let capacity = self.record_capacity as f64;
-        check(capacity >= 1.0, "record_capacity", capacity, "it must be at least 1")
+        check(capacity >= 1.0, "record_capacity", capacity, "at least 1")
     }
 }
 
 /// Parameters of one topic. All counters are per peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicScoreParams {
-    /// Weight of the topic among the others.
+    /// Weight of the topic relative to other topics.
     pub topic_weight: f64,
     /// P1: weight (>= 0) of the time in the mesh, in quanta.
     pub time_in_mesh_weight: f64,
-    /// P1: the quantum.
+    /// P1: duration of a quantum.
     pub time_in_mesh_quantum: Duration,
-    /// P1: most quanta that count.
+    /// P1: maximum number of quanta that count.
     pub time_in_mesh_cap: f64,
     /// P2: weight (>= 0) of messages that the peer was first to deliver.
     pub first_message_deliveries_weight: f64,
-    /// P2: what a decay interval leaves.
+    /// P2: factor by which the counter decays in an interval.
     pub first_message_deliveries_decay: f64,
-    /// P2: most that count.
+    /// P2: maximum of the counter.
     pub first_message_deliveries_cap: f64,
-    /// P3: weight (<= 0) of the square of the deficit of mesh deliveries.
+    /// P3: weight (<= 0) of the squared deficit of mesh deliveries.
     pub mesh_message_deliveries_weight: f64,
-    /// P3: what a decay interval leaves.
+    /// P3: factor by which the counter decays in an interval.
     pub mesh_message_deliveries_decay: f64,
-    /// P3: most that count.
+    /// P3: maximum of the counter.
     pub mesh_message_deliveries_cap: f64,
-    /// P3: what is expected of a mesh member.
+    /// P3: number of deliveries expected from a mesh member.
     pub mesh_message_deliveries_threshold: f64,
-    /// P3: a copy counts as near-first up to so long after the message was validated.
+    /// P3: time after validation within which a copy counts as near-first.
     pub mesh_message_deliveries_window: Duration,
-    /// P3: members are judged only after so long in the mesh.
+    /// P3: time in the mesh after which deliveries are expected.
     pub mesh_message_deliveries_activation: Duration,
     /// P3b: weight (<= 0) of squared deficits at the time of leaving the mesh.
     pub mesh_failure_penalty_weight: f64,
-    /// P3b: what a decay interval leaves.
+    /// P3b: factor by which the penalty decays in an interval.
     pub mesh_failure_penalty_decay: f64,
-    /// P4: weight (<= 0) of the square of invalid messages.
+    /// P4: weight (<= 0) of the squared number of invalid messages.
     pub invalid_message_deliveries_weight: f64,
-    /// P4: what a decay interval leaves.
+    /// P4: factor by which the counter decays in an interval.
     pub invalid_message_deliveries_decay: f64,
 }
 
 impl Default for TopicScoreParams {
-    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    /// Returns the defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
     fn default() -> Self {
         Self {
             topic_weight: 0.5,
@@ -174,7 +177,8 @@ impl Default for TopicScoreParams {
 }
 
 impl TopicScoreParams {
-    /// Weight 1 for the topic and none for anything else: a start for those who set weights one by one.
+    /// Returns parameters with weight 1 for the topic and no other weight, as a base for setting
+    /// weights one by one.
     pub fn neutral() -> Self {
         Self {
             topic_weight: 1.0,
@@ -187,13 +191,13 @@ impl TopicScoreParams {
         }
     }
 
-    /// Checks the rules of the specification, as go-libp2p-pubsub's `score_params.go` does. What belongs to a
-    /// weight of 0 is not looked at.
+    /// Checks the rules of the specification, as go-libp2p-pubsub's `score_params.go` does.
+    /// Parameters that belong to a weight of 0 are not checked.
     pub fn validate(&self) -> Result<(), ParameterError> {
         reward("topic_weight", self.topic_weight)?;
         reward("time_in_mesh_weight", self.time_in_mesh_weight)?;
         let quantum = self.time_in_mesh_quantum.as_secs_f64();
-        check(quantum > 0.0, "time_in_mesh_quantum", quantum, "it must be > 0")?;
+        check(quantum > 0.0, "time_in_mesh_quantum", quantum, "> 0")?;
         positive("time_in_mesh_cap", self.time_in_mesh_cap, self.time_in_mesh_weight)?;
 
         let weight = self.first_message_deliveries_weight;
@@ -207,7 +211,7 @@ impl TopicScoreParams {
         positive("mesh_message_deliveries_cap", self.mesh_message_deliveries_cap, weight)?;
         positive("mesh_message_deliveries_threshold", self.mesh_message_deliveries_threshold, weight)?;
         let activation = self.mesh_message_deliveries_activation.as_secs_f64();
-        let rule = "it must be at least 1 s where the weight is not 0";
+        let rule = "at least 1 s if the weight is not 0";
         let holds = weight == 0.0 || activation >= 1.0;
         check(holds, "mesh_message_deliveries_activation", activation, rule)?;
 
@@ -221,69 +225,72 @@ impl TopicScoreParams {
 }
 
 fn at_least_0(field: &'static str, value: f64) -> Result<(), ParameterError> {
-    check(value >= 0.0, field, value, "it must be >= 0")
+    check(value >= 0.0, field, value, ">= 0")
 }
 
 fn reward(field: &'static str, weight: f64) -> Result<(), ParameterError> {
-    check(weight >= 0.0, field, weight, "it must be >= 0 (a reward, or 0 to turn it off)")
+    check(weight >= 0.0, field, weight, ">= 0 (a reward, or 0 to turn it off)")
 }
 
 fn penalty(field: &'static str, weight: f64) -> Result<(), ParameterError> {
-    check(weight <= 0.0, field, weight, "it must be <= 0 (a penalty, or 0 to turn it off)")
+    check(weight <= 0.0, field, weight, "<= 0 (a penalty, or 0 to turn it off)")
 }
 
 fn positive(field: &'static str, value: f64, weight: f64) -> Result<(), ParameterError> {
-    check(weight == 0.0 || value > 0.0, field, value, "it must be > 0 where the weight is not 0")
+    check(weight == 0.0 || value > 0.0, field, value, "> 0 if the weight is not 0")
 }
 
 fn fraction(field: &'static str, value: f64, weight: f64) -> Result<(), ParameterError> {
     let holds = weight == 0.0 || (value > 0.0 && value < 1.0);
-    check(holds, field, value, "it must be between 0 and 1 (exclusive) where the weight is not 0")
+    check(holds, field, value, "between 0 and 1 (exclusive) if the weight is not 0")
 }
 
-/// The decay factor with which a counter falls to `decay_to_zero` of its value within `span`, decaying once per
-/// `interval`: `decay_to_zero ^ (interval / span)` (go-libp2p-pubsub `ScoreParameterDecayWithBase`). Its
-/// `ScoreParameterDecay` has an interval of 1 s and 0.01.
+/// Returns the decay factor with which a counter falls to `decay_to_zero` of its value within
+/// `span`, decaying once per `interval`: `decay_to_zero ^ (interval / span)` (go-libp2p-pubsub
+/// `ScoreParameterDecayWithBase`). Its `ScoreParameterDecay` uses an interval of 1 s and a
+/// `decay_to_zero` of 0.01.
 ///
-/// A span of zero gives 0: nothing survives.
+/// A span of zero returns 0: the counter vanishes at once.
 pub fn score_parameter_decay(span: Duration, interval: Duration, decay_to_zero: f64) -> f64 {
     decay_to_zero.powf(interval.as_secs_f64() / span.as_secs_f64())
 }
 
-/// A parameter with an impossible value.
+/// A parameter with an invalid value.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{field} is {value}, but {rule}")]
+#[error("{field} is {value}, but must be {rule}")]
 pub struct ParameterError {
-    /// Its name in the declaration.
+    /// The name of the field.
     pub field: &'static str,
-    /// Its value (durations in seconds).
+    /// The value of the field (durations in seconds).
     pub value: f64,
-    /// What is allowed.
+    /// The allowed values, which complete the phrase "must be ...".
     pub rule: &'static str,
 }
 
-/// Returns an error with these parts unless `holds`. NaN holds nowhere, since comparisons with it are false.
+/// Returns an error with these parts unless `holds`. NaN never holds, since comparisons with it are
+/// false.
 fn check(holds: bool, field: &'static str, value: f64, rule: &'static str) -> Result<(), ParameterError> {
     if holds && value.is_finite() { Ok(()) } else { Err(ParameterError { field, value, rule }) }
 }
 
-/// The scores at which a node treats a peer differently (specification v1.1, "Score thresholds").
+/// The scores at which a node changes its treatment of a peer (specification v1.1, "Score
+/// thresholds").
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerScoreThresholds {
-    /// Below: no gossip to and from the peer.
+    /// Below this score, the node exchanges no gossip with the peer.
     pub gossip: f64,
-    /// Below: no own messages to the peer when flood publishing, or by fanout.
+    /// Below this score, the node sends the peer no own messages by flood publishing or fanout.
     pub publish: f64,
-    /// Below: everything from the peer is ignored.
+    /// Below this score, the node ignores every message and all control from the peer.
     pub graylist: f64,
-    /// Peers to connect to instead are accepted only from peers at or above.
+    /// Minimum score of a peer whose recommendations of other peers are accepted.
     pub accept_px: f64,
-    /// A mesh whose median is below grafts opportunistically.
+    /// A mesh whose median score is below this value grafts opportunistically.
     pub opportunistic_graft: f64,
 }
 
 impl Default for PeerScoreThresholds {
-    /// The defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
+    /// Returns the defaults of rust-libp2p 0.50 (go-libp2p-pubsub has none).
     fn default() -> Self {
         Self { gossip: -10.0, publish: -50.0, graylist: -80.0, accept_px: 10.0, opportunistic_graft: 20.0 }
     }
@@ -292,9 +299,9 @@ impl Default for PeerScoreThresholds {
 impl PeerScoreThresholds {
     /// Checks the rules of the specification.
     pub fn validate(&self) -> Result<(), ParameterError> {
-        check(self.gossip <= 0.0, "gossip", self.gossip, "it must be <= 0")?;
-        check(self.publish <= self.gossip, "publish", self.publish, "it must be <= gossip")?;
-        check(self.graylist <= self.publish, "graylist", self.graylist, "it must be <= publish")?;
+        check(self.gossip <= 0.0, "gossip", self.gossip, "<= 0")?;
+        check(self.publish <= self.gossip, "publish", self.publish, "<= gossip")?;
+        check(self.graylist <= self.publish, "graylist", self.graylist, "<= publish")?;
         at_least_0("accept_px", self.accept_px)?;
         at_least_0("opportunistic_graft", self.opportunistic_graft)
     }

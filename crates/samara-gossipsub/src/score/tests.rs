@@ -1,4 +1,5 @@
-//! The peer score: each part against its closed form, and the scenarios of the known implementations' test suites.
+//! Tests of the peer score: each part against its closed form, and the scenarios of the known
+//! implementations' test suites.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -107,7 +108,8 @@ fn mesh_deliveries() -> TopicScoreParams {
     }
 }
 
-/// A delivers first; B's copy comes before the verdict or within the window; C's comes too late.
+/// A delivers first. B's copy arrives before the verdict or within the window, and C's arrives too
+/// late.
 #[test]
 fn mesh_deliveries_count_near_first_copies_only() {
     let mut scores = scores(PeerScoreParams::neutral(), mesh_deliveries());
@@ -115,14 +117,14 @@ fn mesh_deliveries_count_near_first_copies_only() {
         scores.graft(Time::ZERO, peer, TOPIC);
     }
     scores.refresh(secs(1));
-    assert_eq!(scores.score(A), 0.0, "not judged before the activation is over");
+    assert_eq!(scores.score(A), 0.0, "no deficit counts before the activation");
     let start = secs(1);
     for key in 0..100 {
         let key = MessageKey(key);
         scores.validate_message(start, key);
         if key.0.is_multiple_of(2) {
             scores.duplicate_message(start, B, TOPIC, key);
-            // Longer validation than the window: the window begins with the verdict.
+            // The validation takes longer than the window, which starts at the verdict.
             scores.deliver_message(start + Duration::from_millis(50), A, TOPIC, key);
         } else {
             scores.deliver_message(start, A, TOPIC, key);
@@ -134,7 +136,7 @@ fn mesh_deliveries_count_near_first_copies_only() {
     assert_eq!(scores.score(A), 0.0);
     assert_eq!(scores.score(B), 0.0);
     assert_close(scores.score(C), -400.0);
-    // 100 deliveries decay below the threshold after 16 intervals in all: 100 * 0.9^16 = 18.53.
+    // 100 deliveries decay below the threshold after a total of 16 intervals: 100 * 0.9^16 = 18.53.
     for _ in 1..16 {
         scores.refresh(secs(2));
     }
@@ -184,13 +186,13 @@ fn a_deficit_sticks_when_leaving_the_mesh() {
     }
     assert_eq!(scores.score(A), 0.0);
     assert_close(scores.score(B), -400.0);
-    assert_eq!(scores.score(C), 0.0, "it was not in the mesh");
+    assert_eq!(scores.score(C), 0.0, "the peer was not in the mesh");
     scores.prune(B, TOPIC);
     assert_close(scores.score(B), -400.0);
     scores.graft(secs(2), B, TOPIC);
     scores.refresh(secs(3));
     assert_close(scores.score(B), -200.0);
-    // Leaving altogether counts like a prune, once the member is judged again.
+    // A departure counts like a PRUNE, once the activation of the member is over again.
     scores.refresh(secs(4));
     scores.remove_peer(secs(4), B);
     assert_close(scores.score(B), -100.0 - 400.0);
@@ -218,7 +220,7 @@ fn invalid_messages_are_squared_and_decay() {
 }
 
 #[test]
-fn the_verdict_decides_who_is_blamed() {
+fn the_verdict_decides_which_senders_are_penalised() {
     let blamed = |is_invalid: bool| {
         let mut scores = scores(PeerScoreParams::neutral(), invalid_deliveries());
         let key = MessageKey(1);
@@ -233,7 +235,7 @@ fn the_verdict_decides_who_is_blamed() {
 }
 
 #[test]
-fn only_the_sender_answers_for_a_malformed_message() {
+fn a_malformed_message_penalises_only_its_sender() {
     let mut scores = scores(PeerScoreParams::neutral(), invalid_deliveries());
     scores.duplicate_message(Time::ZERO, B, TOPIC, MessageKey(1));
     scores.reject_malformed(A, TOPIC);
@@ -250,7 +252,7 @@ fn a_verdict_is_final() {
 }
 
 #[test]
-fn topics_are_weighed_and_capped_together() {
+fn topics_are_weighted_and_capped_together() {
     let params = PeerScoreParams { topic_score_cap: 10.0, ..PeerScoreParams::neutral() };
     let topic = TopicScoreParams { topic_weight: 0.5, ..first_deliveries(0.9, 1000.0) };
     let mut scores = scores(params, topic.clone());
@@ -267,7 +269,7 @@ fn topics_are_weighed_and_capped_together() {
 }
 
 #[test]
-fn the_application_has_its_say() {
+fn the_application_score_is_weighted() {
     let params = PeerScoreParams { app_specific_weight: 0.5, ..PeerScoreParams::neutral() };
     let mut scores = scores(params, TopicScoreParams::neutral());
     for value in -100..100 {
@@ -281,7 +283,7 @@ fn colocation() -> PeerScoreParams {
 }
 
 #[test]
-fn peers_that_share_an_address_pay() {
+fn peers_that_share_an_address_are_penalised() {
     let address = |last| Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
     let listed = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
     let mut params = colocation();
@@ -299,14 +301,15 @@ fn peers_that_share_an_address_pay() {
     for peer in 1..4 {
         assert_close(scores.score(PeerId(peer)), -4.0);
     }
-    assert_eq!(scores.score(PeerId(10)), 0.0, "the address is allowed to be shared");
+    assert_eq!(scores.score(PeerId(10)), 0.0, "the address is whitelisted");
 
-    // Leaving with a negative score does not help the others before the retention is over, ...
+    // A departure with a negative score does not help the other peers before the retention is over,
+    // ...
     scores.remove_peer(Time::ZERO, PeerId(3));
     assert_close(scores.score(PeerId(1)), -4.0);
     scores.refresh(secs(3601));
     assert_close(scores.score(PeerId(1)), -1.0);
-    // ... and coming from elsewhere counts there.
+    // ... and a peer that connects from another address counts there.
     scores.add_peer(PeerId(2), address(1));
     assert_close(scores.score(A), -1.0);
     assert_close(scores.score(PeerId(2)), -1.0);
@@ -342,11 +345,11 @@ fn misbehaviour_is_squared_above_its_threshold_and_decays() {
     scores.refresh(secs(1));
     assert_close(scores.score(A), -2.0 * (3.0f64 * 0.99 - 1.0).powi(2));
     scores.add_penalty(PeerId(77), 1.0);
-    assert_eq!(scores.score(PeerId(77)), 0.0, "strangers have no score");
+    assert_eq!(scores.score(PeerId(77)), 0.0, "unknown peers have no score");
 }
 
 #[test]
-fn slow_peers_pay_linearly() {
+fn slow_peers_are_penalised_linearly() {
     let params = PeerScoreParams {
         slow_peer_weight: -0.2,
         slow_peer_threshold: 2.0,
@@ -432,7 +435,7 @@ fn unknown_topics_are_not_scored() {
 }
 
 #[test]
-fn impossible_parameters_are_named() {
+fn errors_name_invalid_parameters() {
     let field = |change: fn(&mut PeerScoreParams)| {
         let mut params = PeerScoreParams::default();
         change(&mut params);
@@ -474,7 +477,7 @@ fn impossible_parameters_are_named() {
 }
 
 #[test]
-fn impossible_thresholds_are_named() {
+fn errors_name_invalid_thresholds() {
     let field = |change: fn(&mut PeerScoreThresholds)| {
         let mut thresholds = PeerScoreThresholds::default();
         change(&mut thresholds);
@@ -498,9 +501,10 @@ fn decay_factors_follow_from_the_time_to_decay() {
 }
 
 proptest! {
-    /// Whatever happens, the score that is kept is the score that a fresh computation gives, and no counter goes wild.
+    /// After any events, the cached score equals a recomputed one, and no counter goes out of
+    /// range.
     #[test]
-    fn kept_scores_are_never_stale(
+    fn cached_scores_are_never_stale(
         events in prop::collection::vec((0u8..14, 0u32..5, 0u32..3, 0u64..10), 0..300),
     ) {
         let mut params = PeerScoreParams { ip_colocation_threshold: 1.0, ..PeerScoreParams::default() };

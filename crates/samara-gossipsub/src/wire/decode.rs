@@ -1,4 +1,4 @@
-//! Reading.
+//! The decoder of RPCs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::Limits;
 use super::field;
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
-/// Reads an RPC (without length prefix). Payloads and other byte fields are slices of `frame`; only ids and topics
-/// are copied.
+/// Reads an RPC without its length prefix. Payloads and other byte fields are slices of `frame`;
+/// only ids and topics are copied.
 ///
 /// # Errors
-/// The first thing that is wrong; nothing is partially read.
+/// The first violation found. Nothing is partially read.
 pub fn decode(frame: Bytes, limits: &Limits) -> Result<Rpc, WireError> {
     if frame.len() > limits.frame_bytes {
         let (found, max) = (frame.len() as u64, limits.frame_bytes);
@@ -26,7 +26,7 @@ pub fn decode(frame: Bytes, limits: &Limits) -> Result<Rpc, WireError> {
     decoder.rpc()
 }
 
-/// What has been used of the limits that hold for a frame as a whole.
+/// The decoder of a frame, with its usage of the limits that apply to the whole frame.
 struct Decoder<'a> {
     frame: &'a Bytes,
     limits: &'a Limits,
@@ -34,7 +34,7 @@ struct Decoder<'a> {
     unknown: usize,
 }
 
-/// Unknown fields of one message: not copied as long as they are in one piece.
+/// Unknown fields of one message. They are not copied as long as they are contiguous.
 #[derive(Default)]
 struct Unknown {
     first: Range<usize>,
@@ -168,7 +168,7 @@ impl<'a> Decoder<'a> {
                 }
                 field::CONTROL_EXTENSIONS => {
                     let more = self.extensions(&mut reader, head)?;
-                    // A field that comes twice is one message, as everywhere in protobuf.
+                    // Repeated occurrences of a field form one message, as everywhere in protobuf.
                     control.extensions = Some(match control.extensions.take() {
                         None => more,
                         Some(first) => [first, more].concat().into(),
@@ -180,7 +180,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Fields of which none is known, but all of which have to be some.
+    /// Reads the extensions, which must be well-formed fields although none of them is known.
     fn extensions(&mut self, reader: &mut Reader<'a>, head: Head) -> Result<Bytes, WireError> {
         let (mut inner, mut unknown) = (reader.message(head, "control.extensions")?, Unknown::default());
         while let Some(head) = inner.head()? {
@@ -284,7 +284,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// An error if there are `have` already and no more are allowed.
+    /// Returns an error if there are `have` entries already and no more are allowed.
     fn room(
         &self,
         reader: &Reader<'a>,

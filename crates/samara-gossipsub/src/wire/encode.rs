@@ -1,4 +1,4 @@
-//! Writing, and counting what would be written.
+//! The encoder of RPCs, which can also count the encoded bytes.
 
 use bytes::{BufMut, Bytes};
 use samara_engine::protobuf::{Writer, put_varint, varint_len};
@@ -6,18 +6,18 @@ use samara_engine::protobuf::{Writer, put_varint, varint_len};
 use super::field;
 use crate::rpc::{Control, Message, MessageId, Rpc, Topic};
 
-/// The encoded length of an RPC without its length prefix. Allocates nothing.
+/// Returns the encoded length of an RPC without its length prefix. Allocates nothing.
 pub fn encoded_len(rpc: &Rpc) -> usize {
     Writer::<Vec<u8>>::count(|out| put_rpc(out, rpc))
 }
 
-/// The length of [`encode_frame`]'s output. Allocates nothing.
+/// Returns the length of [`encode_frame`]'s output. Allocates nothing.
 pub fn frame_len(rpc: &Rpc) -> usize {
     let body = encoded_len(rpc);
     varint_len(body as u64) + body
 }
 
-/// Writes an RPC with its length in front, as it goes over a stream.
+/// Writes an RPC with a length prefix, as sent over a stream.
 pub fn encode_frame(rpc: &Rpc, out: &mut impl BufMut) {
     put_varint(out, encoded_len(rpc) as u64);
     encode(rpc, out);
@@ -48,8 +48,8 @@ fn put_rpc(out: &mut Writer<'_, impl BufMut>, rpc: &Rpc) {
     out.slice(&rpc.unknown);
 }
 
-/// Writes the fields of a message in the order of their numbers, on which signatures rely; these cover all fields but
-/// signature and key.
+/// Writes the fields of a message in the order of their numbers, on which signatures rely.
+/// Signatures cover all fields except signature and key.
 pub(crate) fn put_message(out: &mut Writer<'_, impl BufMut>, message: &Message, with_signature: bool) {
     put_optional(out, field::MESSAGE_FROM, &message.from);
     if !message.data.is_empty() || message.explicit_empty_data {

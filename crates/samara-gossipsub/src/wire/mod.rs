@@ -1,24 +1,27 @@
-//! The wire format: the standard protobuf of libp2p's pubsub, written and read by hand.
+//! The wire format: the standard protobuf of libp2p's pubsub, in a hand-written codec.
 //!
-//! By hand, because lengths must be known without encoding (the simulator moves typed frames), payloads must not be
-//! copied, unknown fields must survive, and every bound must hold *before* memory is allocated. The tests hold this
-//! codec against a generated one, both ways.
+//! The codec is hand-written for four reasons. Lengths must be known without encoding, since the
+//! simulator moves typed frames. Payloads must not be copied. Unknown fields must survive. Every
+//! limit must apply *before* memory is allocated. The tests compare this codec with a generated one
+//! in both directions.
 //!
-//! - [`encode()`], [`encode_frame`] (with the length in front), [`encoded_len`].
+//! - [`encode()`], [`encode_frame`] (with a length prefix), [`encoded_len`].
 //! - [`decode()`] within [`Limits`]; [`FrameDecoder`] cuts a stream of bytes into frames.
 //!
-//! # What reading means
-//! - Of a field that may occur once, the last occurrence counts; a `control` that occurs several times is merged
-//!   (protobuf's rules).
-//! - An absent topic where there must be one reads as the empty name, an absent `subscribe` as `false`, as in
+//! # Rules of decoding
+//! - If a field that may occur once occurs several times, the last occurrence counts. Several
+//!   `control` fields are merged (protobuf's rules).
+//! - A missing required topic reads as the empty name, and a missing `subscribe` as `false`, as in
 //!   go-libp2p-pubsub.
-//! - Fields that this version does not know, those of v1.3 among them, are kept in [`Rpc`](crate::rpc::Rpc),
-//!   [`SubOpts`](crate::rpc::SubOpts), [`Message`](crate::rpc::Message) and [`Control`](crate::rpc::Control), and
-//!   written after the known ones. Inside the single control messages (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, peer
-//!   infos) they are checked for form and dropped: nothing relays those.
+//! - Fields that this version does not know, including those of v1.3, are kept in
+//!   [`Rpc`](crate::rpc::Rpc), [`SubOpts`](crate::rpc::SubOpts), [`Message`](crate::rpc::Message) and
+//!   [`Control`](crate::rpc::Control), and written after the known ones. Inside individual control
+//!   messages (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, peer infos) they are checked for
+//!   well-formedness and dropped, because nothing relays those.
 //! - Groups, field number 0, and known fields of a wrong type are errors.
-//! - More of anything than [`Limits`] allows is an error, never a silent cut: a peer that sends so much is broken
-//!   or hostile, and the engine, which knows which of both to assume, has softer limits of its own below these.
+//! - Exceeding a limit of [`Limits`] is an error and never a silent cut: a peer that sends so much
+//!   is broken or hostile. The engine knows which of the two to assume, and has softer limits below
+//!   these.
 
 mod decode;
 mod encode;
@@ -50,10 +53,10 @@ mod field {
     pub(super) const CONTROL_PRUNE: u32 = 4;
     pub(super) const CONTROL_IDONTWANT: u32 = 5;
     pub(super) const CONTROL_EXTENSIONS: u32 = 6;
-    /// Of IHAVE, GRAFT and PRUNE.
+    /// The topic of IHAVE, GRAFT and PRUNE.
     pub(super) const TOPIC: u32 = 1;
     pub(super) const IHAVE_IDS: u32 = 2;
-    /// Of IWANT and IDONTWANT.
+    /// The ids of IWANT and IDONTWANT.
     pub(super) const IDS: u32 = 1;
     pub(super) const PRUNE_PEERS: u32 = 2;
     pub(super) const PRUNE_BACKOFF: u32 = 3;
@@ -61,51 +64,51 @@ mod field {
     pub(super) const PEER_RECORD: u32 = 2;
 }
 
-/// Hard bounds of reading: beyond, the frame is refused.
+/// Hard limits of the decoder, which rejects frames beyond them.
 ///
-/// They bound the memory that a frame can claim to a small multiple of its length. The defaults are above
-/// everything that the known implementations send.
+/// They limit the memory that a frame can claim to a small multiple of its length. The defaults
+/// exceed everything that known implementations send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a frame without its length prefix.
+    /// Maximum bytes of a frame without its length prefix.
     pub frame_bytes: usize,
-    /// Subscription changes in a frame.
+    /// Maximum number of subscription changes in a frame.
     pub subscriptions: usize,
-    /// Published messages in a frame.
+    /// Maximum number of published messages in a frame.
     pub messages: usize,
-    /// IHAVEs in a frame (one per topic).
+    /// Maximum number of IHAVEs in a frame (one per topic).
     pub ihaves: usize,
-    /// Ids in one IHAVE. Implementations send at most 5,000.
+    /// Maximum number of ids in one IHAVE. Implementations send at most 5,000.
     pub ids_per_ihave: usize,
-    /// Ids that are asked for in a frame.
+    /// Maximum number of IWANT ids in a frame.
     pub iwant_ids: usize,
-    /// Ids that are not wanted in a frame.
+    /// Maximum number of IDONTWANT ids in a frame.
     pub idontwant_ids: usize,
-    /// Ids in a frame, all kinds together.
+    /// Maximum number of ids in a frame, over all kinds.
     pub ids: usize,
-    /// GRAFTs in a frame.
+    /// Maximum number of GRAFTs in a frame.
     pub grafts: usize,
-    /// PRUNEs in a frame.
+    /// Maximum number of PRUNEs in a frame.
     pub prunes: usize,
-    /// Recommended peers in one PRUNE.
+    /// Maximum number of recommended peers in one PRUNE.
     pub peers_per_prune: usize,
-    /// Bytes of a topic's name.
+    /// Maximum bytes of a topic's name.
     pub topic_bytes: usize,
-    /// Bytes of a message id.
+    /// Maximum bytes of a message id.
     pub id_bytes: usize,
-    /// Bytes of unknown fields kept in a frame, all together.
+    /// Maximum bytes of all unknown fields that are kept in a frame.
     pub unknown_bytes: usize,
 }
 
 impl Default for Limits {
-    /// Frames of 1 MiB, as in go-libp2p-pubsub.
+    /// Returns the limits for frames of 1 MiB, as in go-libp2p-pubsub.
     fn default() -> Self {
         Self::with_frame_bytes(1 << 20)
     }
 }
 
 impl Limits {
-    /// The defaults for frames of this length.
+    /// Returns the default limits for frames of this length in bytes.
     pub const fn with_frame_bytes(frame_bytes: usize) -> Self {
         Self {
             frame_bytes,
@@ -128,9 +131,10 @@ impl Limits {
 
 /// Cuts a stream of bytes into frames.
 ///
-/// A length beyond the maximum is refused as soon as it is read, before anything of the frame is kept, and memory
-/// grows with what arrives (to four times of it at most), not with what is announced. After an error the stream has no frames any more: the error
-/// is repeated, and the connection should be closed.
+/// A length beyond the maximum is rejected as soon as it is read, before any byte of the frame is
+/// stored. Memory grows with the received bytes (to at most four times their number), not with the
+/// announced length. After an error the stream yields no more frames: every call repeats the error,
+/// and the connection should be closed.
 #[derive(Debug)]
 pub struct FrameDecoder {
     frame_bytes_max: usize,
@@ -145,17 +149,21 @@ enum State {
 }
 
 impl FrameDecoder {
-    /// A decoder at the start of a stream, for frames of at most so many bytes (see [`Limits`]).
+    /// Creates a decoder at the start of a stream, for frames of at most `frame_bytes_max` bytes
+    /// (see [`Limits`]).
     pub fn new(frame_bytes_max: usize) -> Self {
         Self { frame_bytes_max, state: State::Prefix { value: 0, read: 0 } }
     }
 
-    /// Takes bytes from `input` until a frame is complete. `None`: all of `input` was taken and more is needed.
-    /// Call it until it returns `None`. A frame that is in a [`Bytes`] as a whole shares it; out of a slice it is copied, so that
-    /// a message that is kept keeps nothing else of what was read with it.
+    /// Takes bytes from `input` until a frame is complete. Returns `None` if it took all of `input`
+    /// and needs more; call it until then.
+    ///
+    /// A frame that lies entirely in a [`Bytes`] shares its memory. A frame in a slice is copied,
+    /// so that a message that is kept does not keep other bytes of the same read.
     ///
     /// # Errors
-    /// A length beyond the maximum, or one that does not end; the same again on every later call.
+    /// A length beyond the maximum, or one that does not end. Every later call returns the same
+    /// error.
     pub fn next(&mut self, input: &mut impl Buf) -> Result<Option<Bytes>, WireError> {
         loop {
             match &mut self.state {
@@ -173,7 +181,7 @@ impl FrameDecoder {
                     *read += 1;
                     let (value, read) = (*value, *read);
                     let max = self.frame_bytes_max;
-                    // Bits only ever get set, so that a length can be refused before it ends.
+                    // Further bytes only set bits, so a length can be rejected before it ends.
                     if value > max as u64 {
                         return self
                             .fail(read, WireErrorKind::Limit { limit: "frame_bytes", found: value, max });
@@ -189,7 +197,8 @@ impl FrameDecoder {
                         return Ok(Some(input.copy_to_bytes(missing)));
                     }
                     have.put(input.take(missing));
-                    // A peer that has sent a quarter is believed to send the rest: large frames are moved twice at most.
+                    // A peer that has sent a quarter will probably send the rest. Large frames move
+                    // at most twice.
                     if have.len() >= *len / 4 {
                         have.reserve(*len - have.len());
                     }
@@ -204,7 +213,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Whether the stream may end here: between frames.
+    /// Returns true if the stream may end here, between frames.
     pub fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Prefix { read: 0, .. })
     }

@@ -11,7 +11,7 @@ fn columns(count: usize) -> Vec<(Topic, Bytes)> {
     (0..count).map(|at| (topic(&format!("column-{at}")), Bytes::from(vec![at as u8; 100]))).collect()
 }
 
-/// A node that joined `count` topics with `peers` peers on each.
+/// Creates a node that has joined `count` topics with `peers` peers on each.
 fn publisher(config: Config, count: usize, peers: usize) -> Node {
     let mut node = Node::new(config);
     for _ in 0..peers {
@@ -34,7 +34,7 @@ fn batch(node: &mut Node, messages: Vec<(Topic, Bytes)>, schedule: &Schedule) ->
     node.with(|engine, cx| engine.publish_batch(messages, schedule, cx))
 }
 
-/// Messages in the order in which they leave.
+/// Returns the messages in the order in which they leave.
 fn order(node: &mut Node) -> Vec<MessageKey> {
     let mut keys = Vec::new();
     while let Some(copy) = node.pop() {
@@ -44,7 +44,7 @@ fn order(node: &mut Node) -> Vec<MessageKey> {
 }
 
 #[test]
-fn in_sequence_all_copies_of_a_message_leave_before_the_next() {
+fn sequential_sends_all_copies_of_a_message_before_the_next() {
     let mut node = publisher(node_wide(), 8, 6);
     let receipt = batch(&mut node, columns(8), &Schedule::Sequential);
     let expected: Vec<MessageKey> = receipt.published().flat_map(|one| vec![one.key; 6]).collect();
@@ -52,7 +52,7 @@ fn in_sequence_all_copies_of_a_message_leave_before_the_next() {
 }
 
 #[test]
-fn interleaved_the_first_copies_of_all_messages_leave_before_the_second() {
+fn interleaved_sends_first_copies_of_all_messages_before_second_ones() {
     let mut node = publisher(node_wide(), 8, 6);
     let receipt = batch(&mut node, columns(8), &Schedule::INTERLEAVED);
     let round: Vec<MessageKey> = receipt.published().map(|one| one.key).collect();
@@ -61,10 +61,10 @@ fn interleaved_the_first_copies_of_all_messages_leave_before_the_second() {
 }
 
 #[test]
-fn those_who_ask_do_not_overtake_first_copies() {
+fn answers_to_iwant_do_not_overtake_first_copies() {
     let mut node = publisher(node_wide(), 8, 6);
     let receipt = batch(&mut node, columns(8), &Schedule::INTERLEAVED);
-    // Everybody asks for the first three messages, as after gossip in the middle of a burst.
+    // Every peer requests the first three messages, as after gossip in the middle of a burst.
     let ids = receipt.published().take(3).map(|one| one.id.clone()).collect::<Vec<_>>();
     for peer in (0..6).map(PeerId) {
         node.rpc(peer, iwant(ids.clone()));
@@ -74,7 +74,7 @@ fn those_who_ask_do_not_overtake_first_copies() {
 }
 
 #[test]
-fn shuffled_every_round_has_every_message_in_an_order_of_its_own() {
+fn shuffled_sends_every_message_once_a_round_in_a_new_order() {
     let mut node = publisher(node_wide(), 16, 6);
     let schedule = Schedule::Interleaved { messages: MessageOrder::Shuffled, peers: PeerOrder::Random };
     let receipt = batch(&mut node, columns(16), &schedule);
@@ -91,7 +91,7 @@ fn shuffled_every_round_has_every_message_in_an_order_of_its_own() {
 }
 
 #[test]
-fn with_feedback_announced_messages_wait_for_the_others() {
+fn feedback_delays_announced_messages() {
     let mut node = publisher(node_wide(), 4, 6);
     let schedule = Schedule::Feedback {
         source: FeedbackSource::Peers { cap: 4 },
@@ -104,11 +104,11 @@ fn with_feedback_announced_messages_wait_for_the_others() {
     node.rpc(announcing, ihave("column-0", vec![receipts[0].id.clone()]));
     let order = order(&mut node);
     assert_eq!(order[..4], [receipts[1].key, receipts[2].key, receipts[3].key, receipts[0].key]);
-    assert_eq!(order.len(), 23, "and the announcing peer is owed one less");
+    assert_eq!(order.len(), 23, "the announcing peer is owed one copy less");
 }
 
 #[test]
-fn topics_without_peers_are_reported_and_hold_back_no_other() {
+fn topics_without_peers_are_reported_and_delay_no_other() {
     let mut node = publisher(plain(), 2, 3);
     let mut messages = columns(2);
     messages.insert(1, (topic("lonely"), Bytes::from_static(b"data")));
@@ -119,7 +119,7 @@ fn topics_without_peers_are_reported_and_hold_back_no_other() {
 }
 
 #[test]
-fn messages_that_cannot_be_published_are_reported_and_hold_back_no_other() {
+fn unpublishable_messages_are_reported_and_delay_no_other() {
     let mut node = publisher(plain(), 2, 3);
     let known = message("column-0", 5, 10);
     node.with(|engine, cx| engine.publish_message(known.clone(), cx)).unwrap();
@@ -137,7 +137,7 @@ fn messages_that_cannot_be_published_are_reported_and_hold_back_no_other() {
 
 #[test]
 fn copies_that_do_not_fit_are_counted_in_the_receipt() {
-    // The queue that lost 30 % of the copies in the wild: one of 32 frames per peer.
+    // The configuration that lost 30 % of the copies in practice: one queue of 32 frames per peer.
     let config = Config { heartbeat_random_phase: false, ..Config::go_libp2p_pubsub() };
     let mut node = publisher(config, 40, 5);
     let receipt = batch(&mut node, columns(40), &Schedule::INTERLEAVED);
@@ -148,7 +148,7 @@ fn copies_that_do_not_fit_are_counted_in_the_receipt() {
 }
 
 #[test]
-fn as_a_command_the_receipt_comes_as_an_event() {
+fn a_publish_command_returns_its_receipt_as_an_event() {
     let mut node = publisher(plain(), 3, 3);
     let schedule = Schedule::INTERLEAVED;
     node.handle(Input::Command(Command::PublishBatch { messages: columns(3), schedule }));
@@ -160,7 +160,7 @@ fn as_a_command_the_receipt_comes_as_an_event() {
 }
 
 #[test]
-fn own_messages_are_delivered_at_home_unless_unwanted() {
+fn own_messages_are_delivered_locally_unless_configured_otherwise() {
     let mut node = publisher(plain(), 3, 3);
     batch(&mut node, columns(3), &Schedule::INTERLEAVED);
     assert_eq!(node.delivered().len(), 3);
@@ -177,7 +177,7 @@ fn idontwant_of_a_batch_is_one_list_per_peer() {
     let lengths: Vec<usize> = node.sent().idontwants().iter().map(|(_, ids)| ids.len()).collect();
     assert_eq!(lengths, [10, 10, 5].repeat(6));
 
-    // In go-libp2p-pubsub every message has an RPC of its own.
+    // In go-libp2p-pubsub, every message has a separate RPC.
     let mut config = Config { heartbeat_random_phase: false, ..Config::go_libp2p_pubsub() };
     config.idontwant.threshold_bytes = 50;
     let mut node = publisher(config, 12, 6);
@@ -206,7 +206,7 @@ fn a_weighted_order_prefers_peers_with_good_scores() {
 }
 
 #[test]
-fn one_seed_gives_one_order() {
+fn the_seed_determines_the_order() {
     let run = |seed| {
         let mut node = Node::with_seed(node_wide(), seed);
         node.join_peers("t", 20, false);
@@ -224,13 +224,13 @@ fn one_seed_gives_one_order() {
 }
 
 #[test]
-fn staggered_the_next_copy_leaves_when_the_last_has_arrived_or_after_the_timeout() {
+fn staggered_sends_the_next_copy_on_arrival_of_the_last_or_after_the_timeout() {
     let mut node = publisher(node_wide(), 1, 3);
     let timeout = std::time::Duration::from_millis(200);
     let receipt = batch(&mut node, columns(1), &Schedule::Staggered { timeout });
     let id = receipt.published().next().unwrap().id.clone();
     let first = node.pop().unwrap().peer;
-    assert!(node.pop().is_none(), "it has not arrived yet");
+    assert!(node.pop().is_none(), "the first copy has not arrived yet");
     node.rpc(first, idontwant(vec![id]));
     let second = node.pop().unwrap().peer;
     assert_ne!(first, second);
@@ -240,7 +240,7 @@ fn staggered_the_next_copy_leaves_when_the_last_has_arrived_or_after_the_timeout
 }
 
 #[test]
-fn with_an_observer_its_word_alone_counts() {
+fn only_the_observer_gives_feedback() {
     let mut node = publisher(node_wide(), 2, 6);
     let observer = node.connect();
     node.sent();
@@ -258,7 +258,7 @@ fn with_an_observer_its_word_alone_counts() {
         order(node);
         receipts.iter().position(|receipt| Some(receipt.key) == next).unwrap()
     };
-    let anybody = node.engine.peers()[0];
-    assert_eq!(run(&mut node, anybody), 0, "not that of an untrusted peer");
+    let untrusted = node.engine.peers()[0];
+    assert_eq!(run(&mut node, untrusted), 0, "the IDONTWANT of an untrusted peer is no feedback");
     assert_eq!(run(&mut node, observer), 1);
 }

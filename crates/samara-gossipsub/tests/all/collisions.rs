@@ -1,4 +1,4 @@
-//! Ids that peers choose so that they would share a hash do no more harm than others.
+//! Peers gain nothing by choosing ids that would share a hash.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use crate::common::*;
 use nix::time::{ClockId, clock_gettime};
 use samara_gossipsub::rpc::MessageId;
 
-/// As many ids as the limits let one peer keep.
+/// Maximum number of ids that the limits let one peer store.
 const IDS: u64 = 10_000;
 
-/// Two of the constants that a hash with a seed, but without a key, mixes its input with. Input that equals them
-/// multiplies the seed by zero: all such ids share one hash, whatever the seed is.
+/// Two of the constants with which a seeded hash without a key mixes its input. Input that equals
+/// them multiplies the seed by zero: all such ids share one hash, whatever the seed is.
 const LONG: u64 = 0xc0ac_29b7_c97c_50dd;
 const SHORT: u64 = 0x3f84_d5b5_b547_0917;
 
-/// The forms of such ids: 16 bytes, 20 as in Ethereum, and 32.
+/// Three forms of such ids: 16 bytes, 20 bytes as in Ethereum, and 32 bytes.
 const FORMS: [fn(u64) -> Vec<u8>; 3] = [
     |number| [number, SHORT].map(u64::to_le_bytes).concat(),
     |number| [&(number as u32).to_le_bytes()[..], &LONG.to_le_bytes(), &LONG.to_le_bytes()].concat(),
     |number| [LONG, LONG, number, number].map(u64::to_le_bytes).concat(),
 ];
 
-/// Ids of the same length without a pattern (the finaliser of SplitMix64).
+/// Returns ids of the same length without a pattern (the finaliser of SplitMix64).
 fn scattered(number: u64, len: usize) -> Vec<u8> {
     let word = |word: u64| {
         let z = (number << 8 | word).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -33,12 +33,12 @@ fn scattered(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The processor time of this thread: other programs would show in the time that passes.
+/// Returns the processor time of this thread. Wall-clock time would include other programs.
 fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock of every Unix").into()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Unix has this clock").into()
 }
 
-/// A flood of IDONTWANT within all limits, and the heartbeats that forget it.
+/// Measures a flood of IDONTWANT within all limits, and the heartbeats that forget it.
 fn flood(ids: &[MessageId]) -> Duration {
     let (mut node, peers) = Node::on_topic(plain(), "t", 2, 0);
     let start = processor_time();
@@ -51,8 +51,8 @@ fn flood(ids: &[MessageId]) -> Duration {
     processor_time() - start
 }
 
-/// How much longer a flood of chosen ids takes. Each measurement is the least of five in turns: what else the machine
-/// does can only add to one.
+/// Returns how many times as long a flood of chosen ids takes. Each measurement is the minimum of
+/// five alternating rounds, since other load can only add to it.
 fn ratio(form: fn(u64) -> Vec<u8>) -> f64 {
     let len = form(0).len();
     let chosen: Vec<MessageId> = (0..IDS).map(|number| MessageId::new(&form(number))).collect();

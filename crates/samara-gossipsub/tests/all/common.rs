@@ -1,4 +1,5 @@
-//! One node driven by hand: the test plays all its peers, and looks at what it owes them.
+//! One node driven by hand: the test acts as all of its peers, and inspects the frames in its
+//! outbox.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub(crate) const V1_1: &str = "/meshsub/1.1.0";
 pub(crate) const V1_2: &str = "/meshsub/1.2.0";
 pub(crate) const FLOODSUB: &str = "/floodsub/1.0.0";
 
-/// A node, and the number of peers that it has had.
+/// A node, and the number of peers that it has had so far.
 pub(crate) struct Node {
     single: Single<GossipSub>,
     peers: u32,
@@ -37,8 +38,8 @@ impl DerefMut for Node {
     }
 }
 
-/// A configuration whose heartbeats come at known times (1.1 s, 2.1 s, ...), without flood publishing and scoring, and with gossip
-/// as the specification has it.
+/// A configuration with heartbeats at known times (1.1 s, 2.1 s, ...), without flood publishing and
+/// scoring, and with the gossip of the specification.
 pub(crate) fn plain() -> Config {
     Config {
         heartbeat_random_phase: false,
@@ -51,7 +52,7 @@ pub(crate) fn plain() -> Config {
     }
 }
 
-/// The same with scores that the test sets by [`Node::set_score`], and with P7.
+/// Like [`plain`], with scores that the test sets by [`Node::set_score`], and with P7.
 pub(crate) fn scored() -> Config {
     let params = PeerScoreParams {
         app_specific_weight: 1.0,
@@ -82,13 +83,13 @@ pub(crate) fn identity(number: u32) -> PeerIdentity {
     PeerIdentity::new(format!("peer-{number}").as_bytes())
 }
 
-/// An unsigned message with an author of its own.
+/// Builds an unsigned message of the author `author`.
 pub(crate) fn message(name: &str, number: u64, len: usize) -> Arc<Message> {
     let data = Bytes::from(vec![number as u8; len]);
     Arc::new(Message::with_author(topic(name), data, Bytes::from_static(b"author"), number))
 }
 
-/// The id of such a message.
+/// Returns the id of such a message.
 pub(crate) fn id_of(message: &Message) -> MessageId {
     samara_gossipsub::message_id::MessageIdFn::FromSeqno.id(message)
 }
@@ -127,7 +128,7 @@ pub(crate) fn subscriptions(subscribe: bool, names: &[String]) -> Rpc {
     Rpc { subscriptions: names.iter().map(change).collect(), ..Rpc::default() }
 }
 
-/// Invented ids.
+/// Returns made-up ids.
 pub(crate) fn ids(from: u64, count: u64) -> Vec<MessageId> {
     (from..from + count).map(|number| MessageId::new(&number.to_be_bytes())).collect()
 }
@@ -143,7 +144,8 @@ impl Node {
         Self { single: Single::start(engine, outbox, seed), peers: 0 }
     }
 
-    /// A node on a topic with `count` peers on it, in the order of their numbers; the first `outbound` were dialled.
+    /// Creates a node on a topic with `count` peers, in the order of their numbers. The node has
+    /// dialled the first `outbound` peers.
     pub(crate) fn on_topic(config: Config, name: &str, count: usize, outbound: usize) -> (Self, Vec<PeerId>) {
         let mut node = Self::new(config);
         let peers: Vec<PeerId> = (0..count).map(|at| node.join_peer(name, at < outbound)).collect();
@@ -154,7 +156,7 @@ impl Node {
 
     // ---- inputs ----
 
-    /// Lets exactly one heartbeat pass.
+    /// Advances the time by exactly one heartbeat.
     pub(crate) fn heartbeat(&mut self) {
         let before = self.engine.metrics().heartbeats;
         while self.engine.metrics().heartbeats == before {
@@ -202,7 +204,7 @@ impl Node {
         (0..count).map(|_| self.join_peer(name, outbound)).collect()
     }
 
-    /// The same RPC from each of these.
+    /// Delivers the same RPC from each of these peers.
     pub(crate) fn rpcs(&mut self, from: &[PeerId], rpc: Rpc) {
         from.iter().for_each(|peer| self.rpc(*peer, rpc.clone()));
     }
@@ -224,12 +226,12 @@ impl Node {
         self.with(|engine, cx| engine.publish(&topic(name), data, cx)).unwrap()
     }
 
-    /// Makes the score of a peer this, but for penalties.
+    /// Sets the score of a peer, not counting penalties.
     pub(crate) fn set_score(&mut self, peer: PeerId, score: f64) {
         self.engine.set_app_score(peer, score);
     }
 
-    // ---- what came of it ----
+    // ---- results ----
 
     pub(crate) fn mesh(&self, name: &str) -> Vec<PeerId> {
         self.engine.mesh_peers(&topic(name)).to_vec()
@@ -239,7 +241,7 @@ impl Node {
         self.engine.metrics().ignored(cause)
     }
 
-    /// Everything that is owed, taken out.
+    /// Takes all frames out of the outbox.
     pub(crate) fn sent(&mut self) -> Sent {
         let mut frames = Vec::new();
         let now = self.now;
@@ -251,7 +253,7 @@ impl Node {
         Sent(frames)
     }
 
-    /// What a heartbeat makes the node owe, and nothing else.
+    /// Returns only the frames that one heartbeat adds to the outbox.
     pub(crate) fn sent_at_heartbeat(&mut self) -> Sent {
         self.sent();
         self.heartbeat();
@@ -268,7 +270,7 @@ impl Node {
     }
 }
 
-/// Frames by peer.
+/// Frames by receiving peer.
 pub(crate) struct Sent(pub(crate) Vec<(PeerId, Lane, RpcFrame)>);
 
 impl Sent {
@@ -309,8 +311,8 @@ impl Sent {
         all.map(|(peer, control)| (peer, control.idontwant.clone())).collect()
     }
 
-    /// To whom there is an IDONTWANT.
-    pub(crate) fn told(&self) -> Vec<PeerId> {
+    /// Returns the receivers of IDONTWANT.
+    pub(crate) fn idontwant_receivers(&self) -> Vec<PeerId> {
         self.idontwants().into_iter().map(|(peer, _)| peer).collect()
     }
 
@@ -322,7 +324,7 @@ impl Sent {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// Who was sent a message, sorted.
+    /// Returns the receivers of messages, sorted.
     pub(crate) fn receivers(&self) -> Vec<PeerId> {
         let mut peers: Vec<PeerId> = self.messages().into_iter().map(|(peer, _)| peer).collect();
         peers.sort_unstable();

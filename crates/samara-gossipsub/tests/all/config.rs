@@ -1,4 +1,4 @@
-//! Presets, and values that are not possible.
+//! Presets, and validation of configurations.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use samara_gossipsub::score::PeerScoreParams;
 use samara_gossipsub::{Config, GossipSub};
 
 #[test]
-fn presets_are_possible_and_have_the_published_values() {
+fn presets_are_valid_and_have_the_published_values() {
     for config in [Config::spec(), Config::ethereum(), Config::go_libp2p_pubsub(), Config::default()] {
         config.validate().unwrap();
     }
@@ -40,7 +40,7 @@ fn ethereum_ids_are_twenty_bytes_over_topic_and_payload() {
 }
 
 #[test]
-fn the_layouts_make_the_lanes_they_name() {
+fn layouts_define_their_lanes() {
     let split = Config::spec().outbox_config();
     let named = |lane: samara_engine::outbox::Lane| split.lanes[usize::from(lane.0)].name;
     let lanes = Lanes::of(LaneLayout::Split);
@@ -57,7 +57,7 @@ fn the_layouts_make_the_lanes_they_name() {
     );
 }
 
-/// The message of the error that a changed preset gives.
+/// Returns the error message of a changed preset.
 fn error(change: impl FnOnce(&mut Config)) -> String {
     let mut config = Config::spec();
     change(&mut config);
@@ -68,7 +68,7 @@ fn error(change: impl FnOnce(&mut Config)) -> String {
 }
 
 #[test]
-fn impossible_values_are_named_with_what_is_expected() {
+fn errors_name_the_field_and_the_expected_values() {
     let errors = [
         error(|config| config.mesh.d_low = 7),
         error(|config| config.mesh.d_high = 5),
@@ -99,9 +99,9 @@ fn impossible_values_are_named_with_what_is_expected() {
         "heartbeat_interval: found 0ns, expected more than 0",
         "max_rpc_bytes: found 1000, expected more than max_message_bytes = 1048576",
         "max_control_bytes: found 2097152, expected 64 to max_rpc_bytes = 1049600",
-        "thresholds.gossip: found 1, expected a value for which holds: it must be <= 0",
+        "thresholds.gossip: found 1, expected <= 0",
         "sending.publish.copies: found 0, expected at least 1",
-        "peer_score.behaviour_penalty_weight: found 1, expected a value for which holds: it must be <= 0 (a penalty, or 0 to turn it off)",
+        "peer_score.behaviour_penalty_weight: found 1, expected <= 0 (a penalty, or 0 to turn it off)",
         "topics.t.mesh.d: found 0, expected at least 1",
     ];
     assert_eq!(errors, expected);

@@ -1,4 +1,4 @@
-//! Direct peers.
+//! Dialling, delivery and scores of direct peers.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::common::*;
 use samara_engine::{LinkRequest, PeerId};
 use samara_gossipsub::{Config, Ignored};
 
-/// Nodes on a topic; peer 0 is direct.
+/// Creates a node and peers on a topic; peer 0 is direct.
 fn with_direct(config: Config, count: usize) -> (Node, Vec<PeerId>) {
     Node::on_topic(Config { direct_peers: vec![identity(0)], ..config }, "t", count, 0)
 }
 
 #[test]
-fn they_are_dialled_at_the_start_and_again_while_they_are_missing() {
+fn missing_direct_peers_are_dialled_at_the_start_and_again() {
     let mut node = Node::new(Config { direct_peers: vec![identity(0), identity(1)], ..plain() });
     node.advance(Duration::from_millis(900));
     assert!(node.links.is_empty());
@@ -26,7 +26,7 @@ fn they_are_dialled_at_the_start_and_again_while_they_are_missing() {
 }
 
 #[test]
-fn they_get_everything_and_are_in_no_mesh() {
+fn direct_peers_get_every_message_and_are_in_no_mesh() {
     let (mut node, peers) = with_direct(plain(), 20);
     assert!(!node.mesh("t").contains(&peers[0]));
     node.rpc(node.mesh("t")[0], publish([message("t", 1, 10)]));
@@ -35,11 +35,11 @@ fn they_get_everything_and_are_in_no_mesh() {
     assert!(node.sent().receivers().contains(&peers[0]));
     node.heartbeats(5);
     assert!(!node.mesh("t").contains(&peers[0]));
-    assert!(node.sent().ihaves().iter().all(|(peer, _)| *peer != peers[0]), "nothing to gossip about");
+    assert!(node.sent().ihaves().iter().all(|(peer, _)| *peer != peers[0]), "direct peers receive no gossip");
 }
 
 #[test]
-fn they_are_sent_only_topics_that_they_joined() {
+fn direct_peers_get_only_topics_that_they_joined() {
     let mut node = Node::new(Config { direct_peers: vec![identity(0)], ..plain() });
     node.connect();
     node.subscribe("t");
@@ -48,7 +48,7 @@ fn they_are_sent_only_topics_that_they_joined() {
 }
 
 #[test]
-fn a_graft_from_one_is_answered_by_prune() {
+fn a_graft_from_a_direct_peer_is_answered_by_prune() {
     let (mut node, peers) = with_direct(plain(), 3);
     node.rpc(peers[0], graft(&["t"]));
     assert_eq!(node.sent().pruned("t"), [peers[0]]);
@@ -57,7 +57,7 @@ fn a_graft_from_one_is_answered_by_prune() {
 }
 
 #[test]
-fn no_score_shuts_them_out() {
+fn direct_peers_are_exempt_from_scores() {
     let (mut node, peers) = with_direct(scored(), 6);
     node.set_score(peers[0], -1000.0);
     node.rpc(peers[0], publish([message("t", 1, 10)]));
@@ -68,7 +68,7 @@ fn no_score_shuts_them_out() {
 }
 
 #[test]
-fn they_can_be_named_and_dismissed_while_running() {
+fn direct_peers_can_be_added_and_removed_at_run_time() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     assert!(node.mesh("t").contains(&peers[3]));
     node.with(|engine, cx| engine.add_direct_peer(identity(3), cx));

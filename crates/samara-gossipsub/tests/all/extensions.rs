@@ -1,4 +1,4 @@
-//! Extensions (specification v1.3): announced once, first, and empty.
+//! Extensions (specification v1.3): announced once, first, and with no fields.
 
 use crate::common::*;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ fn announces(extensions: &'static [u8]) -> Rpc {
     control(Control { extensions: Some(Bytes::from_static(extensions)), ..Control::default() })
 }
 
-/// The frames to a peer, in the order in which they leave.
+/// Returns the frames to a peer in the order in which they leave.
 fn leave_to(node: &mut Node, peer: PeerId) -> Vec<Rpc> {
     let now = node.now;
     std::iter::from_fn(|| node.outbox.pop_for(now, peer)).map(|copy| copy.frame.rpc().clone()).collect()
@@ -23,7 +23,7 @@ fn announced(rpc: &Rpc) -> bool {
 }
 
 #[test]
-fn they_are_announced_once_in_the_first_frame_and_to_those_who_know_them() {
+fn extensions_are_announced_once_in_the_first_frame_to_v1_3_peers() {
     let mut node = Node::new(plain());
     let early = node.connect_as(V1_3, false);
     node.subscribe("t");
@@ -31,7 +31,7 @@ fn they_are_announced_once_in_the_first_frame_and_to_those_who_know_them() {
     let older = node.connect_as(V1_2, false);
     node.rpcs(&[early, late, older], subscriptions(true, &["t".to_owned()]));
     node.heartbeat();
-    // IDONTWANT overtakes everything else, but not this.
+    // IDONTWANT overtakes all frames except this one.
     node.rpc(older, publish([message("t", 1, 2000)]));
     for peer in [early, late] {
         let frames = leave_to(&mut node, peer);
@@ -50,7 +50,7 @@ fn they_are_announced_once_in_the_first_frame_and_to_those_who_know_them() {
 }
 
 #[test]
-fn subscriptions_longer_than_one_frame_come_in_several() {
+fn subscriptions_beyond_one_frame_are_split() {
     let mut node = Node::new(Config { max_control_bytes: 1000, ..plain() });
     let mut topics: Vec<String> = (0..300).map(|number| format!("a topic with number {number}")).collect();
     topics.sort();
@@ -63,18 +63,18 @@ fn subscriptions_longer_than_one_frame_come_in_several() {
         assert!(frames.len() > 5, "{}", frames.len());
         assert!(frames.iter().all(|rpc| RpcFrame::new(rpc.clone()).encoded_len() <= 1000));
         assert_eq!(announced(&frames[0]), protocol == V1_3);
-        let mut told: Vec<String> = frames
+        let mut received: Vec<String> = frames
             .iter()
             .flat_map(|rpc| &rpc.subscriptions)
             .map(|change| change.topic.as_str().to_owned())
             .collect();
-        told.sort();
-        assert_eq!(told, topics);
+        received.sort();
+        assert_eq!(received, topics);
     }
 }
 
 #[test]
-fn a_link_that_comes_again_is_a_new_one() {
+fn a_new_link_announces_extensions_again() {
     let mut node = Node::new(plain());
     let peer = node.connect_as(V1_3, false);
     node.rpc(peer, announces(&[0x50, 1]));
@@ -90,7 +90,7 @@ fn a_link_that_comes_again_is_a_new_one() {
 }
 
 #[test]
-fn a_second_announcement_is_misbehaviour_and_changes_nothing() {
+fn a_second_announcement_is_penalised_and_ignored() {
     let mut node = Node::new(scored());
     let peer = node.connect_as(V1_3, false);
     node.rpc(peer, announces(&[0x50, 1]));
@@ -98,11 +98,11 @@ fn a_second_announcement_is_misbehaviour_and_changes_nothing() {
     node.rpc(peer, announces(&[]));
     assert_eq!(node.ignored(Ignored::ExtensionsAgain), 1);
     assert_eq!(node.engine.extensions_of(peer).unwrap(), &[0x50, 1][..]);
-    assert!(node.engine.peer_score(peer) < before, "it costs nothing");
+    assert!(node.engine.peer_score(peer) < before, "the second announcement costs no score");
 }
 
 #[test]
-fn who_does_not_speak_v1_3_has_none() {
+fn peers_before_v1_3_have_no_extensions() {
     let mut node = Node::new(scored());
     let peer = node.connect_as(V1_2, false);
     for _ in 0..2 {

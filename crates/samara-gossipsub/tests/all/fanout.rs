@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::*;
 
 #[test]
-fn it_goes_to_d_peers_the_same_each_time() {
+fn fanout_uses_the_same_d_peers_each_time() {
     let mut node = Node::new(plain());
     node.join_peers("t", 20, false);
     assert_eq!(node.publish("t", 10).peers, 6);
@@ -19,7 +19,7 @@ fn it_goes_to_d_peers_the_same_each_time() {
 }
 
 #[test]
-fn it_is_forgotten_a_minute_after_the_last_message() {
+fn fanout_expires_a_minute_after_the_last_message() {
     let mut node = Node::new(plain());
     node.join_peers("t", 20, false);
     node.publish("t", 10);
@@ -47,11 +47,11 @@ fn the_heartbeat_replaces_peers_that_left() {
 }
 
 #[test]
-fn peers_below_the_publish_threshold_are_left_out_and_replaced() {
+fn peers_below_the_publish_threshold_are_replaced() {
     let mut node = Node::new(scored());
     let peers = node.join_peers("t", 8, false);
     node.set_score(peers[0], -20.5);
-    // Negative, but good enough for own messages.
+    // A negative score, but high enough for own messages.
     node.set_score(peers[1], -19.5);
     node.publish("t", 10);
     assert!(!node.engine.fanout(&topic("t")).contains(&peers[0]));
@@ -63,7 +63,7 @@ fn peers_below_the_publish_threshold_are_left_out_and_replaced() {
 }
 
 #[test]
-fn joining_makes_it_the_mesh_without_peers_in_disgrace() {
+fn joining_turns_fanout_into_mesh_without_negative_scores() {
     let mut node = Node::new(scored());
     let peers = node.join_peers("t", 7, false);
     node.publish("t", 10);
@@ -72,13 +72,13 @@ fn joining_makes_it_the_mesh_without_peers_in_disgrace() {
     node.sent();
     node.subscribe("t");
     let expected: Vec<_> = peers.iter().copied().filter(|peer| *peer != fanout[2]).collect();
-    assert_eq!(node.mesh("t"), expected, "the rest of the fanout, and the one other peer");
+    assert_eq!(node.mesh("t"), expected, "the remaining fanout and the only other peer");
     assert!(node.engine.fanout(&topic("t")).is_empty());
     assert_eq!(node.sent().grafts("t").len(), 6);
 }
 
 #[test]
-fn its_messages_are_gossiped_about_to_others() {
+fn fanout_messages_are_announced_to_other_peers() {
     let mut node = Node::new(plain());
     node.join_peers("t", 20, false);
     let id = node.publish("t", 10).id;
@@ -90,7 +90,7 @@ fn its_messages_are_gossiped_about_to_others() {
 }
 
 #[test]
-fn peers_that_come_later_become_the_fanout_of_a_topic_without_peers() {
+fn later_peers_become_the_fanout_of_an_empty_topic() {
     let mut node = Node::new(plain());
     assert_eq!(node.publish("t", 10).peers, 0);
     assert_eq!(node.engine.metrics().messages_published_to_nobody, 1);

@@ -1,4 +1,4 @@
-//! Flood publishing.
+//! Flood publishing of own messages.
 
 use crate::common::*;
 use samara_gossipsub::Config;
@@ -14,14 +14,14 @@ fn own_messages_go_to_all_subscribers_and_forwarded_ones_to_the_mesh() {
 }
 
 #[test]
-fn without_it_own_messages_go_to_the_mesh() {
+fn without_flood_publishing_own_messages_go_to_the_mesh() {
     let (mut node, _) = Node::on_topic(plain(), "t", 20, 2);
     node.publish("t", 10);
     assert_eq!(node.sent().receivers(), node.mesh("t"));
 }
 
 #[test]
-fn long_messages_are_not_flooded_where_that_is_limited() {
+fn messages_beyond_the_flooding_limit_are_not_flooded() {
     let config = Config { flood_publish: true, flood_publish_max_bytes: 100, ..plain() };
     let (mut node, _) = Node::on_topic(config, "t", 20, 2);
     assert_eq!(node.publish("t", 100).peers, 20);
@@ -29,7 +29,7 @@ fn long_messages_are_not_flooded_where_that_is_limited() {
 }
 
 #[test]
-fn peers_below_the_publish_threshold_are_left_out_unless_they_are_direct() {
+fn flooding_skips_peers_below_the_publish_threshold_unless_direct() {
     let mut config = Config { flood_publish: true, ..scored() };
     config.direct_peers = vec![identity(1)];
     let (mut node, peers) = Node::on_topic(config, "t", 4, 2);
@@ -41,7 +41,7 @@ fn peers_below_the_publish_threshold_are_left_out_unless_they_are_direct() {
 }
 
 #[test]
-fn the_peers_of_topics_that_are_not_joined_are_flooded_too() {
+fn peers_of_unjoined_topics_are_flooded_too() {
     let mut node = Node::new(Config { flood_publish: true, ..plain() });
     let peers = node.join_peers("t", 10, false);
     node.publish("t", 10);

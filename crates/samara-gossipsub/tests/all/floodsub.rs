@@ -4,7 +4,7 @@ use crate::common::*;
 use samara_gossipsub::Ignored;
 
 #[test]
-fn they_get_every_message_of_their_topics_and_are_in_no_mesh() {
+fn floodsub_peers_get_every_message_and_are_in_no_mesh() {
     let (mut node, mut peers) = Node::on_topic(plain(), "t", 3, 0);
     let flooding = node.join_as(FLOODSUB, "t", false);
     node.join_as(FLOODSUB, "u", false);
@@ -23,7 +23,7 @@ fn they_get_every_message_of_their_topics_and_are_in_no_mesh() {
 }
 
 #[test]
-fn their_messages_are_forwarded() {
+fn messages_of_floodsub_peers_are_forwarded() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
     let flooding = node.join_as(FLOODSUB, "t", false);
     node.rpc(flooding, publish([message("t", 1, 10)]));
@@ -31,7 +31,7 @@ fn their_messages_are_forwarded() {
 }
 
 #[test]
-fn they_get_messages_of_topics_that_are_not_joined_and_are_no_fanout() {
+fn floodsub_peers_get_messages_of_unjoined_topics_and_are_in_no_fanout() {
     let mut node = Node::new(plain());
     let flooding = node.join_as(FLOODSUB, "t", false);
     assert_eq!(node.publish("t", 10).peers, 1);
@@ -40,7 +40,7 @@ fn they_get_messages_of_topics_that_are_not_joined_and_are_no_fanout() {
 }
 
 #[test]
-fn they_are_not_gossiped_to_and_cannot_graft() {
+fn floodsub_peers_get_no_gossip_and_cannot_graft() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 6);
     assert_eq!(peers.len(), 6);
     let flooding = node.join_as(FLOODSUB, "t", false);
@@ -51,7 +51,7 @@ fn they_are_not_gossiped_to_and_cannot_graft() {
 }
 
 #[test]
-fn below_the_publish_threshold_they_get_nothing() {
+fn floodsub_peers_below_the_publish_threshold_get_nothing() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
     let flooding = node.join_as(FLOODSUB, "t", false);
     node.set_score(flooding, -20.5);

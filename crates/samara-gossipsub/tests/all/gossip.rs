@@ -7,7 +7,7 @@ use samara_gossipsub::rpc::Control;
 use samara_gossipsub::{Config, Event, Ignored};
 
 #[test]
-fn a_heartbeat_announces_recent_messages_to_d_lazy_peers_outside_of_the_mesh() {
+fn a_heartbeat_announces_recent_messages_to_d_lazy_peers_outside_the_mesh() {
     let (mut node, _) = Node::on_topic(plain(), "t", 20, 2);
     let mesh = node.mesh("t");
     let new = message("t", 1, 10);
@@ -18,18 +18,18 @@ fn a_heartbeat_announces_recent_messages_to_d_lazy_peers_outside_of_the_mesh() {
 }
 
 #[test]
-fn with_many_peers_a_share_of_them_is_told() {
+fn with_many_peers_a_share_of_them_receives_gossip() {
     let (mut node, _) = Node::on_topic(plain(), "t", 86, 86);
     node.publish("t", 10);
-    assert_eq!(node.sent_at_heartbeat().ihaves().len(), 20, "a quarter of the 80 outside of the mesh");
+    assert_eq!(node.sent_at_heartbeat().ihaves().len(), 20, "a quarter of the 80 peers outside the mesh");
 }
 
 #[test]
-fn messages_are_gossiped_about_for_three_heartbeats_and_answered_for_five() {
+fn messages_are_announced_for_three_heartbeats_and_answered_for_five() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 20, 2);
     let id = node.publish("t", 10).id;
     node.sent();
-    // Each time another peer asks, so that no limit interferes.
+    // A different peer sends each request, so that no limit interferes.
     for (heartbeat, asking) in (1..=6).zip(&peers) {
         node.heartbeat();
         let announced = !node.sent().ihaves().is_empty();
@@ -42,7 +42,7 @@ fn messages_are_gossiped_about_for_three_heartbeats_and_answered_for_five() {
 }
 
 #[test]
-fn unknown_ids_are_asked_for_and_known_ones_not() {
+fn only_unknown_ids_are_requested() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let known = message("t", 1, 10);
     node.rpc(peers[0], publish([known.clone()]));
@@ -58,7 +58,7 @@ fn unknown_ids_are_asked_for_and_known_ones_not() {
 }
 
 #[test]
-fn announcements_on_topics_that_are_not_joined_are_not_followed() {
+fn announcements_on_unjoined_topics_are_ignored() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
     node.rpc(peers[0], ihave("other", ids(0, 3)));
     assert!(node.sent().0.is_empty());
@@ -67,7 +67,7 @@ fn announcements_on_topics_that_are_not_joined_are_not_followed() {
 }
 
 #[test]
-fn one_message_is_sent_to_one_peer_three_times_at_most() {
+fn a_message_is_sent_to_a_peer_at_most_three_times() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let id = node.publish("t", 10).id;
     node.sent();
@@ -83,7 +83,7 @@ fn one_message_is_sent_to_one_peer_three_times_at_most() {
 }
 
 #[test]
-fn a_copy_that_is_owed_already_is_not_doubled_by_iwant() {
+fn iwant_does_not_double_an_owed_copy() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let id = node.publish("t", 10).id;
     node.rpc(peers[0], iwant(vec![id]));
@@ -91,7 +91,7 @@ fn a_copy_that_is_owed_already_is_not_doubled_by_iwant() {
 }
 
 #[test]
-fn ten_announcements_per_heartbeat_are_looked_at() {
+fn ten_announcements_per_heartbeat_are_processed() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     for number in 0..20 {
         node.rpc(peers[0], ihave("t", ids(number * 10, 10)));
@@ -104,7 +104,7 @@ fn ten_announcements_per_heartbeat_are_looked_at() {
 }
 
 #[test]
-fn five_thousand_ids_per_heartbeat_are_asked_for() {
+fn five_thousand_ids_per_heartbeat_are_requested() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let asked = |node: &mut Node| -> usize { node.sent().iwants().iter().map(|(_, ids)| ids.len()).sum() };
     node.rpc(peers[0], ihave("t", ids(0, 6000)));
@@ -118,7 +118,7 @@ fn five_thousand_ids_per_heartbeat_are_asked_for() {
 }
 
 #[test]
-fn an_id_that_is_announced_twice_in_one_rpc_is_asked_for_once() {
+fn an_id_announced_twice_in_one_rpc_is_requested_once() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let twice = [ids(0, 5), ids(0, 5)].concat();
     node.rpc(peers[0], ihave("t", twice));
@@ -143,16 +143,16 @@ fn a_broken_promise_costs_a_penalty_and_a_kept_one_does_not() {
     node.rpc(peers[0], ihave("t", ids(0, 20)));
     node.rpc(peers[1], ihave("t", vec![id_of(&coming)]));
     node.advance(Duration::from_secs(2));
-    // It comes from somebody else: that is as good.
+    // The message arrives from another peer, which also keeps the promise.
     node.rpc(peers[2], publish([coming]));
     node.advance(Duration::from_secs(3));
-    assert_eq!(node.engine.metrics().promises_broken, 1, "one of the ids is followed up");
+    assert_eq!(node.engine.metrics().promises_broken, 1, "one of the ids is tracked");
     assert!(node.engine.peer_score(peers[0]) < 0.0);
     assert_eq!(node.engine.peer_score(peers[1]), 0.0);
 }
 
 #[test]
-fn longer_lists_are_cut_to_different_parts() {
+fn each_peer_gets_a_different_part_of_a_long_list() {
     let config = changed(plain(), |config| config.gossip.ihave_ids_max = 10);
     let (mut node, _) = Node::on_topic(config, "t", 20, 2);
     for _ in 0..40 {
@@ -167,7 +167,7 @@ fn longer_lists_are_cut_to_different_parts() {
 }
 
 #[test]
-fn lists_longer_than_allowed_are_split() {
+fn lists_beyond_the_frame_limit_are_split() {
     let config = Config { max_control_bytes: 500, ..plain() };
     let (mut node, _) = Node::on_topic(config, "t", 12, 2);
     let mut published = Vec::new();
@@ -186,7 +186,7 @@ fn lists_longer_than_allowed_are_split() {
 }
 
 #[test]
-fn one_rpc_can_carry_everything() {
+fn one_rpc_can_carry_all_kinds_of_messages() {
     let (mut node, _) = Node::on_topic(plain(), "t", 0, 0);
     let peer = node.connect();
     node.sent();
@@ -206,7 +206,7 @@ fn one_rpc_can_carry_everything() {
 }
 
 #[test]
-fn duplicates_are_counted_and_told_if_wanted() {
+fn duplicates_are_counted_and_optionally_reported() {
     let (mut node, peers) = Node::on_topic(Config { report_duplicates: true, ..plain() }, "t", 6, 0);
     node.rpc(peers[0], publish([message("t", 1, 10)]));
     node.rpc(peers[1], publish([message("t", 1, 10)]));
@@ -219,24 +219,29 @@ fn duplicates_are_counted_and_told_if_wanted() {
     assert_eq!(node.delivered().len(), 1);
 }
 
-/// A peer that is refused may have no other mesh: it is told of every message, at every heartbeat, until it may graft again.
+/// A rejected peer may have no other mesh. It receives an announcement of every message at every
+/// heartbeat until it may graft again.
 #[test]
-fn peers_that_a_mesh_has_no_room_for_are_told_of_every_message() {
-    for told in [true, false] {
-        let mut config = Config { gossip_to_turned_away: told, ..plain() };
+fn peers_rejected_by_a_full_mesh_get_gossip_about_every_message() {
+    for enabled in [true, false] {
+        let mut config = Config { gossip_to_turned_away: enabled, ..plain() };
         config.mesh.gossip_factor = 0.0;
         config.mesh.d_lazy = 1;
         let (mut node, peers) = Node::on_topic(config, "t", 40, 0);
         node.rpcs(&peers, graft(&["t"]));
         let refused = node.ignored(Ignored::GraftMeshFull) as usize;
-        assert_eq!((node.mesh("t").len(), refused), (12, 28), "D_high are in, all others are refused");
+        assert_eq!(
+            (node.mesh("t").len(), refused),
+            (12, 28),
+            "the mesh accepts D_high peers and rejects all others"
+        );
         for number in 0..5 {
             node.rpc(peers[0], publish([message("t", number, 100)]));
             let sent = node.sent_at_heartbeat();
             let announced: std::collections::BTreeSet<_> =
                 sent.ihaves().into_iter().map(|(peer, _)| peer).collect();
             if told {
-                // Those that the heartbeat took out of the mesh are told, too.
+                // The peers that the heartbeat pruned receive gossip too.
                 assert!(announced.len() >= refused, "{} of {refused}", announced.len());
             } else {
                 assert_eq!(announced.len(), 1);
@@ -244,6 +249,6 @@ fn peers_that_a_mesh_has_no_room_for_are_told_of_every_message() {
         }
         node.advance(Duration::from_secs(70));
         node.rpc(peers[0], publish([message("t", 99, 100)]));
-        assert!(node.sent_at_heartbeat().ihaves().len() <= 1, "they may graft again");
+        assert!(node.sent_at_heartbeat().ihaves().len() <= 1, "the rejected peers may graft again");
     }
 }

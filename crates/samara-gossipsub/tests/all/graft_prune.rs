@@ -22,7 +22,7 @@ fn join_grafts_d_peers_and_announces_the_topic() {
 }
 
 #[test]
-fn a_peer_that_connects_is_told_all_joined_topics_in_one_rpc() {
+fn all_joined_topics_are_announced_to_a_new_peer_in_one_rpc() {
     let mut node = Node::new(plain());
     node.subscribe("a");
     node.subscribe("b");
@@ -47,13 +47,13 @@ fn leave_prunes_the_mesh_with_the_unsubscribe_backoff() {
 }
 
 #[test]
-fn rejoining_within_the_unsubscribe_backoff_grafts_others() {
+fn rejoining_within_the_unsubscribe_backoff_grafts_other_peers() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 20, 0);
     let old = node.mesh("t");
     node.unsubscribe("t");
     node.subscribe("t");
     assert!(node.mesh("t").iter().all(|peer| !old.contains(peer)));
-    // When it is over (and the slack too), everybody can be chosen again.
+    // After the backoff and the slack, every peer can be chosen again.
     node.unsubscribe("t");
     node.advance(Duration::from_secs(13));
     for peer in &peers[6..] {
@@ -90,7 +90,7 @@ fn grafts_are_accepted_up_to_d_high_and_the_heartbeat_prunes_to_d() {
     let (mut node, _) = Node::on_topic(plain(), "t", 0, 0);
     let peers = node.join_peers("t", 14, false);
     node.rpcs(&peers, graft(&["t"]));
-    assert_eq!(node.mesh("t").len(), 12, "a full mesh refuses");
+    assert_eq!(node.mesh("t").len(), 12, "a full mesh rejects GRAFT");
     assert_eq!(node.sent().pruned("t"), peers[12..]);
     assert_eq!(node.ignored(Ignored::GraftMeshFull), 2);
     node.heartbeat();
@@ -101,7 +101,7 @@ fn grafts_are_accepted_up_to_d_high_and_the_heartbeat_prunes_to_d() {
 }
 
 #[test]
-fn a_full_mesh_still_takes_peers_that_this_node_dialled() {
+fn a_full_mesh_accepts_outbound_peers() {
     let mut node = Node::new(plain());
     node.subscribe("t");
     for _ in 0..12 {
@@ -140,7 +140,7 @@ fn a_mesh_without_outbound_peers_grafts_some() {
 }
 
 #[test]
-fn a_pruned_peer_is_not_grafted_before_its_backoff_and_the_slack_are_over() {
+fn a_pruned_peer_is_not_grafted_before_backoff_and_slack_are_over() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
     node.rpc(peers[0], prune("t", Some(Duration::from_secs(20))));
     assert!(node.mesh("t").is_empty());
@@ -151,7 +151,7 @@ fn a_pruned_peer_is_not_grafted_before_its_backoff_and_the_slack_are_over() {
 }
 
 #[test]
-fn a_prune_without_backoff_counts_for_the_default() {
+fn a_prune_without_backoff_uses_the_default() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
     node.rpc(peers[0], prune("t", None));
     node.advance(Duration::from_secs(59));
@@ -161,7 +161,7 @@ fn a_prune_without_backoff_counts_for_the_default() {
 }
 
 #[test]
-fn a_graft_during_the_backoff_is_refused_penalised_and_prolongs_it() {
+fn a_graft_during_backoff_is_rejected_penalised_and_prolongs_it() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
     node.rpc(peers[0], prune("t", None));
     node.advance(Duration::from_secs(15));
@@ -170,14 +170,14 @@ fn a_graft_during_the_backoff_is_refused_penalised_and_prolongs_it() {
     assert_eq!(node.sent().pruned("t"), peers);
     assert_eq!(node.ignored(Ignored::GraftBackoff), 1);
     assert_eq!(node.engine.peer_score(peers[0]), -1.0, "P7 with one penalty");
-    // 60 s from the GRAFT, not from the PRUNE.
+    // The backoff lasts 60 s from the GRAFT, not from the PRUNE.
     node.set_score(peers[0], 100.0);
     node.advance(Duration::from_secs(58));
     assert!(node.sent().grafts("t").is_empty());
 }
 
 #[test]
-fn a_graft_right_after_the_prune_is_a_flood_and_costs_twice() {
+fn a_graft_right_after_the_prune_costs_twice() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 1, 0);
     node.rpc(peers[0], prune("t", None));
     node.advance(Duration::from_millis(500));
@@ -186,7 +186,7 @@ fn a_graft_right_after_the_prune_is_a_flood_and_costs_twice() {
 }
 
 #[test]
-fn a_huge_backoff_neither_overflows_nor_lasts_for_ever() {
+fn a_huge_backoff_is_cut_to_the_maximum() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 1, 0);
     node.rpc(peers[0], prune("t", Some(Duration::from_secs(u64::MAX))));
     node.heartbeat();
@@ -196,7 +196,7 @@ fn a_huge_backoff_neither_overflows_nor_lasts_for_ever() {
 }
 
 #[test]
-fn a_prune_for_a_topic_that_is_not_joined_changes_nothing() {
+fn a_prune_for_an_unjoined_topic_changes_nothing() {
     let mut node = Node::new(plain());
     let peer = node.join_peer("t", false);
     let before = node.engine.sizes();
@@ -204,13 +204,13 @@ fn a_prune_for_a_topic_that_is_not_joined_changes_nothing() {
     node.rpc(peer, prune("unknown", Some(Duration::from_secs(3600))));
     assert_eq!(node.engine.sizes(), before);
     assert_eq!(node.ignored(Ignored::PruneNotSubscribed), 2);
-    // No backoff is kept that would keep the peer out when the topic is joined later.
+    // The node keeps no backoff, so the peer is not excluded when the topic is joined later.
     node.subscribe("t");
     assert_eq!(node.mesh("t"), [peer]);
 }
 
 #[test]
-fn grafts_for_unknown_topics_grow_nothing_and_are_not_answered() {
+fn grafts_for_unknown_topics_take_no_memory_and_get_no_answer() {
     let mut node = Node::new(plain());
     let peer = node.connect();
     let before = node.engine.sizes();
@@ -232,12 +232,12 @@ fn a_peer_that_disconnects_or_unsubscribes_leaves_mesh_and_topic() {
 }
 
 #[test]
-fn grafts_that_did_not_fit_into_the_queue_are_tried_again() {
+fn grafts_that_did_not_fit_into_the_queue_are_retried() {
     let config = changed(plain(), |config| config.sending.control.copies = 1);
     let mut node = Node::new(config);
     let peer = node.join_peer("t", false);
     node.subscribe("t");
-    // The announcement took the only place.
+    // The announcement took the only place in the queue.
     let sent = node.sent();
     assert_eq!(sent.announced().len(), 1);
     assert!(sent.grafts("t").is_empty());
@@ -246,7 +246,7 @@ fn grafts_that_did_not_fit_into_the_queue_are_tried_again() {
 }
 
 #[test]
-fn announcements_that_did_not_fit_into_the_queue_are_tried_again() {
+fn announcements_that_did_not_fit_into_the_queue_are_retried() {
     let config = changed(plain(), |config| config.sending.control.copies = 1);
     let mut node = Node::new(config);
     let peer = node.connect();
@@ -258,7 +258,7 @@ fn announcements_that_did_not_fit_into_the_queue_are_tried_again() {
 }
 
 #[test]
-fn a_peer_is_grafted_at_once_where_that_is_configured() {
+fn graft_on_subscribe_grafts_new_peers_at_once() {
     let mut node = Node::new(Config { graft_on_subscribe: true, ..plain() });
     node.subscribe("t");
     let peers = node.join_peers("t", 10, false);
@@ -266,7 +266,7 @@ fn a_peer_is_grafted_at_once_where_that_is_configured() {
 }
 
 #[test]
-fn topics_can_have_meshes_of_their_own_size() {
+fn topics_can_override_the_mesh_size() {
     let mut config = plain();
     let small = samara_gossipsub::config::MeshParams {
         d: 2,
@@ -307,9 +307,10 @@ fn several_topics_are_joined_with_one_announcement_and_one_graft_to_each_peer() 
     assert!(node.sent().0.is_empty());
 }
 
-/// Version 1.0 knew neither backoffs nor full meshes; heartbeats trim what has grown too large.
+/// Version 1.0 has neither backoffs nor full meshes. Heartbeats trim meshes that have grown too
+/// large.
 #[test]
-fn open_meshes_take_everybody_at_any_time() {
+fn open_meshes_accept_every_graft() {
     let config = Config { mesh_rules: MeshRules::Open, ..plain() };
     let (mut node, peers) = Node::on_topic(config, "t", 30, 0);
     node.rpcs(&peers, graft(&["t"]));
@@ -317,18 +318,18 @@ fn open_meshes_take_everybody_at_any_time() {
     let pruned = node.sent_at_heartbeat().pruned("t");
     assert_eq!((node.mesh("t").len(), pruned.len()), (6, 24));
     node.rpc(pruned[0], graft(&["t"]));
-    assert!(node.mesh("t").contains(&pruned[0]), "at once, without a backoff");
+    assert!(node.mesh("t").contains(&pruned[0]), "the GRAFT is accepted at once, without a backoff");
     assert!(node.sent().prunes("t").is_empty());
 }
 
 #[test]
-fn a_stream_that_broke_is_made_up_for() {
+fn a_broken_stream_repeats_subscriptions_and_grafts() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
     node.heartbeat();
     let sent = node.sent_at_heartbeat();
     assert!(
         sent.announced().is_empty() && sent.grafts("t").is_empty(),
-        "nothing is said twice without a reason"
+        "nothing is repeated without a reason"
     );
     node.with(|engine, _| engine.stream_broke(peers[1]));
     node.heartbeat();

@@ -1,4 +1,4 @@
-//! IDONTWANT, both ways.
+//! IDONTWANT in both directions.
 
 use crate::common::*;
 use samara_engine::PeerId;
@@ -8,14 +8,14 @@ use samara_gossipsub::{Config, Ignored};
 const LONG: usize = 2000;
 
 #[test]
-fn the_mesh_is_told_of_a_long_message_before_it_gets_copies_but_not_the_sender() {
+fn a_long_message_sends_idontwant_ahead_of_copies_but_not_to_its_sender() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let new = message("t", 1, LONG);
     node.rpc(peers[0], publish([new.clone()]));
     let sent = node.sent();
-    assert_eq!(sent.told(), peers[1..]);
+    assert_eq!(sent.idontwant_receivers(), peers[1..]);
     assert!(sent.idontwants().iter().all(|(_, ids)| *ids == [id_of(&new)]));
-    // To each peer it goes first.
+    // IDONTWANT precedes the copy to each peer.
     for peer in &peers[1..] {
         let frames: Vec<_> = sent.0.iter().filter(|(to, ..)| to == peer).collect();
         assert!(frames[0].2.rpc().control.is_some() && !frames[1].2.rpc().publish.is_empty());
@@ -23,7 +23,7 @@ fn the_mesh_is_told_of_a_long_message_before_it_gets_copies_but_not_the_sender()
 }
 
 #[test]
-fn short_messages_are_not_worth_it() {
+fn short_messages_send_no_idontwant() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     node.rpc(peers[0], publish([message("t", 1, 1023)]));
     assert!(node.sent().idontwants().is_empty());
@@ -32,7 +32,7 @@ fn short_messages_are_not_worth_it() {
 }
 
 #[test]
-fn it_is_sent_before_a_deferred_validation() {
+fn idontwant_is_sent_before_a_deferred_validation() {
     let config = changed(plain(), |config| {
         config.validator = Some(samara_gossipsub::config::ValidatorHook::deferred())
     });
@@ -44,7 +44,7 @@ fn it_is_sent_before_a_deferred_validation() {
 }
 
 #[test]
-fn duplicates_cause_none() {
+fn duplicates_send_no_idontwant() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     node.rpc(peers[0], publish([message("t", 1, LONG)]));
     node.sent();
@@ -53,7 +53,7 @@ fn duplicates_cause_none() {
 }
 
 #[test]
-fn peers_before_v1_2_and_peers_outside_of_the_mesh_are_not_told() {
+fn only_mesh_peers_since_v1_2_receive_idontwant() {
     let mut node = Node::new(plain());
     let old = node.connect_as(V1_1, false);
     let new = node.connect_as(V1_2, false);
@@ -63,7 +63,7 @@ fn peers_before_v1_2_and_peers_outside_of_the_mesh_are_not_told() {
     let outside = node.join_peer("t", false);
     node.sent();
     node.rpc(sender, publish([message("t", 1, LONG)]));
-    assert_eq!(node.sent().told(), [new]);
+    assert_eq!(node.sent().idontwant_receivers(), [new]);
     assert!(!node.mesh("t").contains(&outside));
 }
 
@@ -76,7 +76,7 @@ fn messages_of_one_rpc_share_an_idontwant_of_at_most_ten_ids() {
 }
 
 #[test]
-fn own_messages_are_announced_too_and_by_choice_not() {
+fn own_messages_send_idontwant_unless_configured_otherwise() {
     let (mut node, _) = Node::on_topic(plain(), "t", 6, 0);
     let receipt = node.publish("t", LONG);
     let sent = node.sent();
@@ -91,7 +91,7 @@ fn own_messages_are_announced_too_and_by_choice_not() {
 }
 
 #[test]
-fn who_does_not_want_a_message_is_not_sent_it() {
+fn an_unwanted_message_is_not_sent() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let new = message("t", 1, LONG);
     node.rpc(peers[1], idontwant(vec![id_of(&new)]));
@@ -101,7 +101,7 @@ fn who_does_not_want_a_message_is_not_sent_it() {
 }
 
 #[test]
-fn a_copy_that_is_owed_is_taken_back() {
+fn idontwant_withdraws_an_owed_copy() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let new = message("t", 1, LONG);
     node.rpc(peers[0], publish([new.clone()]));
@@ -111,7 +111,7 @@ fn a_copy_that_is_owed_is_taken_back() {
 }
 
 #[test]
-fn go_sends_what_is_queued() {
+fn without_withdrawal_queued_copies_are_sent() {
     let config = Config { withdraw: Withdraw::NEVER, ..plain() };
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     let new = message("t", 1, LONG);
@@ -122,7 +122,7 @@ fn go_sends_what_is_queued() {
 }
 
 #[test]
-fn a_copy_owed_to_a_peer_that_sends_one_itself_is_taken_back() {
+fn a_received_copy_withdraws_the_owed_one() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     node.rpc(peers[0], publish([message("t", 1, 10)]));
     node.rpc(peers[3], publish([message("t", 1, 10)]));
@@ -131,7 +131,7 @@ fn a_copy_owed_to_a_peer_that_sends_one_itself_is_taken_back() {
 }
 
 #[test]
-fn a_copy_owed_to_a_peer_that_announces_the_message_is_taken_back() {
+fn an_ihave_withdraws_the_owed_copy() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let new = message("t", 1, 10);
     node.rpc(peers[0], publish([new.clone()]));
@@ -152,7 +152,7 @@ fn iwant_is_not_answered_after_idontwant() {
 }
 
 #[test]
-fn it_is_forgotten_after_three_heartbeats() {
+fn idontwant_is_forgotten_after_three_heartbeats() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 2, 0);
     let new = message("t", 1, LONG);
     for (heartbeats, expected) in [(2, 0), (3, 1)] {
@@ -166,7 +166,7 @@ fn it_is_forgotten_after_three_heartbeats() {
 }
 
 #[test]
-fn repeating_it_prolongs_it_without_growing() {
+fn repeated_idontwant_prolongs_the_entry_without_growing_the_table() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 2, 0);
     for _ in 0..10 {
         for _ in 0..50 {
@@ -194,16 +194,16 @@ fn floods_are_cut_per_rpc_per_heartbeat_and_per_peer() {
     for number in 0..1000 {
         node.rpc(peers[1], idontwant(ids(1_000_000 + number * 10, 10)));
     }
-    assert_eq!(node.engine.sizes().unwanted, 10_000, "no more per peer");
+    assert_eq!(node.engine.sizes().unwanted, 10_000, "the limit per peer");
     assert_eq!(node.ignored(Ignored::IDontWantPeerFull), 10_000);
-    // Others are not affected, and a peer that leaves takes its ids along.
+    // Other peers are not affected, and the ids of a peer that leaves are forgotten.
     node.rpc(peers[0], idontwant(ids(0, 10)));
     node.disconnect(peers[1]);
     assert_eq!(node.engine.sizes().unwanted, 10);
 }
 
 #[test]
-fn an_observer_gets_no_messages_and_its_word_is_not_limited() {
+fn an_observer_gets_no_messages_and_may_send_any_number_of_idontwants() {
     let config = changed(plain(), |config| config.observers = vec![identity(6)]);
     let (mut node, peers) = Node::on_topic(config, "t", 7, 0);
     node.rpc(peers[6], graft(&["t"]));
@@ -212,13 +212,17 @@ fn an_observer_gets_no_messages_and_its_word_is_not_limited() {
     node.rpc(peers[6], idontwant(ids(0, 500)));
     node.rpc(peers[6], idontwant(vec![receipt.id]));
     let sent = node.sent();
-    assert_eq!(sent.receivers(), peers[..6], "its IDONTWANT is about the network, not about itself");
+    assert_eq!(
+        sent.receivers(),
+        peers[..6],
+        "the IDONTWANT of an observer concerns the network, not the observer itself"
+    );
     assert_eq!(node.engine.sizes().unwanted, 0);
     assert_eq!(node.ignored(Ignored::IDontWantIdsOverLimit), 0);
 }
 
 #[test]
-fn the_node_that_observes_reports_every_message_at_once() {
+fn an_observing_node_reports_every_message_at_once() {
     let config = changed(plain(), |config| config.report_to = vec![identity(9)]);
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     let publisher = PeerId(9);

@@ -1,4 +1,4 @@
-//! What peers must not be able to make grow.
+//! Limits of the memory that peers can use.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn names(from: usize, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn an_rpc_with_too_many_subscriptions_is_not_looked_at() {
+fn an_rpc_with_too_many_subscriptions_is_ignored() {
     let mut node = Node::new(plain());
     let peer = node.connect();
     node.rpc(peer, subscriptions(true, &names(0, 4097)));
@@ -22,7 +22,7 @@ fn an_rpc_with_too_many_subscriptions_is_not_looked_at() {
 }
 
 #[test]
-fn a_peer_can_have_so_many_subscriptions() {
+fn subscriptions_per_peer_are_limited() {
     let config = changed(plain(), |config| config.subscriptions.per_peer_max = 100);
     let mut node = Node::new(config);
     let peer = node.connect();
@@ -31,7 +31,7 @@ fn a_peer_can_have_so_many_subscriptions() {
     }
     assert_eq!(node.engine.sizes().topics, 100);
     assert_eq!(node.ignored(Ignored::SubscriptionPeerFull), 400);
-    // Those that are known can be repeated, and given up for others.
+    // Known topics can be repeated, and replaced by others.
     node.rpc(peer, subscriptions(true, &names(0, 50)));
     node.rpc(peer, subscriptions(false, &names(0, 50)));
     node.rpc(peer, subscriptions(true, &names(1000, 60)));
@@ -59,7 +59,7 @@ fn topics_vanish_with_their_last_subscriber() {
 }
 
 #[test]
-fn numbers_of_vanished_topics_are_not_mixed_up_with_those_that_take_them() {
+fn a_reused_topic_number_carries_no_old_state() {
     let mut node = Node::new(plain());
     let peer = node.connect();
     node.rpc(peer, subscriptions(true, &names(0, 3)));
@@ -82,13 +82,13 @@ fn filtered_topics_are_not_remembered() {
     node.rpc(peer, subscriptions(true, &names(0, 3)));
     assert_eq!(node.engine.sizes().topics, 1);
     assert_eq!(node.ignored(Ignored::SubscriptionFiltered), 2);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         node.events.iter().filter(|e| matches!(e, Event::Subscription { joined: true, .. })).collect();
-    assert_eq!(told.len(), 1);
+    assert_eq!(reported.len(), 1);
 }
 
 #[test]
-fn messages_on_topics_that_are_not_joined_leave_no_trace() {
+fn messages_on_unjoined_topics_leave_no_trace() {
     let mut node = Node::new(plain());
     let peer = node.join_peer("t", false);
     let before = node.engine.sizes();
@@ -102,7 +102,7 @@ fn messages_on_topics_that_are_not_joined_leave_no_trace() {
 }
 
 #[test]
-fn messages_without_topic_and_too_long_ones_are_dropped() {
+fn messages_without_topic_or_beyond_the_limit_are_dropped() {
     let (mut node, peers) = Node::on_topic(Config { max_message_bytes: 100, ..plain() }, "t", 3, 0);
     let mut bare = samara_gossipsub::rpc::Message::default();
     bare.data = vec![1].into();
@@ -114,7 +114,7 @@ fn messages_without_topic_and_too_long_ones_are_dropped() {
 }
 
 #[test]
-fn frames_longer_than_allowed_are_not_looked_at() {
+fn frames_beyond_the_limit_are_ignored() {
     let config = Config { max_message_bytes: 100, max_rpc_bytes: 200, max_control_bytes: 200, ..plain() };
     let (mut node, peers) = Node::on_topic(config, "t", 3, 0);
     node.rpc(peers[0], publish((0..3).map(|number| message("t", number, 90))));
@@ -123,7 +123,7 @@ fn frames_longer_than_allowed_are_not_looked_at() {
 }
 
 #[test]
-fn frames_of_peers_without_a_link_are_not_looked_at() {
+fn frames_of_peers_without_a_link_are_ignored() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 3, 0);
     node.disconnect(peers[0]);
     node.rpc(peers[0], publish([message("t", 1, 10)]));
@@ -152,7 +152,7 @@ fn the_caches_of_ids_are_bounded() {
 }
 
 #[test]
-fn all_that_peers_left_behind_is_forgotten_in_time() {
+fn state_of_departed_peers_expires() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 6, 6);
     for (at, peer) in peers.iter().enumerate() {
         let at = at as u64;

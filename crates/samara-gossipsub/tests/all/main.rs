@@ -1,4 +1,5 @@
-//! The engine by topic, with peers that the test plays; networks in the simulator; and the wire format.
+//! Tests of the engine by topic, with peers simulated by the test; of networks in the simulator;
+//! and of the wire format.
 
 mod batch;
 mod collisions;

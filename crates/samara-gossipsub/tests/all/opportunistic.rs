@@ -1,4 +1,4 @@
-//! Opportunistic grafting.
+//! Opportunistic grafting at heartbeats.
 
 use crate::common::*;
 use samara_gossipsub::Config;
@@ -14,7 +14,7 @@ fn a_mesh_with_a_low_median_grafts_two_better_peers() {
     for (at, peer) in mesh.iter().enumerate() {
         node.set_score(*peer, at as f64);
     }
-    // The median of 0 to 5 is 3 (the upper one), below the threshold of 5.
+    // The median of 0 to 5 is 3 (the upper of two), below the threshold of 5.
     for peer in &others[..5] {
         node.set_score(*peer, 3.0);
     }
@@ -25,7 +25,7 @@ fn a_mesh_with_a_low_median_grafts_two_better_peers() {
     node.heartbeat();
     let grafted = node.sent().grafts("t");
     assert_eq!(grafted.len(), 2);
-    assert!(grafted.iter().all(|peer| others[5..].contains(peer)), "only those above the median");
+    assert!(grafted.iter().all(|peer| others[5..].contains(peer)), "only peers above the median");
 }
 
 #[test]

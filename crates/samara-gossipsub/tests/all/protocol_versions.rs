@@ -1,4 +1,4 @@
-//! What is said to peers of which version.
+//! The behaviour towards peers of each protocol version.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::common::*;
 use samara_gossipsub::Protocol;
 
 #[test]
-fn names_are_understood() {
+fn protocol_names_map_to_versions() {
     let versions = [
         (FLOODSUB, Protocol::Floodsub),
         (V1_0, Protocol::V1_0),
@@ -34,7 +34,7 @@ fn all_versions_of_gossipsub_share_a_mesh() {
     node.rpc(peers[0], publish([message("t", 1, 2000)]));
     let sent = node.sent();
     assert_eq!(sent.receivers(), peers[1..]);
-    assert_eq!(sent.told(), peers[2..], "IDONTWANT since 1.2");
+    assert_eq!(sent.idontwant_receivers(), peers[2..], "IDONTWANT since 1.2");
     node.unsubscribe("t");
     for (peer, prune) in node.sent().prunes("t") {
         assert_eq!(prune.backoff.is_some(), peer != peers[0], "a backoff since 1.1");
@@ -53,7 +53,7 @@ fn a_prune_of_v1_0_without_backoff_is_honoured() {
 }
 
 #[test]
-fn idontwant_is_honoured_from_whomever_it_comes() {
+fn idontwant_is_honoured_from_peers_of_any_version() {
     let mut node = Node::new(plain());
     let old = node.connect_as(V1_1, true);
     let new = node.connect_as(V1_2, true);

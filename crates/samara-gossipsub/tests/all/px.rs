@@ -1,4 +1,4 @@
-//! Peer exchange.
+//! Peer exchange through PRUNE.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_prune_recommends_other_subscribers_with_their_records() {
 }
 
 #[test]
-fn peers_in_disgrace_are_neither_recommended_nor_given_recommendations() {
+fn peers_with_negative_scores_neither_appear_in_nor_receive_recommendations() {
     let (mut node, peers) = Node::on_topic(exchanging(scored()), "t", 6, 0);
     node.set_score(peers[0], -1.0);
     node.set_score(peers[1], -1.0);
@@ -52,12 +52,12 @@ fn peers_in_disgrace_are_neither_recommended_nor_given_recommendations() {
     assert!(prunes.iter().all(|(_, prune)| prune.peers.is_empty()));
     node.unsubscribe("t");
     for (_, prune) in node.sent().prunes("t") {
-        assert_eq!(prune.peers.len(), 3, "all but the receiver and the two");
+        assert_eq!(prune.peers.len(), 3, "all peers except the receiver and the two with negative scores");
     }
 }
 
 #[test]
-fn a_refused_graft_for_an_unknown_topic_beside_reveals_nobody() {
+fn a_graft_that_also_names_an_unknown_topic_reveals_no_peers() {
     let mut node = Node::new(exchanging(plain()));
     node.subscribe("t");
     let peers = node.join_peers("t", 20, false);
@@ -70,9 +70,9 @@ fn a_refused_graft_for_an_unknown_topic_beside_reveals_nobody() {
 }
 
 #[test]
-fn recommendations_are_dialled_up_to_the_limit_and_the_record_is_passed_on() {
+fn recommended_peers_are_dialled_up_to_the_limit_with_their_records() {
     let (mut node, peers) = Node::on_topic(exchanging(plain()), "t", 1, 0);
-    // No scoring: every score is 0, which is not enough for the threshold of the specification's preset.
+    // Without scoring every score is 0, which is below the threshold of the specification's preset.
     node.rpc(peers[0], prune_with((100..140).map(recommended).collect()));
     assert_eq!(node.ignored(Ignored::ExchangeScore), 40);
     assert!(node.links.is_empty());
@@ -91,7 +91,7 @@ fn recommendations_are_dialled_up_to_the_limit_and_the_record_is_passed_on() {
 }
 
 #[test]
-fn peers_that_are_known_already_are_not_dialled() {
+fn known_peers_are_not_dialled() {
     let mut config = exchanging(plain());
     config.thresholds.accept_px = 0.0;
     let (mut node, peers) = Node::on_topic(config, "t", 2, 0);
@@ -101,7 +101,7 @@ fn peers_that_are_known_already_are_not_dialled() {
 }
 
 #[test]
-fn dials_under_way_are_limited_until_they_end() {
+fn concurrent_dials_are_limited() {
     let mut config = exchanging(plain());
     config.thresholds.accept_px = 0.0;
     config.pending_dials_max = 10;
@@ -126,7 +126,7 @@ fn dialled(request: &LinkRequest) -> samara_engine::PeerIdentity {
 }
 
 #[test]
-fn only_peers_at_or_above_the_threshold_are_believed() {
+fn only_recommendations_from_peers_at_or_above_the_threshold_count() {
     let (mut node, peers) = Node::on_topic(exchanging(scored()), "t", 2, 0);
     node.set_score(peers[0], 4.9);
     node.set_score(peers[1], 5.0);

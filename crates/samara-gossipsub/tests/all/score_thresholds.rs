@@ -1,4 +1,4 @@
-//! What follows from scores.
+//! The consequences of scores.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use samara_gossipsub::score::{PeerScoreParams, TopicScoreParams};
 use samara_gossipsub::{Config, Event, Ignored};
 
 #[test]
-fn graylisted_peers_are_not_listened_to_but_for_subscriptions() {
+fn graylisted_peers_are_ignored_except_for_subscriptions() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 6, 0);
     node.set_score(peers[0], -30.5);
     let mut rpc = publish([message("t", 1, 10)]);
@@ -25,7 +25,7 @@ fn graylisted_peers_are_not_listened_to_but_for_subscriptions() {
     assert_eq!(node.engine.topic_peers(&topic("u")), [peers[0]]);
     node.set_score(peers[0], -30.0);
     node.rpc(peers[0], publish([message("t", 1, 10)]));
-    assert_eq!(node.delivered().len(), 1, "at the threshold it is listened to");
+    assert_eq!(node.delivered().len(), 1, "at the threshold the peer is not ignored");
 }
 
 #[test]
@@ -40,8 +40,8 @@ fn below_the_gossip_threshold_there_is_no_gossip_either_way() {
     assert!(node.sent().0.is_empty());
     assert_eq!((node.ignored(Ignored::IHaveScore), node.ignored(Ignored::IWantScore)), (5, 1));
     node.heartbeat();
-    let told: Vec<_> = node.sent().ihaves().into_iter().map(|(peer, _)| peer).collect();
-    assert_eq!(told, [outside[1]]);
+    let announced_to: Vec<_> = node.sent().ihaves().into_iter().map(|(peer, _)| peer).collect();
+    assert_eq!(announced_to, [outside[1]]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn validation_feeds_the_score() {
     node.rpc(peers[0], publish([message("t", 1, 1)]));
     node.rpc(peers[1], publish([message("t", 2, 2)]));
     node.rpc(peers[2], publish([message("t", 3, 3)]));
-    // A copy of what is known to be invalid is as bad as the first.
+    // A copy of a message known to be invalid counts like the first.
     node.rpc(peers[3], publish([message("t", 3, 3)]));
     let scores: Vec<f64> = peers[..5].iter().map(|peer| node.engine.peer_score(*peer)).collect();
     assert_eq!(scores, [1.0, 0.0, -1.0, -1.0, 0.0]);
@@ -139,7 +139,7 @@ fn scores_decay() {
 }
 
 #[test]
-fn a_peer_that_is_too_slow_for_its_messages_loses_score_and_every_loss_is_told() {
+fn a_slow_peer_loses_score_and_every_loss_is_reported() {
     let mut config = scored();
     config.peer_score = Some(PeerScoreParams { slow_peer_weight: -0.5, ..config.peer_score.unwrap() });
     config.sending.publish.copies = 2;
@@ -150,8 +150,9 @@ fn a_peer_that_is_too_slow_for_its_messages_loses_score_and_every_loss_is_told()
     assert_eq!(node.sent().messages().len(), 2);
     assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 3);
     assert_eq!(node.engine.peer_score(peers[0]), -1.5);
-    let told = node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.peer == peers[0]));
-    assert_eq!(told.count(), 3);
+    let losses =
+        node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.peer == peers[0]));
+    assert_eq!(losses.count(), 3);
 }
 
 #[test]
@@ -165,14 +166,14 @@ fn a_score_outlives_the_link() {
 }
 
 #[test]
-fn a_peer_whose_number_goes_to_another_is_forgotten() {
+fn forget_peer_clears_state_once_the_link_is_down() {
     let mut node = Node::new(scored());
     node.subscribe("t");
     let peer = node.connect();
     node.set_score(peer, -1.0);
     node.rpc(peer, prune("t", None));
     node.with(|engine, _| engine.forget_peer(peer));
-    assert!(node.engine.peer_score(peer) < 0.0, "its link is up");
+    assert!(node.engine.peer_score(peer) < 0.0, "the link is still up");
     node.disconnect(peer);
     assert!(node.engine.peer_score(peer) < 0.0 && node.engine.sizes().backoffs == 1);
     node.with(|engine, _| engine.forget_peer(peer));

@@ -1,4 +1,4 @@
-//! What observers of the protocol are told, and that nobody else pays for it.
+//! Traces for observers of the protocol, and their absence by default.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn traces(node: &mut Node) -> Vec<Trace> {
 }
 
 #[test]
-fn duplicates_are_told_with_id_and_topic() {
+fn duplicates_are_traced_with_id_and_topic() {
     let (mut node, peers) = Node::on_topic(traced(plain()), "t", 6, 0);
     let new = message("t", 1, 10);
     node.rpc(peers[0], publish([new.clone()]));
@@ -35,16 +35,16 @@ fn duplicates_are_told_with_id_and_topic() {
     assert_eq!(traces(&mut node), [copy]);
 }
 
-struct Nobody;
-impl Verifier for Nobody {
+struct RejectAll;
+impl Verifier for RejectAll {
     fn verify(&self, _: &[u8], _: Option<&[u8]>, _: &[u8], _: &[u8]) -> bool {
         false
     }
 }
 
 #[test]
-fn messages_that_are_not_let_in_are_told_with_the_reason() {
-    let signed = Config { authenticity: Authenticity::strict(Nobody), max_message_bytes: 100, ..plain() };
+fn rejected_messages_are_traced_with_the_reason() {
+    let signed = Config { authenticity: Authenticity::strict(RejectAll), max_message_bytes: 100, ..plain() };
     let (mut node, peers) = Node::on_topic(traced(signed), "t", 3, 0);
     traces(&mut node);
     let make = |number: u64, len: usize, signature: Option<&'static [u8]>| {
@@ -64,7 +64,7 @@ fn messages_that_are_not_let_in_are_told_with_the_reason() {
             Trace::Dropped { id: id_of(&message), topic: topic("t"), from: peers[0], cause, signature };
         assert_eq!(traces(&mut node), [dropped]);
     }
-    // Not even the id of these can be told: how it is computed depends on the topic.
+    // These messages have no id in the trace: its computation depends on the topic.
     node.rpc(peers[0], publish([message("another", 1, 1)]));
     assert_eq!(traces(&mut node), []);
 }
@@ -80,7 +80,7 @@ fn lost(node: &mut Node) -> Vec<(PeerId, LossCause, Option<usize>)> {
 }
 
 #[test]
-fn lost_frames_are_told_whole_as_long_as_they_are_known() {
+fn lost_frames_are_traced_in_full_while_known() {
     for (overflow, cause) in
         [(Overflow::DropNewest, LossCause::DroppedNewest), (Overflow::DropOldest, LossCause::DroppedOldest)]
     {
@@ -94,7 +94,7 @@ fn lost_frames_are_told_whole_as_long_as_they_are_known() {
         assert_eq!(lost(&mut node), []);
         node.publish("t", 10);
         assert_eq!(lost(&mut node), [(peers[0], cause, Some(1))]);
-        // A control message that did not fit is at hand; one that made room is gone.
+        // A rejected control message is still available; one dropped for another is not.
         node.subscribe("a");
         node.subscribe("b");
         let known = (overflow == Overflow::DropNewest).then_some(0);
@@ -103,7 +103,7 @@ fn lost_frames_are_told_whole_as_long_as_they_are_known() {
 }
 
 #[test]
-fn nothing_is_told_unless_asked_for() {
+fn nothing_is_traced_by_default() {
     let config = changed(plain(), |config| config.sending.publish = LaneCapacity::copies(1));
     let (mut node, peers) = Node::on_topic(config, "t", 2, 0);
     let new = message("t", 1, 10);

@@ -1,4 +1,4 @@
-//! Verdicts on messages: at once, and later.
+//! Verdicts on messages, immediate and deferred.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn a_deferred_message_is_delivered_and_forwarded_once_accepted() {
 }
 
 #[test]
-fn meanwhile_it_is_neither_asked_again_nor_answered_nor_gossiped() {
+fn a_pending_message_is_not_requested_answered_or_announced() {
     let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 20, 20);
     let new = message("t", 1, 10);
     node.rpc(peers[0], publish([new.clone()]));
@@ -55,7 +55,7 @@ fn meanwhile_it_is_neither_asked_again_nor_answered_nor_gossiped() {
 }
 
 #[test]
-fn those_who_sent_it_meanwhile_are_not_sent_it() {
+fn peers_that_sent_a_pending_message_do_not_get_it() {
     let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
     let new = message("t", 1, 10);
     node.rpcs(&peers[..3], publish([new.clone()]));
@@ -65,7 +65,7 @@ fn those_who_sent_it_meanwhile_are_not_sent_it() {
 }
 
 #[test]
-fn ignored_and_rejected_messages_go_nowhere_and_count() {
+fn ignored_and_rejected_messages_are_dropped_and_counted() {
     let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
     for (number, acceptance) in [(1, Acceptance::Ignore), (2, Acceptance::Reject)] {
         let new = message("t", number, 10);
@@ -76,11 +76,11 @@ fn ignored_and_rejected_messages_go_nowhere_and_count() {
     assert!(node.sent().messages().is_empty());
     assert!(node.delivered().is_empty());
     assert_eq!((node.ignored(Ignored::MessageIgnored), node.ignored(Ignored::MessageRejected)), (1, 1));
-    assert_eq!(node.engine.metrics().duplicates_received, 2, "they stay known");
+    assert_eq!(node.engine.metrics().duplicates_received, 2, "dropped messages stay known");
 }
 
 #[test]
-fn without_an_answer_a_message_is_dropped_in_the_end() {
+fn a_message_without_a_verdict_times_out() {
     let config = Config { validation_timeout: Duration::from_secs(5), ..deferring(plain()) };
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     node.rpc(peers[0], publish([message("t", 1, 10)]));
@@ -94,20 +94,20 @@ fn without_an_answer_a_message_is_dropped_in_the_end() {
 }
 
 #[test]
-fn beyond_the_limit_messages_are_left_for_later() {
+fn messages_beyond_the_limit_can_arrive_again() {
     let config = Config { pending_validations_max: 2, ..deferring(plain()) };
     let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
     let new: Vec<_> = (0..3).map(|number| message("t", number, 10)).collect();
     node.rpc(peers[0], publish(new.clone()));
     assert_eq!(node.ignored(Ignored::ValidationThrottled), 1);
     report(&mut node, &id_of(&new[0]), Acceptance::Accept);
-    // It was not taken as seen, so that it can come again.
+    // The message does not count as seen, so it can arrive again.
     node.rpc(peers[1], publish([new[2].clone()]));
     assert_eq!(waiting(&node).len(), 3);
 }
 
 #[test]
-fn a_message_accepted_after_its_topic_was_left_is_dropped() {
+fn a_message_accepted_after_leaving_the_topic_is_dropped() {
     let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
     let new = message("t", 1, 10);
     node.rpc(peers[0], publish([new.clone()]));
@@ -119,7 +119,7 @@ fn a_message_accepted_after_its_topic_was_left_is_dropped() {
 }
 
 #[test]
-fn topics_can_have_validators_and_ids_of_their_own() {
+fn topics_can_override_validator_and_ids() {
     let mut config = plain();
     let reject = ValidatorHook::new(|_: PeerId, _: &Topic, _: &Message| Verdict::Reject);
     let own = TopicConfig {
@@ -138,7 +138,7 @@ fn topics_can_have_validators_and_ids_of_their_own() {
     assert_eq!(node.ignored(Ignored::MessageTooLong), 1);
     node.rpc(peers[0], publish([message("own", 1, 50)]));
     assert_eq!(node.ignored(Ignored::MessageRejected), 1);
-    // The same payload under another number is the same message there.
+    // On this topic, the same payload with another sequence number is the same message.
     let data = Bytes::from(vec![1; 50]);
     let same = Message::with_author(topic("own"), data, Bytes::from_static(b"author"), 2);
     node.rpc(peers[1], publish([Arc::new(same)]));
@@ -146,19 +146,19 @@ fn topics_can_have_validators_and_ids_of_their_own() {
 }
 
 #[test]
-fn messages_that_claim_to_be_ones_own_are_dropped_unless_they_are() {
+fn forged_messages_of_this_node_are_dropped() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     node.publish("t", 10);
     let own = node.sent().messages()[0].1.clone();
     node.rpc(peers[0], publish([own]));
-    assert_eq!(node.engine.metrics().duplicates_received, 1, "a boomerang");
+    assert_eq!(node.engine.metrics().duplicates_received, 1, "a copy of an own message is a duplicate");
     let forged = Message::with_author(topic("t"), Bytes::from_static(b"x"), Bytes::from_static(b"me"), 3);
     node.rpc(peers[0], publish([Arc::new(forged)]));
     assert_eq!(node.ignored(Ignored::MessageFromSelf), 1);
 }
 
 #[test]
-fn the_author_is_not_sent_its_own_message() {
+fn a_message_is_not_sent_to_its_author() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 6, 0);
     let author = Bytes::copy_from_slice(identity(3).as_bytes());
     let new = Message::with_author(topic("t"), Bytes::from_static(b"x"), author, 3);
@@ -167,7 +167,7 @@ fn the_author_is_not_sent_its_own_message() {
 }
 
 #[test]
-fn a_forged_message_is_dropped_and_does_not_keep_the_true_one_out() {
+fn a_forged_message_does_not_block_the_genuine_one() {
     struct Honest;
     impl Verifier for Honest {
         fn verify(&self, _: &[u8], _: Option<&[u8]>, _: &[u8], signature: &[u8]) -> bool {
@@ -188,7 +188,7 @@ fn a_forged_message_is_dropped_and_does_not_keep_the_true_one_out() {
     assert!(node.sent().0.is_empty());
     node.rpc(peers[1], publish([signed(Some(b"honest"))]));
     assert_eq!(node.delivered().len(), 1);
-    // Without a signer this node cannot publish, and says so.
+    // Without a signer, this node cannot publish and returns an error.
     let error = node.with(|engine, cx| engine.publish(&topic("t"), Bytes::from_static(b"x"), cx));
     assert!(error.unwrap_err().to_string().contains("no signer"));
 }

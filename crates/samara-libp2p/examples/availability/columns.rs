@@ -1,4 +1,4 @@
-//! Blobs extended by Reed-Solomon and cut into columns, any half of which is enough.
+//! Blobs that Reed-Solomon extends and cuts into columns, any half of which is enough.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,12 +7,14 @@ use reed_solomon_simd::{Error, decode, encode};
 use sha2::{Digest, Sha256};
 
 pub(crate) const BLOBS: usize = 6;
-/// As in Ethereum's data availability sampling (EIP-7594): 128 cells of 2 KiB, 64 of them the blob itself.
+/// The cell of Ethereum's data availability sampling (EIP-7594): a blob has 128 cells of 2 KiB, 64
+/// of them original.
 const CELL_BYTES: usize = 2048;
 pub(crate) const ORIGINAL: usize = 64;
 pub(crate) const COLUMNS: usize = 2 * ORIGINAL;
 
-/// Every blob is a row of 64 cells, to which 64 more are added; a column has one cell of each row.
+/// Extends blobs to columns. Every blob is a row of 64 cells, to which 64 more are added; a column
+/// has one cell of each row.
 pub(crate) fn extend(blobs: &[Vec<u8>]) -> Result<BTreeMap<usize, Vec<u8>>, Error> {
     let mut columns: BTreeMap<usize, Vec<u8>> = (0..COLUMNS).map(|at| (at, Vec::new())).collect();
     for blob in blobs {
@@ -23,7 +25,7 @@ pub(crate) fn extend(blobs: &[Vec<u8>]) -> Result<BTreeMap<usize, Vec<u8>>, Erro
     Ok(columns)
 }
 
-/// The blobs, of any 64 columns.
+/// Rebuilds the blobs from any 64 columns.
 pub(crate) fn rebuild(columns: &BTreeMap<usize, &[u8]>) -> Result<Vec<Vec<u8>>, Error> {
     let row = |row: usize| {
         let cell = |column: &[u8]| column[row * CELL_BYTES..][..CELL_BYTES].to_vec();
@@ -50,7 +52,7 @@ pub(crate) fn some_blobs() -> Vec<Vec<u8>> {
     (0..BLOBS).map(blob).collect()
 }
 
-/// The first 8 bytes of SHA-256 over all blobs.
+/// Returns the first 8 bytes of SHA-256 over all blobs.
 pub(crate) fn hash(blobs: &[Vec<u8>]) -> String {
     Sha256::digest(blobs.concat()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -61,8 +63,8 @@ fn any_half_rebuilds_the_data_and_less_does_not() {
     let columns = extend(&blobs).unwrap();
     for _ in 0..20 {
         let mut half = any_half(&columns);
-        assert!(rebuild(&half).unwrap() == blobs, "other data");
+        assert!(rebuild(&half).unwrap() == blobs, "the rebuilt blobs differ");
         half.pop_first();
-        assert!(rebuild(&half).is_err(), "63 columns cannot be enough");
+        assert!(rebuild(&half).is_err(), "63 columns are too few");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes of one implementation, and what the kernel says about them.
+//! Processes of one implementation, and their resource usage as reported by the kernel.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use nix::unistd::{SysconfVar, sysconf};
 use crate::histogram::Histogram;
 use crate::implementation::Anyhow;
 
-/// How long to wait for a mesh, and for messages that are still on the way.
+/// Timeout of the wait for a mesh, and for messages in flight.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How the nodes of an implementation are started.
+/// The program and arguments that start the nodes of an implementation.
 pub(crate) struct Implementation {
     pub(crate) name: &'static str,
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<&'static str>,
 }
 
-/// A node in a process of its own.
+/// A node in a separate process.
 pub(crate) struct Node {
     child: Child,
     commands: ChildStdin,
@@ -43,11 +43,11 @@ impl Node {
         Ok(node)
     }
 
-    fn tell(&mut self, command: &str) -> Anyhow<()> {
+    fn send(&mut self, command: &str) -> Anyhow<()> {
         Ok(writeln!(self.commands, "{command}")?)
     }
 
-    /// The rest of the next line, which must start with this word.
+    /// Returns the rest of the next line, which must start with this word.
     fn answer(&mut self, word: &str) -> Anyhow<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
@@ -57,47 +57,52 @@ impl Node {
         }
     }
 
-    fn ask(&mut self, command: &str, word: &str) -> Anyhow<String> {
-        self.tell(command)?;
+    fn request(&mut self, command: &str, word: &str) -> Anyhow<String> {
+        self.send(command)?;
         self.answer(word)
     }
 
     pub(crate) fn dial(&mut self, other: &Self) -> Anyhow<()> {
-        self.ask(&format!("dial {}", other.address), "dialled").map(drop)
+        self.request(&format!("dial {}", other.address), "dialled").map(drop)
     }
 
-    /// Waits until so many neighbours are in the mesh.
+    /// Waits until this number of neighbours is in the mesh.
     pub(crate) fn wait_for_mesh(&mut self, members: usize) -> Anyhow<()> {
         let start = Instant::now();
         loop {
-            let found: usize = self.ask("mesh", "mesh")?.parse()?;
+            let found: usize = self.request("mesh", "mesh")?.parse()?;
             if found == members {
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
-                return Err(format!("a mesh of {found} after {PATIENCE:?}, expected {members}").into());
+                return Err(
+                    format!("the mesh has {found} members after {PATIENCE:?}, expected {members}").into()
+                );
             }
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
     fn counts(&mut self) -> Anyhow<(u64, u64)> {
-        let counts = self.ask("counts", "counts")?;
-        let (published, received) = counts.split_once(' ').ok_or("counts of one number")?;
+        let counts = self.request("counts", "counts")?;
+        let (published, received) =
+            counts.split_once(' ').ok_or("the answer to `counts` has only one number")?;
         Ok((published.parse()?, received.parse()?))
     }
 
-    /// Seconds of processor, in user mode and in the kernel, of all threads (`proc_pid_stat(5)`: utime, stime).
+    /// Returns the processor time of all threads in seconds, in user mode and in the kernel
+    /// (`proc_pid_stat(5)`: utime, stime).
     fn processor_seconds(&self) -> Anyhow<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program may contain anything, so count from behind it: utime is field 14, stime 15.
+        // The name of the program may contain any character, so count fields after it: utime is
+        // field 14, stime 15.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         let ticks: u64 = fields.map(str::parse::<u64>).sum::<Result<_, _>>()?;
         let per_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("no clock ticks")?;
         Ok(ticks as f64 / per_second as f64)
     }
 
-    /// A line of `/proc/PID/status` in bytes.
+    /// Returns the value of a line of `/proc/PID/status` in bytes.
     pub(crate) fn memory(&self, key: &str) -> Anyhow<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -114,14 +119,14 @@ impl Drop for Node {
     }
 }
 
-/// What was delivered, and at what cost.
+/// The delivered copies, and their cost.
 pub(crate) struct Delivered {
     pub(crate) copies: u64,
     pub(crate) seconds: f64,
     pub(crate) processor_seconds: f64,
 }
 
-/// Nodes of one implementation that are loaded together.
+/// Nodes of one implementation that share a load.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     loads: u8,
@@ -132,7 +137,7 @@ impl Cluster {
         Self { nodes, loads: 0 }
     }
 
-    /// Each node is connected with each other.
+    /// Starts `size` nodes and connects each one with every other.
     pub(crate) fn full_mesh(implementation: &Implementation, size: usize) -> Anyhow<Self> {
         let mut nodes: Vec<Node> = Vec::new();
         for index in 0..size {
@@ -144,12 +149,13 @@ impl Cluster {
         Ok(Self::new(nodes))
     }
 
-    /// Every node publishes as fast as the others take it.
+    /// Lets every node publish as fast as the others receive.
     pub(crate) fn fill(&mut self, bytes: usize, window: u64, seconds: f64) -> Anyhow<Delivered> {
         self.load(&format!("fill {bytes} {window} {seconds}"), 0)
     }
 
-    /// All nodes but the first `silent` ones publish at this rate each; the latencies of all deliveries.
+    /// Lets all nodes except the first `silent` ones publish at this rate each. Returns the
+    /// latencies of all deliveries.
     pub(crate) fn pace(
         &mut self,
         bytes: usize,
@@ -164,7 +170,7 @@ impl Cluster {
     fn latencies(&mut self) -> Anyhow<Histogram> {
         let mut all = Histogram::default();
         for node in &mut self.nodes {
-            all.merge(&node.ask("latencies", "latencies")?.parse()?);
+            all.merge(&node.request("latencies", "latencies")?.parse()?);
         }
         Ok(all)
     }
@@ -172,9 +178,9 @@ impl Cluster {
     fn load(&mut self, command: &str, silent: usize) -> Anyhow<Delivered> {
         self.loads = self.loads.wrapping_add(1);
         let begin = format!("begin {}", self.loads);
-        self.nodes.iter_mut().try_for_each(|node| node.ask(&begin, "begun").map(drop))?;
+        self.nodes.iter_mut().try_for_each(|node| node.request(&begin, "begun").map(drop))?;
         let (start, processor) = (Instant::now(), self.processor_seconds()?);
-        self.nodes[silent..].iter_mut().try_for_each(|node| node.tell(command))?;
+        self.nodes[silent..].iter_mut().try_for_each(|node| node.send(command))?;
         self.nodes[silent..].iter_mut().try_for_each(|node| node.answer("done").map(drop))?;
         Ok(Delivered {
             copies: self.wait_for_all()?,
@@ -183,7 +189,7 @@ impl Cluster {
         })
     }
 
-    /// Messages published and received in this load, over all nodes.
+    /// Returns the messages published and received in this load over all nodes.
     fn counts(&mut self) -> Anyhow<(u64, u64)> {
         let mut all = (0, 0);
         for node in &mut self.nodes {
@@ -197,8 +203,9 @@ impl Cluster {
         self.nodes.iter().map(Node::processor_seconds).sum()
     }
 
-    /// Waits until every message of this load is everywhere, and returns the number of copies. A load that loses one does not count.
-    /// A node that gets a message twice ends with an error.
+    /// Waits until every message of this load has arrived at every node, and returns the number of
+    /// copies. A load that loses a message fails. A node that receives a message twice ends with an
+    /// error.
     fn wait_for_all(&mut self) -> Anyhow<u64> {
         let start = Instant::now();
         loop {

@@ -1,13 +1,14 @@
-//! Microseconds in buckets that are 1.6 % wide, in a text form that the program in Go writes too.
+//! A histogram of microseconds in buckets that are 1.6 % wide, with a text form that the Go program
+//! writes too.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many bits of a value below its highest one are kept: 64 buckets to an octave.
+/// Number of bits kept below the highest bit of a value: 64 buckets to an octave.
 const MANTISSA_BITS: u32 = 6;
 
-/// How often each bucket was hit. Its text is `bucket:count` for every bucket that is not empty.
+/// The count of each bucket. The text form is `bucket:count` for every bucket that is not empty.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram(BTreeMap<u64, u64>);
 
@@ -22,7 +23,8 @@ impl Histogram {
         }
     }
 
-    /// The lower end of the bucket that has the value of this rank (0 to 1); `None` if there are no values.
+    /// Returns the lower end of the bucket that contains the value of this rank (0 to 1); `None` if
+    /// there are no values.
     pub(crate) fn quantile(&self, rank: f64) -> Option<u64> {
         let all: u64 = self.0.values().sum();
         let wanted = ((all as f64 * rank).ceil() as u64).max(1);
@@ -64,7 +66,7 @@ impl FromStr for Histogram {
             let (bucket, count) = word.split_once(':')?;
             Some((bucket.parse().ok()?, count.parse().ok()?))
         };
-        let wrong = |word| format!("{word:?} is no part of a histogram: expected bucket:count");
+        let wrong = |word| format!("{word:?} is not part of a histogram, expected bucket:count");
         text.split_whitespace()
             .map(|word| entry(word).ok_or_else(|| wrong(word)))
             .collect::<Result<_, _>>()

@@ -1,4 +1,5 @@
-//! The two implementations in Rust, configured alike. `interop/go-bench/router.go` has the same for Go.
+//! The two implementations in Rust with equal configurations. `interop/go-bench/router.go` is the
+//! counterpart in Go.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,25 +14,25 @@ use samara_gossipsub::rpc::Topic;
 use samara_libp2p::{Event, Options};
 use sha2::{Digest, Sha256};
 
-/// How much fits into any queue: more than can be on the way, so that nothing is lost.
+/// Capacity of every queue: larger than the number of messages in flight, so that none is lost.
 const QUEUED: usize = 100_000;
-/// Large enough that every neighbour is in the mesh, of 4 or of 45.
+/// Large enough for a mesh of all neighbours, of 4 or of 45.
 const D: usize = 64;
 const D_LOW: usize = 4;
 const D_HIGH: usize = 128;
-/// From this length on, IDONTWANT is sent.
+/// Minimum payload for which IDONTWANT is sent, in bytes.
 const IDONTWANT_BYTES: usize = 1024;
 const SEEN_TTL: Duration = Duration::from_secs(120);
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) type Anyhow<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What is asked of an implementation.
+/// The interface that the benchmark needs of an implementation.
 pub(crate) trait Gossip: NetworkBehaviour + Sized {
     fn new(key: &Keypair) -> Anyhow<Self>;
     fn publish(&mut self, data: Vec<u8>) -> Anyhow<()>;
     fn mesh(&self) -> usize;
-    /// The payload, if a message has arrived.
+    /// Returns the payload if the event is a received message.
     fn message(event: &Self::ToSwarm) -> Option<&[u8]>;
 }
 

@@ -1,9 +1,14 @@
-//! Throughput, latency and memory of samara-net beside rust-libp2p's gossipsub and go-libp2p-pubsub, alike in configuration and load:
-//! `cargo run --release -p samara-libp2p --example throughput -- [ROUNDS [SECONDS [speed | memory]]]`.
+//! Compares throughput, latency and memory of samara-net with rust-libp2p's gossipsub and
+//! go-libp2p-pubsub under equal configuration and load: `cargo run --release -p samara-libp2p
+//! --example throughput -- [ROUNDS [SECONDS [speed
 //!
-//! Every node is a process of its own on loopback, over TCP, Noise and Yamux. A round goes over all lengths of messages, and each of its
-//! measurements over all implementations, whose order changes from round to round. Messages have no author and no signature,
-//! and ids of their content: the protocol is measured, not the cryptography of its messages. See docs/guides/sockets.md.
+//! memory]]]`.
+//!
+//! Every node is a separate process on loopback, over TCP, Noise and Yamux. A round covers all
+//! message lengths, and each measurement covers all implementations, whose order changes from round
+//! to round. Messages have no author and no signature, and their ids are hashes of their content:
+//! the benchmark measures the protocol, not the cryptography of messages. See
+//! docs/guides/sockets.md.
 
 mod cluster;
 mod histogram;
@@ -21,20 +26,22 @@ use crate::implementation::Anyhow;
 use crate::table::Table;
 
 const NODES: usize = 5;
-/// Of each measurement of latency.
+/// Number of slices of each latency measurement.
 const SLICES: usize = 5;
 const LENGTHS: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
 
-/// How far a publisher may be ahead of the slowest of the others: 1 MiB, and 4 to 64 messages.
+/// Returns how many messages a publisher may be ahead of the slowest receiver: 1 MiB, and 4 to 64
+/// messages.
 fn window(bytes: usize) -> u64 {
     ((1 << 20) / bytes as u64).clamp(4, 64)
 }
 
-/// For memory: connections of one process before and after, and what goes over them.
+/// For memory: the connections of one process before and after, and the load over them.
 const CONNECTIONS: (usize, usize) = (5, 45);
 const MEMORY_BYTES: usize = 16 << 10;
 const MEMORY_PER_SECOND: f64 = 40.0;
-/// Longer than messages are cached to answer IWANT, so that the caches are as full before as after.
+/// Longer than messages are cached to answer IWANT, so that the caches are equally full before and
+/// after.
 const MEMORY_SECONDS: f64 = 6.0;
 
 fn main() -> Anyhow<()> {
@@ -64,7 +71,7 @@ fn implementations() -> Anyhow<Vec<Implementation>> {
     let rust = |name| Implementation { name, program: this.clone(), arguments: vec!["node", name] };
     let mut all = vec![rust("samara-net"), rust("rust-libp2p")];
     if Command::new("go").arg("version").output().is_err() {
-        println!("There is no Go, so go-libp2p-pubsub is SKIPPED.");
+        println!("Go is not installed, so go-libp2p-pubsub is SKIPPED.");
         return Ok(all);
     }
     let program = this.with_file_name("throughput-go");
@@ -89,20 +96,21 @@ fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> 
             if with_memory { memory(&all, round, &mut table) } else { Ok(()) }
         };
         let done = one_round();
-        // What was measured before something went wrong is as good.
+        // Measurements from before an error remain valid.
         println!("after round {} of {rounds}:\n{table}", round + 1);
         done?;
     }
     Ok(())
 }
 
-/// All indices, starting with another one each time.
+/// Returns all indices, with a different first index each time.
 fn order(count: usize, time: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |at| (at + time) % count)
 }
 
-/// First the rate at which each is saturated, then all at half the rate of the slowest: the same load for all, in slices that
-/// alternate, and of which the median counts: whatever else the machine does for a moment then changes little.
+/// Measures the saturated rate of each implementation, and then the latency of all at half the rate
+/// of the slowest. The load is then the same for all. The latency is the median over alternating
+/// slices, which limits the influence of other activity on the machine.
 fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table: &mut Table) -> Anyhow<()> {
     let clusters = all.iter().map(|implementation| Cluster::full_mesh(implementation, NODES));
     let mut clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
@@ -117,10 +125,10 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
         table.add(&format!("{bytes} B: deliveries/s of processor"), at, per_processor);
     }
     let per_node = slowest / 2.0 / (NODES * (NODES - 1)) as f64;
-    // Where the machine is very slow, still some messages of each node.
+    // On a very slow machine, a slice still contains some messages of each node.
     let slice_seconds = (seconds / 2.0).max(5.0 / per_node);
     let ranks = [(0.5, "median"), (0.99, "p99")];
-    // By implementation and rank: one value of each slice.
+    // By implementation and rank: one value for each slice.
     let mut latencies = vec![[Vec::new(), Vec::new()]; all.len()];
     for slice in 0..SLICES {
         for at in order(all.len(), round + slice) {
@@ -141,7 +149,7 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
     Ok(())
 }
 
-/// What went wrong, and where.
+/// Adds the implementation and the message length to an error.
 fn case(
     all: &[Implementation],
     at: usize,
@@ -151,7 +159,7 @@ fn case(
     format!("{} with messages of {bytes} B: {error}; nothing is reported", all[at].name)
 }
 
-/// What a connection costs: the growth of a process that gets more of them.
+/// Measures the cost of a connection: the growth of a process that opens more of them.
 fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()> {
     for at in order(all.len(), round) {
         let (few, many) = CONNECTIONS;
@@ -166,7 +174,8 @@ fn memory(all: &[Implementation], round: usize, table: &mut Table) -> Anyhow<()>
     Ok(())
 }
 
-/// Connects more nodes with the first one, loads all, and returns the bytes that the first one has in memory.
+/// Connects more nodes with the first one, applies the load, and returns the memory of the first
+/// one in bytes.
 fn grow(star: &mut Cluster, implementation: &Implementation, connections: usize) -> Anyhow<u64> {
     for index in star.nodes.len()..=connections {
         let mut node = Node::start(implementation, index, CONNECTIONS.1 + 1)?;

@@ -1,5 +1,6 @@
-//! A process with one node in it: commands come as lines on standard input, each is answered by a line on standard output. It ends
-//! with its input. `interop/go-bench` is the same in Go.
+//! A process with one node. It reads commands as lines from standard input, and answers each with a
+//! line on standard output. It exits at the end of its input. `interop/go-bench` is the counterpart
+//! in Go.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,19 +14,20 @@ use tokio::sync::mpsc;
 use crate::histogram::Histogram;
 use crate::implementation::{Anyhow, Gossip};
 
-/// A payload starts with its publisher (1 byte), the load that it belongs to (1), its number in it (8) and when it was due, in
-/// nanoseconds since 1970 (8).
+/// A payload starts with its publisher (1 byte), its load (1 byte), its number in the load (8
+/// bytes), and the time at which it was due, in nanoseconds since 1970 (8 bytes).
 const HEADER_BYTES: usize = 18;
 
-/// Gossip and what every libp2p node has beside it; go-libp2p has it built in.
+/// Gossip and identify, which every libp2p node runs; go-libp2p has it built in.
 #[derive(NetworkBehaviour)]
 struct Both<B: NetworkBehaviour> {
     gossip: B,
     identify: identify::Behaviour,
 }
 
-/// Publishes whenever it is less than a window ahead of the slowest of the others, whose counters of received messages say
-/// how far they are: nobody then has more than two windows of anybody on the way.
+/// Publishes whenever the node is less than a window ahead of the slowest other node, according to
+/// the counters of received messages. No node then has more than two windows of any other node in
+/// flight.
 struct Fill {
     bytes: usize,
     window: u64,
@@ -35,10 +37,11 @@ struct Fill {
 struct Node<B: Gossip> {
     swarm: Swarm<Both<B>>,
     index: usize,
-    /// The load under way. Messages of another one do not count: a node that joins later gets some of them by IHAVE and IWANT.
+    /// The current load. Messages of another load do not count: a node that joins later receives
+    /// some of them through IHAVE and IWANT.
     load: u8,
     published: u64,
-    /// The numbers of the messages received, by publisher.
+    /// The numbers of the received messages, by publisher.
     received: Vec<HashSet<u64>>,
     latencies: Histogram,
     fill: Option<Fill>,
@@ -56,7 +59,8 @@ where
             let identify = identify::Config::new("/bench/1.0.0".to_owned(), key.public());
             Ok(Both { gossip: B::new(key)?, identify: identify::Behaviour::new(identify) })
         })?
-        // As long as the process: there is no stream before identify has had its say.
+        // The timeout is as long as the process runs, because no stream is open before identify has
+        // finished.
         .with_swarm_config(|config| config.with_idle_connection_timeout(Duration::from_secs(3600)))
         .build();
     swarm.listen_on("/ip4/127.0.0.1/tcp/0".parse()?)?;
@@ -69,7 +73,8 @@ where
     let received = vec![HashSet::new(); of];
     let latencies = Histogram::default();
     let node = Node { swarm, index, load: 0, published: 0, received, latencies, fill: None };
-    // A task like those of the connections: in `main` it would have a thread of its own, which every event has to wake.
+    // A separate task, like those of the connections: in `main` it would have its own thread, which
+    // every event must wake.
     tokio::spawn(node.serve()).await?
 }
 
@@ -77,13 +82,14 @@ impl<B: Gossip> Node<B> {
     async fn serve(mut self) -> Anyhow<()> {
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         let (due, mut to_publish) = mpsc::unbounded_channel();
-        // Beside the end of a fill: rust-libp2p does not ask to be woken for its next heartbeat.
+        // Also needed apart from the end of a fill: rust-libp2p does not request a wake-up for its
+        // next heartbeat.
         let mut tick = tokio::time::interval(Duration::from_millis(50));
         loop {
             tokio::select! {
                 event = self.swarm.select_next_some() => {
                     if let SwarmEvent::Behaviour(BothEvent::Gossip(event)) = event {
-                        self.told(&event)?;
+                        self.on_event(&event)?;
                     }
                 }
                 Some(message) = to_publish.recv() => match message {
@@ -96,11 +102,11 @@ impl<B: Gossip> Node<B> {
                 }
                 _ = tick.tick() => {}
             }
-            self.go_on_filling()?;
+            self.continue_filling()?;
         }
     }
 
-    fn told(&mut self, event: &B::ToSwarm) -> Anyhow<()> {
+    fn on_event(&mut self, event: &B::ToSwarm) -> Anyhow<()> {
         let Some(data) = B::message(event).filter(|data| data[1] == self.load) else { return Ok(()) };
         let [number, due] =
             [2, 10].map(|at| u64::from_be_bytes(data[at..at + 8].try_into().expect("8 bytes")));
@@ -122,7 +128,7 @@ impl<B: Gossip> Node<B> {
         Ok(())
     }
 
-    fn go_on_filling(&mut self) -> Anyhow<()> {
+    fn continue_filling(&mut self) -> Anyhow<()> {
         let Some(Fill { bytes, window, until }) = self.fill else { return Ok(()) };
         if Instant::now() >= until {
             self.fill = None;
@@ -159,7 +165,8 @@ impl<B: Gossip> Node<B> {
                 let (bytes, due) = (bytes.parse()?, due.clone());
                 let gap = Duration::from_secs_f64(1.0 / per_second.parse::<f64>()?);
                 let length = Duration::from_secs_f64(seconds.parse()?);
-                // A thread of its own: a busy swarm must not delay the moment from which latency counts.
+                // A separate thread: a busy swarm must not delay the time from which latency
+                // counts.
                 std::thread::spawn(move || pace(bytes, gap, length, &due));
             }
             ["counts"] => {
@@ -167,7 +174,7 @@ impl<B: Gossip> Node<B> {
                 println!("counts {} {received}", self.published);
             }
             ["latencies"] => println!("latencies{}", self.latencies),
-            _ => return Err(format!("{line:?} is no command").into()),
+            _ => return Err(format!("unknown command {line:?}").into()),
         }
         Ok(())
     }
@@ -178,7 +185,7 @@ enum Due {
     End,
 }
 
-/// Asks for messages at a rate, whatever comes.
+/// Requests messages at a fixed rate, regardless of their progress.
 fn pace(bytes: usize, gap: Duration, length: Duration, due: &mpsc::UnboundedSender<Due>) {
     let start = Instant::now();
     let mut next = gap;
@@ -190,7 +197,7 @@ fn pace(bytes: usize, gap: Duration, length: Duration, due: &mpsc::UnboundedSend
     let _ = due.send(Due::End);
 }
 
-/// Nanoseconds since 1970: the same clock in all processes.
+/// Returns nanoseconds since 1970, a clock shared by all processes.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -1,15 +1,15 @@
-//! What was measured in all rounds.
+//! The measurements of all rounds.
 
 use std::fmt;
 
-/// Rows in the order in which they first came; for each implementation the values of all rounds.
+/// Rows in order of their first value, with the values of all rounds for each implementation.
 pub(crate) struct Table {
     names: Vec<&'static str>,
     rows: Vec<(String, Vec<Vec<f64>>)>,
 }
 
 impl Table {
-    /// The first implementation is the one that others are compared with.
+    /// Creates an empty table. The others are compared with the first implementation.
     pub(crate) fn new(names: Vec<&'static str>) -> Self {
         Self { names, rows: Vec::new() }
     }
@@ -24,8 +24,8 @@ impl Table {
     }
 }
 
-/// Medians over all rounds; behind those of the others the median and the range of the ratio of the first one's value to
-/// theirs, each from one round.
+/// Prints medians over all rounds. The other implementations also show the median and range of the
+/// ratio of the first one's value to theirs, with one ratio per round.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<36}", "median (ratio to it, from to)")?;
@@ -57,7 +57,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The upper one of the two in the middle; 0 of none.
+/// Returns the median, which is the upper of the two middle values; 0 if there are no values.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
     let values = sorted(values.into_iter());
     values.get(values.len() / 2).copied().unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! Connections, the links of the engine that are made of them, and the copies that leave on them.
+//! Connections, the links that they form for the engine, and the copies that leave on them.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,25 +24,25 @@ pub(super) struct Connection {
     pub(super) outbound: bool,
     pub(super) address: Option<IpAddr>,
     pub(super) writable: bool,
-    /// Frames on their way, in order.
+    /// Frames in flight, in order.
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_flight_bytes: usize,
 }
 
-/// A frame on its way into a stream.
+/// A frame in flight into a stream.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) len: usize,
     pub(super) payload: usize,
-    /// The message and the rank, if it is a copy of one.
+    /// The message and the rank, if the frame is a copy of one.
     pub(super) copy: Option<(MessageKey, u32)>,
-    /// The frame, if it is to be reported.
+    /// The frame, if it will be reported.
     pub(super) frame: Option<RpcFrame>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// Its number in the engine, once it speaks a protocol.
+    /// The number of the peer in the engine, once the peer speaks one of the protocols.
     pub(super) handle: Option<Handle>,
     pub(super) connections: Vec<Connection>,
 }
@@ -52,7 +52,8 @@ impl Peer {
         self.connections.iter_mut().find(|connection| connection.writable)
     }
 
-    /// What the link can take: what is left of the budget, and any one frame if nothing is on its way.
+    /// Returns the room on the link: the rest of the budget, or one frame of any length if nothing
+    /// is in flight.
     pub(super) fn room(&self, budget: usize) -> Room {
         match self.connections.iter().find(|connection| connection.writable) {
             None => Room::NONE,
@@ -63,7 +64,7 @@ impl Peer {
 }
 
 impl Behaviour {
-    /// Hands copies to links with room, in the order of the outbox.
+    /// Moves copies to links with room, in the order of the outbox.
     pub(super) fn drain(&mut self) {
         let now = self.driver.now();
         self.driver.outbox().take_touched(&mut self.ready);
@@ -85,7 +86,7 @@ impl Behaviour {
                 let Some(copy) = self.driver.outbox().pop_for(now, handle) else { break };
                 self.hand_over(copy);
             }
-            // A copy that leaves can release one for another link.
+            // A copy that leaves can release a copy for another link.
             if self.ready.is_empty() {
                 self.driver.outbox().take_touched(&mut self.ready);
             }
@@ -108,7 +109,8 @@ impl Behaviour {
             frame: self.options.report_frames.then(|| copy.frame.clone()),
         });
         connection.in_flight_bytes += len;
-        // Fails only if the connection has just closed, which is told right after: the copy then counts as lost there.
+        // Fails only if the connection has just closed. The following close event then counts the
+        // copy as lost.
         let _ = connection.frames.unbounded_send(copy.frame);
     }
 
@@ -125,8 +127,8 @@ impl Behaviour {
             Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),
             _ => None,
         });
-        // All of a machine's own nodes, and whoever comes through a proxy on it, share the loopback address: it says nothing
-        // about who is whose sybil (P6 of the score).
+        // All nodes of one machine, and all peers behind a proxy on it, share the loopback address.
+        // It is no evidence of sybils (P6 of the score).
         let address = address.filter(|address| !address.is_loopback());
         let connection = Connection {
             id,
@@ -148,8 +150,8 @@ impl Behaviour {
         let handle = peer.handle;
         let on_the_way = gone.in_flight.iter().filter(|frame| frame.copy.is_some()).count();
         if !peer.connections.is_empty() {
-            // The link goes on over another connection.
-            self.tell_cut(peer_id, on_the_way);
+            // The link stays open over another connection.
+            self.report_cut(peer_id, on_the_way);
             self.ready.extend(handle);
             self.after_call();
             return;
@@ -158,7 +160,7 @@ impl Behaviour {
         if let Some(handle) = handle {
             let owed = self.driver.outbox().link_down(handle);
             self.driver.input(Input::LinkDown { peer: handle });
-            // As long as it is known whose number that was.
+            // Must happen while the number still belongs to this peer.
             self.emit_events();
             self.handles[handle.index()] = None;
             self.departed.insert(peer_id, handle);
@@ -168,13 +170,18 @@ impl Behaviour {
         self.after_call();
     }
 
-    fn tell_cut(&mut self, peer: PeerId, copies: usize) {
+    fn report_cut(&mut self, peer: PeerId, copies: usize) {
         if copies > 0 {
             self.emit(Event::Cut { peer, copies });
         }
     }
 
-    pub(super) fn speaks(&mut self, peer_id: PeerId, id: ConnectionId, protocol: StreamProtocol) {
+    pub(super) fn protocol_negotiated(
+        &mut self,
+        peer_id: PeerId,
+        id: ConnectionId,
+        protocol: StreamProtocol,
+    ) {
         let Some(peer) = self.peers.get(&peer_id).filter(|peer| peer.handle.is_none()) else { return };
         let Some(connection) = peer.connections.iter().find(|connection| connection.id == id) else { return };
         let info = PeerInfo {
@@ -193,8 +200,8 @@ impl Behaviour {
         self.emit(Event::LinkUp { peer: peer_id, protocol });
     }
 
-    /// The number of a peer whose link comes up: its own, if it was here before; else one that is new, or that of
-    /// whoever is gone for longest.
+    /// Returns the number of a peer whose link comes up: its earlier number if it was here before,
+    /// and otherwise a new one or that of the longest departed peer.
     fn number(&mut self, peer: &PeerId) -> Handle {
         if let Some(known) = self.departed.shift_remove(peer) {
             return known;
@@ -239,6 +246,6 @@ impl Behaviour {
             }
         }
         self.ready.extend(handle);
-        self.tell_cut(peer_id, cut);
+        self.report_cut(peer_id, cut);
     }
 }

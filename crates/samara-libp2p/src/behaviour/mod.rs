@@ -36,21 +36,23 @@ use links::Peer;
 
 /// A [`NetworkBehaviour`] around the GossipSub engine.
 ///
-/// Peers are neighbours as soon as they are connected and speak one of the [protocols](Options::protocols); whom to connect
-/// to is for other behaviours to decide, except for direct peers and those that peer exchange recommends.
+/// A connected peer becomes a neighbour as soon as it speaks one of the
+/// [protocols](Options::protocols). Other behaviours decide whom to connect to, except for direct
+/// peers and peers recommended by peer exchange.
 pub struct Behaviour {
     driver: Driver<GossipSub>,
     options: Options,
     limits: Arc<Limits>,
     dispatch: Dispatch,
     peers: HashMap<PeerId, Peer>,
-    /// Who has which number.
+    /// The peers by their numbers.
     handles: Vec<Option<PeerId>>,
-    /// Peers whose link is gone, with their numbers: the engine remembers scores and backoffs by them. The oldest first.
+    /// Peers without a link and their numbers, which the engine uses for scores and backoffs.
+    /// Oldest first.
     departed: IndexMap<PeerId, Handle>,
-    /// Addresses from signed records of recommended peers, until they are dialled.
+    /// Addresses from the signed records of recommended peers, kept until they are dialled.
     recommended: BTreeMap<PeerId, Vec<Multiaddr>>,
-    /// Links to offer room to.
+    /// Links that may have room for copies.
     ready: Vec<Handle>,
     actions: VecDeque<ToSwarm<Event, std::convert::Infallible>>,
     traffic: Traffic,
@@ -58,18 +60,20 @@ pub struct Behaviour {
     timer_at: Option<Instant>,
 }
 
-/// Recommended peers whose addresses are kept at most.
+/// Maximum number of recommended peers whose addresses are kept.
 const RECOMMENDED_MAX: usize = 256;
 
-/// Peers without a link that are remembered at most. Enough that whoever wants a bad score forgotten needs as many identities, and
-/// little enough that searching them costs nothing beside a handshake.
+/// Maximum number of remembered peers without a link. To have a bad score forgotten, an attacker
+/// needs as many identities. The number is small enough that a search costs little compared with a
+/// handshake.
 const DEPARTED_MAX: usize = 1024;
 
 impl Behaviour {
-    /// A behaviour for the identity of this key pair, which signs where the configuration asks for it.
+    /// Creates a behaviour for the identity of this key pair, which signs messages if the
+    /// configuration requires it.
     ///
     /// # Panics
-    /// If the operating system has no random numbers.
+    /// If the operating system provides no random numbers.
     pub fn new(keypair: &Keypair, mut config: Config, options: Options) -> Result<Self, ConfigError> {
         if config.authenticity.policy.signs() {
             config.authenticity.signer.get_or_insert_with(|| Hook(Arc::new(KeySigner::new(keypair))));
@@ -78,7 +82,8 @@ impl Behaviour {
         let outbox = Outbox::new(config.outbox_config());
         let dispatch = config.sending.dispatch;
         let engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
-        let rng = NodeRng::from_entropy(getrandom::fill).expect("the operating system has random numbers");
+        let rng =
+            NodeRng::from_entropy(getrandom::fill).expect("the operating system provides random numbers");
         Ok(Self {
             driver: Driver::new(engine, outbox, rng),
             limits: Arc::new(options.limits.clone()),
@@ -109,13 +114,13 @@ impl Behaviour {
     /// Publishes one message.
     ///
     /// # Errors
-    /// It is not new, too long, or cannot be signed.
+    /// The message is not new, is too long, or cannot be signed.
     pub fn publish(&mut self, topic: &Topic, data: impl Into<Bytes>) -> Result<Receipt, PublishError> {
         let data = data.into();
         self.call(|engine, cx| engine.publish(topic, data, cx))
     }
 
-    /// Publishes messages that belong together, in the order of a schedule.
+    /// Publishes several messages together, in the order of a schedule.
     pub fn publish_batch(
         &mut self,
         messages: impl IntoIterator<Item = (Topic, Bytes)>,
@@ -124,20 +129,20 @@ impl Behaviour {
         self.call(|engine, cx| engine.publish_batch(messages, schedule, cx))
     }
 
-    /// Answers [`Event::NeedsValidation`].
+    /// Reports the verdict on a message of [`Event::NeedsValidation`].
     pub fn report_validation(&mut self, id: &MessageId, acceptance: Acceptance) {
         self.call(|engine, cx| engine.report_validation(id, acceptance, cx));
     }
 
-    /// Keeps a link to a peer, and sends it everything. Its address must be known to the swarm.
+    /// Keeps a link to a peer, and sends it every message. The swarm must know its address.
     pub fn add_direct_peer(&mut self, peer: &PeerId) {
         self.call(|engine, cx| engine.add_direct_peer(identity_of(peer), cx));
     }
 
-    /// The signed record of a peer with a link, which identify brings
-    /// ([`Info::signed_peer_record`](https://docs.rs/libp2p-identify/latest/libp2p_identify/struct.Info.html)): peer exchange
-    /// passes it on, so that whoever is pruned knows an address. `false` if it is not about the one who signed it, or
-    /// there is no link.
+    /// Sets the signed record of a peer with a link, which identify provides
+    /// ([`Info::signed_peer_record`](https://docs.rs/libp2p-identify/latest/libp2p_identify/struct.Info.html)).
+    /// Peer exchange passes it on, so that a pruned peer learns an address. Returns false if the
+    /// record is not signed by its own peer, or there is no link.
     pub fn set_signed_record(&mut self, record: &SignedEnvelope) -> bool {
         let Ok(about) = PeerRecord::from_signed_envelope(record.clone()) else { return false };
         let Some(handle) = self.handle(&about.peer_id()) else { return false };
@@ -155,7 +160,7 @@ impl Behaviour {
         answer
     }
 
-    /// Takes what a call has left: events, links, copies.
+    /// Handles the results of a call: events, link requests and copies.
     fn after_call(&mut self) {
         self.emit_events();
         for request in self.driver.take_links() {
@@ -206,7 +211,7 @@ impl Behaviour {
                 Event::NeedsValidation { id, topic, message, from: self.peer_id(from)? }
             }
             Engine::Duplicate { key, from } => Event::Duplicate { key, from: self.peer_id(from)? },
-            // Nothing is published by commands.
+            // The behaviour never publishes through commands.
             Engine::Published(_) => return None,
             Engine::Subscription { peer, topic, joined } => {
                 Event::Subscription { peer: self.peer_id(peer)?, topic, joined }
@@ -223,7 +228,7 @@ impl Behaviour {
         })
     }
 
-    /// Keeps the addresses of a recommended peer, if they are its own word.
+    /// Stores the addresses of a recommended peer if the peer itself signed them.
     fn recommend(&mut self, peer: PeerId, signed_record: &[u8]) {
         let record = SignedEnvelope::from_protobuf_encoding(signed_record)
             .ok()
@@ -235,11 +240,11 @@ impl Behaviour {
                 }
                 self.recommended.insert(peer, record.addresses().to_vec());
             }
-            _ => tracing::debug!(%peer, "the record of a recommended peer is not its own"),
+            _ => tracing::debug!(%peer, "ignored a recommended peer whose record it has not signed"),
         }
     }
 
-    /// How much is kept here.
+    /// Returns the number of entries that this behaviour keeps.
     pub fn sizes(&self) -> Sizes {
         let connections = || self.peers.values().flat_map(|peer| &peer.connections);
         Sizes {
@@ -252,17 +257,18 @@ impl Behaviour {
         }
     }
 
-    /// The engine: topics, meshes, scores, metrics.
+    /// Returns the engine: topics, meshes, scores, metrics.
     pub fn engine(&self) -> &GossipSub {
         self.driver.engine()
     }
 
-    /// Copies that are owed, over all links.
+    /// Returns the number of owed copies over all links.
     pub fn pending(&mut self) -> usize {
         self.driver.outbox().pending()
     }
 
-    /// Who is owed a copy of a message still, and for whom one is on its way into a stream: once for each copy.
+    /// Returns the peers that are owed a copy of a message or for which one is in flight, once for
+    /// each copy.
     pub fn owed_to(&mut self, message: MessageKey) -> Vec<PeerId> {
         let mut owed = Vec::new();
         let pending = self.driver.outbox().progress(message).is_some();
@@ -279,7 +285,8 @@ impl Behaviour {
         owed
     }
 
-    /// How many copies of messages each peer is owed, or are on their way into its stream. Peers without any are left out.
+    /// Returns the number of copies owed to each peer or in flight to it. Peers without copies are
+    /// omitted.
     pub fn owed_by_peer(&mut self) -> BTreeMap<PeerId, usize> {
         let mut owed = BTreeMap::new();
         for (handle, copies) in self.driver.outbox().pending_messages() {
@@ -295,29 +302,29 @@ impl Behaviour {
         owed
     }
 
-    /// What became of the copies of each lane, by its name.
+    /// Returns the counters of copies in each lane, with the lane's name.
     pub fn counters(&mut self) -> Vec<(&'static str, Counters)> {
         let outbox = self.driver.outbox();
         let lanes = outbox.config().lanes.iter().zip(0..);
         lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect()
     }
 
-    /// What went over the streams.
+    /// Returns the traffic over all streams.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// Who has a number in the engine.
+    /// Returns the peer with this number in the engine.
     pub fn peer_id(&self, handle: Handle) -> Option<PeerId> {
         self.handles.get(handle.index()).copied().flatten()
     }
 
-    /// The engine's number of a peer whose link is up.
+    /// Returns the engine's number of a peer whose link is up.
     pub fn handle(&self, peer: &PeerId) -> Option<Handle> {
         self.peers.get(peer)?.handle
     }
 
-    /// The members of a topic's mesh.
+    /// Returns the members of a topic's mesh.
     pub fn mesh_peers(&self, topic: &Topic) -> Vec<PeerId> {
         self.engine().mesh_peers(topic).iter().filter_map(|handle| self.peer_id(*handle)).collect()
     }
@@ -351,7 +358,7 @@ impl NetworkBehaviour for Behaviour {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match event {
             FromSwarm::ConnectionClosed(closed) => self.closed(closed.peer_id, closed.connection_id),
-            // Another behaviour may have refused a connection that this one was asked for before.
+            // Another behaviour may have rejected a connection that this one accepted before.
             FromSwarm::ListenFailure(failure) => {
                 if let Some(peer) = failure.peer_id {
                     self.closed(peer, failure.connection_id);
@@ -371,7 +378,7 @@ impl NetworkBehaviour for Behaviour {
 
     fn on_connection_handler_event(&mut self, peer: PeerId, id: ConnectionId, event: FromHandler) {
         match event {
-            FromHandler::Protocol(protocol) => self.speaks(peer, id, protocol),
+            FromHandler::Protocol(protocol) => self.protocol_negotiated(peer, id, protocol),
             FromHandler::NotSupported => self.emit(Event::NotSupported { peer }),
             FromHandler::Writable => {
                 if let Some(connection) = self.connection(&peer, id) {
@@ -422,7 +429,7 @@ impl NetworkBehaviour for Behaviour {
             }
         }
         if at.is_some() && self.timer.poll_unpin(cx).is_ready() {
-            // It fires when this is polled again.
+            // The timer fires at the next poll.
             self.timer_at = None;
             cx.waker().wake_by_ref();
         }

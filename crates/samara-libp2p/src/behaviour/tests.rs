@@ -3,7 +3,7 @@ use libp2p::swarm::{ConnectionId, FromSwarm, ListenError, ListenFailure, Network
 use super::*;
 use crate::handler::FromHandler;
 
-/// A link comes up and goes down again. The number that it had.
+/// Opens and closes a link. Returns the number that it had.
 fn visit(behaviour: &mut Behaviour, peer: PeerId, number: usize) -> Handle {
     let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
     let id = ConnectionId::new_unchecked(number);
@@ -16,7 +16,7 @@ fn visit(behaviour: &mut Behaviour, peer: PeerId, number: usize) -> Handle {
 }
 
 #[test]
-fn a_peer_that_comes_back_has_its_number_and_nobody_else_has_it() {
+fn a_returning_peer_keeps_its_number() {
     let key = Keypair::generate_ed25519();
     let mut behaviour = Behaviour::new(&key, Config::spec(), Options::default()).unwrap();
     let (known, other) = (PeerId::random(), PeerId::random());
@@ -26,26 +26,26 @@ fn a_peer_that_comes_back_has_its_number_and_nobody_else_has_it() {
 }
 
 #[test]
-fn numbers_of_those_that_are_gone_for_longest_are_used_again() {
+fn numbers_of_the_longest_departed_peers_are_reused() {
     let key = Keypair::generate_ed25519();
     let mut config = Config::spec();
     config.peer_score.as_mut().unwrap().ip_colocation_weight = 0.0;
     let mut behaviour = Behaviour::new(&key, config, Options::default()).unwrap();
     let bad = visit(&mut behaviour, PeerId::random(), 0);
     behaviour.call(|engine, _| engine.set_app_score(bad, -5.0));
-    assert!(behaviour.engine().peer_score(bad) < 0.0, "what is known of it outlives the link");
+    assert!(behaviour.engine().peer_score(bad) < 0.0, "the score outlives the link");
     for number in 1..DEPARTED_MAX {
         assert_ne!(visit(&mut behaviour, PeerId::random(), number), bad);
     }
     assert_eq!(visit(&mut behaviour, PeerId::random(), DEPARTED_MAX), bad);
-    // Whoever has it now does not answer for the other.
+    // The peer that reuses the number does not inherit the score.
     assert_eq!(behaviour.engine().peer_score(bad), 0.0);
     assert_eq!(behaviour.sizes().handles, DEPARTED_MAX);
 }
 
-/// Otherwise whoever is refused by a limit on connections would fill memory here.
+/// Otherwise, peers that a connection limit rejects would fill memory here.
 #[test]
-fn connections_that_others_refuse_leave_nothing_behind() {
+fn connections_rejected_by_other_behaviours_leave_no_state() {
     let key = Keypair::generate_ed25519();
     let mut behaviour = Behaviour::new(&key, Config::spec(), Options::default()).unwrap();
     let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();

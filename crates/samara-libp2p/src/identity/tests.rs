@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn only_the_author_s_signature_is_right() {
+fn only_the_signature_of_the_author_verifies() {
     let (key, other) = (Keypair::generate_ed25519(), Keypair::generate_ed25519());
     let signer = KeySigner::new(&key);
     let signature = signer.sign(b"payload");
@@ -16,7 +16,7 @@ fn only_the_author_s_signature_is_right() {
 }
 
 #[test]
-fn identities_come_back() {
+fn identities_convert_back_to_peer_ids() {
     let peer = PeerId::random();
     assert_eq!(peer_id_of(&identity_of(&peer)), Some(peer));
     assert_eq!(peer_id_of(&PeerIdentity::new(b"x")), None);

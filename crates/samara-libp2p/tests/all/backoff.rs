@@ -1,4 +1,5 @@
-//! PRUNE and what follows: backoffs are waited for, and a GRAFT that comes too early is refused, on both sides.
+//! PRUNE and its consequences: both sides wait for backoffs, and reject a GRAFT that arrives too
+//! early.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use samara_gossipsub::{Config, Ignored};
 use crate::common::*;
 use crate::go::golang;
 
-/// Whole seconds, as on the wire.
+/// Backoffs in whole seconds, as on the wire.
 const SHORT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 
@@ -20,7 +21,7 @@ fn rust(change: impl FnOnce(&mut gossipsub::ConfigBuilder)) -> gossipsub::Config
     config.build().expect("the configuration")
 }
 
-/// We prune somebody for long, who thinks that it is for short: v1.0 has no field for it.
+/// We prune a peer with a long backoff, but the peer assumes a short one: v1.0 has no field for it.
 async fn early_grafts_are_refused(mut other: Node, mut config: Config) {
     config.unsubscribe_backoff = LONG;
     config.prune_backoff = LONG;
@@ -31,21 +32,21 @@ async fn early_grafts_are_refused(mut other: Node, mut config: Config) {
     meet(&mut our, &mut other, "t", Dial::Ours).await;
     let grafts_before = our.metrics().await.grafts_received;
     our.unsubscribe("t");
-    other.next("that we left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
+    other.next("that we left", |observed| matches!(observed, Observed::Left(..)).then_some(())).await;
     our.subscribe("t");
     other.joined(our.peer).await;
     let early = |metrics: &samara_gossipsub::Metrics| metrics.ignored(Ignored::GraftBackoff) >= 1;
     let metrics = our.counted("a GRAFT that comes too early", early).await;
     assert!(metrics.grafts_received > grafts_before, "{metrics:?}");
-    // One PRUNE on leaving, and one for every such GRAFT.
+    // One PRUNE for leaving, and one for every early GRAFT.
     assert_eq!(metrics.prunes_sent, 1 + metrics.ignored(Ignored::GraftBackoff), "{metrics:?}");
-    assert_eq!(our.look("t").await.0, 0, "it is in our mesh nevertheless");
+    assert_eq!(our.look("t").await.0, 0, "the peer is in our mesh despite the rejection");
     let peer = other.peer;
     let score = our.with(move |behaviour| {
         let handle = behaviour.handle(&peer).expect("a link");
         behaviour.engine().peer_score(handle)
     });
-    assert!(score.await < 0.0, "it costs them nothing");
+    assert!(score.await < 0.0, "the early GRAFT costs no score");
 }
 
 #[tokio::test]
@@ -64,7 +65,7 @@ async fn we_refuse_an_early_graft_of_rust() {
     early_grafts_are_refused(theirs(config, true).await, signed()).await;
 }
 
-/// Somebody prunes us for long, and we believe in no backoff beyond a moment.
+/// A peer prunes us with a long backoff, but we accept only a short one.
 async fn our_early_graft_is_refused(mut other: Node, mut config: Config) {
     config.prune_backoff = SHORT;
     config.remote_backoff_max = SHORT;
@@ -72,12 +73,12 @@ async fn our_early_graft_is_refused(mut other: Node, mut config: Config) {
     let mut our = ours(config, options()).await;
     meet(&mut our, &mut other, "t", Dial::Ours).await;
     other.unsubscribe("t");
-    our.next("that they left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
+    our.next("that they left", |observed| matches!(observed, Observed::Left(..)).then_some(())).await;
     let before = our.counted("a PRUNE", |metrics| metrics.prunes_received >= 1).await;
     other.subscribe("t");
     let refused = our.counted("a refusal", |metrics| metrics.prunes_received > before.prunes_received).await;
     assert!(refused.grafts_sent > before.grafts_sent, "{refused:?}");
-    assert_eq!(other.look("t").await.0, 0, "we are in their mesh nevertheless");
+    assert_eq!(other.look("t").await.0, 0, "we are in their mesh despite the rejection");
 }
 
 #[tokio::test]
@@ -94,7 +95,7 @@ async fn rust_refuses_our_early_graft() {
     our_early_graft_is_refused(theirs(config, true).await, signed()).await;
 }
 
-/// Either side leaves and comes back: both wait until the backoff is over, and nobody is refused.
+/// One side leaves and returns. Both wait until the backoff is over, and no GRAFT is rejected.
 async fn backoffs_are_waited_for(mut other: Node, mut config: Config, who_leaves: Dial) {
     config.unsubscribe_backoff = SHORT;
     config.backoff_slack = Duration::from_millis(400);
@@ -103,12 +104,12 @@ async fn backoffs_are_waited_for(mut other: Node, mut config: Config, who_leaves
     match who_leaves {
         Dial::Ours => {
             our.unsubscribe("t");
-            other.next("that we left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
+            other.next("that we left", |observed| matches!(observed, Observed::Left(..)).then_some(())).await;
             our.subscribe("t");
         }
         Dial::Theirs => {
             other.unsubscribe("t");
-            our.next("that they left", |told| matches!(told, Observed::Left(..)).then_some(())).await;
+            our.next("that they left", |observed| matches!(observed, Observed::Left(..)).then_some(())).await;
             other.subscribe("t");
         }
     }
@@ -122,7 +123,7 @@ async fn backoffs_are_waited_for(mut other: Node, mut config: Config, who_leaves
 }
 
 #[tokio::test]
-async fn both_wait_for_backoffs_beside_go() {
+async fn both_wait_for_backoffs_with_go() {
     for who_leaves in [Dial::Ours, Dial::Theirs] {
         let Some(go) = golang(&["-unsubscribe-backoff", "1s"]).await else { return };
         backoffs_are_waited_for(go, like_go(signed()), who_leaves).await;
@@ -130,10 +131,10 @@ async fn both_wait_for_backoffs_beside_go() {
 }
 
 #[tokio::test]
-async fn both_wait_for_backoffs_beside_rust() {
+async fn both_wait_for_backoffs_with_rust() {
     for who_leaves in [Dial::Ours, Dial::Theirs] {
         let config = rust(|config| {
-            // Who only unsubscribes is not grafted for the longer of the two there.
+            // There, the longer of the two backoffs applies to a peer that only unsubscribes.
             config.prune_backoff(SHORT).unsubscribe_backoff(SHORT);
         });
         backoffs_are_waited_for(theirs(config, true).await, signed(), who_leaves).await;

@@ -1,4 +1,4 @@
-//! What all tests have in common: nodes seen from outside, and configurations that fit each other.
+//! Shared parts of all tests: nodes seen from outside, and matching configurations.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use tokio::time::timeout;
 
 pub(crate) use crate::nodes::*;
 
-/// Nothing here takes this long unless it does not work.
+/// Timeout of every wait. A correct test never takes this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a node listens on; all dial both.
+/// The transport that a node listens on. All nodes dial over both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// TCP, Noise and Yamux.
@@ -30,7 +30,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Loopback, a port of the system's choice.
+    /// Returns the loopback address with a port chosen by the system.
     pub(crate) fn any_port(self) -> Multiaddr {
         let address = match self {
             Self::Tcp => "/ip4/127.0.0.1/tcp/0",
@@ -46,17 +46,17 @@ pub(crate) enum Command {
     Subscribe(String),
     Unsubscribe(String),
     Publish(String, Vec<u8>),
-    /// Ours only.
+    /// Calls a function with the behaviour (our nodes only).
     With(Box<dyn FnOnce(&mut Behaviour) + Send>),
-    /// What is held back is valid now (peers in processes of their own).
+    /// Accepts the messages that are held back (peers in separate processes only).
     Release,
-    /// The size of a topic's mesh, and the metrics of ours.
+    /// Returns the size of a topic's mesh, and the metrics of our nodes.
     Look(String, oneshot::Sender<(usize, Option<Metrics>)>),
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Observed {
-    /// A link is up, with this protocol (ours only).
+    /// A link is up, with this protocol (our nodes only).
     Peer(PeerId, String),
     /// A peer has joined a topic.
     Joined(PeerId, String),
@@ -65,11 +65,11 @@ pub(crate) enum Observed {
     Message(String, Vec<u8>),
     /// A message is held back until [`Command::Release`] (go only).
     Held(Vec<u8>),
-    /// A copy of a known message came from a peer (go only).
+    /// A copy of a known message arrived from a peer (go only).
     Duplicate(PeerId),
-    /// A message waits for its verdict (ours only, as everything below).
+    /// A message awaits its verdict (our nodes only, like all variants below).
     NeedsValidation(MessageId, Vec<u8>, PeerId),
-    /// Identify has brought a peer's addresses.
+    /// Identify has provided a peer's addresses.
     Identified(PeerId),
     Sent(PeerId),
     Cut(PeerId, usize),
@@ -79,33 +79,33 @@ pub(crate) enum Observed {
 
 pub(crate) struct Node {
     pub(crate) peer: PeerId,
-    /// Known of our own nodes.
+    /// The key pair, known only for our own nodes.
     pub(crate) key: Option<Keypair>,
     pub(crate) address: Multiaddr,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
-    pub(crate) told: mpsc::UnboundedReceiver<Observed>,
+    pub(crate) observed: mpsc::UnboundedReceiver<Observed>,
 }
 
 impl Node {
-    pub(crate) fn tell(&self, command: Command) {
-        assert!(self.commands.send(command).is_ok(), "the node runs");
+    pub(crate) fn send(&self, command: Command) {
+        assert!(self.commands.send(command).is_ok(), "the node is running");
     }
 
     pub(crate) fn subscribe(&self, topic: &str) {
-        self.tell(Command::Subscribe(topic.to_owned()));
+        self.send(Command::Subscribe(topic.to_owned()));
     }
 
     pub(crate) fn unsubscribe(&self, topic: &str) {
-        self.tell(Command::Unsubscribe(topic.to_owned()));
+        self.send(Command::Unsubscribe(topic.to_owned()));
     }
 
     pub(crate) fn publish(&self, topic: &str, data: &[u8]) {
-        self.tell(Command::Publish(topic.to_owned(), data.to_vec()));
+        self.send(Command::Publish(topic.to_owned(), data.to_vec()));
     }
 
-    /// Publishes a batch (ours only).
+    /// Publishes a batch (our nodes only).
     pub(crate) fn publish_batch(&self, messages: Vec<(String, Vec<u8>)>, schedule: Schedule) {
-        self.tell(Command::With(Box::new(move |behaviour| {
+        self.send(Command::With(Box::new(move |behaviour| {
             let messages = messages.into_iter().map(|(topic, data)| (Topic::new(&topic), Bytes::from(data)));
             let receipt = behaviour.publish_batch(messages, &schedule);
             assert!(receipt.messages.iter().all(Result::is_ok), "{receipt:?}");
@@ -113,38 +113,38 @@ impl Node {
     }
 
     pub(crate) fn dial(&self, other: &Node) {
-        self.tell(Command::Dial(other.full_address()));
+        self.send(Command::Dial(other.full_address()));
     }
 
-    /// The address with the peer's id.
+    /// Returns the address with the peer's id.
     pub(crate) fn full_address(&self) -> Multiaddr {
         self.address.clone().with(Protocol::P2p(self.peer))
     }
 
     pub(crate) async fn look(&self, topic: &str) -> (usize, Option<Metrics>) {
         let (answer, look) = oneshot::channel();
-        self.tell(Command::Look(topic.to_owned(), answer));
-        look.await.expect("the node runs")
+        self.send(Command::Look(topic.to_owned(), answer));
+        look.await.expect("the node is running")
     }
 
-    /// Asks the behaviour for something (ours only).
+    /// Calls a function with the behaviour (our nodes only).
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut Behaviour) -> T + Send + 'static,
     ) -> T {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::With(Box::new(move |behaviour| {
+        self.send(Command::With(Box::new(move |behaviour| {
             let _ = answer.send(call(behaviour));
         })));
-        answered.await.expect("the node runs")
+        answered.await.expect("the node is running")
     }
 
-    /// The metrics (ours only).
+    /// Returns the metrics (our nodes only).
     pub(crate) async fn metrics(&self) -> Metrics {
         self.with(|behaviour| behaviour.engine().metrics().clone()).await
     }
 
-    /// Waits until the metrics are as wanted (ours only).
+    /// Waits until the metrics satisfy `wanted` (our nodes only).
     pub(crate) async fn counted(&self, what: &str, mut wanted: impl FnMut(&Metrics) -> bool) -> Metrics {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -152,12 +152,12 @@ impl Node {
             if wanted(&metrics) {
                 return metrics;
             }
-            assert!(tokio::time::Instant::now() < deadline, "waited in vain for {what}: {metrics:?}");
+            assert!(tokio::time::Instant::now() < deadline, "timed out waiting for {what}: {metrics:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Waits until this many peers are in the mesh of a topic.
+    /// Waits until at least this many peers are in the mesh of a topic.
     pub(crate) async fn mesh_of(&self, topic: &str, at_least: usize) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -171,42 +171,43 @@ impl Node {
         }
     }
 
-    /// The next thing told that is chosen.
+    /// Waits for the next observation for which `choose` returns a value.
     pub(crate) async fn next<T>(&mut self, what: &str, mut choose: impl FnMut(&Observed) -> Option<T>) -> T {
         let found = async {
             loop {
-                let told = self.told.recv().await.expect("the node runs");
-                if let Some(found) = choose(&told) {
+                let observed = self.observed.recv().await.expect("the node is running");
+                if let Some(found) = choose(&observed) {
                     return found;
                 }
             }
         };
-        timeout(2 * PATIENCE, found).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+        timeout(2 * PATIENCE, found).await.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
     }
 
-    /// Waits until a peer is known to have joined a topic.
+    /// Waits until a peer has joined a topic.
     pub(crate) async fn joined(&mut self, other: PeerId) {
-        self.next(&format!("a subscription of {other} at {}", self.peer), |told| {
-            matches!(told, Observed::Joined(peer, _) if *peer == other).then_some(())
+        self.next(&format!("a subscription of {other} at {}", self.peer), |observed| {
+            matches!(observed, Observed::Joined(peer, _) if *peer == other).then_some(())
         })
         .await;
     }
 
     pub(crate) async fn message(&mut self) -> (String, Vec<u8>) {
-        self.next("a message", |told| match told {
+        self.next("a message", |observed| match observed {
             Observed::Message(topic, data) => Some((topic.clone(), data.clone())),
             _ => None,
         })
         .await
     }
 
-    /// What has been told so far.
-    pub(crate) fn told_so_far(&mut self) -> Vec<Observed> {
-        std::iter::from_fn(|| self.told.try_recv().ok()).collect()
+    /// Returns all pending observations.
+    pub(crate) fn observed_so_far(&mut self) -> Vec<Observed> {
+        std::iter::from_fn(|| self.observed.try_recv().ok()).collect()
     }
 }
 
-/// Ours and another have joined a topic and are in each other's mesh; `dial` says who dials.
+/// Joins one of our nodes and another to a topic and waits until each is in the other's mesh.
+/// `dial` selects the dialling side.
 pub(crate) async fn meet(our: &mut Node, other: &mut Node, topic: &str, dial: Dial) {
     our.subscribe(topic);
     other.subscribe(topic);
@@ -220,14 +221,14 @@ pub(crate) async fn meet(our: &mut Node, other: &mut Node, topic: &str, dial: Di
     other.mesh_of(topic, 1).await;
 }
 
-/// Who dials.
+/// The side that dials.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dial {
     Ours,
     Theirs,
 }
 
-/// Ids as go makes them.
+/// Uses the message ids of go.
 pub(crate) fn like_go(mut config: Config) -> Config {
     if matches!(config.message_id, MessageIdFn::FromSeqnoBase58) {
         config.message_id = MessageIdFn::FromSeqno;
@@ -235,7 +236,8 @@ pub(crate) fn like_go(mut config: Config) -> Config {
     config
 }
 
-/// Signed messages with the ids of rust-libp2p, heartbeats fast enough for a test.
+/// Returns a configuration with signed messages, the ids of rust-libp2p, and heartbeats fast enough
+/// for a test.
 pub(crate) fn signed() -> Config {
     let mut config = Config::spec();
     config.authenticity = Authenticity::strict(KeyVerifier);
@@ -245,7 +247,8 @@ pub(crate) fn signed() -> Config {
     config.heartbeat_random_phase = false;
     config.max_message_bytes = 4 << 20;
     config.max_rpc_bytes = (4 << 20) + 4096;
-    // Loopback addresses are all the same: the penalty for many peers at one address would hit everybody.
+    // All loopback addresses are equal: the penalty for many peers on one address would affect
+    // every peer.
     config.peer_score = None;
     config.deliver_own = false;
     config.report_subscriptions = true;
@@ -254,7 +257,7 @@ pub(crate) fn signed() -> Config {
     config
 }
 
-/// Messages without author, with ids of their content.
+/// Returns a configuration with messages without author, and ids of their content.
 pub(crate) fn anonymous() -> Config {
     let mut config = signed();
     config.authenticity = Authenticity::anonymous();
@@ -266,14 +269,15 @@ pub(crate) fn options() -> Options {
     Options { limits: Limits::with_frame_bytes((4 << 20) + 4096), report_sent: true, ..Options::default() }
 }
 
-/// What a node of rust-libp2p's own gossipsub is like.
+/// Returns the configuration of a node that runs rust-libp2p's gossipsub.
 pub(crate) fn theirs_config() -> gossipsub::ConfigBuilder {
     let mut config = gossipsub::ConfigBuilder::default();
     config
         .heartbeat_interval(Duration::from_millis(200))
         .heartbeat_initial_delay(Duration::from_millis(50))
         .max_transmit_size((4 << 20) + 4096)
-        // Frames that waited for a second are dropped by default: this test may run on a busy machine.
+        // By default, frames that waited for a second are dropped. This test may run on a busy
+        // machine.
         .publish_queue_duration(PATIENCE)
         .forward_queue_duration(PATIENCE);
     config

@@ -1,4 +1,4 @@
-//! Crowds of peers and of what they say: nothing of it stays once they are gone.
+//! Crowds of peers leave no state behind once they are gone.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::common::*;
 use crate::hostile::{honest_traffic_goes_on, neighbours};
 use crate::raw::*;
 
-/// What the behaviour and its engine keep, apart from seen messages, which stay for minutes.
+/// Returns the numbers of entries in the behaviour and its engine, except seen messages, which stay
+/// for minutes.
 async fn kept(node: &Node) -> (Sizes, EngineSizes) {
     node.with(|behaviour| {
         let engine = EngineSizes { seen: 0, cached: 0, ..behaviour.engine().sizes() };
@@ -22,7 +23,7 @@ async fn kept(node: &Node) -> (Sizes, EngineSizes) {
     .await
 }
 
-/// Waits until nothing is kept of anybody but the honest neighbour.
+/// Waits until only the state of the honest neighbour is left.
 async fn only_the_neighbour_is_left(our: &Node) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -37,12 +38,12 @@ async fn only_the_neighbour_is_left(our: &Node) {
         if clean {
             return;
         }
-        assert!(tokio::time::Instant::now() < deadline, "something is left: {net:?}, {engine:?}");
+        assert!(tokio::time::Instant::now() < deadline, "state of other peers is left: {net:?}, {engine:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// The socket's address of a node over TCP.
+/// Returns the socket address of a node over TCP.
 fn socket(node: &Node) -> std::net::SocketAddr {
     let mut parts = node.address.iter();
     match (parts.next(), parts.next()) {
@@ -54,7 +55,7 @@ fn socket(node: &Node) -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn connections_that_never_say_anything_cost_the_behaviour_nothing() {
+async fn silent_connections_take_no_state_in_the_behaviour() {
     let (mut our, mut their) = neighbours().await;
     let mut silent = Vec::new();
     for _ in 0..100 {
@@ -67,7 +68,7 @@ async fn connections_that_never_say_anything_cost_the_behaviour_nothing() {
     only_the_neighbour_is_left(&our).await;
 }
 
-/// Noise and Yamux are negotiated, and then nothing is read any more.
+/// The peers negotiate Noise and Yamux, and then read nothing more.
 #[tokio::test]
 async fn peers_that_stop_after_the_handshake_get_no_link() {
     let (mut our, mut their) = neighbours().await;
@@ -76,20 +77,21 @@ async fn peers_that_stop_after_the_handshake_get_no_link() {
         let mut silent = swarm(Keypair::generate_ed25519(), |_| dummy::Behaviour);
         silent.dial(our.full_address()).expect("an address");
         while !matches!(silent.select_next_some().await, SwarmEvent::ConnectionEstablished { .. }) {}
-        // Never polled again.
+        // Never polled again, but kept open.
         stopped.push(silent);
     }
     honest_traffic_goes_on(&mut our, &mut their, "beside twenty that stopped").await;
     let (net, engine) = kept(&our).await;
     assert!(net.peers <= 21 && net.connections <= 21, "{net:?}");
-    assert_eq!((net.handles, engine.topics), (1, 1), "somebody has a link without having said anything");
+    assert_eq!((net.handles, engine.topics), (1, 1), "a silent peer has a link");
     drop(stopped);
     only_the_neighbour_is_left(&our).await;
 }
 
-/// Two hundred times, with a name that comes back and with new ones, and with something to forget each time.
+/// Connects two hundred times, with a returning identity and with new ones, and with some state to
+/// forget each time.
 #[tokio::test]
-async fn whoever_comes_and_goes_leaves_nothing() {
+async fn peers_that_come_and_go_leave_no_state() {
     let (mut our, mut their) = neighbours().await;
     let known = Keypair::generate_ed25519();
     for round in 0..200_u32 {
@@ -100,19 +102,19 @@ async fn whoever_comes_and_goes_leaves_nothing() {
         rpc.subscriptions.extend((0..20).map(|at| subscribes(&format!("topic {round} {at}"))));
         rpc.control.as_mut().expect("a GRAFT").idontwant =
             (0..10_u32).map(|at| MessageId::new(&[round.to_be_bytes(), at.to_be_bytes()].concat())).collect();
-        say(&mut stream, &rpc).await;
+        send_rpc(&mut stream, &rpc).await;
         let (peer, last) = (flapping.peer, format!("topic {round} 19"));
-        our.next("its last topic", |told| {
-            matches!(told, Observed::Joined(who, topic) if *who == peer && *topic == last).then_some(())
+        our.next("its last topic", |observed| {
+            matches!(observed, Observed::Joined(who, topic) if *who == peer && *topic == last).then_some(())
         })
         .await;
         drop((stream, flapping));
-        our.next("its end", |told| (*told == Observed::Gone(peer)).then_some(())).await;
+        our.next("its end", |observed| (*observed == Observed::Gone(peer)).then_some(())).await;
     }
     let (net, engine) = kept(&our).await;
-    // The neighbour, the one that comes back (with the same number), and a hundred others.
+    // The neighbour, the returning peer (with the same number), and a hundred others.
     assert_eq!(net.handles, 102, "{net:?}");
-    // Somebody who comes back too early was pruned, and that is remembered, by peer and topic.
+    // A peer that returned too early was pruned, which leaves a backoff by peer and topic.
     assert!(engine.backoffs <= 3, "{engine:?}");
     honest_traffic_goes_on(&mut our, &mut their, "after two hundred visits").await;
     only_the_neighbour_is_left(&our).await;
@@ -125,12 +127,12 @@ async fn floods_of_subscriptions_and_idontwants_are_bounded_and_forgotten() {
     let mut stream = hostile.stream(&our).await;
     for round in 0..20_u32 {
         let subscriptions = (0..1000).map(|at| subscribes(&format!("topic {round} {at}"))).collect();
-        say(&mut stream, &Rpc { subscriptions, ..Rpc::default() }).await;
+        send_rpc(&mut stream, &Rpc { subscriptions, ..Rpc::default() }).await;
     }
     for round in 0..3000_u32 {
         let id = |at: u32| MessageId::new(&(round * 10 + at).to_be_bytes());
         let control = Control { idontwant: (0..10).map(id).collect(), ..Control::default() };
-        say(&mut stream, &Rpc { control: Some(Box::new(control)), ..Rpc::default() }).await;
+        send_rpc(&mut stream, &Rpc { control: Some(Box::new(control)), ..Rpc::default() }).await;
     }
     let all = |metrics: &samara_gossipsub::Metrics| metrics.idontwant_ids_received >= 30_000;
     let metrics = our.counted("the whole flood", all).await;

@@ -1,4 +1,4 @@
-//! Everything arrives: large messages, batches, a mixed mesh.
+//! Delivery of large messages, of batches, and in a mixed mesh.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tokio::time::timeout;
 
 use crate::common::*;
 
-/// A large message from one to the other and back.
+/// Sends a large message from one node to the other and back.
 pub(crate) async fn a_mebibyte_there_and_back(our: &mut Node, other: &mut Node, dial: Dial) {
     meet(our, other, "t", dial).await;
     let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
     our.publish("t", &large);
-    assert!(other.message().await.1 == large, "the other has something else");
+    assert!(other.message().await.1 == large, "the other node received different data");
     other.publish("t", &large[1..]);
-    assert!(our.message().await.1 == large[1..], "we have something else");
+    assert!(our.message().await.1 == large[1..], "we received different data");
 }
 
 #[tokio::test]
@@ -26,11 +26,11 @@ async fn a_mebibyte_goes_both_ways() {
 }
 
 #[tokio::test]
-async fn a_batch_leaves_in_rounds_and_is_told() {
+async fn a_batch_leaves_in_rounds_and_is_reported() {
     for dispatch in [Dispatch::PerLink, Dispatch::Node] {
         let mut config = signed();
         config.sending.dispatch = dispatch;
-        // Copies that others forward meanwhile would be withdrawn.
+        // Otherwise IDONTWANT would withdraw copies that other nodes forward in the meantime.
         config.idontwant.send = false;
         let mut our = ours(config, options()).await;
         our.subscribe("t");
@@ -52,15 +52,17 @@ async fn a_batch_leaves_in_rounds_and_is_told() {
             while got.len() < expected.len() {
                 got.insert(node.message().await.1);
             }
-            assert!(got == expected, "other columns");
+            assert!(got == expected, "the received columns differ");
         }
-        // Somebody got the first copy of each, and we were told.
-        let sent = our.told_so_far().iter().filter(|told| matches!(told, Observed::Sent(_))).count();
-        assert!((64..=192).contains(&sent), "{sent} copies were told with {dispatch:?}");
+        // At least the first copy of each column was sent and reported.
+        let sent =
+            our.observed_so_far().iter().filter(|observed| matches!(observed, Observed::Sent(_))).count();
+        assert!((64..=192).contains(&sent), "{sent} copies were reported with {dispatch:?}");
     }
 }
 
-/// Messages of everybody reach everybody: a ring with chords, in which everybody has six neighbours.
+/// Asserts that messages of all nodes reach all nodes, in a ring with chords in which every node
+/// has six neighbours.
 pub(crate) async fn everything_arrives(mut nodes: Vec<Node>, messages: usize) {
     let count = nodes.len();
     for node in &nodes {
@@ -82,17 +84,17 @@ pub(crate) async fn everything_arrives(mut nodes: Vec<Node>, messages: usize) {
     }
     let mut lacking = Vec::new();
     for (at, node) in nodes.iter_mut().enumerate() {
-        // Nobody is told of one's own messages.
+        // Nodes receive no events for their own messages.
         let expected: BTreeSet<usize> = (0..messages).filter(|number| number % count != at).collect();
         let mut got = BTreeSet::new();
         let all = async {
             while got.len() < expected.len() {
                 let text = String::from_utf8(node.message().await.1).expect("text");
                 let number = text.strip_prefix("message ").and_then(|number| number.parse().ok());
-                assert!(got.insert(number.expect("a number")), "twice");
+                assert!(got.insert(number.expect("a number")), "a message arrived twice");
             }
         };
-        // Whoever is late after the others were waited for is late for good.
+        // A node that is late after the wait for the other nodes will not catch up.
         let patience = if lacking.is_empty() { PATIENCE } else { Duration::from_secs(1) };
         if timeout(patience, all).await.is_err() {
             let missing: Vec<usize> = expected.difference(&got).copied().collect();
@@ -111,7 +113,7 @@ async fn a_mesh_of_ours_delivers_everything() {
     everything_arrives(nodes, 1000).await;
 }
 
-/// Half of the nodes are theirs.
+/// Half of the nodes run rust-libp2p.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mixed_mesh_of_twenty_delivers_a_thousand_messages() {
     let mut nodes = Vec::new();

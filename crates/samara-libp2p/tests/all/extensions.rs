@@ -1,4 +1,4 @@
-//! `/meshsub/1.3.0`: the extensions control message, beside those who have it.
+//! `/meshsub/1.3.0`: the extensions control message, with implementations that support it.
 
 use libp2p::PeerId;
 use libp2p::identity::Keypair;
@@ -17,7 +17,7 @@ fn scored(config: Config) -> Config {
     Config { peer_score: Some(score), ..config }
 }
 
-/// The fields of a peer's extensions, and its score.
+/// Returns the fields of a peer's extensions, and its score.
 async fn seen(our: &Node, peer: PeerId) -> (Option<Vec<u8>>, f64) {
     our.with(move |behaviour| {
         let handle = behaviour.handle(&peer).expect("a link");
@@ -28,7 +28,7 @@ async fn seen(our: &Node, peer: PeerId) -> (Option<Vec<u8>>, f64) {
 }
 
 async fn spoken(our: &mut Node) -> String {
-    our.next("a link", |told| match told {
+    our.next("a link", |observed| match observed {
         Observed::Peer(_, protocol) => Some(protocol.clone()),
         _ => None,
     })
@@ -45,7 +45,7 @@ async fn messages_go_both_ways(our: &mut Node, other: &mut Node) {
 }
 
 #[tokio::test]
-async fn ours_announce_that_they_have_none() {
+async fn our_nodes_announce_empty_extensions() {
     let (mut our, other) = (ours(scored(signed()), options()).await, ours(scored(signed()), options()).await);
     our.subscribe("t");
     other.subscribe("t");
@@ -57,7 +57,7 @@ async fn ours_announce_that_they_have_none() {
 }
 
 #[tokio::test]
-async fn those_of_rust_are_taken_note_of() {
+async fn extensions_of_rust_are_recorded() {
     let mut our = ours(scored(signed()), options()).await;
     let mut their = theirs(theirs_config().build().expect("the configuration"), true).await;
     our.subscribe("t");
@@ -67,14 +67,16 @@ async fn those_of_rust_are_taken_note_of() {
     our.joined(their.peer).await;
     messages_go_both_ways(&mut our, &mut their).await;
     let (extensions, score) = seen(&our, their.peer).await;
-    // Compiled without partial messages, it has none either, and says so.
+    // Compiled without partial messages, rust-libp2p has no extensions either and announces an
+    // empty field.
     assert_eq!(extensions, Some(Vec::new()));
     assert!(score >= 0.0, "{score}");
 }
 
-/// With the test extension of go: it is announced, and sent to nobody who has not announced it.
+/// With the test extension of go: go announces it, and sends it only to peers that have announced
+/// it.
 #[tokio::test]
-async fn those_of_go_are_taken_note_of() {
+async fn extensions_of_go_are_recorded() {
     let Some(mut go) = golang(&["-test-extension"]).await else { return };
     let mut our = ours(scored(like_go(signed())), options()).await;
     our.subscribe("t");
@@ -84,23 +86,23 @@ async fn those_of_go_are_taken_note_of() {
     our.joined(go.peer).await;
     messages_go_both_ways(&mut our, &mut go).await;
     let (extensions, score) = seen(&our, go.peer).await;
-    // Field 6492434 (specification, `extensions.proto`), true.
+    // Field 6492434 (specification, `extensions.proto`), with the value true.
     assert_eq!(extensions, Some(vec![0x90, 0x91, 0xe2, 0x18, 1]));
     assert!(score >= 0.0, "{score}");
 }
 
 #[tokio::test]
-async fn whoever_announces_twice_pays_and_stays() {
+async fn a_second_announcement_is_penalised_but_the_peer_stays() {
     let our = ours(scored(signed()), options()).await;
     our.subscribe("t");
     let mut raw = Raw::speaking(&our, V1_3, Streams::Kept, Keypair::generate_ed25519());
     let mut stream = raw.stream(&our).await;
     let control = Control { extensions: Some(vec![0x50, 1].into()), ..Control::default() };
     let announcement = Rpc { control: Some(Box::new(control)), ..Rpc::default() };
-    say(&mut stream, &announcement).await;
-    say(&mut stream, &announcement).await;
-    our.counted("the second", |metrics| metrics.ignored(Ignored::ExtensionsAgain) == 1).await;
+    send_rpc(&mut stream, &announcement).await;
+    send_rpc(&mut stream, &announcement).await;
+    our.counted("the second announcement", |metrics| metrics.ignored(Ignored::ExtensionsAgain) == 1).await;
     let (extensions, score) = seen(&our, raw.peer).await;
     assert_eq!(extensions, Some(vec![0x50, 1]));
-    assert!(score < 0.0, "it costs nothing");
+    assert!(score < 0.0, "the second announcement costs no score");
 }

@@ -1,6 +1,7 @@
-//! go-libp2p-pubsub, the implementation that most of the field runs (`interop/go`).
+//! Interoperability with go-libp2p-pubsub, the most widely used implementation (`interop/go`).
 //!
-//! Needs Go. Without it these tests say that they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
+//! Needs Go. Without it, these tests print that they were skipped; with `SAMARA_REQUIRE_PEERS` set,
+//! they fail.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,14 +13,14 @@ use libp2p::{StreamProtocol, gossipsub};
 use crate::common::*;
 use crate::process::start;
 
-/// Builds the peer once; `None` if there is no Go.
+/// Builds the peer once. Returns `None` if Go is not installed.
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         if std::process::Command::new("go").arg("version").output().is_err() {
             assert!(
                 std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
-                "SAMARA_REQUIRE_PEERS is set, but there is no Go"
+                "SAMARA_REQUIRE_PEERS is set, but Go is not installed"
             );
             return None;
         }
@@ -38,28 +39,29 @@ fn program() -> Option<&'static Path> {
     };
     let program = PROGRAM.get_or_init(build).as_deref();
     if program.is_none() {
-        // Not through a macro of the standard library, whose output is only shown where a test fails.
+        // Written to standard error directly, because the macros of the standard library print only
+        // if a test fails.
         let _ = writeln!(
             std::io::stderr(),
-            "SKIPPED: there is no Go, so nothing was tested beside go-libp2p-pubsub"
+            "SKIPPED: Go is not installed, so nothing was tested with go-libp2p-pubsub"
         );
     }
     program
 }
 
-/// A node of go-libp2p-pubsub; `None` without Go.
+/// Starts a node of go-libp2p-pubsub over TCP; `None` without Go.
 pub(crate) async fn golang(flags: &[&str]) -> Option<Node> {
     golang_over(Transport::Tcp, flags).await
 }
 
-/// The same over any transport.
+/// Starts a node of go-libp2p-pubsub over any transport; `None` without Go.
 pub(crate) async fn golang_over(transport: Transport, flags: &[&str]) -> Option<Node> {
     let mut command = tokio::process::Command::new(program()?);
     command.arg("-listen").arg(transport.any_port().to_string()).args(flags);
     Some(start(command).await)
 }
 
-/// Ids of rust-libp2p as go makes them.
+/// Configures rust-libp2p with the message ids of go.
 fn rust_like_go() -> gossipsub::Config {
     let id = |message: &gossipsub::Message| {
         let mut id = message.source.map(|peer| peer.to_bytes()).unwrap_or_default();
@@ -102,17 +104,17 @@ async fn every_version_speaks_to_go() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_goes_both_ways_and_is_told_not_to_be_wanted() {
+async fn a_mebibyte_goes_both_ways_and_causes_an_idontwant() {
     let Some(mut go) = golang(&[]).await else { return };
     let mut our = ours(like_go(signed()), options()).await;
     crate::delivery::a_mebibyte_there_and_back(&mut our, &mut go, Dial::Theirs).await;
-    // It speaks v1.2: it has told us that it has the first one.
+    // Go speaks v1.2, so it has sent an IDONTWANT for the first message.
     our.counted("an IDONTWANT", |metrics| metrics.idontwant_ids_received > 0).await;
 }
 
 #[tokio::test]
 async fn both_recover_by_gossip() {
-    // A hub of ours with a mesh of one, and one of go's.
+    // A hub of ours with a mesh of one, and then a hub of go with a mesh of one.
     let mut narrow = like_go(signed());
     narrow.mesh = samara_gossipsub::config::MeshParams {
         d: 1,
@@ -139,7 +141,7 @@ async fn both_recover_by_gossip() {
     for leaf in &mut leaves {
         assert_eq!(leaf.message().await.1, b"by our gossip");
     }
-    assert!(our_hub.look("t").await.1.unwrap().copies_answered >= 1, "somebody asked");
+    assert!(our_hub.look("t").await.1.unwrap().copies_answered >= 1, "no leaf requested the message");
 
     let Some(mut hub) = golang(&["-narrow"]).await else { return };
     hub.subscribe("t");
@@ -158,10 +160,10 @@ async fn both_recover_by_gossip() {
         assert_eq!(leaf.message().await.1, b"by go's gossip");
         asked += leaf.look("t").await.1.unwrap().iwant_ids_sent;
     }
-    assert!(asked >= 1, "somebody asked");
+    assert!(asked >= 1, "no leaf requested the message");
 }
 
-/// Seven nodes of each implementation.
+/// Runs seven nodes of each implementation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mesh_of_three_implementations_delivers_everything() {
     let mut nodes = Vec::new();

@@ -1,4 +1,4 @@
-//! Peers that mean harm: they are counted and left alone, and honest traffic goes on.
+//! Hostile peers are counted and ignored, and honest traffic continues.
 
 use libp2p::futures::AsyncWriteExt;
 use samara_gossipsub::config::LaneCapacity;
@@ -7,7 +7,7 @@ use samara_gossipsub::rpc::{Control, IHave, MessageId, Rpc, Topic};
 use crate::common::*;
 use crate::raw::*;
 
-/// A node of ours and an honest neighbour of theirs.
+/// Starts a node of ours and an honest neighbour of rust-libp2p.
 pub(crate) async fn neighbours() -> (Node, Node) {
     let mut config = signed();
     config.sending.publish = LaneCapacity::copies(200);
@@ -28,11 +28,11 @@ pub(crate) async fn honest_traffic_goes_on(our: &mut Node, their: &mut Node, tex
 }
 
 #[tokio::test]
-async fn what_is_no_frame_is_told_and_harms_nobody() {
+async fn invalid_frames_are_reported_and_harm_no_other_peer() {
     let (mut our, mut their) = neighbours().await;
     let cases: [(&str, Vec<u8>); 4] = [
         ("a length without end", vec![0xff; 16]),
-        ("64 MiB are announced", vec![0x80, 0x80, 0x80, 0x20]),
+        ("a length of 64 MiB", vec![0x80, 0x80, 0x80, 0x20]),
         ("a field of no type", vec![3, 0x0f, 1, 2]),
         ("a message that is longer than its frame", vec![3, 0x12, 0x7f, 1]),
     ];
@@ -42,16 +42,16 @@ async fn what_is_no_frame_is_told_and_harms_nobody() {
         stream.write_all(&bytes).await.expect("written");
         stream.flush().await.expect("written");
         let peer = hostile.peer;
-        our.next(what, |told| (*told == Observed::Malformed(peer)).then_some(())).await;
+        our.next(what, |observed| (*observed == Observed::Malformed(peer)).then_some(())).await;
         honest_traffic_goes_on(&mut our, &mut their, what).await;
     }
 }
 
 #[tokio::test]
-async fn frames_that_never_end_and_streams_without_end_are_borne() {
+async fn endless_frames_and_repeated_streams_are_tolerated() {
     let (mut our, mut their) = neighbours().await;
     let mut hostile = Raw::new(&our);
-    // Half a frame, again and again, on streams that are opened over and over.
+    // Half a frame, repeatedly, on streams that are opened again and again.
     for _ in 0..20 {
         let mut stream = hostile.stream(&our).await;
         let _ = stream.write_all(&[100, 0x12, 50]).await;
@@ -66,7 +66,7 @@ async fn floods_of_control_are_limited_and_counted() {
     let mut hostile = Raw::new(&our);
     let mut stream = hostile.stream(&our).await;
     let id = |number: u32| MessageId::new(&number.to_be_bytes());
-    say(&mut stream, &joins("t")).await;
+    send_rpc(&mut stream, &joins("t")).await;
     for round in 0..200 {
         let ids: Vec<MessageId> = (0..1000).map(|at| id(round * 1000 + at)).collect();
         let control = Control {
@@ -86,23 +86,23 @@ async fn floods_of_control_are_limited_and_counted() {
     honest_traffic_goes_on(&mut our, &mut their, "after the flood").await;
     let metrics = our.look("t").await.1.unwrap();
     assert!(metrics.ihave_ids_received > 10_000, "{metrics:?}");
-    // 5,000 ids for each heartbeat and peer are asked for at most (specification v1.1).
+    // At most 5,000 ids are requested for each heartbeat and peer (specification v1.1).
     assert!(metrics.iwant_ids_sent <= 5000 * (metrics.heartbeats + 1), "{metrics:?}");
     assert!(metrics.ignored_by_cause().any(|(_, count)| count > 0), "{metrics:?}");
 }
 
 #[tokio::test]
-async fn who_does_not_read_slows_nobody_down() {
+async fn a_peer_that_does_not_read_slows_down_no_other() {
     let (mut our, mut their) = neighbours().await;
     let mut hostile = Raw::new(&our);
     let mut stream = hostile.stream(&our).await;
-    say(&mut stream, &joins("t")).await;
+    send_rpc(&mut stream, &joins("t")).await;
     our.mesh_of("t", 2).await;
-    // 64 MiB to somebody who reads none of it: what does not fit into its queue of 200 copies is lost, and said so.
+    // 64 MiB for a peer that reads none of it: copies beyond its queue of 200 are lost and counted.
     let message = |number: u32| [number.to_be_bytes().as_slice(), &[7; 32 << 10]].concat();
     for number in 0..2000 {
         our.publish("t", &message(number));
-        assert!(their.message().await.1 == message(number), "the honest neighbour has something else");
+        assert!(their.message().await.1 == message(number), "the honest neighbour received different data");
     }
     let metrics = our.look("t").await.1.unwrap();
     let lost: u64 =

@@ -1,7 +1,8 @@
-//! js-libp2p's gossipsub (`interop/js`), over TCP: it brings no QUIC of its own.
+//! Interoperability with js-libp2p's gossipsub (`interop/js`) over TCP; it has no QUIC.
 //!
-//! Needs Node.js and npm, which installs the packages of the lock file below the target directory. Without them these tests say that
-//! they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
+//! Needs Node.js and npm, which installs the packages of the lock file below the target directory.
+//! Without them, these tests print that they were skipped; with `SAMARA_REQUIRE_PEERS` set, they
+//! fail.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,14 @@ use crate::common::*;
 use crate::delivery::a_mebibyte_there_and_back;
 use crate::process::start;
 
-/// What is copied to where the packages are.
+/// Files to copy to the directory of the packages.
 const FILES: [&str; 4] = ["package.json", "package-lock.json", "node20.mjs", "peer.mjs"];
 
-/// Installs the packages, unless these are there already. The directory, or what is missing.
+/// Installs the packages, unless they are already installed. Returns the directory, or the missing
+/// requirement.
 fn install() -> Result<PathBuf, String> {
     for program in ["node", "npm"] {
-        Process::new(program).arg("--version").output().map_err(|_| format!("there is no {program}"))?;
+        Process::new(program).arg("--version").output().map_err(|_| format!("{program} is not installed"))?;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/js");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("js-peer");
@@ -40,11 +42,11 @@ fn install() -> Result<PathBuf, String> {
             String::from_utf8_lossy(&npm.stderr)
         ));
     }
-    std::fs::write(installed, wanted).expect("a note of what is installed");
+    std::fs::write(installed, wanted).expect("the list of installed packages");
     Ok(target)
 }
 
-/// A node of js-libp2p; `None` if it cannot be had.
+/// Starts a node of js-libp2p; `None` if this is not possible.
 async fn javascript(flags: &[&str]) -> Option<Node> {
     static INSTALLED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match INSTALLED.get_or_init(install) {
@@ -55,16 +57,17 @@ async fn javascript(flags: &[&str]) -> Option<Node> {
         }
         Err(missing) => {
             let required = std::env::var_os("SAMARA_REQUIRE_PEERS").is_some();
-            assert!(!required, "SAMARA_REQUIRE_PEERS is set, but there is no peer in JavaScript: {missing}");
-            // Not through a macro of the standard library, whose output is only shown where a test fails.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: nothing was tested beside js-libp2p: {missing}");
+            assert!(!required, "SAMARA_REQUIRE_PEERS is set, but js-libp2p is not available: {missing}");
+            // Written to standard error directly, because the macros of the standard library print
+            // only if a test fails.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: nothing was tested with js-libp2p: {missing}");
             None
         }
     }
 }
 
 #[tokio::test]
-async fn messages_go_both_ways_beside_javascript() {
+async fn messages_go_both_ways_with_javascript() {
     for (dial, with_author) in
         [(Dial::Ours, true), (Dial::Theirs, true), (Dial::Ours, false), (Dial::Theirs, false)]
     {
@@ -81,13 +84,13 @@ async fn messages_go_both_ways_beside_javascript() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_goes_both_ways_beside_javascript() {
+async fn a_mebibyte_goes_both_ways_with_javascript() {
     let Some(mut js) = javascript(&[]).await else { return };
     let mut our = ours(like_go(signed()), options()).await;
     a_mebibyte_there_and_back(&mut our, &mut js, Dial::Theirs).await;
 }
 
-/// Somebody without a place in the mesh of ours hears of a message by IHAVE, and asks.
+/// A peer outside our mesh learns of a message by IHAVE, and requests it.
 #[tokio::test]
 async fn javascript_recovers_by_gossip() {
     let mut narrow = like_go(signed());
@@ -116,5 +119,5 @@ async fn javascript_recovers_by_gossip() {
     for leaf in &mut leaves {
         assert_eq!(leaf.message().await.1, b"by gossip");
     }
-    hub.counted("somebody who asked", |metrics| metrics.copies_answered >= 1).await;
+    hub.counted("an answered request", |metrics| metrics.copies_answered >= 1).await;
 }

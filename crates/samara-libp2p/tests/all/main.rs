@@ -1,5 +1,5 @@
-//! Our runtime beside rust-libp2p's own gossipsub, go-libp2p-pubsub and js-libp2p's, over TCP (with Noise and Yamux) and QUIC on
-//! loopback.
+//! Our behaviour together with rust-libp2p's gossipsub, go-libp2p-pubsub and js-libp2p, over TCP
+//! (with Noise and Yamux) and QUIC on loopback.
 
 mod application;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Nodes in this process: ours, and those of rust-libp2p's own gossipsub, each in a task of its own.
+//! Nodes in this process: our nodes, and nodes of rust-libp2p's gossipsub, each in a separate task.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::common::{Command, Node, Observed, Transport};
 
-/// go-libp2p-pubsub only speaks to peers whose protocols it has learnt from identify.
+/// go-libp2p-pubsub only speaks to peers whose protocols identify has announced.
 #[derive(NetworkBehaviour)]
 pub(crate) struct Host<B: NetworkBehaviour> {
     pub(crate) gossip: B,
@@ -27,7 +27,7 @@ impl<B: NetworkBehaviour> Host<B> {
     }
 }
 
-/// A swarm that dials over TCP and QUIC.
+/// Builds a swarm that dials over TCP and QUIC.
 pub(crate) fn swarm<B: NetworkBehaviour>(
     key: Keypair,
     behaviour: impl FnOnce(&Keypair) -> B,
@@ -51,12 +51,12 @@ pub(crate) async fn listen<B: NetworkBehaviour>(swarm: &mut Swarm<B>, transport:
     }
 }
 
-/// A node of ours, over TCP.
+/// Starts one of our nodes over TCP.
 pub(crate) async fn ours(config: Config, options: Options) -> Node {
     ours_over(Transport::Tcp, config, options).await
 }
 
-/// A node of ours.
+/// Starts one of our nodes.
 pub(crate) async fn ours_over(transport: Transport, config: Config, options: Options) -> Node {
     let key = Keypair::generate_ed25519();
     let mut swarm =
@@ -64,7 +64,7 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
     let address = listen(&mut swarm, transport).await;
     let peer = *swarm.local_peer_id();
     let (commands, mut inbox) = mpsc::unbounded_channel();
-    let (outbox, told) = mpsc::unbounded_channel();
+    let (outbox, observed) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         loop {
             tokio::select! {
@@ -72,21 +72,21 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
                     None => return,
                     Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
                     Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
-                    Some(command) => obey_ours(&mut swarm.behaviour_mut().gossip, command),
+                    Some(command) => handle_command(&mut swarm.behaviour_mut().gossip, command),
                 },
                 event = swarm.select_next_some() => {
-                    let told = match event {
+                    let observed = match event {
                         SwarmEvent::Behaviour(HostEvent::Gossip(event)) => translate(event),
                         SwarmEvent::Behaviour(HostEvent::Identify(identify::Event::Received { peer_id, .. })) => {
                             Some(Observed::Identified(peer_id))
                         }
-                        // Seen where a test fails.
+                        // Printed only if a test fails.
                         SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
                             eprintln!("{peer} cannot dial {peer_id:?}: {error}");
                             None
                         }
                         SwarmEvent::IncomingConnectionError { error, .. } => {
-                            eprintln!("{peer} was dialled in vain: {error}");
+                            eprintln!("{peer} could not accept a connection: {error}");
                             None
                         }
                         SwarmEvent::ConnectionClosed { peer_id, cause: Some(cause), .. } => {
@@ -95,26 +95,26 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
                         }
                         _ => None,
                     };
-                    if let Some(told) = told {
-                        let _ = outbox.send(told);
+                    if let Some(observed) = observed {
+                        let _ = outbox.send(observed);
                     }
                 }
             }
         }
     });
-    Node { peer, key: Some(key), address, commands, told }
+    Node { peer, key: Some(key), address, commands, observed }
 }
 
-fn obey_ours(behaviour: &mut Behaviour, command: Command) {
+fn handle_command(behaviour: &mut Behaviour, command: Command) {
     match command {
-        Command::Dial(_) | Command::Disconnect(_) => unreachable!("for the swarm"),
+        Command::Dial(_) | Command::Disconnect(_) => unreachable!("the swarm handles this command"),
         Command::Subscribe(topic) => behaviour.subscribe(&Topic::new(&topic)),
         Command::Unsubscribe(topic) => behaviour.unsubscribe(&Topic::new(&topic)),
         Command::Publish(topic, data) => {
             behaviour.publish(&Topic::new(&topic), data).expect("published");
         }
         Command::With(call) => call(behaviour),
-        Command::Release => unreachable!("for peers in processes of their own"),
+        Command::Release => unreachable!("only peers in separate processes hold messages back"),
         Command::Look(topic, answer) => {
             let mesh = behaviour.mesh_peers(&Topic::new(&topic)).len();
             let _ = answer.send((mesh, Some(behaviour.engine().metrics().clone())));
@@ -143,12 +143,12 @@ fn translate(event: Event) -> Option<Observed> {
     })
 }
 
-/// A node of rust-libp2p's own gossipsub, over TCP.
+/// Starts a node of rust-libp2p's gossipsub over TCP.
 pub(crate) async fn theirs(config: gossipsub::Config, signed: bool) -> Node {
     theirs_over(Transport::Tcp, config, signed).await
 }
 
-/// A node of rust-libp2p's own gossipsub.
+/// Starts a node of rust-libp2p's gossipsub.
 pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config, signed: bool) -> Node {
     let key = Keypair::generate_ed25519();
     let mut swarm = swarm(key, |key| {
@@ -163,8 +163,9 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
     let address = listen(&mut swarm, transport).await;
     let peer = *swarm.local_peer_id();
     let (commands, mut inbox) = mpsc::unbounded_channel();
-    let (outbox, told) = mpsc::unbounded_channel();
-    // Its behaviour sets the timer of the next heartbeat without polling it (0.50.1): where nothing else happens, there is none.
+    let (outbox, observed) = mpsc::unbounded_channel();
+    // Its behaviour sets the timer of the next heartbeat without polling it (0.50.1): without other
+    // events, there is no heartbeat.
     let mut nudge = tokio::time::interval(Duration::from_millis(50));
     tokio::spawn(async move {
         loop {
@@ -174,10 +175,10 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
                     None => return,
                     Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
                     Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
-                    Some(command) => obey_theirs(&mut swarm.behaviour_mut().gossip, command),
+                    Some(command) => handle_their_command(&mut swarm.behaviour_mut().gossip, command),
                 },
                 event = swarm.select_next_some() => if let SwarmEvent::Behaviour(HostEvent::Gossip(event)) = event {
-                    let told = match event {
+                    let observed = match event {
                         gossipsub::Event::Message { message, .. } => {
                             Observed::Message(message.topic.to_string(), message.data)
                         }
@@ -185,17 +186,17 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
                         gossipsub::Event::Unsubscribed { peer_id, topic } => Observed::Left(peer_id, topic.to_string()),
                         _ => continue,
                     };
-                    let _ = outbox.send(told);
+                    let _ = outbox.send(observed);
                 }
             }
         }
     });
-    Node { peer, key: None, address, commands, told }
+    Node { peer, key: None, address, commands, observed }
 }
 
-fn obey_theirs(behaviour: &mut gossipsub::Behaviour, command: Command) {
+fn handle_their_command(behaviour: &mut gossipsub::Behaviour, command: Command) {
     match command {
-        Command::Dial(_) | Command::Disconnect(_) => unreachable!("for the swarm"),
+        Command::Dial(_) | Command::Disconnect(_) => unreachable!("the swarm handles this command"),
         Command::Subscribe(topic) => {
             behaviour.subscribe(&gossipsub::IdentTopic::new(topic)).expect("subscribed");
         }
@@ -205,7 +206,7 @@ fn obey_theirs(behaviour: &mut gossipsub::Behaviour, command: Command) {
         Command::Publish(topic, data) => {
             behaviour.publish(gossipsub::IdentTopic::new(topic), data).expect("published");
         }
-        Command::With(_) | Command::Release => unreachable!("for others"),
+        Command::With(_) | Command::Release => unreachable!("rust-libp2p nodes do not support this command"),
         Command::Look(topic, answer) => {
             let topic = gossipsub::IdentTopic::new(topic).hash();
             let _ = answer.send((behaviour.mesh_peers(&topic).count(), None));

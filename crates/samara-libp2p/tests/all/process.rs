@@ -1,5 +1,5 @@
-//! Peers in processes of their own: commands go as JSON lines to their standard input, what happens there comes as JSON
-//! lines from their standard output. They end with their input.
+//! Peers in separate processes. They read commands as JSON lines from standard input, and report
+//! events as JSON lines on standard output. They exit at the end of their input.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use crate::common::*;
 
 type MetricsSnapshots = VecDeque<oneshot::Sender<(usize, Option<samara_gossipsub::Metrics>)>>;
 
-/// Starts such a peer, and waits for its address.
+/// Starts a peer, and waits for its address.
 pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
     let mut child = command
         .stdin(Stdio::piped())
@@ -31,7 +31,7 @@ pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
     let peer = first["peer"].as_str().expect("a peer").parse().expect("a peer");
     let address = first["address"].as_str().expect("an address").parse().expect("an address");
     let (commands, mut inbox) = mpsc::unbounded_channel();
-    let (outbox, told) = mpsc::unbounded_channel();
+    let (outbox, observed) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let _child = child;
         let mut looks = MetricsSnapshots::new();
@@ -40,19 +40,19 @@ pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
                 command = inbox.recv() => {
                     let Some(command) = command else { return };
                     let line = to_line(command, &mut looks);
-                    input.write_all(format!("{line}\n").as_bytes()).await.expect("the peer runs");
+                    input.write_all(format!("{line}\n").as_bytes()).await.expect("the peer is running");
                 }
                 line = lines.next_line() => {
                     let Ok(Some(line)) = line else { return };
                     let line: Value = serde_json::from_str(&line).expect("JSON");
-                    if let Some(told) = from_line(&line, &mut looks) {
-                        let _ = outbox.send(told);
+                    if let Some(observed) = from_line(&line, &mut looks) {
+                        let _ = outbox.send(observed);
                     }
                 }
             }
         }
     });
-    Node { peer, key: None, address, commands, told }
+    Node { peer, key: None, address, commands, observed }
 }
 
 fn to_line(command: Command, looks: &mut MetricsSnapshots) -> Value {
@@ -64,7 +64,7 @@ fn to_line(command: Command, looks: &mut MetricsSnapshots) -> Value {
         Command::Publish(topic, data) => {
             json!({ "is": "publish", "topic": topic, "data": STANDARD.encode(data) })
         }
-        Command::With(_) => unreachable!("for nodes of ours only"),
+        Command::With(_) => unreachable!("only our nodes support this command"),
         Command::Release => json!({ "is": "release" }),
         Command::Look(topic, answer) => {
             looks.push_back(answer);
@@ -85,9 +85,9 @@ fn from_line(line: &Value, looks: &mut MetricsSnapshots) -> Option<Observed> {
         Some("held") => Some(Observed::Held(data())),
         Some("mesh") => {
             let size = line["count"].as_u64().unwrap_or(0) as usize;
-            let _ = looks.pop_front().expect("somebody asked").send((size, None));
+            let _ = looks.pop_front().expect("a pending request").send((size, None));
             None
         }
-        other => panic!("the peer says {other:?}"),
+        other => panic!("unexpected event of the peer: {other:?}"),
     }
 }

@@ -10,12 +10,12 @@ async fn both_ways(mut our: Node, mut their: Node, protocol: &str) {
     our.subscribe("t");
     their.subscribe("t");
     our.dial(&their);
-    let spoken = our.next("a link", |told| match told {
+    let spoken = our.next("a link", |observed| match observed {
         Observed::Peer(_, protocol) => Some(protocol.clone()),
         _ => None,
     });
     assert_eq!(spoken.await, protocol);
-    // Both know that the other has joined.
+    // Both know that the other node has joined.
     our.joined(their.peer).await;
     their.joined(our.peer).await;
     if protocol != "/floodsub/1.0.0" {
@@ -29,7 +29,7 @@ async fn both_ways(mut our: Node, mut their: Node, protocol: &str) {
 }
 
 #[tokio::test]
-async fn every_version_speaks_to_theirs_signed() {
+async fn every_version_exchanges_signed_messages_with_rust() {
     for version in ["/meshsub/1.3.0", "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0", "/floodsub/1.0.0"]
     {
         let mut options = options();
@@ -58,7 +58,7 @@ async fn unsigned_messages_go_both_ways() {
 }
 
 #[tokio::test]
-async fn a_peer_that_signs_nothing_is_not_believed() {
+async fn unsigned_messages_are_rejected() {
     let (mut our, their) = (
         ours(signed(), options()).await,
         theirs(theirs_config().validation_mode(ValidationMode::Anonymous).build().unwrap(), false).await,
@@ -68,12 +68,16 @@ async fn a_peer_that_signs_nothing_is_not_believed() {
     our.dial(&their);
     their.mesh_of("t", 1).await;
     their.publish("t", b"unsigned");
-    // Ignored and counted, and nothing else happens.
+    // Ignored and counted, with no other effect.
     let refused = async {
         while our.look("t").await.1.unwrap().ignored_by_cause().map(|(_, count)| count).sum::<u64>() == 0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, refused).await.expect("it is counted");
-    assert!(our.told_so_far().iter().all(|told| !matches!(told, Observed::Message(..) | Observed::Gone(_))));
+    tokio::time::timeout(PATIENCE, refused).await.expect("the message is counted");
+    assert!(
+        our.observed_so_far()
+            .iter()
+            .all(|observed| !matches!(observed, Observed::Message(..) | Observed::Gone(_)))
+    );
 }

@@ -1,4 +1,4 @@
-//! The same over QUIC: whoever dials, signed and unsigned, small and large.
+//! Messages over QUIC: dialled from either side, signed and unsigned, small and large.
 
 use libp2p::gossipsub::{self, MessageId, ValidationMode};
 use sha2::{Digest, Sha256};
@@ -15,12 +15,12 @@ async fn both_ways(our: &mut Node, other: &mut Node, dial: Dial) {
     assert_eq!(our.message().await, ("t".to_owned(), b"from them".to_vec()), "{dial:?}");
 }
 
-/// Whoever dials has said so of the other's address.
+/// Returns true if a node listens on QUIC, which is then the transport of every dial to it.
 fn is_quic(node: &Node) -> bool {
     node.address.to_string().contains("/quic-v1")
 }
 
-/// A node of rust-libp2p's with ids of the content where messages have no author.
+/// Configures rust-libp2p, with ids of the content if messages have no author.
 fn rust(signed: bool) -> gossipsub::Config {
     let id = |message: &gossipsub::Message| MessageId::from(Sha256::digest(&message.data)[..20].to_vec());
     let mut config = theirs_config();
@@ -31,7 +31,7 @@ fn rust(signed: bool) -> gossipsub::Config {
 }
 
 #[tokio::test]
-async fn ours_speak_to_each_other() {
+async fn our_nodes_exchange_messages() {
     for dial in [Dial::Ours, Dial::Theirs] {
         let (mut our, mut other) = (
             ours_over(Transport::Quic, signed(), options()).await,
@@ -43,7 +43,7 @@ async fn ours_speak_to_each_other() {
 }
 
 #[tokio::test]
-async fn messages_go_both_ways_beside_rust() {
+async fn messages_go_both_ways_with_rust() {
     for (dial, with_author) in
         [(Dial::Ours, true), (Dial::Theirs, true), (Dial::Ours, false), (Dial::Theirs, false)]
     {
@@ -56,7 +56,7 @@ async fn messages_go_both_ways_beside_rust() {
 }
 
 #[tokio::test]
-async fn messages_go_both_ways_beside_go() {
+async fn messages_go_both_ways_with_go() {
     for (dial, with_author) in
         [(Dial::Ours, true), (Dial::Theirs, true), (Dial::Ours, false), (Dial::Theirs, false)]
     {
@@ -70,7 +70,7 @@ async fn messages_go_both_ways_beside_go() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_goes_both_ways_beside_rust() {
+async fn a_mebibyte_goes_both_ways_with_rust() {
     for dial in [Dial::Ours, Dial::Theirs] {
         let mut our = ours_over(Transport::Quic, signed(), options()).await;
         let mut their = theirs_over(Transport::Quic, rust(true), true).await;
@@ -79,7 +79,7 @@ async fn a_mebibyte_goes_both_ways_beside_rust() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_goes_both_ways_beside_go() {
+async fn a_mebibyte_goes_both_ways_with_go() {
     for dial in [Dial::Ours, Dial::Theirs] {
         let Some(mut go) = golang_over(Transport::Quic, &[]).await else { return };
         let mut our = ours_over(Transport::Quic, like_go(signed()), options()).await;
@@ -87,7 +87,8 @@ async fn a_mebibyte_goes_both_ways_beside_go() {
     }
 }
 
-/// One node listens on TCP, the other on QUIC: a swarm has both, and neighbours over different transports share a mesh.
+/// One node listens on TCP, the other on QUIC. A swarm has both, and neighbours over different
+/// transports share a mesh.
 #[tokio::test]
 async fn a_mesh_may_mix_transports() {
     let (mut hub, mut over_tcp, mut over_quic) = (

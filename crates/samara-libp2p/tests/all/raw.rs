@@ -1,4 +1,4 @@
-//! Peers whose streams the test writes itself.
+//! Peers whose streams the test writes directly.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,27 +15,28 @@ use tokio::task::JoinHandle;
 
 use crate::common::*;
 
-/// What such peers speak where a test does not say otherwise.
+/// The protocol of these peers, unless a test sets another.
 const VERSION: &str = "/meshsub/1.2.0";
 
-/// What becomes of the streams that others open.
+/// The treatment of streams that the target opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// Kept open, unread.
+    /// Keeps streams open and unread.
     Kept,
-    /// Dropped as soon as something has arrived.
+    /// Drops a stream as soon as something has arrived.
     Dropped,
-    /// The first is closed at once, as rust-libp2p does where it cannot read a frame; the others are read.
+    /// Closes the first stream at once, as rust-libp2p does when it cannot read a frame, and reads
+    /// the others.
     FirstClosed,
 }
 
-/// Such a peer. It is gone when this is dropped.
+/// A raw peer. It disconnects when dropped.
 pub(crate) struct Raw {
     pub(crate) peer: PeerId,
     protocol: StreamProtocol,
     control: raw::Control,
     accepted: Arc<AtomicUsize>,
-    heard: Arc<Mutex<Vec<Rpc>>>,
+    received: Arc<Mutex<Vec<Rpc>>>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -59,7 +60,7 @@ impl Raw {
         let protocol = StreamProtocol::new(version);
         let behaviour = raw::Behaviour::new();
         let mut control = behaviour.new_control();
-        let mut incoming = control.accept(protocol.clone()).expect("nobody else accepts it");
+        let mut incoming = control.accept(protocol.clone()).expect("no other acceptor of this protocol");
         let mut swarm = swarm(key, |_| behaviour);
         let peer = *swarm.local_peer_id();
         swarm.dial(target.full_address()).expect("an address");
@@ -69,33 +70,31 @@ impl Raw {
             }
         });
         let accepted = Arc::new(AtomicUsize::new(0));
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (counter, hears) = (Arc::clone(&accepted), Arc::clone(&heard));
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let (counter, sink) = (Arc::clone(&accepted), Arc::clone(&received));
         let accepting = tokio::spawn(async move {
             let mut unread = Vec::new();
             while let Some((_, mut stream)) = incoming.next().await {
                 let before = counter.fetch_add(1, Ordering::Relaxed);
                 match streams {
                     Streams::Kept => unread.push(stream),
-                    Streams::FirstClosed if before > 0 => {
-                        drop(tokio::spawn(read(stream, Arc::clone(&hears))))
-                    }
+                    Streams::FirstClosed if before > 0 => drop(tokio::spawn(read(stream, Arc::clone(&sink)))),
                     Streams::FirstClosed => drop(stream.close().await),
                     Streams::Dropped => drop(stream.read(&mut [0]).await),
                 }
             }
         });
-        Self { peer, protocol, control, accepted, heard, tasks: [alive, accepting] }
+        Self { peer, protocol, control, accepted, received, tasks: [alive, accepting] }
     }
 
-    /// How many streams were opened to it.
+    /// Returns the number of streams opened to this peer.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// What was read so far.
-    pub(crate) fn heard(&self) -> Vec<Rpc> {
-        self.heard.lock().expect("nobody panics").clone()
+    /// Returns the RPCs read so far.
+    pub(crate) fn received(&self) -> Vec<Rpc> {
+        self.received.lock().expect("no thread panicked").clone()
     }
 
     pub(crate) async fn stream(&mut self, target: &Node) -> Stream {
@@ -109,7 +108,7 @@ impl Raw {
     }
 }
 
-async fn read(mut stream: Stream, heard: Arc<Mutex<Vec<Rpc>>>) {
+async fn read(mut stream: Stream, received: Arc<Mutex<Vec<Rpc>>>) {
     let limits = options().limits;
     let (mut decoder, mut chunk) = (FrameDecoder::new(limits.frame_bytes), vec![0; 1 << 16]);
     while let Ok(count) = stream.read(&mut chunk).await
@@ -117,13 +116,13 @@ async fn read(mut stream: Stream, heard: Arc<Mutex<Vec<Rpc>>>) {
     {
         let mut bytes = Bytes::copy_from_slice(&chunk[..count]);
         while let Some(frame) = decoder.next(&mut bytes).expect("a frame") {
-            heard.lock().expect("nobody panics").push(decode(frame, &limits).expect("an RPC"));
+            received.lock().expect("no thread panicked").push(decode(frame, &limits).expect("an RPC"));
         }
     }
 }
 
-/// Writes an RPC to the end.
-pub(crate) async fn say(stream: &mut Stream, rpc: &Rpc) {
+/// Writes an RPC completely.
+pub(crate) async fn send_rpc(stream: &mut Stream, rpc: &Rpc) {
     stream.write_all(&frame(rpc)).await.expect("written");
     stream.flush().await.expect("written");
 }
@@ -138,7 +137,7 @@ pub(crate) fn subscribes(topic: &str) -> SubOpts {
     SubOpts { subscribe: true, topic: Topic::new(topic), unknown: Bytes::new() }
 }
 
-/// A subscription and a GRAFT.
+/// Returns an RPC with a subscription and a GRAFT.
 pub(crate) fn joins(topic: &str) -> Rpc {
     let graft = Control { graft: vec![Topic::new(topic)], ..Control::default() };
     Rpc { subscriptions: vec![subscribes(topic)], control: Some(Box::new(graft)), ..Rpc::default() }

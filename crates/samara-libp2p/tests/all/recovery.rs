@@ -1,11 +1,12 @@
-//! What the mesh does not bring: gossip, and connections that break.
+//! Recovery of messages that the mesh does not deliver: gossip, and broken connections.
 
 use libp2p::gossipsub::ConfigBuilder;
 use samara_gossipsub::Config;
 
 use crate::common::*;
 
-/// A hub whose mesh has room for one: the others hear of messages by IHAVE and ask by IWANT.
+/// Configures a hub whose mesh has room for one peer. The others learn of messages by IHAVE and
+/// request them by IWANT.
 fn narrow() -> Config {
     let mut config = signed();
     config.mesh.d = 1;
@@ -38,7 +39,7 @@ async fn theirs_recover_from_us_by_gossip() {
     for leaf in &mut leaves {
         leaf.joined(hub.peer).await;
     }
-    // GRAFTs that were refused have been answered by PRUNE.
+    // PRUNEs have answered the rejected GRAFTs.
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(hub.look("t").await.0, 1);
     hub.publish("t", b"by gossip");
@@ -70,11 +71,11 @@ async fn we_recover_from_theirs_by_gossip() {
         assert_eq!(leaf.message().await.1, b"by gossip");
         asked += leaf.look("t").await.1.unwrap().iwant_ids_sent;
     }
-    assert!(asked >= 2, "{asked} were asked for");
+    assert!(asked >= 2, "{asked} ids were requested");
 }
 
 #[tokio::test]
-async fn a_node_that_is_gone_is_told_and_others_go_on() {
+async fn a_departed_node_is_reported_and_the_others_continue() {
     let (mut our, their, mut stays) = (
         ours(signed(), options()).await,
         theirs(theirs_config().build().unwrap(), true).await,
@@ -87,9 +88,9 @@ async fn a_node_that_is_gone_is_told_and_others_go_on() {
     our.dial(&stays);
     our.mesh_of("t", 2).await;
     let gone = their.peer;
-    // Its task ends with its inbox, and its connections with it.
+    // The task and the connections of the node end with its inbox.
     drop(their);
-    our.next("the end", |told| (*told == Observed::Gone(gone)).then_some(())).await;
+    our.next("the end", |observed| (*observed == Observed::Gone(gone)).then_some(())).await;
     our.publish("t", b"still here");
     assert_eq!(stays.message().await.1, b"still here");
     assert_eq!(our.look("t").await.0, 1);

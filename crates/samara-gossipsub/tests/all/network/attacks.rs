@@ -1,4 +1,4 @@
-//! Sybils in every third place: meshes, memory and delivery hold.
+//! Networks in which every third node is a sybil: meshes, memory and delivery must hold.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use samara_gossipsub::{Config, Ignored};
 
 use super::harness::{Attack, Net, Setup, secs, topic};
 
-/// Scores that expect a member of a mesh to deliver something.
+/// Scores that require deliveries from mesh members.
 fn guarded() -> Config {
     let score = TopicScoreParams {
         first_message_deliveries_weight: 1.0,
@@ -47,7 +47,8 @@ fn guarded() -> Config {
 
 const MESSAGES: usize = 100;
 
-/// 40 honest nodes and 20 attackers; five messages a second from the tenth second on, for 20 s.
+/// Runs 40 honest nodes and 20 attackers, with five messages per second for 20 s from the tenth
+/// second on.
 fn attacked(seed: u64, attack: Attack) -> Net {
     let mut setup = Setup::new(60, seed, guarded());
     setup.config.gossip.ihave_ids_max = 500;
@@ -59,7 +60,7 @@ fn attacked(seed: u64, attack: Attack) -> Net {
     net
 }
 
-/// Peers of honest nodes that are attackers, with their scores.
+/// Returns the scores of the attackers among the peers of honest nodes.
 fn attackers_seen(net: &Net) -> Vec<f64> {
     let mut scores = Vec::new();
     for host in 0..net.honest {
@@ -85,7 +86,7 @@ fn share_of_mesh(net: &Net) -> f64 {
 }
 
 #[test]
-fn peers_that_graft_and_deliver_nothing_are_thrown_out_of_the_meshes() {
+fn peers_that_graft_but_deliver_nothing_are_pruned() {
     for seed in 0..3 {
         let net = attacked(seed, Attack::Graft);
         net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
@@ -94,48 +95,49 @@ fn peers_that_graft_and_deliver_nothing_are_thrown_out_of_the_meshes() {
         assert!(net.sum(|metrics| metrics.ignored(Ignored::GraftBackoff)) > 100);
         let scores = attackers_seen(&net);
         let negative = scores.iter().filter(|score| **score < 0.0).count();
-        assert!(negative * 10 >= scores.len() * 9, "{negative} of {} are found out", scores.len());
+        assert!(negative * 10 >= scores.len() * 9, "{negative} of {} have a negative score", scores.len());
     }
 }
 
 #[test]
-fn announcing_what_does_not_exist_is_asked_for_within_limits_and_punished() {
+fn announcements_of_nonexistent_messages_are_limited_and_penalised() {
     for seed in 0..3 {
         let net = attacked(seed, Attack::IHave);
         net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
         let links = attackers_seen(&net);
         let broken = net.sum(|metrics| metrics.promises_broken);
-        assert!(broken > 0, "nobody noticed");
-        // The first promises are broken after three seconds; soon after the score is below the gossip threshold, and
-        // nothing is asked for until it has decayed. In between it is 500 ids per heartbeat, of 2000 announced per second.
+        assert!(broken > 0, "no promise was counted as broken");
+        // The first promises are broken after three seconds. Soon afterwards the score falls below
+        // the gossip threshold, and no id is requested until it has decayed. In between, a
+        // heartbeat requests 500 ids, of 2000 announced per second.
         let asked = net.sum(|metrics| metrics.iwant_ids_sent);
         let most = links.len() as u64 * 500 * 35 / 3;
-        assert!(asked < most, "{asked} were asked for, over {} links in 35 s", links.len());
+        assert!(asked < most, "{asked} ids were requested over {} links in 35 s", links.len());
         assert!(links.iter().all(|score| *score < -10.0), "{links:?}");
     }
 }
 
 #[test]
-fn asking_again_and_again_is_answered_three_times() {
+fn repeated_requests_are_answered_three_times() {
     for seed in 0..3 {
         let net = attacked(seed, Attack::IWant);
         net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
         let answered = net.sum(|metrics| metrics.copies_answered);
         let asked = net.sum(|metrics| metrics.iwant_ids_received);
         let links = attackers_seen(&net).len() as u64;
-        // A few answers go to honest nodes.
+        // Some answers go to honest nodes.
         assert!(answered <= 306 * MESSAGES as u64 * links / 100, "{answered} answers over {links} links");
         assert!(answered * 10 < asked, "{answered} answers to {asked} requests");
     }
 }
 
 #[test]
-fn not_wanting_invented_messages_fills_no_memory() {
+fn idontwant_of_invented_messages_takes_bounded_memory() {
     for seed in 0..3 {
         let net = attacked(seed, Attack::IDontWant);
         net.assert_delivered(MESSAGES, &net.all_honest(), &format!("seed {seed}"));
         for node in net.nodes() {
-            // Ten RPCs of ten ids per heartbeat, for three heartbeats, from each peer.
+            // Ten RPCs of ten ids per heartbeat from each peer, kept for three heartbeats.
             let most = node.peers().len() * 400;
             assert!(node.sizes().unwanted <= most, "{} ids", node.sizes().unwanted);
         }
@@ -143,7 +145,7 @@ fn not_wanting_invented_messages_fills_no_memory() {
 }
 
 #[test]
-fn invented_topics_fill_no_memory_beyond_the_limit() {
+fn invented_topics_take_bounded_memory() {
     let mut setup = Setup::new(60, 1, guarded());
     setup.config.subscriptions.per_peer_max = 500;
     setup.sybils = 20;

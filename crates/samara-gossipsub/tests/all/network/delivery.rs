@@ -1,4 +1,4 @@
-//! Without faults everybody gets everything, and meshes have the size that they should have.
+//! Without faults, every node receives every message, and meshes have the right size.
 
 use samara_gossipsub::{Command, Config};
 
@@ -14,8 +14,9 @@ fn every_preset_delivers_everything_in_meshes_of_the_right_size_over_20_seeds() 
         let (low, high) = (config.mesh.d_low, config.mesh.d_high);
         for seed in 0..20 {
             let mut net = Setup::new(50, seed, config.clone()).build();
-            // A mesh that a peer has just left is filled at the next heartbeat: it may be short once, not three times. But a
-            // node that many others have pruned from meshes that were too full has nobody left until the backoffs end.
+            // A mesh that lost a peer is filled at the next heartbeat: it may be short once, but
+            // not three times. The exception is a node that many full meshes have pruned: it has no
+            // candidates until the backoffs end.
             let mut short = [0; 50];
             for sample in 0..3 {
                 net.run_until(secs(6.0 + f64::from(sample)));
@@ -48,7 +49,7 @@ fn meshes_are_symmetric_once_they_are_quiet() {
                 all += 1;
             }
         }
-        // GRAFTs and PRUNEs under way at this moment.
+        // GRAFTs and PRUNEs may be in flight at this moment.
         assert!(one_sided * 50 <= all, "seed {seed}: {one_sided} of {all} mesh links are one-sided");
     }
 }
@@ -61,12 +62,12 @@ fn messages_spread_within_a_few_hops() {
     net.run_until(secs(14.0));
     net.assert_delivered(1, &net.all_honest(), "200 nodes");
     let last = net.deliveries.values().flat_map(|got| got.values()).max().unwrap();
-    // 200 nodes in meshes of 8 are at most four hops apart, of at most 80 ms each.
+    // 200 nodes in meshes of 8 are at most four hops apart, and a hop takes at most 80 ms.
     assert!(*last <= secs(10.4), "the last node got it at {last}");
 }
 
 #[test]
-fn a_publisher_that_has_not_joined_reaches_everybody_who_has() {
+fn a_publisher_outside_the_topic_reaches_all_subscribers() {
     for seed in 0..10 {
         let setup = Setup::new(40, seed, Config::ethereum());
         let mut net = setup.build();
@@ -87,7 +88,7 @@ fn all_versions_of_the_protocol_share_a_network() {
     let versions = ["/floodsub/1.0.0", "/meshsub/1.0.0", "/meshsub/1.1.0", "/meshsub/1.2.0"];
     for seed in 0..10 {
         let mut net = Setup::new(40, seed, Config::spec()).build();
-        // Two of ten speak floodsub only.
+        // Two of ten nodes speak only floodsub.
         let of = move |host: u32| [0, 1, 2, 3, 3, 3, 2, 1, 0, 3][host as usize % 10];
         net.sim.set_protocol(move |a, b| versions[of(a).min(of(b))].into());
         net.run_until(secs(8.0));
@@ -98,7 +99,7 @@ fn all_versions_of_the_protocol_share_a_network() {
 }
 
 #[test]
-fn a_run_is_repeated_exactly_by_its_seed() {
+fn the_seed_determines_a_run() {
     let digest = |seed| {
         let mut net = Setup::new(30, seed, Config::spec()).build();
         net.publish_each(10, 3.0, 0.1, |number| number, 1500);

@@ -28,11 +28,12 @@ fn messages_published_during_a_partition_are_recovered_by_gossip() {
 }
 
 #[test]
-fn frames_lost_on_the_way_are_recovered_by_gossip() {
+fn frames_lost_in_transit_are_recovered_by_gossip() {
     for seed in 0..5 {
         let mut setup = Setup::new(40, seed, Config::spec());
         setup.config.flood_publish = false;
-        // For a quarter of every half second three groups, different ones each time, lose all frames between them.
+        // For a quarter of a second in every half second, three groups lose all frames between
+        // them. The groups change each time.
         let groups = |round: u32| (0..40).map(|host: u32| (host * (7 * round + 3) / 5 % 3) as u16).collect();
         let outage = |round: u32| Partition {
             from: secs(10.0 + f64::from(round) * 0.5),
@@ -51,7 +52,7 @@ fn frames_lost_on_the_way_are_recovered_by_gossip() {
 }
 
 #[test]
-fn over_lossy_tcp_nothing_is_missing_either() {
+fn every_message_arrives_over_lossy_tcp() {
     for seed in 0..5 {
         let mut setup = Setup::new(30, seed, Config::ethereum());
         setup.network.loss = 0.01;
@@ -65,7 +66,7 @@ fn over_lossy_tcp_nothing_is_missing_either() {
 }
 
 #[test]
-fn a_third_of_the_nodes_crash_and_the_others_close_the_gaps() {
+fn the_mesh_recovers_from_a_crash_of_a_third_of_the_nodes() {
     for seed in 0..10 {
         let mut net = Setup::new(60, seed, Config::ethereum()).build();
         for host in (0..60).step_by(3) {
@@ -76,7 +77,8 @@ fn a_third_of_the_nodes_crash_and_the_others_close_the_gaps() {
         net.run_until(secs(19.0));
         let alive: Vec<u32> = (0..60).filter(|host| host % 3 != 0).collect();
         net.assert_delivered(10, &alive, &format!("seed {seed}"));
-        // With a third of the links gone and some of the rest in backoff not every mesh can be full again.
+        // With a third of the links gone and some others in backoff, not every mesh can be full
+        // again.
         let sizes: Vec<usize> = alive.iter().map(|host| net.mesh_sizes()[*host as usize]).collect();
         assert!(sizes.iter().all(|size| *size >= 2), "seed {seed}: {sizes:?}");
         assert!(sizes.iter().sum::<usize>() >= 6 * sizes.len(), "seed {seed}: {sizes:?}");
@@ -84,10 +86,10 @@ fn a_third_of_the_nodes_crash_and_the_others_close_the_gaps() {
 }
 
 #[test]
-fn after_churn_everybody_who_is_there_gets_everything() {
+fn after_churn_every_present_node_receives_every_message() {
     for seed in 0..5 {
         let mut net = Setup::new(50, seed, Config::ethereum()).build();
-        // Every second two nodes vanish, for four seconds each.
+        // Every second, two nodes vanish for four seconds each.
         for step in 0..20 {
             for host in [step * 2 % 50, (step * 2 + 25) % 50] {
                 net.sim.crash(secs(10.0 + f64::from(step)), host, false);

@@ -1,4 +1,4 @@
-//! A network of nodes on one topic, with attackers where a test wants them.
+//! A network of nodes on one topic, optionally with attackers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,18 +22,19 @@ pub(crate) fn secs(seconds: f64) -> Time {
     Time::from_nanos((seconds * 1e9) as u64)
 }
 
-/// What an attacker does to all its peers ten times a second, besides never passing anything on.
+/// The action that an attacker repeats ten times a second towards all its peers. It never forwards
+/// messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attack {
-    /// Grafts, whatever the answer.
+    /// Sends GRAFT, whatever the answer.
     Graft,
     /// Announces messages that do not exist.
     IHave,
-    /// Asks for all that it has heard of, again and again.
+    /// Requests all known ids repeatedly.
     IWant,
-    /// Does not want a hundred invented messages.
+    /// Sends IDONTWANT for a hundred invented messages.
     IDontWant,
-    /// Subscribes to invented topics, grafts and prunes them.
+    /// Subscribes to invented topics, and sends GRAFT and PRUNE for them.
     Topics,
 }
 
@@ -53,7 +54,7 @@ impl Node {
     pub(crate) fn honest(&self) -> &GossipSub {
         match self {
             Self::Honest(node) => node,
-            Self::Sybil(sybil) => panic!("an attacker ({:?}) was asked for its engine", sybil.attack),
+            Self::Sybil(sybil) => panic!("an attacker ({:?}) has no engine", sybil.attack),
         }
     }
 }
@@ -78,14 +79,14 @@ impl Sybil {
             Input::LinkUp { peer, info: PeerInfo { .. } } => {
                 self.peers.push(peer);
                 let subscriptions = vec![SubOpts { subscribe: true, topic: topic(), unknown: Bytes::new() }];
-                self.say(peer, Rpc { subscriptions, ..Rpc::default() }, cx);
+                self.send_rpc(peer, Rpc { subscriptions, ..Rpc::default() }, cx);
             }
             Input::LinkDown { peer } => self.peers.retain(|known| *known != peer),
             Input::Timer(_) => {
                 self.rounds += 1;
                 for at in 0..self.peers.len() {
                     let rpc = self.spam(at as u64);
-                    self.say(self.peers[at], rpc, cx);
+                    self.send_rpc(self.peers[at], rpc, cx);
                 }
                 let next = cx.now() + Duration::from_millis(100);
                 cx.set_timer(next, TimerToken(0));
@@ -128,21 +129,21 @@ impl Sybil {
         rpc
     }
 
-    fn say(&self, peer: PeerId, rpc: Rpc, cx: &mut Context<'_, RpcFrame, Event>) {
+    fn send_rpc(&self, peer: PeerId, rpc: Rpc, cx: &mut Context<'_, RpcFrame, Event>) {
         let now = cx.now();
         let frame = RpcFrame::new(rpc);
         let _ = cx.outbox().owe(now, peer, samara_engine::outbox::Lane(0), frame, None, None);
     }
 }
 
-/// How a network is set up.
+/// The parameters of a network.
 pub(crate) struct Setup {
     pub(crate) nodes: u32,
-    /// How many others each node dials.
+    /// Number of other nodes that each node dials.
     pub(crate) dials: u32,
     pub(crate) seed: u64,
     pub(crate) config: Config,
-    /// The last so many nodes attack.
+    /// Number of attackers, which are the last nodes.
     pub(crate) sybils: u32,
     pub(crate) attack: Attack,
     pub(crate) network: Network,
@@ -170,7 +171,7 @@ impl Setup {
         self.nodes - self.sybils
     }
 
-    /// A connected random graph: each node dials the next one and some others.
+    /// Returns a connected random graph: each node dials the next one and some others.
     pub(crate) fn edges(&self) -> Vec<(u32, u32)> {
         let mut rng = NodeRng::new(self.seed, 0, Purpose::Topology);
         let mut edges = std::collections::BTreeSet::new();
@@ -222,7 +223,7 @@ impl Setup {
 pub(crate) struct Net {
     pub(crate) sim: Simulation<Node>,
     pub(crate) honest: u32,
-    /// Who got which message when.
+    /// The time at which each host received each message.
     pub(crate) deliveries: BTreeMap<MessageId, BTreeMap<u32, Time>>,
 }
 
@@ -233,7 +234,7 @@ impl Net {
         self.sim.command(at, host, Command::Publish { topic: topic(), data: data.into() });
     }
 
-    /// Messages with the numbers from 0 on, one every `gap` seconds.
+    /// Publishes messages numbered from 0, one every `gap` seconds.
     pub(crate) fn publish_each(
         &mut self,
         count: usize,
@@ -252,7 +253,7 @@ impl Net {
         self.sim.run_until(until, |record| {
             if let Event::Message { id, .. } = record.event {
                 let first = deliveries.entry(id).or_default().insert(record.host, record.at);
-                assert!(first.is_none(), "host {} was told of a message twice", record.host);
+                assert!(first.is_none(), "host {} received a message event twice", record.host);
             }
         });
     }
@@ -265,9 +266,9 @@ impl Net {
         (0..self.honest).map(|host| self.node(host))
     }
 
-    /// Asserts that all of `hosts` got all of `count` messages.
+    /// Asserts that all of `hosts` received all of `count` messages.
     pub(crate) fn assert_delivered(&self, count: usize, hosts: &[u32], label: &str) {
-        assert_eq!(self.deliveries.len(), count, "{label}: messages that anybody got");
+        assert_eq!(self.deliveries.len(), count, "{label}: number of messages received by any host");
         for (id, got) in &self.deliveries {
             let missing: Vec<u32> = hosts.iter().copied().filter(|host| !got.contains_key(host)).collect();
             assert!(missing.is_empty(), "{label}: {id:?} did not reach {missing:?}");
@@ -282,7 +283,7 @@ impl Net {
         self.nodes().map(|node| node.mesh_peers(&topic()).len()).collect()
     }
 
-    /// The sum of a counter over all honest nodes.
+    /// Returns the sum of a counter over all honest nodes.
     pub(crate) fn sum(&self, of: impl Fn(&samara_gossipsub::Metrics) -> u64) -> u64 {
         self.nodes().map(|node| of(node.metrics())).sum()
     }

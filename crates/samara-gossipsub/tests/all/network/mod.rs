@@ -1,4 +1,4 @@
-//! Networks of 20 to 200 nodes in the simulator: what must hold for all of them together, whatever the seed.
+//! Networks of 20 to 200 nodes in the simulator: properties of the whole network for any seed.
 
 mod attacks;
 mod delivery;

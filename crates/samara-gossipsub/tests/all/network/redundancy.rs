@@ -1,11 +1,12 @@
-//! How many copies a message costs.
+//! The number of copies per message.
 
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Withdraw;
 
 use super::harness::{Net, Setup, secs};
 
-/// Messages of 100 kB over 20 Mbit/s: copies wait for the uplink, so that there is time to call them off.
+/// Sends messages of 100 kB over 20 Mbit/s: copies wait for the uplink, which leaves time to
+/// withdraw them.
 fn crowded(seed: u64, config: Config) -> Net {
     let mut setup = Setup::new(50, seed, config);
     setup.bps = 20_000_000;
@@ -27,9 +28,9 @@ fn idontwant_saves_duplicates_and_withdrawal_saves_more() {
     let mut silent = Config::ethereum();
     silent.idontwant.send = false;
     silent.withdraw = Withdraw::NEVER;
-    let told = Config { withdraw: Withdraw::NEVER, ..Config::ethereum() };
+    let announced = Config { withdraw: Withdraw::NEVER, ..Config::ethereum() };
     let withdrawn = Config::ethereum();
-    let counts = [&silent, &told, &withdrawn].map(duplicates);
+    let counts = [&silent, &announced, &withdrawn].map(duplicates);
     assert!(counts[1] < counts[0], "IDONTWANT saves nothing: {counts:?}");
     assert!(counts[2] * 10 < counts[1] * 9, "withdrawal saves less than a tenth: {counts:?}");
 }
@@ -43,14 +44,15 @@ fn a_message_costs_each_node_about_d_minus_one_copies() {
     net.assert_delivered(20, &net.all_honest(), "go");
     let received = net.sum(|metrics| metrics.messages_received) as f64;
     let copies = received / (20.0 * 99.0);
-    // Every mesh link carries a message once or (crossing) twice; the first copy came over one of them.
+    // Every mesh link carries a message once or, if copies cross, twice. The first copy came over
+    // one of them.
     let mesh: usize = net.mesh_sizes().iter().sum();
     let degree = mesh as f64 / 100.0;
     assert!(copies > degree / 2.0 && copies < degree, "{copies} copies in meshes of {degree}");
 }
 
 #[test]
-fn gossip_asks_for_nothing_that_arrives_anyway() {
+fn gossip_requests_almost_no_messages_that_arrive_anyway() {
     let mut net = Setup::new(60, 4, Config::ethereum()).build();
     net.run_until(secs(5.0));
     net.publish_each(20, 5.0, 0.2, |number| number, 500);
@@ -58,5 +60,5 @@ fn gossip_asks_for_nothing_that_arrives_anyway() {
     let (announced, asked) =
         (net.sum(|metrics| metrics.ihave_ids_received), net.sum(|metrics| metrics.iwant_ids_sent));
     assert!(announced > 1000, "{announced} ids were announced");
-    assert!(asked * 20 < announced, "{asked} of {announced} were asked for");
+    assert!(asked * 20 < announced, "{asked} of {announced} ids were requested");
 }

@@ -1,4 +1,4 @@
-//! Every error, with the field that it names.
+//! Every wire error, and the field that it names.
 
 use bytes::Bytes;
 use samara_gossipsub::wire::{FrameDecoder, Limits, WireErrorKind, decode};
@@ -35,19 +35,19 @@ fn malformed_fields_are_named() {
     assert_eq!(error.to_string(), "subscriptions.topicid, at byte 5: not UTF-8");
 }
 
-/// `count` times `item` inside `outer` fields.
+/// Returns `count` repetitions of `item` inside `outer` fields.
 fn repeated(outer: &[u8], item: &[u8], count: usize) -> Bytes {
     let mut bytes = item.repeat(count);
     for tag in outer.iter().rev() {
         let len = u8::try_from(bytes.len()).unwrap();
-        assert!(len < 128, "one byte of length");
+        assert!(len < 128, "the length takes one byte");
         bytes = [&[*tag, len][..], &bytes].concat();
     }
     bytes.into()
 }
 
 #[test]
-fn every_limit_holds_exactly() {
+fn every_limit_is_exact() {
     let small = Limits {
         frame_bytes: 100,
         subscriptions: 3,
@@ -70,7 +70,7 @@ fn every_limit_holds_exactly() {
             WireErrorKind::Limit { limit: found, max: allowed, .. } => {
                 assert_eq!((found, allowed), (limit, if limit == "unknown_bytes" { 2 * max } else { max }));
             }
-            other => panic!("{other} instead of {limit}"),
+            other => panic!("{other} instead of a violation of {limit}"),
         }
     };
     check(&small, "subscriptions", &[], &[0x0a, 0], 3);
@@ -101,27 +101,32 @@ fn ids_are_limited_over_all_kinds() {
 }
 
 #[test]
-fn frames_that_announce_too_much_are_refused_at_once() {
+fn frames_with_an_excessive_length_are_rejected_at_once() {
     let mut decoder = FrameDecoder::new(1000);
-    // 1001, of which the second byte has not ended yet: refused as soon as the value is known to be too large.
+    // The length 1001, whose second byte announces a third: it is rejected as soon as the value is
+    // known to be too large.
     let mut input = Bytes::from_static(&[0xe9, 0x87]);
     let error = decoder.next(&mut input).unwrap_err();
     assert_eq!(error.kind, WireErrorKind::Limit { limit: "frame_bytes", found: 1001, max: 1000 });
-    assert_eq!(decoder.next(&mut Bytes::from_static(&[0])).unwrap_err(), error, "the stream is lost");
+    assert_eq!(
+        decoder.next(&mut Bytes::from_static(&[0])).unwrap_err(),
+        error,
+        "every later call returns the same error"
+    );
     assert!(!decoder.is_between_frames());
 }
 
 #[test]
-fn lengths_that_never_end_are_refused() {
+fn endless_lengths_are_rejected() {
     let mut decoder = FrameDecoder::new(usize::MAX);
     let mut input = Bytes::from_static(&[0x80; 100]);
     assert_eq!(decoder.next(&mut input).unwrap_err().kind, WireErrorKind::VarintTooLong);
     assert_eq!(input.len(), 90);
 }
 
-/// Otherwise a message of some bytes would keep all that was read from the socket with it.
+/// Otherwise a message of a few bytes would keep everything that was read from the socket with it.
 #[test]
-fn frames_out_of_a_slice_keep_nothing_else_of_it() {
+fn a_frame_from_a_slice_keeps_no_other_bytes() {
     let mut chunk = vec![0; 1000];
     chunk[..4].copy_from_slice(&[3, 1, 2, 3]);
     let frame = FrameDecoder::new(10).next(&mut &chunk[..]).unwrap().unwrap();
@@ -142,7 +147,7 @@ fn whole_frames_are_not_copied() {
 }
 
 #[test]
-fn frames_that_are_too_long_are_refused() {
+fn frames_beyond_the_limit_are_rejected() {
     let limits = Limits::with_frame_bytes(4);
     assert!(decode(Bytes::from_static(&[0x12, 0, 0x12, 0]), &limits).is_ok());
     let error = decode(Bytes::from_static(&[0x12, 0, 0x12, 0, 0x12, 0]), &limits).unwrap_err();

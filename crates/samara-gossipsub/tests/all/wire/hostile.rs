@@ -1,4 +1,4 @@
-//! Nothing that arrives makes reading panic, and what is readable is stable.
+//! The decoder never panics, and decoded frames survive another round trip.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,13 +6,13 @@ use samara_gossipsub::wire::{FrameDecoder, Limits, decode, encoded_len};
 
 use super::{encoded, rpcs};
 
-/// Reading, writing and reading again gives the same.
+/// Checks that decoding, encoding and decoding again returns the same RPC.
 fn probe(bytes: &[u8]) {
     let Ok(rpc) = decode(Bytes::copy_from_slice(bytes), &Limits::default()) else { return };
     let again = encoded(&rpc);
     assert_eq!(again.len(), encoded_len(&rpc));
-    // Absent topics are written out (2 bytes each, plus longer lengths), so that only the meaning is the same, not
-    // the length.
+    // Missing topics are written as empty ones (2 bytes each, plus longer lengths), so only the
+    // meaning is the same and not the length.
     let limits = Limits { frame_bytes: again.len(), ..Limits::default() };
     assert_eq!(decode(again, &limits).unwrap(), rpc);
 }
@@ -25,7 +25,7 @@ proptest! {
         probe(&bytes);
     }
 
-    /// Bytes that often look like tags and short lengths reach deeper than uniform ones.
+    /// Bytes that often resemble tags and short lengths reach deeper than uniform ones.
     #[test]
     fn likely_bytes(bytes in prop::collection::vec(
         prop_oneof![0u8..12, prop::sample::select(vec![0x0au8, 0x12, 0x1a, 0x22, 0x2a, 0x18, 0x08, 0x50])], 0..80,

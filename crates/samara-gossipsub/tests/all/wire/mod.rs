@@ -1,4 +1,5 @@
-//! The wire format: round trips, a generated codec as oracle, every error, hostile input, and pinned bytes.
+//! Tests of the wire format: round trips, a generated codec as oracle, every error, hostile input,
+//! and pinned bytes.
 
 mod errors;
 mod hostile;
@@ -23,7 +24,7 @@ fn encoded(rpc: &Rpc) -> Bytes {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(rpc in rpcs::rpc()) {
+    fn encoded_rpcs_decode_to_the_same_rpc(rpc in rpcs::rpc()) {
         let bytes = encoded(&rpc);
         prop_assert_eq!(encoded_len(&rpc), bytes.len());
         let read = decode(bytes.clone(), &Limits::default()).unwrap();
@@ -32,14 +33,14 @@ proptest! {
     }
 
     #[test]
-    fn frames_have_the_length_they_say(rpc in rpcs::rpc()) {
+    fn frames_have_the_computed_length(rpc in rpcs::rpc()) {
         let mut out = Vec::new();
         encode_frame(&rpc, &mut out);
         prop_assert_eq!(frame_len(&rpc), out.len());
         prop_assert_eq!(RpcFrame::new(rpc).encoded_len(), out.len());
     }
 
-    /// However a stream is cut, the same frames come out.
+    /// However a stream is cut, the decoder returns the same frames.
     #[test]
     fn a_stream_is_cut_into_its_frames(
         rpcs in prop::collection::vec(rpcs::rpc(), 0..5),
@@ -85,7 +86,7 @@ fn payloads_are_not_copied() {
 }
 
 #[test]
-fn scalars_that_repeat_count_last_and_control_is_merged() {
+fn the_last_scalar_wins_and_controls_are_merged() {
     // publish { topic "a", topic "b" }, control { graft { topic "x" } unknown 7 }, control { graft { topic "y" } }
     let bytes = [
         &[0x12, 6, 0x22, 1, b'a', 0x22, 1, b'b'][..],
@@ -101,17 +102,17 @@ fn scalars_that_repeat_count_last_and_control_is_merged() {
 }
 
 #[test]
-fn several_lists_of_ids_are_read_as_one() {
+fn several_lists_of_ids_are_merged() {
     let list = [0x12, 3, 0x0a, 1, 9];
     let bytes = [&[0x1a, 10][..], &list, &list].concat();
     let control = decode(bytes.into(), &Limits::default()).unwrap().control.unwrap();
     assert_eq!(control.iwant.iter().map(|id| id.as_bytes()).collect::<Vec<_>>(), [[9], [9]]);
 }
 
-/// Partial messages (RPC field 10), the extensions of v1.3 (control field 6), their flags in subscriptions (3, 4)
-/// and the test extension (field 6492434) survive.
+/// Partial messages (RPC field 10), the extensions of v1.3 (control field 6), their flags in
+/// subscriptions (3, 4) and the test extension (field 6492434) survive.
 #[test]
-fn fields_of_later_versions_are_kept() {
+fn unknown_fields_of_later_versions_survive() {
     let bytes = [
         &[0x0a, 9, 0x08, 1, 0x12, 1, b't', 0x18, 1, 0x20, 1][..],
         &[0x1a, 4, 0x32, 2, 0x50, 1],
@@ -127,12 +128,12 @@ fn fields_of_later_versions_are_kept() {
 }
 
 #[test]
-fn extensions_may_be_empty_come_in_parts_and_must_be_fields() {
+fn extensions_may_be_empty_or_split_but_must_be_fields() {
     let read = |bytes: &[u8]| decode(bytes.to_vec().into(), &Limits::default());
     let extensions = |bytes: &[u8]| read(bytes).unwrap().control.unwrap().extensions;
     assert_eq!(extensions(&[0x1a, 0]), None);
     assert_eq!(extensions(&[0x1a, 2, 0x32, 0]).as_deref(), Some(&[][..]));
-    // Twice in one control message, and in two of them.
+    // Extensions occur twice in one control message, and in two of them.
     let whole = [0x50, 1, 0x58, 2];
     assert_eq!(extensions(&[0x1a, 8, 0x32, 2, 0x50, 1, 0x32, 2, 0x58, 2]).as_deref(), Some(&whole[..]));
     assert_eq!(
@@ -153,7 +154,7 @@ fn unknown_fields_between_known_ones_are_joined() {
 }
 
 #[test]
-fn an_empty_frame_says_nothing() {
+fn an_empty_frame_is_an_empty_rpc() {
     assert_eq!(decode(Bytes::new(), &Limits::default()).unwrap(), Rpc::default());
     let empty = Rpc { control: Some(Box::new(Control::default())), ..Rpc::default() };
     assert_eq!(decode(encoded(&empty), &Limits::default()).unwrap(), empty);
@@ -161,7 +162,7 @@ fn an_empty_frame_says_nothing() {
 
 /// A signature covers whether an empty payload is written or left out.
 #[test]
-fn an_empty_payload_is_not_the_same_as_none() {
+fn an_empty_payload_differs_from_a_missing_one() {
     for bytes in [&[0x12, 2, 0x12, 0][..], &[0x12, 0][..]] {
         let rpc = decode(Bytes::copy_from_slice(bytes), &Limits::default()).unwrap();
         assert!(rpc.publish[0].data.is_empty());

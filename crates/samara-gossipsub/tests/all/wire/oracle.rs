@@ -1,4 +1,5 @@
-//! The same format by a generated codec: what one writes, the other reads, byte for byte.
+//! Comparison with a generated codec: each decodes the other's output, and both encode the same
+//! bytes.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -171,22 +172,23 @@ fn oracle(rpc: &Rpc) -> OracleRpc {
 
 proptest! {
     #[test]
-    fn a_generated_codec_reads_what_we_write(rpc in rpcs::rpc()) {
+    fn a_generated_codec_decodes_our_frames(rpc in rpcs::rpc()) {
         let read = OracleRpc::decode(encoded(&rpc)).unwrap();
         prop_assert_eq!(read, oracle(&rpc));
     }
 
     #[test]
-    fn we_read_what_a_generated_codec_writes(rpc in rpcs::rpc()) {
+    fn our_codec_decodes_frames_of_a_generated_codec(rpc in rpcs::rpc()) {
         let written = oracle(&rpc).encode_to_vec();
         let read = decode(written.clone().into(), &Limits::default()).unwrap();
         prop_assert_eq!(oracle(&read), oracle(&rpc));
-        // Without unknown fields there is only one way to write an RPC.
+        // Without unknown fields, an RPC has only one encoding.
         prop_assert_eq!(encoded(&read), written);
     }
 
-    /// On damaged frames both agree on what is readable, and on what it says. The generated codec also accepts
-    /// groups and, being without limits, more of everything; it refuses nothing that we accept.
+    /// On damaged frames, both codecs agree about validity and contents. The generated codec also
+    /// accepts groups and, having no limits, more of everything. It rejects nothing that ours
+    /// accepts.
     #[test]
     fn both_agree_on_damaged_frames(
         rpc in rpcs::rpc(),

@@ -1,4 +1,4 @@
-//! Bytes that must never change: other nodes, of any version, have to read them.
+//! Bytes that must never change, because nodes of any version must decode them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn one_of_everything() {
+fn all_fields_keep_their_bytes() {
     let (topic, id) = (Topic::new("t"), MessageId::new(&[1, 2]));
     let mut message =
         Message::with_author(topic.clone(), Bytes::from_static(b"data"), Bytes::from_static(b"me"), 258);
@@ -95,7 +95,7 @@ fn random_prune(rng: &mut NodeRng) -> Prune {
     }
 }
 
-/// Random RPCs by the project's own generator, whose values never change.
+/// Returns random RPCs from the project's own generator, whose values never change.
 fn random_rpc(rng: &mut NodeRng) -> Rpc {
     let mut rpc = Rpc::default();
     for _ in 0..rng.below(3) {
@@ -125,10 +125,10 @@ fn random_rpc(rng: &mut NodeRng) -> Rpc {
     rpc
 }
 
-/// A hash over the bytes of 500 random RPCs, prefixes included. It may change with the generator above, never with
-/// the format.
+/// A hash over the bytes of 500 random RPCs, including length prefixes. It may change with the
+/// generator above, but never with the format.
 #[test]
-fn many_seeded_ones() {
+fn seeded_rpcs_keep_their_hash() {
     let mut rng = NodeRng::new(1, 2, Purpose::Workload);
     let mut hash = Sha256::new();
     for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! Random RPCs.
+//! Strategies for random RPCs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,7 @@ fn ids() -> impl Strategy<Value = Vec<MessageId>> {
     vec(vec(any::<u8>(), 0..40), 0..8).prop_map(|ids| ids.iter().map(|id| MessageId::new(id)).collect())
 }
 
-/// Fields 20 to 30 as varints: known to nobody.
-/// None, partial messages, the test extension, and both.
+/// Generates extensions: none, partial messages, the test extension, or both.
 fn extensions() -> impl Strategy<Value = Bytes> {
     const PARTIAL: [u8; 2] = [0x50, 1];
     const TEST: [u8; 5] = [0x90, 0x91, 0xe2, 0x18, 1];
@@ -37,6 +36,7 @@ fn extensions() -> impl Strategy<Value = Bytes> {
     })
 }
 
+/// Generates fields 20 to 30 as varints, which no version knows.
 fn unknown() -> impl Strategy<Value = Bytes> {
     vec((20u32..31, 0u8..128), 0..3).prop_map(|fields| {
         fields

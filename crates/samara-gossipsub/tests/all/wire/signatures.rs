@@ -1,4 +1,4 @@
-//! What is signed, which fields a policy asks for, and message ids.
+//! The signed bytes, the fields that a policy requires, and message ids.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::rpcs;
 
-/// A keyed hash in place of a signature.
+/// A keyed hash that replaces a signature.
 struct Keyed;
 
 impl Signer for Keyed {
@@ -36,7 +36,7 @@ fn authored() -> Message {
 }
 
 #[test]
-fn what_is_signed_is_the_message_without_signature() {
+fn the_signed_bytes_omit_the_signature() {
     let mut message = authored();
     let before = signed_bytes(&message);
     assert!(before.starts_with(b"libp2p-pubsub:\x0a\x02me"));
@@ -45,7 +45,7 @@ fn what_is_signed_is_the_message_without_signature() {
 }
 
 #[test]
-fn policies_ask_for_their_fields() {
+fn policies_require_their_fields() {
     use SignaturePolicy::{LaxNoSign, LaxSign, StrictNoSign, StrictSign};
     let check = |message: &Message| {
         [StrictSign, StrictNoSign, LaxSign, LaxNoSign].map(|policy| policy.verify(message, &Keyed).err())
@@ -75,7 +75,7 @@ fn policies_ask_for_their_fields() {
 
 proptest! {
     #[test]
-    fn every_signed_message_verifies_until_it_is_changed(mut message in rpcs::message()) {
+    fn a_signed_message_verifies_until_it_is_changed(mut message in rpcs::message()) {
         message.from = Some(Bytes::from_static(b"me"));
         message.seqno = Some(Bytes::from_static(&[0; 8]));
         sign(&mut message, &Keyed);
@@ -87,17 +87,17 @@ proptest! {
 }
 
 #[test]
-fn ids_of_the_implementations() {
+fn ids_match_those_of_the_implementations() {
     let message = authored();
     let go = MessageIdFn::FromSeqno.id(&message);
     assert_eq!(go.as_bytes(), b"me\0\0\0\0\0\0\0\x01");
     // "me" is 28005 = 8 * 58^2 + 18 * 58 + 49, in Bitcoin's alphabet "9Kr".
     assert_eq!(MessageIdFn::FromSeqnoBase58.id(&message).as_bytes(), b"9Kr1");
-    // The test vector of the base58 draft (draft-msporny-base58), then no number.
+    // The test vector of the base58 draft (draft-msporny-base58), followed by no number.
     let mut hello = Message::default();
     hello.from = Some(Bytes::from_static(b"Hello World!"));
     assert_eq!(MessageIdFn::FromSeqnoBase58.id(&hello).as_bytes(), b"2NEpo7TZRRrLZSi2U0");
-    // Nobody and no number: the peer id 00 01 00 (256 = 4 * 58 + 24) and 0.
+    // Without author and number: the peer id 00 01 00 (256 = 4 * 58 + 24), and 0.
     assert_eq!(MessageIdFn::FromSeqnoBase58.id(&Message::default()).as_bytes(), b"15R0");
     let sha = MessageIdFn::Sha256Data { len: 20 }.id(&message);
     assert_eq!(sha.as_bytes(), &Sha256::digest(b"data")[..20]);
@@ -105,7 +105,7 @@ fn ids_of_the_implementations() {
 }
 
 #[test]
-fn ids_of_ethereum() {
+fn ids_match_those_of_ethereum() {
     let decompress = |data: &[u8]| data.strip_prefix(b"z").map(Bytes::copy_from_slice);
     let ids = MessageIdFn::ethereum(true, Some(Arc::new(decompress)));
     let id = |data: &'static [u8]| ids.id(&Message::new(Topic::new("top"), Bytes::from_static(data)));
@@ -118,7 +118,7 @@ fn ids_of_ethereum() {
 }
 
 #[test]
-fn an_id_is_computed_once_per_message_and_never_mixed_up() {
+fn an_id_is_computed_once_per_message_and_function() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let counted = MessageIdFn::custom(|message| {
         CALLS.fetch_add(1, Ordering::Relaxed);
