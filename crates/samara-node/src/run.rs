@@ -186,10 +186,10 @@ async fn bind(
     section: &str,
     server: Option<Server>,
 ) -> Result<Option<(TcpListener, SocketAddr, bool)>, String> {
-    let Some(Server { address, allow_remote }) = server else { return Ok(None) };
+    let Some(Server { listen: address, allow_remote }) = server else { return Ok(None) };
     let wrong = |error: std::io::Error| {
         format!(
-            "{section}.address: cannot listen on {address}: {error}; expected a free port at an address of this machine"
+            "{section}.listen: cannot listen on {address}: {error}; expected a free port at an address of this machine"
         )
     };
     let listener = TcpListener::bind(address).await.map_err(wrong)?;

@@ -28,7 +28,7 @@ const CHAIN: &str = "samara-testbed";
 /// defaults.
 const DEFAULTS: &str = r#"
 identity.seed = 0
-control.address = "0.0.0.0:0"
+control.listen = "0.0.0.0:0"
 trace.file = ""
 cat.network = ""
 "#;
@@ -73,7 +73,7 @@ pub(crate) fn text(
             max_size: None,
         },
         control: (!is_planned)
-            .then_some(Server { address: SocketAddr::from(([127, 0, 0, 1], 0)), allow_remote: false }),
+            .then_some(Server { listen: SocketAddr::from(([127, 0, 0, 1], 0)), allow_remote: false }),
         cat,
         // Pools report arrivals on the control API.
         trace: (!is_pool).then(|| Trace {

@@ -202,8 +202,8 @@ pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Resu
 }
 
 fn check_server(section: &str, server: Option<&Server>) -> Result<(), Wrong> {
-    let Some(Server { address, allow_remote }) = server else { return Ok(()) };
-    check(*allow_remote || is_loopback(address), format!("{section}.address"), || {
+    let Some(Server { listen: address, allow_remote }) = server else { return Ok(()) };
+    check(*allow_remote || is_loopback(address), format!("{section}.listen"), || {
         format!(
             "found {address}, which other machines can reach without a password; \
              expected a loopback address such as 127.0.0.1:{}, or allow_remote = true in [{section}]",

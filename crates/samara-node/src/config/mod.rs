@@ -153,7 +153,7 @@ pub enum IdKind {
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Address to listen on, such as `127.0.0.1:7000`. With port 0 the system chooses a port.
-    pub address: SocketAddr,
+    pub listen: SocketAddr,
     /// Whether other machines may reach the address. There is no password.
     #[serde(default)]
     pub allow_remote: bool,

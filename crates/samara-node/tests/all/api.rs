@@ -107,7 +107,7 @@ async fn topics_are_joined_and_left_and_peers_dialled() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_count_events() {
-    let metrics = "[metrics]\naddress = \"127.0.0.1:0\"\n";
+    let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
     let hub = node(45, &["t"], "", &format!("{metrics}{FAST}")).await;
     let leaf = node(46, &["t"], &dial(&hub), FAST).await;
     hub.mesh_of("t", 1).await;

@@ -28,7 +28,7 @@ pub(crate) struct Node {
 pub(crate) async fn node(seed: u64, topics: &[&str], network: &str, rest: &str) -> Node {
     let listen = if network.contains("listen") { "" } else { "listen = [\"/ip4/127.0.0.1/tcp/0\"]\n" };
     let text = format!(
-        "topics = {topics:?}\n[identity]\nseed = {seed}\n[control]\naddress = \"127.0.0.1:0\"\n\
+        "topics = {topics:?}\n[identity]\nseed = {seed}\n[control]\nlisten = \"127.0.0.1:0\"\n\
          [network]\n{listen}{network}\n{rest}"
     );
     let config = NodeConfig::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}"));

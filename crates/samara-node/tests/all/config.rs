@@ -61,8 +61,8 @@ fn messages_follow_the_preset() {
     assert_eq!(go.engine.max_message_bytes, 1 << 20);
     let unsigned = parse("[messages]\nauthenticity = \"unsigned\"\nid = \"from-seqno\"\n");
     assert_eq!(unsigned.engine.authenticity.policy, SignaturePolicy::LaxNoSign);
-    assert!(parse("[control]\naddress = \"0.0.0.0:1\"\nallow_remote = true\n").written.control.is_some());
-    assert!(parse("[control]\naddress = \"[::1]:0\"\n").written.control.is_some());
+    assert!(parse("[control]\nlisten = \"0.0.0.0:1\"\nallow_remote = true\n").written.control.is_some());
+    assert!(parse("[control]\nlisten = \"[::1]:0\"\n").written.control.is_some());
 }
 
 /// The text after a valid start, the beginning of the error, and words that it must contain.
@@ -96,14 +96,14 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[messages]\nid = \"from-seqno\"", "node.toml:4: messages.id: ", &["anonymous", "sha256"]),
     ("[messages]\nmax_size = \"1 GiB\"", "node.toml:4: messages.max_size: ", &["1 GiB", "64 MiB"]),
     (
-        "[control]\naddress = \"0.0.0.0:7000\"",
-        "node.toml:4: control.address: ",
+        "[control]\nlisten = \"0.0.0.0:7000\"",
+        "node.toml:4: control.listen: ",
         &["0.0.0.0:7000", "127.0.0.1:7000", "allow_remote = true"],
     ),
-    ("[metrics]\naddress = \"[::]:9\"", "node.toml:4: metrics.address: ", &["[::]:9", "allow_remote = true"]),
+    ("[metrics]\nlisten = \"[::]:9\"", "node.toml:4: metrics.listen: ", &["[::]:9", "allow_remote = true"]),
     (
-        "[control]\naddress = \"localhost\"",
-        "node.toml:4: control.address: ",
+        "[control]\nlisten = \"localhost\"",
+        "node.toml:4: control.listen: ",
         &["expected an IP address and a port"],
     ),
     ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),

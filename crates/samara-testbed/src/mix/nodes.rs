@@ -102,7 +102,7 @@ pub(super) fn write(
     // No host has the seed 0.
     let file = json!({
         "identity": { "seed": host + 1 },
-        "control": { "address": SocketAddr::from(([127, 0, 0, 1], 0)) },
+        "control": { "listen": SocketAddr::from(([127, 0, 0, 1], 0)) },
         "mix": section,
     });
     let directory = directory(nodes, host);

@@ -66,7 +66,7 @@ struct Node {
 impl Node {
     fn start(scratch: &Scratch, rest: &str) -> Self {
         let text = format!(
-            "topics = [\"t\"]\n[identity]\nkey_file = \"key\"\n[control]\naddress = \"127.0.0.1:0\"\n\
+            "topics = [\"t\"]\n[identity]\nkey_file = \"key\"\n[control]\nlisten = \"127.0.0.1:0\"\n\
              [gossipsub]\nheartbeat = \"100 ms\"\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n{rest}"
         );
         Self::of(command(scratch, &text))
@@ -224,8 +224,8 @@ fn mistakes_of_the_configuration_end_the_process_before_it_writes() {
     let port = busy.local_addr().expect("an address").port();
     let cases = [
         ("[network]\nlisen = []\n".to_owned(), "network.lisen: unknown key"),
-        ("[metrics]\naddress = \"0.0.0.0:1\"\n".to_owned(), "allow_remote = true"),
-        (format!("[control]\naddress = \"127.0.0.1:{port}\"\n"), "control.address: 127.0.0.1"),
+        ("[metrics]\nlisten = \"0.0.0.0:1\"\n".to_owned(), "allow_remote = true"),
+        (format!("[control]\nlisten = \"127.0.0.1:{port}\"\n"), "control.listen: 127.0.0.1"),
         (
             format!("[network]\nlisten = [\"/ip4/127.0.0.1/tcp/{port}\"]\n"),
             "network.listen.0: /ip4/127.0.0.1/tcp/",

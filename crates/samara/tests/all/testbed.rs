@@ -410,7 +410,7 @@ fn go_has_the_same_identity_for_the_same_seed() {
         let config = directory.join(format!("{name}.toml"));
         let text = format!(
             "[identity]\nseed = 1234567\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n\
-             [control]\naddress = \"127.0.0.1:0\"\n[trace]\nfile = {:?}\n",
+             [control]\nlisten = \"127.0.0.1:0\"\n[trace]\nfile = {:?}\n",
             directory.join(format!("{name}.trace"))
         );
         std::fs::write(&config, text).expect("written");
