@@ -101,9 +101,9 @@ def test_sweeps_have_columns_of_their_own() -> None:
 
 def test_metrics_are_a_table(two_seeds: samara.Result) -> None:
     frame = two_seeds.metrics.to_pandas()
-    assert list(frame["seed"]) == [1, 2, 3] and "time_to_custody_ms_mean" in frame
+    assert list(frame["seed"]) == [1, 2, 3] and "time_to_custody_ms.mean" in frame
     means = [run.metrics["time_to_custody_ms"]["mean"] for run in two_seeds.runs]
-    assert frame["time_to_custody_ms_mean"].tolist() == means
+    assert frame["time_to_custody_ms.mean"].tolist() == means
     assert not {"point", "wall_s"} & set(frame.columns)
 
 

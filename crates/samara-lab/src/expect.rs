@@ -18,6 +18,7 @@ pub struct Expectation {
     /// The limit in the unit of the metric.
     limit: f64,
     text: String,
+    counts: bool,
 }
 
 /// Returns true if a value holds against a limit.
@@ -41,9 +42,16 @@ pub struct ExpectationResult {
     pub found: Option<f64>,
     pub unit: &'static str,
     pub holds: bool,
+    /// False if it describes a built-in scenario of which keys were changed: it is shown, but is no
+    /// failure.
+    pub counts: bool,
 }
 
 impl ExpectationResult {
+    pub fn fails(&self) -> bool {
+        self.counts && !self.holds
+    }
+
     pub fn written(&self) -> String {
         match self.found {
             None => "not measured".to_owned(),
@@ -57,7 +65,9 @@ impl Expectation {
     /// The expectations of a scenario; several comparisons of one metric are separated by commas.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         let parse = |(key, text): (&String, &String)| {
-            let all: Result<Vec<Self>, String> = text.split(',').map(|one| Self::parse(key, one)).collect();
+            let counts = !loaded.advisory.contains(key);
+            let one = |one| Self::parse(key, one).map(|parsed| Self { counts, ..parsed });
+            let all: Result<Vec<Self>, String> = text.split(',').map(one).collect();
             all.map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
         };
         let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
@@ -76,7 +86,7 @@ impl Expectation {
             format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"< 4 s\"")
         })?;
         let limit = limit(metric, rest)?;
-        Ok(Self { run, metric: metric.to_owned(), holds, limit, text: text.to_owned() })
+        Ok(Self { run, metric: metric.to_owned(), holds, limit, text: text.to_owned(), counts: true })
     }
 
     /// Holds it against the metrics of a run; `None` if it is about another run.
@@ -87,7 +97,8 @@ impl Expectation {
         let found = figure_of(metrics, &self.metric);
         let holds = found.is_some_and(|found| (self.holds)(found, self.limit));
         let expected = format!("{} {}", self.metric, self.text);
-        Some(ExpectationResult { run: run.to_owned(), expected, found, unit: unit(&self.metric), holds })
+        let (run, unit, counts) = (run.to_owned(), unit(&self.metric), self.counts);
+        Some(ExpectationResult { run, expected, found, unit, holds, counts })
     }
 }
 

@@ -9,7 +9,7 @@ use samara_sim::{
     NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
-use samara_engine::units::Span;
+use samara_engine::units::{Rate, Span};
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
     HostTable, Inputs, Interface, Names, Placed, Queue, Regions, host_names, listed_regions,
@@ -51,7 +51,7 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
         Some((table, placed)) => listed_regions(network, table, placed, count)?,
         None => regions(scenario, count, &mut rng),
     };
-    let configs = regions
+    let mut configs: Vec<HostConfig> = regions
         .iter()
         .enumerate()
         .map(|(host, region)| {
@@ -62,6 +62,11 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
             HostConfig { uplink_bps: uplink.bps(), downlink_bps: downlink.bps(), region: *region }
         })
         .collect();
+    if let Some(publisher) = (scenario.family().publisher)(scenario) {
+        let config = &mut configs[publisher.host as usize];
+        config.uplink_bps = publisher.uplink.map_or(config.uplink_bps, Rate::bps);
+        config.downlink_bps = publisher.downlink.map_or(config.downlink_bps, Rate::bps);
+    }
     let validation = (0..class.len())
         .map(|host| {
             let listed = listed.and_then(|table| table.validation.as_ref()?.get(host).copied());
@@ -172,7 +177,7 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     if let Some(hosts) = &scenario.faults[fault].hosts {
         return hosts.clone();
     }
-    let publisher = (scenario.family().publisher)(scenario);
+    let publisher = (scenario.family().publisher)(scenario).map(|publisher| publisher.host);
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| Some(*host) != publisher).collect();
     rng.shuffle(&mut hosts);
     let share = scenario.faults[fault].share.fraction();

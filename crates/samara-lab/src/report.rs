@@ -6,7 +6,7 @@ use samara_report::words::{MISSING, fixed, number, percent, short_ms, signed_per
 use samara_report::{
     Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
 };
-use samara_spec::Loaded;
+use samara_spec::{Change, Loaded};
 use serde_json::{Map, Value as Json};
 
 use crate::expect::ExpectationResult;
@@ -57,12 +57,20 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     Page {
         kind: summary.scenario.clone(),
         title: loaded.scenario.scenario.title.clone(),
-        description: loaded.scenario.scenario.description.clone(),
-        is_bad: is_incomplete || checked.iter().any(|result| !result.holds),
+        description: described(loaded),
+        is_bad: is_incomplete || checked.iter().any(ExpectationResult::fails),
         findings: with_failures(checked, body.findings),
         sections,
         summary: body.summary,
     }
+}
+
+/// The description of a scenario, and the keys that differ from it.
+pub(crate) fn described(loaded: &Loaded) -> String {
+    let description = &loaded.scenario.scenario.description;
+    let changes: Vec<String> = loaded.changes.iter().map(Change::to_string).collect();
+    let changed = (!changes.is_empty()).then(|| format!("Changed: {}.", changes.join(", ")));
+    [Some(description.clone()), changed].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
 /// Writes a page and its figures into a results directory.
@@ -76,10 +84,15 @@ pub fn write(page: &Page, directory: &ResultsDirectory) -> Result<(), String> {
 
 /// Key sentences after the number of expectations that fail.
 pub(crate) fn with_failures(checked: &[ExpectationResult], findings: Vec<String>) -> Vec<String> {
-    let missed = checked.iter().filter(|result| !result.holds).count();
-    let failure = (missed > 0).then(|| format!("{missed} of {} expectations fail.", checked.len()));
+    let missed = checked.iter().filter(|result| result.fails()).count();
+    let counted = checked.iter().filter(|result| result.counts).count();
+    let failure = (missed > 0).then(|| format!("{missed} of {counted} expectations fail."));
     failure.into_iter().chain(findings).collect()
 }
+
+/// The remark beside expectations that do not count.
+pub const ADVISORY: &str =
+    "They describe the built-in scenario; with changed keys they do not set the exit status (--strict does).";
 
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
     let missed = checked
@@ -87,7 +100,11 @@ pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
         .filter(|result| !result.holds)
         .map(|result| format!("✗ {}: {}, found {}", result.run, result.expected, result.written()));
     let missed: Vec<String> = missed.collect();
-    let text = format!("{} of {} hold.", checked.len() - missed.len(), checked.len());
+    let mut text = format!("{} of {} hold.", checked.len() - missed.len(), checked.len());
+    if checked.iter().any(|result| !result.counts) {
+        text += " ";
+        text += ADVISORY;
+    }
     let failures = (!missed.is_empty()).then(|| Part::Failures(String::new(), missed));
     let parts = failures.into_iter().collect();
     (!checked.is_empty()).then(|| Section { heading: "Expectations".to_owned(), text, parts })

@@ -54,7 +54,7 @@ pub(crate) fn load(
         known = known.with(name, policy);
     }
     let runs = runs.into_iter().map(variant).collect::<PyResult<_>>()?;
-    let overrides = Overrides { set, only, seeds, runs, policies: known, axes: Vec::new() };
+    let overrides = Overrides { set, only, seeds, runs, policies: known, ..Overrides::default() };
     let loaded = match text {
         None => load_with(name, &overrides),
         Some(text) => {

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
+use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, Publisher};
 use crate::{Checks, Scenario};
-use samara_engine::units::{Size, Span};
+use samara_engine::units::{Rate, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
@@ -20,7 +20,11 @@ pub static FAMILY: FamilySpec = FamilySpec {
         let workload: &Columns = scenario.part();
         Ok((workload.count, workload.custody(scenario.network.nodes, inputs, seed)?))
     }),
-    publisher: |scenario| Some(scenario.part::<Columns>().publisher),
+    publisher: |scenario| {
+        let workload: &Columns = scenario.part();
+        let (uplink, downlink) = (workload.publisher_uplink, workload.publisher_downlink);
+        Some(Publisher { host: workload.publisher, uplink, downlink })
+    },
     extra_hosts: |scenario| u32::from(scenario.part::<Columns>().observer),
     files: Files {
         named: |scenario| {
@@ -50,6 +54,12 @@ pub struct Columns {
     pub custody_file: Option<String>,
     /// The publishing host.
     pub publisher: u32,
+    /// The publisher's uplink; that of its class, or of the network, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publisher_uplink: Option<Rate>,
+    /// The publisher's downlink; that of its class, or of the network, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publisher_downlink: Option<Rate>,
     /// Whether the publisher joins all topics; otherwise it publishes to topics that it has not joined (fanout), and
     /// keeps `custody` columns like others.
     pub publisher_subscribes_all: bool,
@@ -76,6 +86,8 @@ impl Default for Columns {
             custody: 16,
             custody_file: None,
             publisher: 0,
+            publisher_uplink: None,
+            publisher_downlink: None,
             publisher_subscribes_all: true,
             warm_up: Span::from_millis(10_000),
             slots: 1,

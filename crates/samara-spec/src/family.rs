@@ -7,6 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
+use samara_engine::units::Rate;
 use samara_scenario::{Inputs, from_value};
 use samara_sim::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -122,8 +123,8 @@ pub struct FamilySpec {
     pub unused: &'static [(&'static str, &'static str)],
     /// Returns the columns that each node keeps, for families whose topology depends on them.
     pub custody: Option<Custody>,
-    /// The host that faults spare.
-    pub publisher: fn(&Scenario) -> Option<u32>,
+    /// The publishing host, which faults spare.
+    pub publisher: fn(&Scenario) -> Option<Publisher>,
     /// Hosts beside those that `network.nodes` counts.
     pub extra_hosts: fn(&Scenario) -> u32,
     pub files: Files,
@@ -132,6 +133,14 @@ pub struct FamilySpec {
     /// Changes the transport to the one that the family's real nodes have.
     pub transport: fn(&Scenario, &mut Transport),
     pub check: fn(&mut Checks<'_>, &Scenario),
+}
+
+/// A publishing host, and its rates if it has rates of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Publisher {
+    pub host: u32,
+    pub uplink: Option<Rate>,
+    pub downlink: Option<Rate>,
 }
 
 /// The number of columns, and the columns of each node: of a scenario, its files and a seed.

@@ -17,6 +17,7 @@ mod transport;
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use samara_engine::units::{Share, Span};
 use samara_scenario::{Network, from_table, unknown_key};
 use schemars::JsonSchema;
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use check::Checks;
-pub use load::{Loaded, Overrides, Point, load, load_source, load_with};
+pub use load::{Change, Loaded, Overrides, Point, load, load_source, load_with};
 pub use resolve::latency;
 pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
@@ -69,9 +70,9 @@ pub struct Scenario {
     /// What must hold of the results: a metric's path to a comparison, for example
     /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by
     /// commas.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schemars(!skip_serializing_if)]
-    pub expect: BTreeMap<String, String>,
+    pub expect: IndexMap<String, String>,
 }
 
 /// The sections that scenarios of all families have.

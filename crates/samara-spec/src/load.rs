@@ -1,6 +1,7 @@
 //! From a file and the command line to the runs that are to be done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Formatter};
 use std::path::Path;
 
 use samara_engine::outbox::Policies;
@@ -8,7 +9,7 @@ use samara_gossipsub::config::Parameters;
 use samara_scenario::keys::{GridAxis, parse_value, plain, set_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, closest};
 
-use crate::resolve::{clear_superseded, resolve, written};
+use crate::resolve::{clear_superseded, idle_topology, resolve, written};
 use crate::{RunSpec, Scenario, builtin, builtins, check};
 
 /// One run: a scenario without variants.
@@ -48,6 +49,29 @@ pub struct Loaded {
     pub points: Vec<Point>,
     /// What was done with its files that whoever wrote them may not expect; for the user to see.
     pub notes: Vec<String>,
+    /// The keys whose values differ from those of the file.
+    pub changes: Vec<Change>,
+    /// The keys of `expect` that describe a built-in scenario of which other keys were changed. Their
+    /// results are shown, but set no exit status.
+    pub advisory: BTreeSet<String>,
+}
+
+/// A key that the caller gave another value than the file. Displayed as `columns.blobs 8 -> 72`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    pub key: String,
+    /// The value of the file, with its defaults; absent if the key has none.
+    pub before: Option<toml::Value>,
+    /// The new value; absent if the key no longer applies.
+    pub after: Option<toml::Value>,
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let [before, after] =
+            [&self.before, &self.after].map(|value| value.as_ref().map_or("unset".to_owned(), plain));
+        write!(f, "{} {before} -> {after}", self.key)
+    }
 }
 
 /// What is to be different from what a scenario says.
@@ -65,6 +89,8 @@ pub struct Overrides {
     pub runs: Vec<RunSpec>,
     /// The policies that schedules of the kind custom can name.
     pub policies: Policies,
+    /// Whether the expectations of a built-in scenario count although other keys are changed.
+    pub strict: bool,
 }
 
 /// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
@@ -97,9 +123,10 @@ pub fn load_source(
     inputs: Inputs,
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
-    let Overrides { set, only, seeds, axes, runs: added, policies } = overrides;
+    let Overrides { set, only, seeds, axes, runs: added, policies, strict } = overrides;
     // First the file as it is, so that its mistakes are reported with their lines.
     let mut table = parse(source, text)?;
+    let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     for (key, value) in set {
         set_text(&mut table, key, value).map_err(|message| flag(source, key, value, &message))?;
     }
@@ -113,6 +140,11 @@ pub fn load_source(
     add_runs(source, &mut table, added)?;
     let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     let scenario = scenario.normalised();
+    let changes = changes(source, &shipped.clone().normalised(), &scenario)?;
+    let is_kept = |(key, text): &(&String, &String)| shipped.expect.get(*key) == Some(*text);
+    let advises = !strict && !changes.is_empty() && builtin(source).is_some();
+    let advisory = scenario.expect.iter().filter(|_| advises).filter(is_kept);
+    let advisory = advisory.map(|(key, _)| key.clone()).collect();
     let runs = chosen(source, &scenario, only)?;
     let (mut points, mut problems): (_, Vec<Problem>) = (Vec::new(), Vec::new());
     let mut notes = hidden(source, &scenario, &runs, set)?;
@@ -147,12 +179,26 @@ pub fn load_source(
             }
         }
     }
+    for (key, message) in idle_topology(&table, &points) {
+        problems.push(Problem::at(text, key, message));
+    }
+    let has_set = |key: &str| set.iter().any(|(own, _)| own == key) || axes.iter().any(|(own, _)| own == key);
+    let (uplink, downlink) = (has_set("network.uplink"), has_set("network.downlink"));
+    if uplink != downlink && !has_set("network.bandwidth") {
+        let network = points.first().map_or(&scenario.network, |point| &point.scenario.network);
+        let (other, rate) = match uplink {
+            true => ("downlink", network.downlink),
+            false => ("uplink", network.uplink),
+        };
+        notes.insert(format!("network.{other} stays {rate}; network.bandwidth sets both"));
+    }
     let source = source.to_owned();
     if !problems.is_empty() {
         return Err(ScenarioError { source, problems });
     }
     let notes = notes.into_iter().collect();
-    let mut loaded = Loaded { source, scenario, text: String::new(), inputs, points, notes };
+    let mut loaded =
+        Loaded { source, scenario, text: String::new(), inputs, points, notes, changes, advisory };
     loaded.write()?;
     Ok(loaded)
 }
@@ -174,6 +220,39 @@ impl Loaded {
     pub fn files(&self) -> BTreeSet<(&'static str, String)> {
         let all = self.points.iter().flat_map(|point| point.scenario.files());
         all.map(|(key, file)| (key, file.to_owned())).collect()
+    }
+}
+
+/// The keys that differ between the scenario of a file and the one to run, without seeds and expectations.
+fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<Change>, ScenarioError> {
+    let table = |scenario: &Scenario| {
+        let mut table = scenario.to_toml().map_err(|message| ScenarioError::one(source, message))?;
+        ["scenario", "expect", "run"].map(|section| table.remove(section));
+        if let Some(sweep) = &scenario.sweep {
+            let axes = sweep.axis.iter().map(|axis| (axis.key.clone(), axis.values.clone().into()));
+            table.insert("sweep".to_owned(), toml::Value::Table(axes.collect()));
+        }
+        Ok(table)
+    };
+    let (before, after) = (table(shipped)?, table(scenario)?);
+    let mut changes = Vec::new();
+    compare(&before, &after, "", &mut changes);
+    Ok(changes)
+}
+
+fn compare(before: &toml::Table, after: &toml::Table, prefix: &str, changes: &mut Vec<Change>) {
+    let added = after.keys().filter(|key| !before.contains_key(*key));
+    for key in before.keys().chain(added) {
+        let path = format!("{prefix}{key}");
+        match (before.get(key), after.get(key)) {
+            (before, after) if before == after => {}
+            (Some(toml::Value::Table(before)), Some(toml::Value::Table(after))) => {
+                compare(before, after, &format!("{path}."), changes);
+            }
+            (before, after) => {
+                changes.push(Change { key: path, before: before.cloned(), after: after.cloned() });
+            }
+        }
     }
 }
 

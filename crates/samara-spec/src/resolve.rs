@@ -10,8 +10,8 @@ use samara_scenario::{
 };
 use samara_sim::{Latency, PairLatencies};
 
-use crate::Scenario;
 use crate::family::{self, FamilySpec};
+use crate::{Point, Scenario};
 
 /// Keys of files, and the keys that each replaces. Where a run, a sweep or the command line sets the file, these are removed;
 /// where one table has both, it is a mistake.
@@ -89,14 +89,34 @@ fn idle_keys(scenario: &Scenario) -> Vec<&'static str> {
     let sets = scenario.runs.iter().flat_map(|run| run.set.keys());
     let axes = scenario.sweep.iter().flat_map(|sweep| sweep.axis.iter().map(|axis| &axis.key));
     let is_varied = sets.chain(axes).any(|key| key.starts_with("network."));
-    let network = &scenario.network;
-    let kind = network.topology.kind;
-    let keys = [
-        ("network.topology.degree", kind != TopologyKind::RandomRegular),
-        ("network.topology.dials", kind != TopologyKind::RandomDials),
-        ("network.topology.attachments", kind != TopologyKind::BarabasiAlbert),
-    ];
-    keys.into_iter().filter(|(_, is_idle)| *is_idle && !is_varied).map(|(key, _)| key).collect()
+    let kind = scenario.network.topology.kind;
+    let keys = KEYS_OF_KINDS.into_iter().filter(|(own, _)| *own != kind && !is_varied);
+    keys.map(|(_, key)| key).collect()
+}
+
+/// Keys that only one kind of topology reads.
+const KEYS_OF_KINDS: [(TopologyKind, &str); 3] = [
+    (TopologyKind::RandomRegular, "network.topology.degree"),
+    (TopologyKind::RandomDials, "network.topology.dials"),
+    (TopologyKind::BarabasiAlbert, "network.topology.attachments"),
+];
+
+/// The keys of the topology that are given and that no point reads, each with a remedy.
+pub(crate) fn idle_topology(given: &toml::Table, points: &[Point]) -> Vec<(&'static str, String)> {
+    let kinds = || points.iter().map(|point| point.scenario.network.topology.kind);
+    let is_idle =
+        |(own, key): &(TopologyKind, &str)| get(given, key).is_some() && kinds().all(|kind| kind != *own);
+    let remedy = |(own, key)| {
+        let kind = kinds().next().unwrap_or(own);
+        let read = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind);
+        let instead = read.map_or(String::new(), |(_, key)| format!("set {key}, or "));
+        let [kind, own] = [kind, own].map(|kind| serde_json::json!(kind));
+        let message = format!(
+            "has no effect with network.topology.kind = {kind}; {instead}set network.topology.kind = {own}"
+        );
+        (key, message)
+    };
+    KEYS_OF_KINDS.into_iter().filter(is_idle).map(remedy).collect()
 }
 
 impl Scenario {
@@ -271,6 +291,17 @@ impl Work<'_> {
         if !self.is_given("network.nodes") && self.scenario.network.hosts_file.is_none() {
             let nodes = topology::nodes_of(&file, self.inputs);
             self.scenario.network.nodes = self.at(key, nodes)?;
+        }
+        let (in_file, nodes) = (topology::nodes_of(&file, self.inputs), self.scenario.network.nodes);
+        let in_file = self.at(key, in_file)?;
+        if nodes > in_file {
+            return self.fail(
+                key,
+                format!(
+                    "{file} has {in_file} hosts, but network.nodes = {nodes}; use at most {in_file} nodes, or another graph: \
+                     network.topology = {{ kind = \"random-regular\", degree = 20 }}"
+                ),
+            );
         }
         let read = topology::read_file(&self.scenario.network, self.inputs);
         let (_, notes) = self.at(key, read)?;

@@ -116,6 +116,9 @@ pub(crate) struct ScenarioOptions {
     /// Use this seed instead of the scenario's.
     #[arg(long, value_parser = whole(SEEDS))]
     pub(crate) seed: Option<u64>,
+    /// Let the expectations of a built-in scenario set the exit status although keys are changed.
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 impl ScenarioOptions {
@@ -135,6 +138,7 @@ impl ScenarioOptions {
             only: self.only.clone(),
             seeds: self.seed.into_iter().collect(),
             axes: axes.to_vec(),
+            strict: self.strict,
             ..Overrides::default()
         }
     }

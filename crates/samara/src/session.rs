@@ -1,6 +1,5 @@
 //! `samara run`, and what it shares with `samara testbed`: from a scenario to a results directory, and interrupts on the way.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,11 +10,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use samara_lab::expect::{Expectation, ExpectationResult};
 use samara_lab::mix::measure::Collector;
 use samara_lab::mix::measure_costs;
-use samara_lab::report;
+use samara_lab::report::{self, ADVISORY};
 use samara_lab::results::{DirectoryError, Findings, Measured, Outcome, ProcessUse, ResultsDirectory, Used};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
 use samara_report::Page;
-use samara_spec::{Loaded, Point};
+use samara_spec::{Change, Loaded, Point};
 use samara_trace::live;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -74,7 +73,7 @@ impl Session {
         self.directory.finish(&findings.summary, is_complete).map_err(|error| error.to_string())?;
         let outcome = if is_complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
         self.live.finish(outcome, None);
-        show(self.format, &findings, &page, self.directory.path())?;
+        show(self.format, &findings, &loaded.changes, &page, self.directory.path())?;
         Ok(if !is_complete {
             eprintln!(
                 "samara: interrupted; {} of {} runs are in {}",
@@ -83,7 +82,7 @@ impl Session {
                 self.directory.path().display()
             );
             ExitCode::from(INTERRUPTED)
-        } else if findings.checked.iter().any(|outcome| !outcome.holds) {
+        } else if findings.checked.iter().any(ExpectationResult::fails) {
             ExitCode::from(NOT_MET)
         } else {
             ExitCode::SUCCESS
@@ -152,12 +151,21 @@ fn processes(processes: &[ProcessUse]) -> String {
     lines.collect()
 }
 
-fn show(format: Format, findings: &Findings, page: &Page, path: &Path) -> Result<(), String> {
+fn show(
+    format: Format,
+    findings: &Findings,
+    changes: &[Change],
+    page: &Page,
+    path: &Path,
+) -> Result<(), String> {
     let Findings { summary, checked, .. } = findings;
     if format == Format::Json {
         crate::print_json(summary)?;
     } else {
         let mut text = page.terminal();
+        for change in changes {
+            text += &format!("changed {change}\n");
+        }
         text += &format!(
             "digest {}  {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
             summary.digest,
@@ -178,21 +186,29 @@ fn show(format: Format, findings: &Findings, page: &Page, path: &Path) -> Result
     Ok(())
 }
 
-/// Which expectations held, without repeating those of every seed and point.
+/// Prints the results of expectations: those that hold first, each once for all seeds and points.
 pub(crate) fn tell(outcomes: &[ExpectationResult], format: Format) {
-    let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
-    for outcome in outcomes {
-        let line = if outcome.holds {
-            format!("✓ {}: {}", outcome.run, outcome.expected)
-        } else {
-            format!("✗ {}: {}, but it is {}", outcome.run, outcome.expected, outcome.written())
+    let (held, missed): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.holds);
+    let shown = if format == Format::Table { held } else { Vec::new() };
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for outcome in shown.into_iter().chain(missed) {
+        let line = match (outcome.holds, outcome.counts) {
+            (true, _) => format!("✓ {}: {}", outcome.run, outcome.expected),
+            (false, true) => {
+                format!("✗ {}: {}, but it is {}", outcome.run, outcome.expected, outcome.written())
+            }
+            (false, false) => format!("– {}: {}, here {}", outcome.run, outcome.expected, outcome.written()),
         };
-        *lines.entry((outcome.holds, line)).or_default() += 1;
-    }
-    for ((holds, line), count) in lines.iter().rev() {
-        if !holds || format == Format::Table {
-            eprintln!("{line}{}", if *count > 1 { format!(" ({count} runs)") } else { String::new() });
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => lines.push((line, 1)),
         }
+    }
+    for (line, count) in lines {
+        eprintln!("{line}{}", if count > 1 { format!(" ({count} runs)") } else { String::new() });
+    }
+    if outcomes.iter().any(|outcome| !outcome.counts && !outcome.holds) {
+        eprintln!("– expectations: {ADVISORY}");
     }
 }
 

@@ -311,7 +311,7 @@ fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
 
 /// A row for each point: its id, run and seed, parameters, every metric, and what it took. Types are those of the metrics (unsigned and signed
 /// integers, floating point numbers, texts, truth values), names are their paths with `_` for what is no letter or digit. Quantities with units
-/// that parameters state as texts become numbers whose unit is the end of the name: `network_uplink_bps`.
+/// that parameters state as texts become numbers whose unit is the end of the name: `network.uplink_bps`.
 ///
 /// # Errors
 /// Columns have the same name.
@@ -329,11 +329,11 @@ fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
     let counts = |value: fn(&PointRecord) -> u64| column(records.iter().map(value));
     let numbers = |value: fn(&PointRecord) -> f64| column(records.iter().map(value));
     let metrics = by_column(records, |record| {
-        record.figures().into_iter().map(|(path, value)| (plain_name(&path), value.clone())).collect()
+        record.figures().into_iter().map(|(path, value)| (path, value.clone())).collect()
     });
     let parameters = by_column(records, |record| {
         let others = record.parameters.iter().filter(|(key, _)| *key != "seed");
-        others.map(|(key, value)| quantity(&plain_name(key), value)).collect()
+        others.map(|(key, value)| quantity(key, value)).collect()
     });
     let mut all = vec![
         ("point".to_owned(), texts(|record| &record.id)),
@@ -370,10 +370,6 @@ fn by_column(
         }
     }
     columns
-}
-
-fn plain_name(path: &str) -> String {
-    path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
 }
 
 /// A parameter: the name of its column, with the unit where it has one, and the value.

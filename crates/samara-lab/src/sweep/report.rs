@@ -12,7 +12,7 @@ use samara_spec::Loaded;
 use super::{Aggregate, PointRecord, SweepSummary};
 use crate::expect::{ExpectationResult, figure_of};
 use crate::metric::{is_first, rank};
-use crate::report::{Body, axes, expectations, grouped, point, unit_of, with_failures};
+use crate::report::{Body, axes, described, expectations, grouped, point, unit_of, with_failures};
 use crate::results::Findings;
 use crate::statistics::Spread;
 
@@ -45,9 +45,9 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
     Page {
         kind: format!("{}, a sweep", summary.scenario),
         title: loaded.scenario.scenario.title.clone(),
-        description: loaded.scenario.scenario.description.clone(),
+        description: described(loaded),
         findings: with_failures(checked, report.findings()),
-        is_bad: report.is_bad() || checked.iter().any(|result| !result.holds),
+        is_bad: report.is_bad() || checked.iter().any(ExpectationResult::fails),
         sections,
         summary: Summary { table: report.table(TERMINAL_COLUMNS_MAX), ..Summary::default() },
     }

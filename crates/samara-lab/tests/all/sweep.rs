@@ -67,15 +67,14 @@ fn a_table_has_every_metric_of_a_run_to_the_bit() {
         let figures = record.figures();
         assert!(figures.len() > 40, "{}", figures.len());
         for (path, value) in figures {
-            let name = path.replace('.', "_");
-            assert_eq!(cell(&table, &name, row).as_ref(), Some(value), "{name}");
+            assert_eq!(cell(&table, &path, row).as_ref(), Some(value), "{path}");
         }
         // What was written to a file and read again is the same to the bit.
         let text = serde_json::to_string(record).unwrap();
         assert_eq!(serde_json::from_str::<PointRecord>(&text).unwrap(), *record);
     }
-    assert_eq!(cell(&table, "network_uplink_bps", 0), Some(json!(10e6)));
-    assert_eq!(cell(&table, "network_uplink_bps", 1), Some(json!(20e6)));
+    assert_eq!(cell(&table, "network.uplink_bps", 0), Some(json!(10e6)));
+    assert_eq!(cell(&table, "network.uplink_bps", 1), Some(json!(20e6)));
     assert_eq!(cell(&table, "point", 1), Some(json!(records[1].id)));
 }
 
@@ -100,10 +99,10 @@ fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured()
         ("signed", json!(-1), json!(1)),
         ("flag", json!(true), json!(false)),
         ("text", json!("t"), json!("u")),
-        ("list_0_x", json!(1.5), Value::Null),
+        ("list.0.x", json!(1.5), Value::Null),
         ("maybe", Value::Null, json!(2.5)),
-        ("protocol_degree", json!(6), json!(8)),
-        ("network_latency_ms", json!(5.0), json!(1000.0)),
+        ("protocol.degree", json!(6), json!(8)),
+        ("network.latency_ms", json!(5.0), json!(1000.0)),
         ("kind", json!("x"), json!("y")),
         ("lost", json!(0), json!(0)),
         ("parameter_lost", json!(3), json!(3)),

@@ -27,6 +27,9 @@ pub(crate) struct SweepOptions {
     /// Select only this run of the scenario; can be repeated.
     #[arg(long, value_name = "RUN")]
     pub(crate) only: Vec<String>,
+    /// Let the expectations of a built-in scenario set the exit status although keys are changed.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Number of points that run at once, each in a separate process. Default: the number of processors; points with more
     /// than 4,000 nodes run one after the other, each on all processors. On a cluster, the maximum number of points in
     /// progress. Default: as many as the cluster has room for.
@@ -79,6 +82,7 @@ impl SweepOptions {
             only: self.only.clone(),
             seeds: self.seeds.clone().map(|seeds| seeds.0).unwrap_or_default(),
             axes: self.grid.clone(),
+            strict: self.strict,
             ..Overrides::default()
         };
         load_with(&self.scenario, &overrides).map_err(|error| error.to_string())

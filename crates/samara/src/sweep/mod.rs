@@ -115,7 +115,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
         ExitCode::from(INTERRUPTED)
     } else if !is_complete {
         ExitCode::from(FAILED)
-    } else if outcomes.iter().any(|outcome| !outcome.holds) {
+    } else if outcomes.iter().any(ExpectationResult::fails) {
         ExitCode::from(NOT_MET)
     } else {
         ExitCode::SUCCESS
