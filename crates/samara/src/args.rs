@@ -1,4 +1,4 @@
-//! What the command line understands.
+//! Command-line arguments, except those of sweeps and exports.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -80,7 +80,7 @@ pub(crate) enum Verb {
         testbed: i32,
         /// The program to start.
         program: PathBuf,
-        /// Its arguments.
+        /// The arguments of the program.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
@@ -123,12 +123,12 @@ impl ScenarioOptions {
         self.load_with(&[])
     }
 
-    /// Loads it with axes of a sweep.
+    /// Loads the scenario with further axes of a sweep.
     pub(crate) fn load_with(&self, axes: &[GridAxis]) -> Result<Loaded, String> {
         load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())
     }
 
-    /// The changes to the scenario.
+    /// The changes that the options make to the scenario, with further axes of a sweep.
     pub(crate) fn overrides(&self, axes: &[GridAxis]) -> Overrides {
         Overrides {
             set: self.set.clone(),
@@ -200,7 +200,7 @@ pub(crate) struct DashboardOptions {
     pub(crate) open: OpenBrowser,
 }
 
-/// Whether to open a browser.
+/// Policies for opening a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OpenBrowser {
     /// If standard output is a terminal.
@@ -268,10 +268,10 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Seeds are whole numbers of TOML.
+/// Range of seeds: the whole numbers of TOML that are not negative.
 pub(crate) const SEEDS: RangeInclusive<u64> = 0..=i64::MAX as u64;
 
-/// Reads a whole number of a range.
+/// Returns a parser of whole numbers in a range.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {

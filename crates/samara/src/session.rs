@@ -1,4 +1,5 @@
-//! `samara run`, and what it shares with `samara testbed`: from a scenario to a results directory, and interrupts on the way.
+//! `samara run`, and its common part with `samara testbed`: results directories, progress and
+//! interrupts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,10 +32,10 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) directory: ResultsDirectory,
     format: Format,
-    /// Set when the run is to end.
+    /// Set to stop the run.
     pub(crate) stop: Arc<AtomicBool>,
     start: Instant,
-    /// What each process had to do, where several simulate one network.
+    /// Resource use of each process, if several simulate one network.
     pub(crate) processes: Vec<ProcessUse>,
     pub(crate) live: Live,
 }
@@ -44,7 +45,7 @@ impl Session {
     pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
         let start = Instant::now();
         let mut loaded = scenario.load()?;
-        tell_notes(&loaded, output.quiet);
+        print_notes(&loaded, output.quiet);
         measure(&mut loaded, output.quiet)?;
         Expectation::all_of(&loaded)?;
         let directory = match &output.out {
@@ -57,13 +58,14 @@ impl Session {
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
     }
 
-    /// Says that nothing comes of it.
+    /// Reports the failure in the live file, and returns the message.
     pub(crate) fn fail(self, message: String) -> String {
         self.live.finish(live::Outcome::Failed, Some(message.clone()));
         message
     }
 
-    /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
+    /// Checks expectations, writes report and summary, and prints them. Interrupted runs are
+    /// `None`.
     pub(crate) fn finish(self, results: Vec<Option<Outcome>>) -> Result<ExitCode, String> {
         let loaded = &self.loaded;
         let used = Used { processes: self.processes.clone(), ..Used::since(self.start) };
@@ -91,7 +93,7 @@ impl Session {
     }
 }
 
-/// Measures on this machine what the scenario wants measured, and says what came out.
+/// Measures the costs that the scenario requests on this machine, and prints them.
 fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     let Some(costs) = measure_costs(loaded).map_err(|error| error.to_string())? else { return Ok(()) };
     if !quiet {
@@ -101,15 +103,17 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What was done with files of the scenario that whoever wrote them may not expect.
-pub(crate) fn tell_notes(loaded: &Loaded, quiet: bool) {
+/// Prints the warnings about the scenario's files.
+pub(crate) fn print_notes(loaded: &Loaded, quiet: bool) {
     for note in loaded.notes.iter().filter(|_| !quiet) {
         eprintln!("samara: note: {note}");
     }
 }
 
-/// Starts `results/SCENARIO-seedSEED`, or the first of `…-2`, `…-3` and so on that neither holds a finished result nor is being written.
-/// `force` overwrites a finished result in the first only.
+/// Creates `results/SCENARIO-seedSEED`.
+///
+/// If that holds a finished result or is being written, creates the first of `…-2`, `…-3` and so on
+/// that does not. `force` overwrites a finished result in the first only.
 fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, DirectoryError> {
     let seed = loaded.points.first().map_or(1, |point| point.seed);
     let first = Path::new("results").join(format!("{}-seed{seed}", loaded.scenario.scenario.name));
@@ -124,7 +128,7 @@ fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, Dire
     created
 }
 
-/// A bar over so many runs.
+/// Creates a progress bar for this number of runs.
 pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -137,7 +141,7 @@ pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// What each of several processes had to do.
+/// Lists the resource use of each process.
 fn processes(processes: &[ProcessUse]) -> String {
     let lines = processes.iter().enumerate().map(|(rank, process)| {
         format!(
@@ -174,12 +178,12 @@ fn show(format: Format, findings: &Findings, page: &Page, path: &Path) -> Result
             eprintln!("samara: {}: doubtful: {doubt}", run.name);
         }
     }
-    tell(checked, format);
+    print_expectations(checked, format);
     Ok(())
 }
 
-/// Which expectations held, without repeating those of every seed and point.
-pub(crate) fn tell(outcomes: &[ExpectationResult], format: Format) {
+/// Prints the outcomes of expectations, each line once with the number of its runs.
+pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format) {
     let mut lines: BTreeMap<(bool, String), usize> = BTreeMap::new();
     for outcome in outcomes {
         let line = if outcome.holds {
@@ -209,7 +213,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     }
 }
 
-/// Shows all runs: in a bar, and in the live file.
+/// Reports the progress of all runs in a bar and in the live file.
 struct Shown<'a> {
     session: &'a Session,
     bar: &'a ProgressBar,
@@ -237,8 +241,8 @@ impl WatchRun for ShownRun<'_> {
         self.live.progress(None, progress);
     }
 
-    fn rounds(&mut self, told: &Collector) {
-        self.live.rounds(told);
+    fn rounds(&mut self, collector: &Collector) {
+        self.live.rounds(collector);
     }
 
     fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String> {
@@ -250,9 +254,10 @@ impl WatchRun for ShownRun<'_> {
     }
 }
 
-// ---- interrupts: Ctrl-C, and SIGTERM as service managers, batch systems and containers send it ----
+// ---- interrupts: Ctrl-C, and SIGTERM from service managers, batch systems and containers ----
 
-/// As shells report an interrupt (128 + SIGINT). SIGTERM gives the same status, since it leaves the same results.
+/// Exit status after an interrupt, as in shells: 128 + SIGINT. SIGTERM has the same status, since
+/// it leaves the same results.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Returns a flag that the first interrupt sets; the second one ends the process at once.
@@ -267,7 +272,9 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
     Ok(stop)
 }
 
-/// Calls `handle` for each interrupt from now on, in a thread of its own. SIGHUP keeps its default, since `nohup` sets that to "ignore".
+/// Calls `handle` on each interrupt from now on, in a separate thread.
+///
+/// SIGHUP keeps its default, since `nohup` sets it to "ignore".
 pub(crate) fn on_interrupt(mut handle: impl FnMut() + Send + 'static) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot listen for interrupts: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `samara export`: a room for each form that other programs read.
+//! `samara export`: scenarios and results in the formats of other programs.
 
 mod network;
 mod trace;
@@ -35,7 +35,7 @@ pub(crate) enum Export {
     Shadow(ShadowOptions),
     /// Export the events at the nodes of a run, for trace viewers.
     ///
-    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of blocks of columns.
+    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of columns.
     Trace(trace::TraceOptions),
 }
 
@@ -49,10 +49,10 @@ pub(crate) fn run(what: &Export) -> Result<ExitCode, String> {
     }
 }
 
-/// The run of a scenario, if it is one only.
+/// The run of a scenario that has only one.
 ///
 /// # Errors
-/// A text that names all runs.
+/// A text that lists all runs, if there are several.
 #[cfg(feature = "net")]
 pub(crate) fn one_run(loaded: &Loaded) -> Result<&Point, String> {
     match loaded.points.as_slice() {
@@ -60,7 +60,7 @@ pub(crate) fn one_run(loaded: &Loaded) -> Result<&Point, String> {
         points => {
             let names: Vec<String> = points.iter().map(Point::name).collect();
             Err(format!(
-                "{}: found {} runs ({}); expected one: choose it with --only and --seed",
+                "{}: found {} runs ({}); expected one: select it with --only and --seed",
                 loaded.source,
                 points.len(),
                 names.join(", ")
@@ -122,7 +122,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
     ))
 }
 
-/// What chooses the same run again.
+/// Arguments that select the same run again.
 #[cfg(feature = "net")]
 fn arguments(scenario: &ScenarioOptions) -> String {
     let mut words = vec![quoted(&scenario.scenario)];

@@ -1,4 +1,4 @@
-//! What the command line understands of sweeps.
+//! Command-line arguments of sweeps.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use samara_spec::{Loaded, Overrides, load_with};
 
 use crate::args::{Format, ScenarioOptions, key_value, whole};
 
-/// Which scenario, and which points of it.
+/// Options of `samara sweep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
@@ -59,7 +59,7 @@ pub(crate) struct SweepOptions {
     pub(crate) quiet: bool,
 }
 
-/// Where points are run.
+/// Places to run points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Place {
     /// On this machine.
@@ -90,7 +90,7 @@ impl SweepOptions {
     }
 }
 
-/// One point of a scenario.
+/// Options of `samara point`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PointOptions {
     #[command(flatten)]
@@ -116,7 +116,9 @@ pub(crate) struct PointOptions {
 }
 
 fn seeds(text: &str) -> Result<Seeds, String> {
-    let wrong = || format!("\"{text}\" is none of 20, 1..20 and 1,4,9");
+    let wrong = || {
+        format!("\"{text}\" is not a number, range or list of seeds; expected for example 20, 1..20 or 1,4,9")
+    };
     let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong());
     let (from, to) = match (text.split_once(".."), text.contains(',')) {
         (Some((from, to)), false) => (number(from)?, number(to.trim_start_matches('='))?),
@@ -125,10 +127,10 @@ fn seeds(text: &str) -> Result<Seeds, String> {
         (Some(_), true) => return Err(wrong()),
     };
     if from > to {
-        return Err(format!("\"{text}\" has no seed"));
+        return Err(format!("\"{text}\" has no seeds"));
     }
     if to - from >= SWEEP_POINTS_MAX as u64 {
-        return Err(format!("\"{text}\" is more than {SWEEP_POINTS_MAX} seeds"));
+        return Err(format!("\"{text}\" has more than {SWEEP_POINTS_MAX} seeds"));
     }
     Ok(Seeds((from..=to).collect()))
 }
