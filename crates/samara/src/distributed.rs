@@ -29,7 +29,7 @@ pub(crate) fn reject_mpi_launch() -> Result<(), String> {
         None => Ok(()),
         Some(name) => Err(format!(
             "started as one of several processes ({name}), but this program has no MPI; build crates/samara-mpi and start its \
-                         `samara` instead (docs/guides/large.md)"
+             `samara` instead (docs/guides/large.md)"
         )),
     }
 }

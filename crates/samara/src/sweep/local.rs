@@ -182,7 +182,7 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     if let Some(wanted) = options.id.as_ref().filter(|wanted| **wanted != id) {
         return Err(format!(
             "{}: the point has the id {id}, not {wanted}: its scenario, files or program differ from those of the \
-                         sweep",
+             sweep",
             loaded.source
         ));
     }

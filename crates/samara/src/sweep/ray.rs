@@ -81,7 +81,7 @@ pub(super) fn run(
     match error {
         Some(text) => Err(format!(
             "{text}\n--engine ray needs Python with Ray (pip install 'ray>=2.51'; select another Python with --python, or another \
-                         cluster with --address); finished points are kept"
+             cluster with --address); finished points are kept"
         )),
         None if status == Some(0) || job.stop.load(Ordering::SeqCst) => {
             let _ = std::fs::remove_file(log);
