@@ -317,7 +317,7 @@ fn what_does_not_fit_is_told_with_key_and_line() {
     );
     assert_eq!(
         error(&by_latency("nodes = 17"), latencies(matrix(16, |_, _| 1.0))),
-        "small.toml:5: network.latency_file: latency.csv: has 16 rows, but there are 17 hosts; each needs one"
+        "small.toml:5: network.latency_file: latency.csv: has 16 rows for 17 hosts; expected a row for each"
     );
     assert_eq!(
         error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
