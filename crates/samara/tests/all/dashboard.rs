@@ -99,7 +99,7 @@ fn address_beyond_loopback_requires_token() {
     let scratch = Scratch::new("dashboard-token");
     let refused =
         |args: &str| scratch.refused("dashboard --open no --listen".split(' ').chain(args.split(' ')));
-    for (args, expected) in [("0.0.0.0:0", "give a token"), ("0.0.0.0:0 --token short", "at least 16")] {
+    for (args, expected) in [("0.0.0.0:0", "set a token"), ("0.0.0.0:0 --token short", "at least 16")] {
         let error = refused(args);
         assert!(error.contains(expected), "{error}");
     }
