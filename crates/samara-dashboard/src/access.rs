@@ -1,9 +1,8 @@
 //! Access control of the dashboard.
 //!
 //! At a loopback address, every user of this machine has access, but no page of another site. DNS
-//! rebinding would
-//! lead a browser here under a foreign name, which the `Host` header reveals. At any other address,
-//! a request needs the token.
+//! rebinding would lead a browser here under a foreign name, which the `Host` header reveals. At
+//! any other address, a request needs the token.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,10 +2,9 @@
 //!
 //! Runs write [live files](samara_trace::live). This crate follows them, reduces them to a
 //! [`State`](state::State), and serves a page that shows teams, rounds and phases as a timeline,
-//! round trips,
-//! throughput, queues, errors, the latency of slots, and the progress of simulations and testbeds.
-//! The page
-//! loads nothing from other servers. The server writes no files and does not affect runs.
+//! round trips, throughput, queues, errors, the latency of slots, and the progress of simulations
+//! and testbeds. The page loads nothing from other servers. The server writes no files and does not
+//! affect runs.
 //!
 //! | file | |
 //! |---|---|
@@ -17,9 +16,8 @@
 //!
 //! # Limits
 //! For each run with a page: 1,024 files, 256 rounds, 4,096 links, and the last 256 changes. In
-//! all, 16 runs
-//! and 64 pages at once. A page that is too slow gets the whole view instead of the changes
-//! that it missed.
+//! all, 16 runs and 64 pages at once. A page that is too slow gets the whole view instead of the
+//! changes that it missed.
 
 mod access;
 mod hub;

@@ -1,4 +1,5 @@
-//! Scenario files, configuration files and the files that they name, read with errors a user can act on.
+//! Scenario files, configuration files and the files that they name, read with errors a user can
+//! act on.
 //!
 //! This crate depends on no family of experiments, no protocol and no simulator. The description of
 //! networks (hosts, graphs, latencies) is behind the feature `network`, since the configuration of

@@ -1,8 +1,8 @@
 //! The events of `pb/trace.proto` of go-libp2p-pubsub.
 //!
 //! Field numbers are those of the protobuf. Names in JSON are those that Go's `encoding/json` gives
-//! to the generated structs.
-//! Written by hand, so that building this crate needs no protobuf compiler.
+//! to the generated structs. Written by hand, so that building this crate needs no protobuf
+//! compiler.
 
 use serde::{Deserialize, Serialize};
 

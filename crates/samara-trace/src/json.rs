@@ -1,4 +1,5 @@
-//! JSON as Go's `encoding/json` writes and reads it: bytes are base64 with padding, and a nil slice is `null`.
+//! JSON as Go's `encoding/json` writes and reads it: bytes are base64 with padding, and a nil slice
+//! is `null`.
 
 use std::fmt;
 

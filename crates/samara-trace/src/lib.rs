@@ -1,9 +1,9 @@
-//! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`, `tracer.go` of v0.15).
+//! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`,
+//! `tracer.go` of v0.15).
 //!
 //! Tools for traces of go nodes read these traces, and [`TraceReader`] reads those of go nodes, in
-//! either [`Format`]. [`TraceWriter`]
-//! writes the events of a running node without blocking it. The module [`live`] has the current
-//! status of runs with any protocol.
+//! either [`Format`]. [`TraceWriter`] writes the events of a running node without blocking it. The
+//! module [`live`] has the current status of runs with any protocol.
 //!
 //! ```
 //! use samara_trace::{Body, Format, Join, TraceEvent, TraceReader, TraceWriter, WhenFull};

@@ -115,8 +115,7 @@ impl TraceReader<BufReader<File>> {
 }
 
 /// Detects the format. JSON starts with `{"`. An event in protobuf could start with these bytes
-/// only if it were 123 bytes long
-/// and had no type.
+/// only if it were 123 bytes long and had no type.
 fn detect(start: &[u8]) -> Format {
     if start.starts_with(b"{\"") { Format::Json } else { Format::Protobuf }
 }

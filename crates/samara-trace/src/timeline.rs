@@ -2,10 +2,9 @@
 //! from its source for each first copy.
 //!
 //! [`Timeline::write_perfetto`] writes the format of [Perfetto], and [`Timeline::write_chrome`] the
-//! [JSON] that it and Chrome's
-//! `about:tracing` read. If the trace has both ends of a copy, its slice covers the time from
-//! sending to arrival. If it has
-//! only the arrival, the slice has no length.
+//! [JSON] that it and Chrome's `about:tracing` read. If the trace has both ends of a copy, its
+//! slice covers the time from sending to arrival. If it has only the arrival, the slice has no
+//! length.
 //!
 //! [Perfetto]: https://perfetto.dev
 //! [JSON]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -302,7 +301,8 @@ fn hex(bytes: &[u8]) -> String {
 const LENGTH_MIN_NS: i64 = 1;
 
 impl Timeline {
-    /// Writes the timeline as the JSON that Chrome's `about:tracing` and Perfetto read. Times are microseconds from the first event.
+    /// Writes the timeline as the JSON that Chrome's `about:tracing` and Perfetto read. Times are
+    /// microseconds from the first event.
     ///
     /// # Errors
     /// The target returns an error.
@@ -406,12 +406,14 @@ impl Timeline {
     pub fn write_perfetto(&self, mut out: impl Write) -> io::Result<()> {
         let lanes = self.lanes();
         let first = self.first();
-        // `TracePacket`: timestamp = 8, trusted_packet_sequence_id = 10, track_event = 11, track_descriptor = 60.
-        // A trace is a message with packets (1), so concatenated traces are one trace.
+        // `TracePacket`: timestamp = 8, trusted_packet_sequence_id = 10, track_event = 11,
+        // track_descriptor = 60. A trace is a message with packets (1), so concatenated traces are
+        // one trace.
         let mut write = |packet: Fields| -> io::Result<()> {
             out.write_all(&Fields::default().message(1, packet.number(10, SEQUENCE)).0)
         };
-        // `TrackDescriptor`: uuid = 1, name = 2, process = 3 (pid = 1, process_name = 6), parent_uuid = 5.
+        // `TrackDescriptor`: uuid = 1, name = 2, process = 3 (pid = 1, process_name = 6),
+        // parent_uuid = 5.
         for (node, number) in self.nodes.iter().zip(0..) {
             let process = Fields::default().number(1, u64::from(number) + 1).text(6, &node.name);
             let track = Fields::default().number(1, of_node(number)).message(3, process);
@@ -429,8 +431,7 @@ impl Timeline {
             }
         }
         // Time, rank at that time, slice, and whether this is its end. A slice ends before the next
-        // one begins, and a slice
-        // without length ends right after its beginning.
+        // one begins, and a slice without length ends right after its beginning.
         let mut ends: Vec<(i64, u8, usize, bool)> = Vec::with_capacity(2 * self.slices.len());
         for (at, slice) in self.slices.iter().enumerate() {
             ends.push((slice.start, 1, at, false));

@@ -42,9 +42,8 @@ pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
         return gather(options, directory);
     }
     // A private network namespace allows new devices, has no conflicting addresses, and lets the
-    // testbed select its TCP.
-    // It must be entered before the first thread starts. Without one, the machine's own network is
-    // enough if permitted.
+    // testbed select its TCP. It must be entered before the first thread starts. Without one, the
+    // machine's own network is enough if permitted.
     let private = samara_emulation::enter_private_network();
     if let Err(error) = &private {
         samara_emulation::availability().map_err(|missing| format!("{missing}\n{error}"))?;

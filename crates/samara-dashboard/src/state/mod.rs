@@ -1,9 +1,8 @@
 //! The state of a run: reduces live lines to a view.
 //!
 //! Lines of different sources come in any order, since a file may be read later than one that was
-//! written after it.
-//! So nothing here depends on the order between sources. A value is `null` in the view until it is
-//! known, and the page states the reason.
+//! written after it. So nothing here depends on the order between sources. A value is `null` in the
+//! view until it is known, and the page states the reason.
 //!
 //! | file | |
 //! |---|---|

@@ -1,10 +1,8 @@
 //! Teams, rounds, phases, and the latency of slots from entry to exit.
 //!
 //! Slots are indistinguishable, but the sum of their latencies does not depend on which is which:
-//! the mean
-//! over the pairs "k-th in, k-th out" equals that over the true pairs. The spread is the true one
-//! if all slots
-//! enter at once, and the smallest possible one otherwise.
+//! the mean over the pairs "k-th in, k-th out" equals that over the true pairs. The spread is the
+//! true one if all slots enter at once, and the smallest possible one otherwise.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,12 +1,10 @@
 //! Live status, as lines of JSON that readers can follow while they are written.
 //!
 //! A **source** (a simulation, a testbed, a node, a client) writes one file, `live/NAME.jsonl` in
-//! the results directory, where NAME is the
-//! name of the source. [`LiveWriter`] never blocks its source: if its queue is full, it drops
-//! lines, counts them, and reports the
-//! count in the file. [`LiveReader`] reads files as they grow. It handles incomplete lines, files
-//! that were truncated or replaced, and
-//! invalid lines, which it counts. Each line is a [`Line`]:
+//! the results directory, where NAME is the name of the source. [`LiveWriter`] never blocks its
+//! source: if its queue is full, it drops lines, counts them, and reports the count in the file.
+//! [`LiveReader`] reads files as they grow. It handles incomplete lines, files that were truncated
+//! or replaced, and invalid lines, which it counts. Each line is a [`Line`]:
 //!
 //! ```json
 //! {"v":1,"seq":0,"at_ns":0,"event":"started","role":"simulation","clock":"virtual","started_unix_ns":1760000000000000000,"run":"sequential"}
@@ -15,29 +13,26 @@
 //!
 //! # Rules for sources
 //! - `at_ns` is on the clock that `started` names, and never goes back. On a **wall** clock it is
-//!   Unix time, on a **virtual** one
-//!   the time since the start of a simulation. Times of two virtual clocks are not comparable.
+//!   Unix time, on a **virtual** one the time since the start of a simulation. Times of two virtual
+//!   clocks are not comparable.
 //! - Totals (bytes, deliveries, errors) never decrease. A source that restarts writes `started`
 //!   again and begins at 0.
 //! - A value that is not known is omitted, never 0.
 //! - A node has the same name in all files of a run: `peer` and `members` are names of sources, or
-//!   of nodes that a source reports
-//!   on with `node`.
+//!   of nodes that a source reports on with `node`.
 //! - `seq` counts the lines of a source. A line that a [`LiveWriter`] adds has the number of the
-//!   line after it. It adds
-//!   `dropped`, and at the start of a new file the lines that are still valid.
+//!   line after it. It adds `dropped`, and at the start of a new file the lines that are still
+//!   valid.
 //! - Sources report frequent changes a few times a second at most, but rounds, phases and slots
 //!   when they happen.
 //!
 //! # Latency of slots
 //! A payload in a mix cannot be followed by its position, since hiding that is the purpose of a
-//! mix. Latencies are nevertheless correct
-//! with any number of rounds in flight, because sources report entry and exit **with their round**
-//! and never assume "the batch before".
-//! `slots` reports how many slots of a round entered and left, and when. Their mean latency is
-//! exact in any order, because the sum of
-//! differences does not depend on the pairing. Clients recognise their own payloads, and report
-//! `latencies` slot by slot.
+//! mix. Latencies are nevertheless correct with any number of rounds in flight, because sources
+//! report entry and exit **with their round** and never assume "the batch before". `slots` reports
+//! how many slots of a round entered and left, and when. Their mean latency is exact in any order,
+//! because the sum of differences does not depend on the pairing. Clients recognise their own
+//! payloads, and report `latencies` slot by slot.
 
 mod latencies;
 mod reader;
@@ -50,8 +45,7 @@ pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said};
 pub use writer::LiveWriter;
 
 /// The version of the written lines, and the only version that readers accept. Unknown events and
-/// fields do not need a new version, since
-/// readers ignore them.
+/// fields do not need a new version, since readers ignore them.
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

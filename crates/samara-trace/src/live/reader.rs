@@ -39,9 +39,8 @@ pub enum Said {
 /// Follows a file. The file need not exist yet.
 ///
 /// [`poll`](Self::poll) returns the lines that were added since the last call. An incomplete line
-/// is kept until the rest arrives. A
-/// truncated file is read from its start. A replaced file is read to its end, and then the new one
-/// from its start.
+/// is kept until the rest arrives. A truncated file is read from its start. A replaced file is read
+/// to its end, and then the new one from its start.
 #[derive(Debug)]
 pub struct LiveReader {
     path: PathBuf,

@@ -22,9 +22,8 @@ const TEAMS_MAX: usize = 256;
 /// [`finish`](Self::finish) also reports errors.
 ///
 /// It never blocks its caller. If the queue is full, a line is dropped, and as soon as there is
-/// room again a
-/// [`Dropped`](Event::Dropped) line reports the number of dropped lines. Readers also notice the
-/// gap in `seq`.
+/// room again a [`Dropped`](Event::Dropped) line reports the number of dropped lines. Readers also
+/// notice the gap in `seq`.
 #[derive(Debug)]
 pub struct LiveWriter {
     background: Background<Line>,
@@ -35,8 +34,7 @@ pub struct LiveWriter {
 
 impl LiveWriter {
     /// Creates `live/NAME.jsonl` in the results directory, or replaces it. Characters of the name
-    /// that some file systems do not
-    /// support become `_`.
+    /// that some file systems do not support become `_`.
     ///
     /// # Errors
     /// The directory or the file cannot be created, or the thread cannot be started.
@@ -123,8 +121,7 @@ impl Target {
     }
 
     /// Starts a new file with the lines that are still valid, at the time of the line that follows.
-    /// Readers that have the
-    /// old file open can read it to its end.
+    /// Readers that have the old file open can read it to its end.
     fn rotate(&mut self, before: &Line) -> io::Result<()> {
         self.out.flush()?;
         fs::rename(&self.path, self.path.with_extension("jsonl.old"))?;

@@ -19,23 +19,27 @@ use crate::args::{ScenarioOptions, whole};
 pub(crate) enum Export {
     /// Export the graph of a run: the links between hosts, and the dialer of each.
     ///
-    /// GraphML also has rates, regions and classes of hosts, and the latency of each link. `network.topology.file`,
-    /// `network.hosts_file` and `network.latency_file` read it.
+    /// GraphML also has rates, regions and classes of hosts, and the latency of each link.
+    /// `network.topology.file`, `network.hosts_file` and `network.latency_file` read it.
     Graph(network::GraphOptions),
-    /// Export the hosts of a run as CSV for `network.hosts_file`: rates, regions and validation times.
+    /// Export the hosts of a run as CSV for `network.hosts_file`: rates, regions and validation
+    /// times.
     Hosts(network::OneRun),
-    /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for `network.latency_file`.
+    /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for
+    /// `network.latency_file`.
     ///
-    /// Latencies are between regions if the scenario gives them between regions, and between hosts otherwise.
+    /// Latencies are between regions if the scenario gives them between regions, and between hosts
+    /// otherwise.
     Latencies(network::OneRun),
     /// Export a run for Shadow, with a real node on each host.
     ///
-    /// `shadow shadow.yaml` runs it in that directory; `samara testbed SCENARIO --shadow DIR` then computes the results. The
-    /// nodes run this program, which needs a build with `--features net`.
+    /// `shadow shadow.yaml` runs it in that directory; `samara testbed SCENARIO --shadow DIR` then
+    /// computes the results. The nodes run this program, which needs a build with `--features net`.
     Shadow(ShadowOptions),
     /// Export the events at the nodes of a run, for trace viewers.
     ///
-    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of columns.
+    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of
+    /// columns.
     Trace(trace::TraceOptions),
 }
 

@@ -42,7 +42,8 @@ pub(crate) enum TraceFormat {
     Protobuf,
     /// go-libp2p-pubsub's JSON, a line for each event: the format of its JSONTracer.
     Json,
-    /// The same protobuf, packed with gzip: the format of go-libp2p-pubsub-tracer's traced and tracestat.
+    /// The same protobuf, packed with gzip: the format of go-libp2p-pubsub-tracer's traced and
+    /// tracestat.
     Tracestat,
     /// A timeline for Perfetto (ui.perfetto.dev), in its protobuf.
     Perfetto,

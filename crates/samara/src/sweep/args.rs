@@ -14,11 +14,13 @@ use crate::args::{Format, ScenarioOptions, key_value, whole};
 pub(crate) struct SweepOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
     pub(crate) scenario: String,
-    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s". Can be repeated: the sweep
-    /// runs all combinations. Adds an axis to the scenario's own sweep, or replaces the values of the axis with this key.
+    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s". Can
+    /// be repeated: the sweep runs all combinations. Adds an axis to the scenario's own sweep, or
+    /// replaces the values of the axis with this key.
     #[arg(long, value_name = "KEY=A,B,C", value_parser = parse_axis)]
     pub(crate) grid: Vec<GridAxis>,
-    /// Seeds: a number (20 means 1 to 20), a range (5..24, both included), or a list (1,4,9). Default: the scenario's.
+    /// Seeds: a number (20 means 1 to 20), a range (5..24, both included), or a list (1,4,9).
+    /// Default: the scenario's.
     #[arg(long, value_parser = seeds)]
     pub(crate) seeds: Option<Seeds>,
     /// Set a key of the scenario, for example network.nodes=200; can be repeated.
@@ -27,9 +29,10 @@ pub(crate) struct SweepOptions {
     /// Select only this run of the scenario; can be repeated.
     #[arg(long, value_name = "RUN")]
     pub(crate) only: Vec<String>,
-    /// Number of points that run at once, each in a separate process. Default: the number of processors; points with more
-    /// than 4,000 nodes run one after the other, each on all processors. On a cluster, the maximum number of points in
-    /// progress. Default: as many as the cluster has room for.
+    /// Number of points that run at once, each in a separate process. Default: the number of
+    /// processors; points with more than 4,000 nodes run one after the other, each on all
+    /// processors. On a cluster, the maximum number of points in progress. Default: as many as the
+    /// cluster has room for.
     #[arg(long, value_parser = whole(1..=4096_u16))]
     pub(crate) jobs: Option<u16>,
     /// Directory of the sweep; an existing sweep is resumed. Default: results/SCENARIO-sweep.
@@ -41,8 +44,8 @@ pub(crate) struct SweepOptions {
     /// Where to run the points.
     #[arg(long, value_enum, default_value_t = Place::Local)]
     pub(crate) engine: Place,
-    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that runs on this machine.
-    /// Default: starts a cluster on this machine.
+    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that
+    /// runs on this machine. Default: starts a cluster on this machine.
     #[arg(long)]
     pub(crate) address: Option<String>,
     /// A Python interpreter with Ray.

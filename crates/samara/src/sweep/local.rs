@@ -113,8 +113,7 @@ fn start(
         command.args(["--files", "."]);
     }
     // Standard input is a pipe that closes when this process ends, for whatever reason. The
-    // separate process group
-    // keeps interrupts from the points, so that this process handles them.
+    // separate process group keeps interrupts from the points, so that this process handles them.
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log.try_clone()?).process_group(0).spawn()
 }
 

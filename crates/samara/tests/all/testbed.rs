@@ -349,7 +349,8 @@ fn transactions_reach_every_pool_about_once() {
     assert!(run["real"]["node_peak_rss_bytes"]["mean"].as_f64().is_some_and(|bytes| bytes > 1e6), "{run}");
 }
 
-/// Ten clients, each of which submits when a block has its last transaction: at 1 s, after 2.5 and after 4 s.
+/// Ten clients, each of which submits when a block has its last transaction: at 1 s, after 2.5 and
+/// after 4 s.
 #[test]
 fn clients_wait_for_blocks() {
     let scenario = POOLS

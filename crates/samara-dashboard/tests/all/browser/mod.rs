@@ -1,8 +1,7 @@
 //! Tests of the page in headless Chromium.
 //!
 //! Without Chromium these tests print that they were skipped, or fail if `SAMARA_REQUIRE_BROWSER`
-//! is set. Screenshots are left in
-//! `target/tmp/dashboard-pictures`.
+//! is set. Screenshots are left in `target/tmp/dashboard-pictures`.
 
 mod chrome;
 

@@ -103,8 +103,8 @@ public final class Member implements Receiver {
     }
 
     /**
-     * {@code send COUNT BYTES RATE EXPECTED}: answered once EXPECTED messages have arrived since the
-     * start of the member.
+     * {@code send COUNT BYTES RATE EXPECTED}: answered once EXPECTED messages have arrived since
+     * the start of the member.
      */
     private void send(String[] words) {
         long count = Long.parseLong(words[1]);
