@@ -76,7 +76,7 @@ pub struct Summary {
     pub table: Table,
     /// Lines below the table.
     pub after: Vec<String>,
-    /// Further tables.
+    /// Further tables below the first one.
     pub more: Vec<Table>,
 }
 
@@ -109,7 +109,7 @@ pub enum Part {
     Failures(String, Vec<String>),
     /// A folded file: its name and its text.
     Source(String, String),
-    /// Interactive curves.
+    /// Curves that readers can explore.
     Explorer(Explorer),
 }
 

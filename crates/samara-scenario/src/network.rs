@@ -295,16 +295,16 @@ pub enum LatencyKind {
 /// Units of plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LatencyUnit {
-    /// Seconds.
+    /// Values in seconds.
     #[serde(rename = "s")]
     Seconds,
-    /// Milliseconds.
+    /// Values in milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
-    /// Microseconds.
+    /// Values in microseconds.
     #[serde(rename = "us")]
     Microseconds,
-    /// Nanoseconds.
+    /// Values in nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
 }

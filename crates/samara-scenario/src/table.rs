@@ -103,9 +103,9 @@ quantities! {
 
 /// The columns of a kind of table.
 pub struct Shape {
-    /// Required columns.
+    /// Columns that a table must have.
     pub needed: &'static [&'static str],
-    /// Optional columns.
+    /// Columns that a table may have.
     pub allowed: &'static [&'static str],
     /// Columns whose names may end in a unit, with these units.
     pub units: &'static [(&'static str, &'static [(&'static str, f64)])],

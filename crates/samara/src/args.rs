@@ -21,7 +21,7 @@ pub(crate) struct Args {
     pub(crate) verb: Verb,
 }
 
-/// The commands.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run a scenario in the simulator.
@@ -90,7 +90,7 @@ pub(crate) enum Verb {
     },
     /// Write scenarios or results in the formats of other programs.
     Export {
-        /// The format.
+        /// Format of the exported file.
         #[command(subcommand)]
         what: Export,
     },
@@ -212,9 +212,9 @@ pub(crate) struct DashboardOptions {
 pub(crate) enum OpenBrowser {
     /// If standard output is a terminal.
     Auto,
-    /// Always.
+    /// Always open one.
     Yes,
-    /// Never.
+    /// Never open one.
     No,
 }
 
@@ -266,7 +266,7 @@ pub(crate) struct OutputOptions {
     pub(crate) quiet: bool,
 }
 
-/// Output formats.
+/// Output formats of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A text table.

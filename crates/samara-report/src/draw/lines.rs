@@ -50,7 +50,7 @@ pub enum Style {
     Plain,
     /// Dots where the line reaches 50 % and 99 %.
     Shares,
-    /// Black dashes.
+    /// A line of black dashes.
     Bound,
     /// A line with the area below it.
     Area,

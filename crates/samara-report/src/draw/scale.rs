@@ -288,7 +288,7 @@ const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Number,
-    /// Whole numbers.
+    /// Whole numbers without a unit.
     Count,
     Milliseconds,
     /// Bytes, with decimal prefixes.
