@@ -48,7 +48,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Rejects keys of a section that must not be present. Each key comes with whether it is present.
+    /// Rejects keys that a section must not have. Each key comes with whether it is present.
     pub(crate) fn refuse<'k>(
         &mut self,
         section: &str,
