@@ -3,13 +3,13 @@
 _default:
     @just --list --unsorted
 
-# Format, lints and the rules of the house.
+# Format, lints and the rules for the repository.
 check:
     cargo fmt --all -- --check
     cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
     cargo test --locked --package samara --test all -- architecture tidy
 
-# The tests of one crate, for example `just test samara-gossipsub`; without a name all of them.
+# The tests of one crate, for example `just test samara-gossipsub`, or of all crates without a name.
 test crate="" *filter="":
     cargo test --locked {{ if crate == "" { "--workspace" } else { "--package " + crate } }} --all-features {{ filter }}
 
@@ -17,7 +17,7 @@ test crate="" *filter="":
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --all-features --no-deps --document-private-items --keep-going
 
-# Compares built-in scenarios at a reduced size with their golden files: all, or those named.
+# Compares built-in scenarios at a reduced size with their golden files: the named ones, or all.
 golden *names="":
     cargo build --locked --release --package samara
     tests/golden/check target/release/samara {{ names }}

@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// mantissaBits is how many bits of a value below its highest one are kept: 64 buckets to an octave, 1.6 % wide.
+// mantissaBits is the number of bits kept below the highest bit of a value: 64 buckets per octave,
+// each 1.6 % wide.
 const mantissaBits = 6
 
-// histogram counts microseconds; its buckets are those of examples/throughput/histogram.rs in samara-net.
+// histogram counts values in microseconds, in the same buckets as examples/throughput/histogram.rs
+// in samara-net.
 type histogram map[uint64]uint64
 
 func bucket(value uint64) uint64 {
@@ -23,7 +25,7 @@ func bucket(value uint64) uint64 {
 
 func (h histogram) add(value uint64) { h[bucket(value)]++ }
 
-// String is "bucket:count" for every bucket that is not empty.
+// String returns "bucket:count" for every bucket that is not empty.
 func (h histogram) String() string {
 	buckets := make([]uint64, 0, len(h))
 	for b := range h {

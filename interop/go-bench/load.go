@@ -10,25 +10,25 @@ import (
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 )
 
-// A payload starts with its publisher (1 byte), the load that it belongs to (1), its number in it (8) and when it was due, in
-// nanoseconds since 1970 (8).
+// headerBytes is the size of a payload's header: publisher (1 byte), number of the load (1), number
+// of the message in it (8), and time of publication in nanoseconds since 1970 (8).
 const headerBytes = 18
 
-// load publishes, and counts what comes.
+// load publishes messages and counts received ones.
 type load struct {
 	ctx   context.Context
 	topic *pubsub.Topic
 	index int
 
 	lock sync.Mutex
-	// current is the load under way. Messages of another one do not count: a node that joins later gets some of them by IHAVE and
-	// IWANT.
+	// current is the number of the current load. Messages of other loads are not counted, since a node
+	// that joins late gets some of them by IHAVE and IWANT.
 	current   byte
 	published uint64
-	// received has the numbers of the messages, by publisher.
+	// received has the numbers of received messages, by publisher.
 	received  []map[uint64]struct{}
 	latencies histogram
-	// arrived has an element if something has come since it was last emptied.
+	// arrived has an element if a message has arrived since it was last read.
 	arrived chan struct{}
 }
 
@@ -39,7 +39,7 @@ func newLoad(ctx context.Context, topic *pubsub.Topic, index, of int) *load {
 	return l
 }
 
-// begin starts to count another load.
+// begin starts counting another load.
 func (l *load) begin(number byte) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -87,14 +87,14 @@ func (l *load) publish(bytes int) {
 	binary.BigEndian.PutUint64(data[2:], l.published)
 	binary.BigEndian.PutUint64(data[10:], uint64(time.Now().UnixNano()))
 	if err := l.topic.Publish(l.ctx, data); err != nil {
-		log.Fatalf("message %d was not published: %v", l.published, err)
+		log.Fatalf("cannot publish message %d: %v", l.published, err)
 	}
 	l.lock.Lock()
 	l.published++
 	l.lock.Unlock()
 }
 
-// ahead is how many more messages went out than came from the slowest of the others.
+// ahead returns the number of published messages beyond those received from the slowest other node.
 func (l *load) ahead() uint64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -107,7 +107,7 @@ func (l *load) ahead() uint64 {
 	return max(l.published, slowest) - slowest
 }
 
-// fill publishes whenever it is less than a window ahead of the slowest of the others.
+// fill publishes while it is less than a window ahead of the slowest other node.
 func (l *load) fill(bytes int, window uint64, seconds float64) {
 	end := time.After(time.Duration(seconds * float64(time.Second)))
 	for {
@@ -128,7 +128,7 @@ func (l *load) fill(bytes int, window uint64, seconds float64) {
 	}
 }
 
-// pace publishes at a rate, whatever comes.
+// pace publishes at a fixed rate.
 func (l *load) pace(bytes int, perSecond, seconds float64) {
 	gap := time.Duration(float64(time.Second) / perSecond)
 	start := time.Now()
@@ -138,7 +138,7 @@ func (l *load) pace(bytes int, perSecond, seconds float64) {
 	}
 }
 
-// counts returns how many messages went out, and how many came.
+// counts returns the numbers of published and received messages.
 func (l *load) counts() (published, received uint64) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -148,7 +148,7 @@ func (l *load) counts() (published, received uint64) {
 	return l.published, received
 }
 
-// took returns how long messages took, as text.
+// took returns the latencies of messages as text.
 func (l *load) took() string {
 	l.lock.Lock()
 	defer l.lock.Unlock()

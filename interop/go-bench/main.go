@@ -1,5 +1,6 @@
-// A node of go-libp2p-pubsub for the comparison of throughput (crates/samara-net/examples/throughput): commands come as lines on
-// standard input, each is answered by a line on standard output. It ends with its input.
+// A node of go-libp2p-pubsub for the comparison of throughput
+// (crates/samara-net/examples/throughput). It reads commands as lines from standard input, and
+// answers each with a line on standard output. It stops when its input ends.
 package main
 
 import (
@@ -22,10 +23,10 @@ import (
 
 func main() {
 	index := flag.Int("index", 0, "the number of this node")
-	of := flag.Int("of", 1, "how many nodes there are")
+	of := flag.Int("of", 1, "number of nodes")
 	flag.Parse()
 	ctx := context.Background()
-	// The limits of the default would refuse what is measured: all connections come from one address.
+	// The default limits would reject the measured load, since all connections come from one address.
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(rcmgr.InfiniteLimits))
 	check(err)
 	h, err := libp2p.New(
@@ -48,11 +49,11 @@ func main() {
 	go l.receive(subscription)
 	fmt.Printf("listening %s/p2p/%s\n", h.Addrs()[0], h.ID())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		obey(ctx, lines.Text(), h, m, l)
+		handleCommand(ctx, lines.Text(), h, m, l)
 	}
 }
 
-func obey(ctx context.Context, line string, h host.Host, m *mesh, l *load) {
+func handleCommand(ctx context.Context, line string, h host.Host, m *mesh, l *load) {
 	var command, address string
 	var bytes int
 	var window uint64
@@ -91,7 +92,7 @@ func obey(ctx context.Context, line string, h host.Host, m *mesh, l *load) {
 	case "latencies":
 		fmt.Println("latencies" + l.took())
 	default:
-		log.Fatalf("%q is no command", line)
+		log.Fatalf("unknown command %q", line)
 	}
 }
 

@@ -13,10 +13,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// queued is how much fits into any queue: more than can be on the way, so that nothing is lost.
+// queued is the capacity of all queues, above the number of messages in flight, so that none is
+// dropped.
 const queued = 100_000
 
-// router has the configuration of examples/throughput/implementation.rs in samara-net, line by line.
+// router has the same configuration as examples/throughput/implementation.rs in samara-net, line by
+// line.
 func router(ctx context.Context, h host.Host, tracer pubsub.RawTracer) (*pubsub.PubSub, error) {
 	params := pubsub.DefaultGossipSubParams()
 	params.D, params.Dlo, params.Dhi, params.Dscore, params.Dout = 64, 4, 128, 0, 0
@@ -39,13 +41,14 @@ func router(ctx context.Context, h host.Host, tracer pubsub.RawTracer) (*pubsub.
 	)
 }
 
-// contentID names messages without an author: the first 20 bytes of SHA-256 of the payload.
+// contentID returns the id of a message without an author: the first 20 bytes of SHA-256 of the
+// payload.
 func contentID(message *pb.Message) string {
 	hash := sha256.Sum256(message.Data)
 	return string(hash[:20])
 }
 
-// mesh counts the members of the only topic's mesh. Nobody leaves while it is asked for.
+// mesh counts the members of the only topic's mesh. No member leaves while the count is read.
 type mesh struct {
 	members atomic.Int64
 }

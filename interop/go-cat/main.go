@@ -1,6 +1,7 @@
-// A node with the transaction pool of celestia-core (CAT as merged, v1.16.0-tm-v0.34.27) for the interoperability tests: the real
-// reactor behind the real switch, over TCP with secret connections, without consensus. Commands come as JSON lines on
-// standard input, what happens goes as JSON lines to standard output. It ends with its input.
+// A node with the transaction pool of celestia-core (CAT as merged, v1.16.0-tm-v0.34.27) for the
+// interoperability tests: the real reactor behind the real switch, over TCP with secret
+// connections, without consensus. It reads commands as JSON lines from standard input, and writes
+// events as JSON lines to standard output. It stops when its input ends.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// A line in either direction; what it has depends on what it is.
+// line is a line in either direction. Its fields depend on its kind.
 type line struct {
 	Is      string             `json:"is"`
 	Peer    string             `json:"peer,omitempty"`
@@ -34,15 +35,15 @@ var (
 	lock   sync.Mutex
 )
 
-func tell(what line) {
+func writeLine(what line) {
 	lock.Lock()
 	defer lock.Unlock()
 	if err := output.Encode(what); err != nil {
-		log.Fatalf("cannot tell: %v", err)
+		log.Fatalf("cannot write to standard output: %v", err)
 	}
 }
 
-// What the command line chooses.
+// choices are the options of the command line.
 type choices struct {
 	network string
 	flush   time.Duration
@@ -55,18 +56,18 @@ type choices struct {
 func main() {
 	log.SetFlags(0)
 	var c choices
-	flag.StringVar(&c.network, "network", "samara-test", "the chain that the node says it belongs to")
-	flag.DurationVar(&c.flush, "flush", 10*time.Millisecond, "how long small writes wait (flush_throttle_timeout)")
-	flag.DurationVar(&c.timeout, "timeout", 0, "how long an answer is waited for (max_gossip_delay); that of the reactor, if not given")
-	flag.IntVar(&c.pool, "pool", 5000, "transactions that the pool holds")
-	flag.DurationVar(&c.ping, "ping", 60*time.Second, "how often peers are pinged; an answer is waited for half as long")
-	flag.BoolVar(&c.swallow, "swallow", false, "requests are told, and never answered")
+	flag.StringVar(&c.network, "network", "samara-test", "the chain id of the node")
+	flag.DurationVar(&c.flush, "flush", 10*time.Millisecond, "delay of small writes (flush_throttle_timeout)")
+	flag.DurationVar(&c.timeout, "timeout", 0, "maximum time to wait for an answer (max_gossip_delay); default: that of the reactor")
+	flag.IntVar(&c.pool, "pool", 5000, "maximum number of transactions in the pool")
+	flag.DurationVar(&c.ping, "ping", 60*time.Second, "interval of pings; the timeout of an answer is half as long")
+	flag.BoolVar(&c.swallow, "swallow", false, "report requests, but do not answer them")
 	flag.Parse()
 	n, err := start(c)
 	if err != nil {
 		log.Fatal(err)
 	}
-	tell(line{Is: "ready", Peer: string(n.id), Address: n.address})
+	writeLine(line{Is: "ready", Peer: string(n.id), Address: n.address})
 	input := bufio.NewScanner(os.Stdin)
 	input.Buffer(nil, 64<<20)
 	for input.Scan() {
@@ -75,10 +76,10 @@ func main() {
 			log.Fatalf("cannot read %q: %v", input.Text(), err)
 		}
 		answer := line{Is: command.Is}
-		if err := n.obey(command, &answer); err != nil {
+		if err := n.handleCommand(command, &answer); err != nil {
 			answer.Error = err.Error()
 		}
-		tell(answer)
+		writeLine(answer)
 	}
 }
 

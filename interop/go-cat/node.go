@@ -58,11 +58,12 @@ func start(c choices) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, n.connect(c, &told{Reactor: real, swallow: c.swallow})
+	return n, n.connect(c, &observed{Reactor: real, swallow: c.swallow})
 }
 
-// The real transport and the real switch, with the channels of the reactor in the node info.
-func (n *node) connect(c choices, reactor *told) error {
+// connect starts the real transport and the real switch, with the channels of the reactor in the
+// node info.
+func (n *node) connect(c choices, reactor *observed) error {
 	key := p2p.NodeKey{PrivKey: ed25519.GenPrivKey()}
 	port, err := freePort()
 	if err != nil {
@@ -111,7 +112,7 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (n *node) obey(command line, answer *line) error {
+func (n *node) handleCommand(command line, answer *line) error {
 	switch command.Is {
 	case "dial":
 		address, err := p2p.NewNetAddressString(command.Address)
@@ -146,7 +147,7 @@ func (n *node) obey(command line, answer *line) error {
 	case "decode":
 		return decode(command, answer)
 	default:
-		return fmt.Errorf("found the command %q", command.Is)
+		return fmt.Errorf("unknown command %q", command.Is)
 	}
 }
 

@@ -15,7 +15,7 @@ func marshal(message *protomem.Message) []byte {
 	return bytes
 }
 
-// The bytes of a message, as this code writes them.
+// encode returns the bytes of a message as celestia-core writes them.
 func encode(command line, answer *line) error {
 	message := &protomem.Message{}
 	switch command.Kind {
@@ -26,13 +26,13 @@ func encode(command line, answer *line) error {
 	case "want_tx":
 		message.Sum = &protomem.Message_WantTx{WantTx: &protomem.WantTx{TxKey: command.Data}}
 	default:
-		return fmt.Errorf("found the kind %q", command.Kind)
+		return fmt.Errorf("unknown kind %q", command.Kind)
 	}
 	answer.Kind, answer.Data = command.Kind, marshal(message)
 	return nil
 }
 
-// What this code reads out of the bytes of a message.
+// decode returns the message that celestia-core reads from bytes.
 func decode(command line, answer *line) error {
 	message := &protomem.Message{}
 	if err := proto.Unmarshal(command.Data, message); err != nil {
@@ -46,7 +46,7 @@ func decode(command line, answer *line) error {
 	case *protomem.Message_WantTx:
 		answer.Kind, answer.Data = "want_tx", sum.WantTx.TxKey
 	default:
-		return fmt.Errorf("found none of the messages")
+		return fmt.Errorf("found no known message")
 	}
 	return nil
 }

@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// The longest body of a request.
+// bodyMax is the maximum size of a request's body in bytes.
 const bodyMax = 16 << 20
 
-// handlers are the part of samara's control API that a testbed uses.
+// handlers returns the part of samara's control API that a testbed uses.
 func (n *node) handlers(p *plan) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, n.status()) })
@@ -54,7 +54,7 @@ func read(w http.ResponseWriter, r *http.Request, body any) bool {
 
 func answer(w http.ResponseWriter, what any) {
 	w.Header().Set("content-type", "application/json")
-	// Who does not listen any more needs no answer.
+	// A client that has closed the connection needs no answer.
 	_ = json.NewEncoder(w).Encode(what)
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// What a node.toml may say to this node; samara's docs/node.toml explains the keys.
+// config is the part of a node.toml that this node supports. samara's docs/node.toml explains the
+// keys.
 type config struct {
 	Topics    []string
 	Identity  struct{ Seed *uint64 }
@@ -25,10 +26,10 @@ type config struct {
 
 type networkConfig struct {
 	Listen []string
-	// Connections are never closed here, and their number has no limit.
+	// Ignored: this node never closes connections, and does not limit their number.
 	IdleTimeout    string `toml:"idle_timeout"`
 	MaxConnections int    `toml:"max_connections"`
-	// What go hands ahead is decided by its queues and writers.
+	// Ignored: go's queues and writers determine how much is in flight.
 	InFlight string `toml:"in_flight"`
 }
 
@@ -40,12 +41,12 @@ type messagesConfig struct {
 type traceConfig struct {
 	File   string
 	Format string
-	// PBTracer keeps all events that wait.
+	// Ignored: PBTracer keeps all waiting events.
 	Queue    int
 	WhenFull string `toml:"when_full"`
 }
 
-// The keys of a scenario's [gossipsub]. Nil is what the preset says.
+// gossipsubConfig has the keys of a scenario's [gossipsub]. Nil stands for the value of the preset.
 type gossipsubConfig struct {
 	Preset             string
 	Version            string
@@ -72,7 +73,7 @@ type gossipsubConfig struct {
 	ScheduleForward    *schedule `toml:"schedule_forward"`
 }
 
-// In which order the copies of several messages leave.
+// schedule is the order in which the copies of several messages leave.
 type schedule struct {
 	Kind    string
 	Shuffle bool
@@ -82,7 +83,7 @@ type schedule struct {
 	Cap     int
 }
 
-// A time with its unit, such as "700 ms".
+// span is a time with its unit, such as "700 ms".
 type span time.Duration
 
 func (s *span) UnmarshalText(text []byte) error {
@@ -102,7 +103,7 @@ func (s *span) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// readConfig reads a node.toml. Keys that it does not know are errors, since they would have no effect.
+// readConfig reads a node.toml. Unknown keys are errors, since they would have no effect.
 func readConfig(path string) (*config, error) {
 	var c config
 	meta, err := toml.DecodeFile(path, &c)
@@ -115,7 +116,7 @@ func readConfig(path string) (*config, error) {
 			names[i] = key.String()
 		}
 		sort.Strings(names)
-		return nil, fmt.Errorf("%s: %s: go-node knows no such key; remove it, or use samara's own node", path, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s: %s: unknown to go-node; remove it, or use samara's own node", path, strings.Join(names, ", "))
 	}
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -126,7 +127,7 @@ func readConfig(path string) (*config, error) {
 func (c *config) check() error {
 	switch {
 	case c.Identity.Seed == nil:
-		return fmt.Errorf("identity.seed: found none, expected a number; go-node takes no key files")
+		return fmt.Errorf("identity.seed: found none, expected a number; go-node supports no key files")
 	case len(c.Network.Listen) == 0:
 		return fmt.Errorf("network.listen: found none, expected at least one address")
 	case c.Control.Address == "":
@@ -162,10 +163,10 @@ func (g *gossipsubConfig) preset() string {
 	return g.Preset
 }
 
-// check refuses what go-libp2p-pubsub cannot do.
+// check rejects values that go-libp2p-pubsub does not support.
 func (g *gossipsubConfig) check() error {
 	refuse := func(key string, found any, expected string) error {
-		return fmt.Errorf("gossipsub.%s: found %v, expected %s: go-libp2p-pubsub can do nothing else; remove the key, or use samara's own node", key, found, expected)
+		return fmt.Errorf("gossipsub.%s: found %v, expected %s: go-libp2p-pubsub supports nothing else; remove the key, or use samara's own node", key, found, expected)
 	}
 	switch g.preset() {
 	case "ethereum", "spec", "go-libp2p-pubsub":
@@ -201,7 +202,7 @@ func (g *gossipsubConfig) check() error {
 	return nil
 }
 
-// sequential is whether the messages of a batch are to leave one after the other.
+// sequential returns whether the messages of a batch leave one after the other.
 func (g *gossipsubConfig) sequential() bool {
 	return g.SchedulePublish != nil && g.SchedulePublish.Kind == "sequential"
 }

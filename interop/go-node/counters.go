@@ -12,7 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// What the router does, counted as it tells.
+// counters counts the events that the router reports.
 type counters struct {
 	self peer.ID
 	id   func(*pb.Message) string
@@ -24,12 +24,12 @@ type counters struct {
 	rejected, undeliverable, droppedRPCs,
 	receivedRPCs, answers uint64
 	up, down traffic
-	// The ids that the last RPC asked for. The router answers before it reads the next one.
-	asking peer.ID
-	asked  map[string]bool
+	// The ids that the last RPC requested. The router answers before it reads the next RPC.
+	requester peer.ID
+	requested map[string]bool
 }
 
-// Bytes of RPCs: without lengths, Noise, Yamux, QUIC and TCP.
+// traffic counts bytes of RPCs, without lengths, Noise, Yamux, QUIC and TCP.
 type traffic struct{ payload, control uint64 }
 
 func (t *traffic) add(rpc *pubsub.RPC) {
@@ -80,7 +80,7 @@ func (c *counters) Prune(p peer.ID, topic string) {
 	delete(c.meshes[topic], p)
 }
 
-// Own messages are told of, too.
+// DeliverMessage counts delivered messages. The router also reports own ones.
 func (c *counters) DeliverMessage(message *pubsub.Message) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -111,33 +111,33 @@ func (c *counters) RecvRPC(rpc *pubsub.RPC) {
 	defer c.lock.Unlock()
 	c.receivedRPCs++
 	c.down.add(rpc)
-	c.asking, c.asked = rpc.From(), nil
+	c.requester, c.requested = rpc.From(), nil
 	for _, iwant := range rpc.GetControl().GetIwant() {
 		for _, id := range iwant.GetMessageIDs() {
-			if c.asked == nil {
-				c.asked = map[string]bool{}
+			if c.requested == nil {
+				c.requested = map[string]bool{}
 			}
-			c.asked[id] = true
+			c.requested[id] = true
 		}
 	}
 }
 
-// SendRPC is told when an RPC is queued.
+// SendRPC counts an RPC. The router calls it when the RPC is queued.
 func (c *counters) SendRPC(rpc *pubsub.RPC, to peer.ID) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.up.add(rpc)
-	if len(c.asked) == 0 || to != c.asking {
+	if len(c.requested) == 0 || to != c.requester {
 		return
 	}
 	for _, message := range rpc.Publish {
-		if c.asked[c.id(message)] {
+		if c.requested[c.id(message)] {
 			c.answers++
 		}
 	}
 }
 
-// protocol is that of the stream to a peer, nil if there is none.
+// protocol returns the protocol of the stream to a peer, or nil without a stream.
 func (c *counters) protocol(p peer.ID) *string {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -160,7 +160,7 @@ func (c *counters) mesh(topic string) []string {
 	return members
 }
 
-// write tells everything under the names of samara's nodes, in the text format of Prometheus.
+// write writes all counters under the names of samara's nodes, in the text format of Prometheus.
 func (c *counters) write(w io.Writer, topics []string) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -1,5 +1,6 @@
-// A node of go-libp2p-pubsub for `samara testbed --node`: it takes the node.toml of samara's own nodes and answers on the
-// same control API. docs/guides/testbed.md says what a testbed wants of a node.
+// A node of go-libp2p-pubsub for `samara testbed --node`: it reads the node.toml of samara's own
+// nodes and serves the same control API. docs/guides/testbed.md lists the requirements of a testbed
+// for nodes.
 package main
 
 import (
@@ -20,9 +21,10 @@ import (
 )
 
 const (
-	// How long queues may take to empty before connections are closed. go-libp2p-pubsub does not tell when they are.
+	// Time for queues to drain before connections are closed. go-libp2p-pubsub does not report when
+	// they are empty.
 	drainTime = 500 * time.Millisecond
-	// How long the rest of the trace may take to be written.
+	// Maximum time for writing the rest of the trace.
 	traceTime = 20 * time.Second
 )
 
@@ -43,7 +45,7 @@ func main() {
 }
 
 func run(c *config) error {
-	stop := stopAsked()
+	stop := stopRequested()
 	h, err := newHost(c)
 	if err != nil {
 		return fmt.Errorf("network.listen: %v: %w", c.Network.Listen, err)
@@ -72,7 +74,7 @@ func run(c *config) error {
 	}
 	p := newPlan(n.publish)
 	go func() { log.Fatal(http.Serve(control, n.handlers(p))) }()
-	tell(map[string]any{
+	writeLine(map[string]any{
 		"ready": true, "peer_id": h.ID().String(), "listen": n.listen(), "control": control.Addr().String(), "metrics": nil,
 	})
 	<-stop
@@ -86,14 +88,15 @@ func run(c *config) error {
 	if err := written(c.Trace.File); err != nil {
 		return err
 	}
-	tell(map[string]any{
+	writeLine(map[string]any{
 		"stopped": true, "left_copies": 0, "cancelled_publications": cancelled, "trace": nil,
 	})
 	return nil
 }
 
-// stopAsked is closed by SIGTERM, SIGINT, or the end of standard input: then whoever started the node is gone.
-func stopAsked() <-chan struct{} {
+// stopRequested returns a channel that SIGTERM, SIGINT or the end of standard input closes. The
+// input ends when the parent process is gone.
+func stopRequested() <-chan struct{} {
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -112,13 +115,13 @@ func stopAsked() <-chan struct{} {
 	return stop
 }
 
-func tell(line any) {
+func writeLine(line any) {
 	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
-		log.Fatalf("cannot tell: %v", err)
+		log.Fatalf("cannot write to standard output: %v", err)
 	}
 }
 
-// written waits until the tracer, which says nothing about it, has closed its file.
+// written waits until the tracer has closed its file, which it does not report.
 func written(file string) error {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -127,7 +130,7 @@ func written(file string) error {
 	for end := time.Now().Add(traceTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		open, err := isOpen(path)
 		if err != nil {
-			return fmt.Errorf("trace.file: cannot find out whether %s is complete: %w", path, err)
+			return fmt.Errorf("trace.file: cannot determine whether %s is complete: %w", path, err)
 		}
 		if !open {
 			return nil
@@ -136,14 +139,14 @@ func written(file string) error {
 	return fmt.Errorf("trace.file: %s was not complete after %s", path, traceTime)
 }
 
-// isOpen is whether this process has a file open (Linux).
+// isOpen returns whether this process has a file open (Linux).
 func isOpen(path string) (bool, error) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return false, err
 	}
 	for _, entry := range entries {
-		// One that is closed meanwhile has no name any more.
+		// A file that was closed meanwhile has no name any more.
 		if name, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && name == path {
 			return true, nil
 		}

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// How often an address is dialled, and how long an attempt may take: packets may be lost.
+	// Maximum number of attempts to dial an address, and timeout of an attempt, since packets may be
+	// lost.
 	dialTries   = 3
 	dialTimeout = 15 * time.Second
-	// Messages that wait for the goroutine that discards them.
+	// Maximum number of messages that wait for the goroutine that discards them.
 	deliveredMax = 1024
 )
 
-// A node and the topics that it has joined.
+// node is a node with the topics that it has joined.
 type node struct {
 	ctx        context.Context
 	host       host.Host
@@ -31,11 +32,11 @@ type node struct {
 
 	lock   sync.Mutex
 	topics map[string]*pubsub.Topic
-	// Those of the configuration.
+	// The topics of the configuration.
 	subscribed []string
 }
 
-// join returns a topic; being in its mesh takes a subscription, publishing does not.
+// join returns a topic. Publishing needs no subscription, but being in the mesh does.
 func (n *node) join(name string) (*pubsub.Topic, error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -92,7 +93,8 @@ func (n *node) dial(address string) error {
 	return nil
 }
 
-// publish publishes several messages as a batch, in the order of go's scheduler, unless they are to go one by one.
+// publish publishes several messages as a batch in the order of go's scheduler, or one by one if
+// configured.
 func (n *node) publish(messages []payload, data [][]byte) error {
 	topics := make([]*pubsub.Topic, len(messages))
 	for i, message := range messages {
@@ -119,7 +121,7 @@ func (n *node) publish(messages []payload, data [][]byte) error {
 	return n.pubsub.PublishBatch(batch)
 }
 
-// What GET /v1/status answers.
+// status is the answer to GET /v1/status.
 type status struct {
 	PeerID string        `json:"peer_id"`
 	Listen []string      `json:"listen"`
@@ -129,7 +131,7 @@ type status struct {
 
 type peerStatus struct {
 	PeerID string `json:"peer_id"`
-	// Null until there is a stream to it.
+	// Null until a stream to the peer is open.
 	Protocol *string `json:"protocol"`
 }
 

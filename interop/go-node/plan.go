@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// So long before its time the payloads of a publication are made.
+	// Time before a publication at which its payloads are generated.
 	prepareAhead = 50 * time.Millisecond
-	// So long before its time the node looks at the clock instead of sleeping: threads wake up late.
+	// Time before a publication from which the node polls the clock instead of sleeping, since threads
+	// wake up late.
 	spinAhead = 500 * time.Microsecond
-	// Publications that are kept at most, and messages of one: as samara's own node.
+	// Maximum number of publications, and of messages in one, as in samara's own node.
 	plannedMax = 10_000
 	batchMax   = 4096
-	// The most bytes of a message.
+	// Maximum size of a message in bytes.
 	payloadMax = ethereumPayload
 )
 
@@ -27,14 +28,14 @@ type payload struct {
 	RandomBytes int    `json:"random_bytes"`
 }
 
-// A publication as it is asked for: a message, or several in a batch.
+// publication is a requested publication: a message, or a batch of several.
 type publication struct {
 	AtUnixNs int64     `json:"at_unix_ns"`
 	Batch    []payload `json:"batch"`
 	payload
 }
 
-// A publication and what became of it.
+// planned is a publication with its state.
 type planned struct {
 	Number       int    `json:"number"`
 	AtUnixNs     int64  `json:"at_unix_ns"`
@@ -47,7 +48,7 @@ type planned struct {
 	messages []payload
 }
 
-// What is to be published, by one goroutine in the order of time.
+// plan has the planned publications, which one goroutine executes in the order of time.
 type plan struct {
 	publish func([]payload, [][]byte) error
 
@@ -55,7 +56,7 @@ type plan struct {
 	all     []*planned
 	waiting []*planned
 	stopped bool
-	// Something earlier may have come.
+	// Signals that an earlier publication may have been added.
 	changed chan struct{}
 }
 
@@ -65,7 +66,7 @@ func newPlan(publish func([]payload, [][]byte) error) *plan {
 	return p
 }
 
-// add takes all publications or none.
+// add accepts either all publications or none.
 func (p *plan) add(publications []publication) ([]int, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -73,7 +74,7 @@ func (p *plan) add(publications []publication) ([]int, error) {
 		return nil, fmt.Errorf("the node is about to stop")
 	}
 	if found := len(p.all) + len(publications); found > plannedMax {
-		return nil, fmt.Errorf("found %d publications in all, expected at most %d", found, plannedMax)
+		return nil, fmt.Errorf("found %d publications in total, expected at most %d", found, plannedMax)
 	}
 	now := time.Now().UnixNano()
 	added, numbers := []*planned{}, []int{}
@@ -107,7 +108,7 @@ func (p *plan) add(publications []publication) ([]int, error) {
 	return numbers, nil
 }
 
-// cancel takes back what has not been published, and returns how many publications that were.
+// cancel cancels the remaining publications and returns their number.
 func (p *plan) cancel() int {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -130,7 +131,7 @@ func (p *plan) report() []planned {
 	return report
 }
 
-// take returns the first publication if its payloads are to be made now, or how long that is to be waited for.
+// take returns the first publication if its payloads must be generated now, or the time until then.
 func (p *plan) take() (*planned, time.Duration) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -173,7 +174,7 @@ func (p *plan) run() {
 func (p *plan) make(next *planned, data [][]byte) {
 	actual := time.Now().UnixNano()
 	if err := p.publish(next.messages, data); err != nil {
-		// A run that lacks a message is worth nothing.
+		// The run would lack a message, so it fails.
 		log.Fatalf("publication %d: %v", next.Number, err)
 	}
 	took, late := time.Now().UnixNano()-actual, actual-next.AtUnixNs

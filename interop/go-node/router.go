@@ -19,16 +19,17 @@ import (
 
 const (
 	mebibyte = 1 << 20
-	// MAX_PAYLOAD_SIZE of Ethereum's consensus-specs, and its compressed length at worst with the frame around it
-	// (max_message_size).
+	// MAX_PAYLOAD_SIZE of Ethereum's consensus-specs, and the maximum size of its compressed form with
+	// the frame around it (max_message_size).
 	ethereumPayload = 10 * mebibyte
 	ethereumRPC     = 32 + ethereumPayload + ethereumPayload/6 + 1024
-	// RPCs that wait for a peer with the presets that are not go's own: so many copies wait for a peer in samara.
+	// Capacity of a peer's queue in RPCs, for presets other than go's own. It equals the number of
+	// copies that samara queues.
 	roomyQueue = 5000
 )
 
-// newHost makes a host whose key comes from a number, as in libp2p's test-plans
-// (gossipsub-interop/test-specs/implementation.md): little endian.
+// newHost creates a host with a key from a number in little endian, as in libp2p's test-plans
+// (gossipsub-interop/test-specs/implementation.md).
 func newHost(c *config) (host.Host, error) {
 	var seed [ed25519.SeedSize]byte
 	binary.LittleEndian.PutUint64(seed[:], *c.Identity.Seed)
@@ -40,12 +41,13 @@ func newHost(c *config) (host.Host, error) {
 		libp2p.Identity(key),
 		libp2p.ListenAddrStrings(c.Network.Listen...),
 		libp2p.DisableRelay(),
-		// Its limits per address and subnet are for strangers; here all peers are known.
+		// The default limits per address and subnet are for unknown peers, but all peers here are known.
 		libp2p.ResourceManager(&network.NullResourceManager{}),
 	)
 }
 
-// params are those of samara's presets (crates/samara-gossipsub/src/config/presets.rs) and what differs.
+// params returns the parameters of samara's presets (crates/samara-gossipsub/src/config/presets.rs)
+// with the configured changes.
 func (g *gossipsubConfig) params() pubsub.GossipSubParams {
 	p := pubsub.DefaultGossipSubParams()
 	switch g.preset() {
@@ -117,8 +119,8 @@ func newRouter(ctx context.Context, h host.Host, c *config, tracer *pubsub.PBTra
 	return pubsub.NewGossipSub(ctx, h, options...)
 }
 
-// ethereumID is that of Ethereum's consensus-specs since Altair (altair/p2p-interface.md, "The derivation of the
-// message-id"), of payloads that are not compressed.
+// ethereumID returns the id of a message in Ethereum's consensus-specs since Altair
+// (altair/p2p-interface.md, "The derivation of the message-id"), for uncompressed payloads.
 func ethereumID(message *pb.Message) string {
 	hash := sha256.New()
 	// MESSAGE_DOMAIN_VALID_SNAPPY.

@@ -1,7 +1,8 @@
-// Reads and writes traces with go-libp2p-pubsub's own types and tracers, for the tests of crates/samara-trace:
+// Reads and writes traces with go-libp2p-pubsub's own types and tracers, for the tests of
+// crates/samara-trace:
 //
-//	go-trace count FILE protobuf|json         prints how many events of each type there are, as one line of JSON
-//	go-trace copy FROM PROTOBUF JSON          writes the events of a protobuf file again, with PBTracer and JSONTracer
+//	go-trace count FILE protobuf|json         prints the number of events by type, as one line of JSON
+//	go-trace copy FROM PROTOBUF JSON          rewrites the events of a protobuf file with PBTracer and JSONTracer
 package main
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/libp2p/go-msgio/protoio"
 )
 
-// Above everything that the tests write.
+// eventBytesMax is above the size of all events in the tests.
 const eventBytesMax = 1 << 20
 
 func main() {
@@ -105,7 +106,8 @@ func rewrite(from, protobuf, json string) error {
 	return complete(json, "json", len(events))
 }
 
-// The tracers write in the background, and nothing tells when they are done.
+// complete waits until a file has all events, since the tracers write in the background without
+// reporting the end.
 func complete(path, format string, count int) error {
 	var err error
 	var events []*pb.TraceEvent
@@ -115,5 +117,5 @@ func complete(path, format string, count int) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("%s: %d of %d events were written; %v", path, len(events), count, err)
+	return fmt.Errorf("%s: found %d of %d events; %v", path, len(events), count, err)
 }

@@ -1,5 +1,5 @@
-// A node of go-libp2p-pubsub for the interoperability tests: commands come as JSON lines on standard input, what happens
-// goes as JSON lines to standard output. It ends with its input.
+// A node of go-libp2p-pubsub for the interoperability tests. It reads commands as JSON lines from
+// standard input, and writes events as JSON lines to standard output. It stops when its input ends.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// A line in either direction; what it has depends on what it is.
+// line is a line in either direction. Its fields depend on its kind.
 type line struct {
 	Is      string `json:"is"`
 	Topic   string `json:"topic,omitempty"`
@@ -34,15 +34,15 @@ var (
 	lock   sync.Mutex
 )
 
-func tell(what line) {
+func writeLine(what line) {
 	lock.Lock()
 	defer lock.Unlock()
 	if err := output.Encode(what); err != nil {
-		log.Fatalf("cannot tell: %v", err)
+		log.Fatalf("cannot write to standard output: %v", err)
 	}
 }
 
-// What the command line chooses.
+// choices are the options of the command line.
 type choices struct {
 	listen             string
 	version            string
@@ -54,16 +54,16 @@ type choices struct {
 	unsubscribeBackoff time.Duration
 }
 
-func chosen() choices {
+func parseFlags() choices {
 	var c choices
-	flag.StringVar(&c.listen, "listen", "/ip4/127.0.0.1/tcp/0", "the address to listen on; TCP and QUIC are dialled in any case")
-	flag.StringVar(&c.version, "protocol", "", "the only protocol to speak; all, if not given")
-	flag.BoolVar(&c.narrow, "narrow", false, "meshes of two peers at most")
+	flag.StringVar(&c.listen, "listen", "/ip4/127.0.0.1/tcp/0", "the address to listen on; the node always dials TCP and QUIC")
+	flag.StringVar(&c.version, "protocol", "", "the only protocol to speak; default: all")
+	flag.BoolVar(&c.narrow, "narrow", false, "limit meshes to two peers")
 	flag.BoolVar(&c.unsigned, "unsigned", false, "messages without author and signature")
 	flag.BoolVar(&c.hold, "hold", false, "messages wait for the command \"release\" before they are valid")
 	flag.BoolVar(&c.testExtension, "test-extension", false, "announce the test extension of v1.3")
-	flag.DurationVar(&c.pruneBackoff, "prune-backoff", pubsub.GossipSubPruneBackoff, "how long nobody is grafted again after a PRUNE")
-	flag.DurationVar(&c.unsubscribeBackoff, "unsubscribe-backoff", pubsub.GossipSubUnsubscribeBackoff, "the same after leaving a topic")
+	flag.DurationVar(&c.pruneBackoff, "prune-backoff", pubsub.GossipSubPruneBackoff, "minimum time between a PRUNE and the next GRAFT")
+	flag.DurationVar(&c.unsubscribeBackoff, "unsubscribe-backoff", pubsub.GossipSubUnsubscribeBackoff, "minimum time between leaving a topic and the next GRAFT")
 	flag.Parse()
 	return c
 }
@@ -88,7 +88,7 @@ func router(ctx context.Context, h host.Host, c choices, m *meshes, released <-c
 			if from == h.ID() {
 				return true
 			}
-			tell(line{Is: "held", Topic: message.GetTopic(), Data: message.Data})
+			writeLine(line{Is: "held", Topic: message.GetTopic(), Data: message.Data})
 			select {
 			case <-released:
 			case <-ctx.Done():
@@ -120,20 +120,20 @@ func router(ctx context.Context, h host.Host, c choices, m *meshes, released <-c
 }
 
 func main() {
-	c := chosen()
+	c := parseFlags()
 	ctx := context.Background()
 	h, err := libp2p.New(libp2p.ListenAddrStrings(c.listen), libp2p.DisableRelay())
 	if err != nil {
-		log.Fatalf("no host that listens on %s: %v", c.listen, err)
+		log.Fatalf("cannot start a host that listens on %s: %v", c.listen, err)
 	}
 	m := &meshes{members: map[string]map[peer.ID]bool{}}
 	released := make(chan struct{})
 	ps, err := router(ctx, h, c, m, released)
 	if err != nil {
-		log.Fatalf("no router: %v", err)
+		log.Fatalf("cannot start the router: %v", err)
 	}
 	n := node{ctx, h, ps, map[string]*pubsub.Topic{}, map[string]*pubsub.Subscription{}}
-	tell(line{Is: "listening", Peer: h.ID().String(), Address: h.Addrs()[0].String()})
+	writeLine(line{Is: "listening", Peer: h.ID().String(), Address: h.Addrs()[0].String()})
 	commands := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for decoder := json.NewDecoder(commands); ; {
 		var command line
@@ -154,9 +154,9 @@ func main() {
 		case "release":
 			close(released)
 		case "mesh":
-			tell(line{Is: "mesh", Topic: command.Topic, Count: m.size(command.Topic)})
+			writeLine(line{Is: "mesh", Topic: command.Topic, Count: m.size(command.Topic)})
 		default:
-			log.Fatalf("%q is no command", command.Is)
+			log.Fatalf("unknown command %q", command.Is)
 		}
 		if err != nil {
 			log.Fatalf("cannot %s %s%s%s: %v", command.Is, command.Topic, command.Peer, command.Address, err)

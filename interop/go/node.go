@@ -9,7 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// A node and what it has joined. Topics are joined once and for all; subscriptions come and go.
+// node is a node with its topics and subscriptions. It joins each topic once, and subscriptions
+// come and go.
 type node struct {
 	ctx           context.Context
 	host          host.Host
@@ -34,7 +35,7 @@ func (n *node) disconnect(name string) error {
 	return n.host.Network().ClosePeer(id)
 }
 
-// join returns a topic, and tells of its peers from the first time on.
+// join returns a topic, and reports its peers from the first call on.
 func (n *node) join(name string) (*pubsub.Topic, error) {
 	if topic := n.topics[name]; topic != nil {
 		return topic, nil
@@ -58,13 +59,13 @@ func (n *node) join(name string) (*pubsub.Topic, error) {
 			if event.Type == pubsub.PeerLeave {
 				is = "left"
 			}
-			tell(line{Is: is, Topic: name, Peer: event.Peer.String()})
+			writeLine(line{Is: is, Topic: name, Peer: event.Peer.String()})
 		}
 	}()
 	return topic, nil
 }
 
-// subscribe does nothing where there is a subscription.
+// subscribe subscribes to a topic unless it is subscribed already.
 func (n *node) subscribe(name string) error {
 	if n.subscriptions[name] != nil {
 		return nil
@@ -85,7 +86,7 @@ func (n *node) subscribe(name string) error {
 				return
 			}
 			if message.ReceivedFrom != n.host.ID() {
-				tell(line{Is: "message", Topic: name, Data: message.Data})
+				writeLine(line{Is: "message", Topic: name, Data: message.Data})
 			}
 		}
 	}()
@@ -95,7 +96,7 @@ func (n *node) subscribe(name string) error {
 func (n *node) unsubscribe(name string) error {
 	subscription := n.subscriptions[name]
 	if subscription == nil {
-		return fmt.Errorf("there is no subscription")
+		return fmt.Errorf("the topic is not subscribed")
 	}
 	delete(n.subscriptions, name)
 	subscription.Cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// Meshes as the router changes them.
+// meshes tracks the meshes of the router.
 type meshes struct {
 	lock    sync.Mutex
 	members map[string]map[peer.ID]bool
@@ -50,7 +50,7 @@ func (m *meshes) ValidateMessage(*pubsub.Message)          {}
 func (m *meshes) DeliverMessage(*pubsub.Message)           {}
 func (m *meshes) RejectMessage(*pubsub.Message, string)    {}
 func (m *meshes) DuplicateMessage(message *pubsub.Message) {
-	tell(line{Is: "duplicate", Topic: message.GetTopic(), Peer: message.ReceivedFrom.String()})
+	writeLine(line{Is: "duplicate", Topic: message.GetTopic(), Peer: message.ReceivedFrom.String()})
 }
 func (m *meshes) ThrottlePeer(peer.ID)                 {}
 func (m *meshes) RecvRPC(*pubsub.RPC)                  {}

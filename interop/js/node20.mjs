@@ -1,4 +1,4 @@
-// What the libraries need of Node.js 22, for Node.js 20. To be imported before them.
+// Adds functions of Node.js 22 that the libraries need to Node.js 20. Must be imported before them.
 Promise.withResolvers ??= function () {
   let resolve, reject
   const promise = new this((yes, no) => { [resolve, reject] = [yes, no] })

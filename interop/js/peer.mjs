@@ -1,5 +1,6 @@
-// A node of js-libp2p's gossipsub for the interoperability tests: commands come as JSON lines on standard input, what happens
-// goes as JSON lines to standard output. It ends with its input.
+// A node of js-libp2p's gossipsub for the interoperability tests. It reads commands as JSON lines
+// from standard input, and writes events as JSON lines to standard output. It stops when its input
+// ends.
 
 import './node20.mjs'
 
@@ -15,7 +16,7 @@ import { tcp } from '@libp2p/tcp'
 import { multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p } from 'libp2p'
 
-const { values: chosen } = parseArgs({
+const { values: flags } = parseArgs({
   options: {
     // The address to listen on.
     listen: { type: 'string', default: '/ip4/127.0.0.1/tcp/0' },
@@ -24,8 +25,9 @@ const { values: chosen } = parseArgs({
   }
 })
 
-const tell = (what) => process.stdout.write(`${JSON.stringify(what)}\n`)
-// 20 bytes of SHA-256 where there is no author; else what go does: author and number.
+const writeLine = (what) => process.stdout.write(`${JSON.stringify(what)}\n`)
+// The id is 20 bytes of SHA-256 for messages without an author, otherwise author and number, as in
+// go.
 const contentId = (message) => createHash('sha256').update(message.data).digest().subarray(0, 20)
 const authorId = (message) => {
   const seqno = Buffer.alloc(8)
@@ -34,15 +36,15 @@ const authorId = (message) => {
 }
 
 const node = await createLibp2p({
-  addresses: { listen: [chosen.listen] },
+  addresses: { listen: [flags.listen] },
   transports: [tcp()],
   connectionEncrypters: [noise()],
   streamMuxers: [yamux()],
   services: {
     identify: identify(),
     pubsub: gossipsub({
-      globalSignaturePolicy: chosen.unsigned ? StrictNoSign : StrictSign,
-      msgIdFn: chosen.unsigned ? contentId : authorId,
+      globalSignaturePolicy: flags.unsigned ? StrictNoSign : StrictSign,
+      msgIdFn: flags.unsigned ? contentId : authorId,
       heartbeatInterval: 200,
       allowPublishToZeroTopicPeers: true,
       maxInboundDataLength: 5 << 20
@@ -52,27 +54,27 @@ const node = await createLibp2p({
 const pubsub = node.services.pubsub
 pubsub.addEventListener('subscription-change', ({ detail: { peerId, subscriptions } }) => {
   for (const { topic, subscribe } of subscriptions) {
-    tell({ is: subscribe ? 'joined' : 'left', topic, peer: peerId.toString() })
+    writeLine({ is: subscribe ? 'joined' : 'left', topic, peer: peerId.toString() })
   }
 })
 pubsub.addEventListener('gossipsub:message', ({ detail: { msg } }) => {
-  tell({ is: 'message', topic: msg.topic, data: Buffer.from(msg.data).toString('base64') })
+  writeLine({ is: 'message', topic: msg.topic, data: Buffer.from(msg.data).toString('base64') })
 })
 
-const obey = {
+const commands = {
   dial: async ({ address }) => { await node.dial(multiaddr(address)) },
   subscribe: ({ topic }) => pubsub.subscribe(topic),
   unsubscribe: ({ topic }) => pubsub.unsubscribe(topic),
   publish: async ({ topic, data }) => { await pubsub.publish(topic, Buffer.from(data, 'base64')) },
-  mesh: ({ topic }) => tell({ is: 'mesh', topic, count: pubsub.getMeshPeers(topic).length })
+  mesh: ({ topic }) => writeLine({ is: 'mesh', topic, count: pubsub.getMeshPeers(topic).length })
 }
 
-tell({ is: 'listening', peer: node.peerId.toString(), address: node.getMultiaddrs()[0].decapsulate('/p2p').toString() })
+writeLine({ is: 'listening', peer: node.peerId.toString(), address: node.getMultiaddrs()[0].decapsulate('/p2p').toString() })
 for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line)
-  if (obey[command.is] === undefined) {
-    throw new Error(`${command.is} is no command`)
+  if (commands[command.is] === undefined) {
+    throw new Error(`unknown command ${command.is}`)
   }
-  await obey[command.is](command)
+  await commands[command.is](command)
 }
 process.exit(0)

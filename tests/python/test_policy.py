@@ -112,9 +112,9 @@ def test_a_scenario_can_name_a_policy() -> None:
     scenario = small(protocol={"schedule_publish": {"kind": "custom", "policy": "mine"}})
     result = samara.run(scenario, policies={"mine": RarestFirst}, progress=False)
     assert [run.name for run in result.runs] == ["small"], "no run is added"
-    with pytest.raises(samara.ScenarioError, match=r'schedule_publish.policy: is "mine"; there is none; policies are code'):
+    with pytest.raises(samara.ScenarioError, match=r'schedule_publish.policy: is "mine"; known policies: none; policies are code'):
         samara.run(scenario)
-    with pytest.raises(samara.ScenarioError, match='is "mine"; there is other'):
+    with pytest.raises(samara.ScenarioError, match='is "mine"; known policies: other'):
         samara.run(scenario, policies={"other": RarestFirst})
     with pytest.raises(samara.ScenarioError, match="needs the name of a policy"):
         samara.run(small(protocol={"schedule_publish": {"kind": "custom"}}))

@@ -166,7 +166,7 @@ def test_what_there_is_not_is_told() -> None:
         samara.run("perdas")
     with pytest.raises(samara.ScenarioError, match="--only none: there is no such run"):
         samara.run("peerdas", only="none")
-    with pytest.raises(samara.ScenarioError, match="the scenario has one of this name"):
+    with pytest.raises(samara.ScenarioError, match="the scenario has a run with this name"):
         samara.run("peerdas", runs={"batch": {}})
     with pytest.raises(TypeError, match="None is no value"):
         samara.run("peerdas", **{"network.nodes": None})

@@ -181,7 +181,7 @@ def test_tables_that_are_none_are_told() -> None:
     with pytest.raises(TypeError, match="a int is no table"):
         samara.messages(5)
     scenario = small(network=PLAIN, columns=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
-    with pytest.raises(samara.ScenarioError, match="messages.csv:2: there is no host 77"):
+    with pytest.raises(samara.ScenarioError, match="messages.csv:2: unknown host 77"):
         run(scenario)
 
 

@@ -1,7 +1,8 @@
-//! Who may open the page.
+//! Access control of the dashboard.
 //!
-//! At a loopback address: every user of this machine, but no page of another site. DNS rebinding leads a
-//! browser here under a foreign name, which the `Host` header shows. At any other address: holders of the token.
+//! At a loopback address, every user of this machine has access, but no page of another site. DNS
+//! rebinding would lead a browser here under a foreign name, which the `Host` header reveals. At
+//! any other address, a request needs the token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,15 +10,15 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
-/// A token has at least so many characters.
+/// Minimum number of characters in a token.
 pub const TOKEN_MIN: usize = 16;
 const COOKIE: &str = "samara_dashboard";
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AccessError {
-    /// Other machines can reach it, and there is no token.
+    /// Other machines can reach the address, and no token is set.
     #[error(
-        "{0} can be reached from other machines: give a token with --token (or SAMARA_DASHBOARD_TOKEN), or listen on 127.0.0.1"
+        "other machines can reach {0}: set a token with --token (or SAMARA_DASHBOARD_TOKEN), or listen on 127.0.0.1"
     )]
     NeedsToken(SocketAddr),
     #[error("the token has {0} characters, expected at least {TOKEN_MIN}")]
@@ -26,7 +27,8 @@ pub enum AccessError {
 
 #[derive(Clone)]
 pub(crate) struct Access {
-    /// The hash of the token: comparisons take as long whatever is compared, and cookies do not hold the token.
+    /// The hash of the token. Comparing hashes takes the same time for all inputs, and cookies do
+    /// not reveal the token.
     token: Option<[u8; 32]>,
     is_loopback: bool,
 }
@@ -38,10 +40,10 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// For an address, with a token or without.
+    /// Creates the rules for an address, with a token or without.
     ///
     /// # Errors
-    /// It needs a token, or a longer one.
+    /// The address requires a token, or the token is too short.
     pub(crate) fn new(address: SocketAddr, token: Option<&str>) -> Result<Self, AccessError> {
         let is_loopback = address.ip().is_loopback();
         match token {
@@ -53,7 +55,8 @@ impl Access {
         }
     }
 
-    /// Whether a request under this name is meant for this machine. With a token, names do not matter.
+    /// Returns true if a request with this host name is meant for this machine. With a token, all
+    /// names are accepted.
     pub(crate) fn is_named(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((ip, _)) => ip,
@@ -63,7 +66,7 @@ impl Access {
         is_local || !self.is_loopback || self.token.is_some()
     }
 
-    /// Whether the headers hold the token.
+    /// Returns true if one of the headers has the token.
     pub(crate) fn is_allowed(&self, authorization: Option<&str>, cookies: Option<&str>) -> bool {
         let Some(token) = &self.token else { return true };
         let bearer = authorization.and_then(|value| value.split_once(' '));
@@ -84,7 +87,8 @@ impl Access {
         self.token.is_some()
     }
 
-    /// The cookie that stands for the token. It is the same after a restart, and reveals nothing of the token.
+    /// The value of the cookie that stands for the token. It is the same after a restart, and does
+    /// not reveal the token.
     pub(crate) fn cookie(&self) -> String {
         let value = self.token.as_ref().map(cookie_value).unwrap_or_default();
         format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000")
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_need_a_token() {
+    fn address_beyond_loopback_requires_token() {
         for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[2001:db8::1]:1"] {
             assert_eq!(access(address, None).unwrap_err(), AccessError::NeedsToken(address.parse().unwrap()));
             assert!(access(address, Some(TOKEN)).is_ok());
@@ -123,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_and_nothing_else() {
+    fn only_the_token_gives_access() {
         let access = access("0.0.0.0:1", Some(TOKEN)).unwrap();
         let cookie = access.cookie();
         let cookie = cookie.split(';').next().unwrap();
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_foreign_names_are_refused() {
+    fn rejects_foreign_host_names_without_token() {
         let open = access("127.0.0.1:1", None).unwrap();
         for host in ["127.0.0.1:7000", "localhost:1", "LOCALHOST", "[::1]:7000", "10.0.0.1"] {
             assert!(open.is_named(host), "{host}");

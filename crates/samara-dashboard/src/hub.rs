@@ -1,4 +1,4 @@
-//! The view of a run and its changes, for all pages that show it.
+//! The view of a run and its changes, shared by all pages that show it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,31 +9,31 @@ use tokio::sync::broadcast;
 
 use crate::state::View;
 
-/// Changes that are kept for pages that come back.
+/// Maximum number of changes kept for pages that reconnect.
 const KEPT: usize = 256;
-/// Bytes of changes that are kept: beyond, fewer.
+/// Maximum number of bytes of kept changes.
 const KEPT_BYTES: usize = 8 << 20;
-/// Changes that wait for a slow page; then it gets a snapshot.
+/// Maximum number of changes queued for a slow page. Beyond, the page gets a snapshot.
 const WAITING: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// Names the state that a page is in after it.
+    /// Identifies the state of a page after this message.
     pub(crate) id: String,
     pub(crate) kind: Kind,
-    /// Parts by name; null if a part is gone.
+    /// The parts by name; null for a removed part.
     pub(crate) json: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// All parts.
+    /// All parts of the view.
     Snapshot,
-    /// Those that have changed.
+    /// The changed parts only.
     Delta,
 }
 
-/// The view of a run, and how it came to be.
+/// The view of a run with its latest changes.
 #[derive(Debug)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
@@ -42,7 +42,7 @@ pub(crate) struct Hub {
 
 #[derive(Debug)]
 struct Inner {
-    /// Another one after each start, so that ids of earlier ones are not taken for current ones.
+    /// Differs between starts, so that ids of an earlier process are not mistaken for current ones.
     epoch: u64,
     seq: u64,
     parts: BTreeMap<String, Arc<str>>,
@@ -67,12 +67,12 @@ impl Hub {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a page is open.
+    /// Returns true if a page is open.
     pub(crate) fn has_subscribers(&self) -> bool {
         self.changes.receiver_count() > 0
     }
 
-    /// Sends the differences of a new view to all pages.
+    /// Sends the differences between the current view and a new one to all pages.
     pub(crate) fn publish(&self, view: View) {
         let mut inner = self.lock();
         let mut changed: BTreeMap<String, Arc<str>> = BTreeMap::new();
@@ -105,16 +105,16 @@ impl Hub {
         let _ = self.changes.send(message);
     }
 
-    /// The messages that a page needs whose last one was `last_id`, and those that will follow.
+    /// Returns the messages that a page needs after `last_id`, and a receiver of later ones.
     pub(crate) fn join(&self, last_id: Option<&str>) -> (Vec<Message>, broadcast::Receiver<Message>) {
         let inner = self.lock();
-        // While the lock is held nothing is published in between.
+        // The lock prevents that a change is published in between.
         let changes = self.changes.subscribe();
         let first = last_id.and_then(|id| inner.since(id)).unwrap_or_else(|| vec![inner.snapshot()]);
         (first, changes)
     }
 
-    /// Everything, as it is now; with a receiver that goes on from there.
+    /// Returns the whole current view.
     pub(crate) fn snapshot(&self) -> Message {
         self.lock().snapshot()
     }
@@ -129,7 +129,7 @@ impl Inner {
         Message { id: self.id(), kind: Kind::Snapshot, json: object(&self.parts) }
     }
 
-    /// The changes after that of an id, if all of them are kept.
+    /// The changes after an id, if all of them are still kept.
     fn since(&self, id: &str) -> Option<Vec<Message>> {
         let (epoch, seq) = id.split_once('-')?;
         let (epoch, seq): (u64, u64) = (epoch.parse().ok()?, seq.parse().ok()?);
@@ -181,13 +181,13 @@ mod tests {
         let (first, mut changes) = hub.join(None);
         assert_eq!((first.len(), first[0].kind), (1, Kind::Snapshot));
         hub.publish(view(&[("a", json!(1)), ("b", json!([1, 2]))]));
-        assert!(changes.try_recv().is_err(), "nothing has changed");
+        assert!(changes.try_recv().is_err(), "the view has not changed");
         hub.publish(view(&[("a", json!(2))]));
         assert_eq!(&*changes.try_recv().unwrap().json, r#"{"a":2,"b":null}"#);
     }
 
     #[test]
-    fn a_page_that_comes_back_gets_missed_changes_or_a_snapshot() {
+    fn reconnecting_page_gets_missed_changes_or_snapshot() {
         let hub = Hub::new();
         let mut page = BTreeMap::new();
         hub.publish(view(&[("n", json!(0)), ("gone", json!(1))]));
@@ -202,7 +202,7 @@ mod tests {
             came.iter().for_each(|message| apply(&mut page, message));
             assert_eq!(page, view(&[("n", json!(n + missed - 1))]));
             id.clone_from(&came.last().unwrap().id);
-            assert!(hub.join(Some(&id)).0.is_empty(), "nothing was missed");
+            assert!(hub.join(Some(&id)).0.is_empty(), "the page missed nothing");
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_changes_are_bounded() {
         let hub = Hub::new();
         (0..40).for_each(|n| hub.publish(view(&[("big", json!(format!("{n}{}", "x".repeat(1 << 20))))])));
         assert!(hub.lock().kept_bytes <= KEPT_BYTES && hub.lock().kept.len() < 9);

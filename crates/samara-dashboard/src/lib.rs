@@ -1,22 +1,23 @@
-//! A page that shows runs while they go on.
+//! A web page that shows runs in progress.
 //!
 //! Runs write [live files](samara_trace::live). This crate follows them, reduces them to a
-//! [`State`](state::State) and serves a page with teams, rounds and phases as a timeline, round trips,
-//! throughput, queues, errors, the latency of slots, and the progress of simulations and testbeds. The page
-//! loads nothing from elsewhere; the server writes nothing, and runs do not notice.
+//! [`State`](state::State), and serves a page that shows teams, rounds and phases as a timeline,
+//! round trips, throughput, queues, errors, the latency of slots, and the progress of simulations
+//! and testbeds. The page loads nothing from other servers. The server writes no files and does not
+//! affect runs.
 //!
 //! | file | |
 //! |---|---|
-//! | `runs` | the runs in a directory, and following those that pages show |
+//! | `runs` | lists the runs in a directory, and follows those that pages show |
 //! | `state` | the state of a run |
 //! | `hub` | the view of a run and its changes, for all its pages |
-//! | `access` | who may open the page |
+//! | `access` | access control |
 //! | `serve` | HTTP |
 //!
-//! # Bounds
-//! Of each run with a page: 1,024 files, 256 rounds, 4,096 links, and views of the last 256 changes; 16 runs
-//! and 64 pages at the same time. A page that is too slow gets the whole view again instead of the changes
-//! that it missed.
+//! # Limits
+//! For each run with a page: 1,024 files, 256 rounds, 4,096 links, and the last 256 changes. In
+//! all, 16 runs and 64 pages at once. A page that is too slow gets the whole view instead of the
+//! changes that it missed.
 
 mod access;
 mod hub;

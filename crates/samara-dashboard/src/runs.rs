@@ -1,4 +1,4 @@
-//! The runs in a directory, and following those that pages show.
+//! Lists the runs in a directory, and follows those that pages show.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,49 +12,49 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::state::State;
 
-/// Listed runs at most, the newest ones.
+/// Maximum number of listed runs. The newest ones are listed.
 const LISTED_MAX: usize = 100;
-/// Entries of a directory that are read at most.
+/// Maximum number of entries read from a directory.
 const ENTRIES_MAX: usize = 10_000;
-/// The directory of live files in that of the results.
+/// Name of the directory of live files in a results directory.
 const LIVE: &str = "live";
-/// Followed files of a run at most.
+/// Maximum number of followed files of a run.
 const FILES_MAX: usize = 1024;
-/// Bytes that are read of a file before the next one's turn.
+/// Maximum number of bytes read from a file before the next file's turn.
 const PORTION: usize = 4 << 20;
-/// How often the directory is searched for new files.
-const SCAN_EVERY: Duration = Duration::from_secs(1);
-/// A source that writes nothing for so long, and has not finished, is called silent.
+/// Interval between two searches for new files.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after which a source that writes nothing and has not finished counts as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
-/// How often files are read and pages updated.
-const EVERY: Duration = Duration::from_millis(200);
-/// A run without pages is followed for so long, in case that a page comes back.
+/// Interval between two updates of all files and pages.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Time for which a run without pages is still followed, in case a page reconnects.
 const LINGER: Duration = Duration::from_secs(60);
-/// Runs that are followed at the same time at most.
+/// Maximum number of runs followed at once.
 const WATCHED_MAX: usize = 16;
 
-/// A directory of results, or one that holds several.
+/// A results directory, or a directory of several.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
     pub(crate) root: PathBuf,
 }
 
-/// A run that pages can show.
+/// A run in the list that pages show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct RunInfo {
     pub(crate) name: String,
-    /// When a source of it last wrote, in milliseconds since 1970.
+    /// Time of a source's last write, in milliseconds since 1970.
     pub(crate) heard_unix_ms: u64,
     pub(crate) complete: bool,
 }
 
 impl Runs {
-    /// Of a directory, which need not exist yet.
+    /// Lists the runs of a directory, which need not exist yet.
     pub(crate) fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// All of them, the newest first.
+    /// Returns all runs, the newest first.
     pub(crate) fn list(&self) -> Vec<RunInfo> {
         if let Some(run) = info(&self.root, &self.own_name()) {
             return vec![run];
@@ -71,7 +71,8 @@ impl Runs {
         runs
     }
 
-    /// The live files of a run. Only names of the list are accepted: a request cannot name another directory.
+    /// Returns the directory of a run's live files. Only listed names are accepted, so a request
+    /// cannot name another directory.
     pub(crate) fn live(&self, name: &str) -> Option<PathBuf> {
         let run = self.list().into_iter().find(|run| run.name == name)?;
         let is_root = info(&self.root, &self.own_name()).is_some();
@@ -86,11 +87,12 @@ impl Runs {
 
 fn info(path: &Path, name: &str) -> Option<RunInfo> {
     let files = fs::read_dir(path.join(LIVE)).ok()?;
-    let heard = files.take(ENTRIES_MAX).filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max();
+    let last_write =
+        files.take(ENTRIES_MAX).filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max();
     let since = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Some(RunInfo {
         name: name.to_owned(),
-        heard_unix_ms: since(heard?).as_millis() as u64,
+        heard_unix_ms: since(last_write?).as_millis() as u64,
         complete: path.join("complete").exists(),
     })
 }
@@ -105,7 +107,7 @@ pub(crate) struct Follower {
 #[derive(Debug)]
 struct Followed {
     reader: LiveReader,
-    heard: Instant,
+    last_growth: Instant,
 }
 
 impl Follower {
@@ -113,9 +115,9 @@ impl Follower {
         Self { directory: directory.to_owned(), files: BTreeMap::new(), scanned: None }
     }
 
-    /// Takes new lines. Returns true if there are more already.
+    /// Applies new lines to the state. Returns true if more are available.
     pub(crate) fn poll(&mut self, state: &mut State) -> bool {
-        if self.scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN_EVERY) {
+        if self.scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN_INTERVAL) {
             self.scan(state);
         }
         let mut has_more = false;
@@ -127,18 +129,18 @@ impl Follower {
                     state.apply(name, &line);
                 }
             });
-            // A file that cannot be read now may be readable later; it shows as silent.
+            // A file with a read error may be readable later, and shows as silent until then.
             has_more |= more.unwrap_or(false);
             if came {
-                followed.heard = Instant::now();
+                followed.last_growth = Instant::now();
             }
-            let is_silent = followed.heard.elapsed() > SILENT_AFTER;
+            let is_silent = followed.last_growth.elapsed() > SILENT_AFTER;
             state.note_reading(name, followed.reader.counts(), is_silent);
         }
         has_more
     }
 
-    /// Adds new files, and forgets those that are gone.
+    /// Adds new files, and removes deleted ones.
     fn scan(&mut self, state: &mut State) {
         self.scanned = Some(Instant::now());
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
@@ -158,11 +160,11 @@ impl Follower {
         for name in there {
             if self.files.len() < FILES_MAX && !self.files.contains_key(&name) {
                 let path = self.directory.join(format!("{name}.jsonl"));
-                // What was written long ago is silent from the start.
+                // A file that was last written long ago is silent from the start.
                 let age = fs::metadata(&path).ok().and_then(|file| file.modified().ok()?.elapsed().ok());
                 let now = Instant::now();
-                let heard = age.and_then(|age| now.checked_sub(age)).unwrap_or(now);
-                self.files.insert(name, Followed { reader: LiveReader::new(&path), heard });
+                let last_growth = age.and_then(|age| now.checked_sub(age)).unwrap_or(now);
+                self.files.insert(name, Followed { reader: LiveReader::new(&path), last_growth });
             }
         }
     }
@@ -179,10 +181,10 @@ impl Watches {
         Arc::new(Self { runs, hubs: Mutex::default() })
     }
 
-    /// The hub of a run, which is followed from now on.
+    /// Returns the hub of a run, and starts following the run.
     ///
     /// # Errors
-    /// There is no such run, or too many are followed.
+    /// The run does not exist, or too many runs are followed.
     pub(crate) fn hub(self: &Arc<Self>, name: &str) -> Result<Arc<Hub>, WatchError> {
         let live = self.runs.live(name).ok_or(WatchError::Unknown)?;
         let mut hubs = self.hubs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +195,7 @@ impl Watches {
             return Err(WatchError::TooMany);
         }
         let hub = Arc::new(Hub::new());
-        // What is there already is in the first snapshot.
+        // The first snapshot contains all lines that exist already.
         let mut run = Watched { follower: Follower::new(&live), state: State::default() };
         run.step(&hub);
         let (watches, weak, of_run) = (Arc::downgrade(self), Arc::downgrade(&hub), name.to_owned());
@@ -217,7 +219,7 @@ struct Watched {
 
 impl Watched {
     fn step(&mut self, hub: &Hub) {
-        // Pages are updated between portions of long files, too.
+        // Pages are also updated between portions of long files.
         while self.follower.poll(&mut self.state) {
             hub.publish(self.state.view());
         }
@@ -225,17 +227,17 @@ impl Watched {
     }
 }
 
-/// Follows a run until it has had no page for a while.
+/// Follows a run until it has had no page for [`LINGER`].
 fn follow(run: &mut Watched, hub: &Weak<Hub>, watches: &Weak<Watches>, name: &str) {
     let mut used = Instant::now();
     loop {
-        std::thread::sleep(EVERY);
+        std::thread::sleep(POLL_INTERVAL);
         let (Some(hub), Some(watches)) = (hub.upgrade(), watches.upgrade()) else { return };
         if hub.has_subscribers() {
             used = Instant::now();
         } else if used.elapsed() > LINGER {
             let mut hubs = watches.hubs.lock().unwrap_or_else(PoisonError::into_inner);
-            // No page can join while this is locked, but one that has the hub already may.
+            // The lock keeps new pages out, but a page that has the hub already may still join.
             if Arc::strong_count(&hub) <= 2 {
                 hubs.remove(name);
                 return;

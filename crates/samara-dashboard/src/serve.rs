@@ -1,4 +1,4 @@
-//! HTTP: a page, its script and style, and events.
+//! HTTP server of the page, its script and style, and events.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -45,22 +45,22 @@ const SCRIPT: [&str; 7] = [
 /// The page loads only from this server, and no other page may embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Pages that are kept up to date at the same time.
+/// Maximum number of pages that receive updates at once.
 const PAGES_MAX: usize = 64;
-/// Bytes of a request: a token is short.
+/// Maximum size of a request body in bytes. The only body is a token.
 const BODY_MAX: usize = 4 << 10;
-/// A sign of life, so that pages notice that a server is gone without an end.
-const ALIVE_EVERY: Duration = Duration::from_secs(5);
-/// How long pages wait before they come back.
+/// Interval of keep-alive events, by which pages notice a server that is gone.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// Time that pages wait before they reconnect.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The address needs a token, or a longer one.
+    /// The address requires a token, or the token is too short.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The address is taken, or is none of this machine.
-    #[error("{address} cannot be listened on: {error}; expected a free port at an address of this machine")]
+    /// The address is in use, or does not belong to this machine.
+    #[error("cannot listen on {address}: {error}; expected a free port at an address of this machine")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("the server has failed: {0}")]
     Serve(std::io::Error),
@@ -81,10 +81,10 @@ struct Shared {
 }
 
 impl Dashboard {
-    /// Listens for pages of the runs in a directory: one of results, or one that holds several.
+    /// Starts to listen, for pages of the runs in a results directory or in a directory of several.
     ///
     /// # Errors
-    /// The address needs a token, or cannot be listened on.
+    /// The address requires a token, or the server cannot listen on it.
     pub async fn bind(
         directory: &Path,
         address: SocketAddr,
@@ -116,9 +116,9 @@ impl Dashboard {
             .route("/v1/snapshot", get(snapshot))
             .route("/v1/events", get(events))
             .route("/login", get(login_page).post(login))
-            .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here") })
+            .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page") })
             .method_not_allowed_fallback(|| async {
-                problem(StatusCode::METHOD_NOT_ALLOWED, "this cannot be done here")
+                problem(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
             })
             .layer(DefaultBodyLimit::max(BODY_MAX))
             .layer(middleware::from_fn_with_state(self.shared.clone(), guard))
@@ -141,7 +141,7 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     response
 }
 
-/// The answer to a request that is not allowed.
+/// Returns the response to a request that is not allowed.
 fn refused(access: &Access, request: &Request) -> Option<Response> {
     let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let host = header(HOST).unwrap_or_default();
@@ -150,7 +150,7 @@ fn refused(access: &Access, request: &Request) -> Option<Response> {
         let expected = "expected localhost or an IP address (or start with --token)";
         return Some(problem(StatusCode::FORBIDDEN, &format!("found the host {host:?}; {expected}")));
     }
-    // The login page needs these.
+    // The login page needs these two paths.
     let is_open = matches!(path, "/login" | "/style.css");
     if is_open || access.is_allowed(header(AUTHORIZATION), header(COOKIE)) {
         return None;
@@ -159,7 +159,7 @@ fn refused(access: &Access, request: &Request) -> Option<Response> {
         "/" => (StatusCode::SEE_OTHER, [(LOCATION, "/login")]).into_response(),
         _ => problem(
             StatusCode::UNAUTHORIZED,
-            "this needs the token: Authorization: Bearer TOKEN, or sign in at /login",
+            "a token is required: send Authorization: Bearer TOKEN, or sign in at /login",
         ),
     })
 }
@@ -172,7 +172,7 @@ fn problem(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": message }))).into_response()
 }
 
-/// The token, as the form sends it.
+/// The fields of the login form.
 #[derive(Debug, Deserialize)]
 struct Login {
     token: String,
@@ -188,11 +188,11 @@ async fn login(State(shared): State<Shared>, Form(login): Form<Login>) -> Respon
         let headers = [(LOCATION, "/".to_owned()), (SET_COOKIE, shared.access.cookie())];
         return (StatusCode::SEE_OTHER, headers).into_response();
     }
-    let page = LOGIN.replace("{problem}", "That is not the token.");
+    let page = LOGIN.replace("{problem}", "The token is wrong.");
     (StatusCode::UNAUTHORIZED, asset("text/html; charset=utf-8", page)).into_response()
 }
 
-/// The run; the newest one if none is named.
+/// Query with the name of a run; the default is the newest one.
 #[derive(Debug, Deserialize)]
 struct Wanted {
     run: Option<String>,
@@ -208,7 +208,7 @@ async fn runs(State(shared): State<Shared>) -> Result<Response, Response> {
 async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
     let watches = Arc::clone(&shared.watches);
     let listed = tokio::task::spawn_blocking(move || watches.runs.list()).await;
-    listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "the runs cannot be listed"))
+    listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "cannot list the runs"))
 }
 
 async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Response> {
@@ -216,7 +216,7 @@ async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Resp
         Some(name) => name,
         None => match list(shared).await?.into_iter().next() {
             Some(run) => run.name,
-            None => return Err(problem(StatusCode::NOT_FOUND, "there is no run with live files yet")),
+            None => return Err(problem(StatusCode::NOT_FOUND, "no run has live files yet")),
         },
     };
     let watches = Arc::clone(&shared.watches);
@@ -224,11 +224,11 @@ async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Resp
     let found = tokio::task::spawn_blocking(move || watches.hub(&of_run)).await;
     match found {
         Ok(Ok(hub)) => Ok((name, hub)),
-        Ok(Err(WatchError::Unknown)) => Err(problem(StatusCode::NOT_FOUND, "there is no such run")),
+        Ok(Err(WatchError::Unknown)) => Err(problem(StatusCode::NOT_FOUND, "no such run")),
         Ok(Err(WatchError::TooMany)) => {
-            Err(problem(StatusCode::SERVICE_UNAVAILABLE, "too many runs are looked at; close some pages"))
+            Err(problem(StatusCode::SERVICE_UNAVAILABLE, "pages show too many runs; close some"))
         }
-        Err(_) => Err(problem(StatusCode::INTERNAL_SERVER_ERROR, "the run cannot be read")),
+        Err(_) => Err(problem(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the run")),
     }
 }
 
@@ -247,16 +247,17 @@ async fn events(
         .map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open; close some"))?;
     let (name, hub) = hub(&shared, wanted).await?;
     let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    // Ids are of a run: those of another one mean nothing here.
+    // Ids belong to one run, and those of another run are ignored.
     let last_id = last_id.and_then(|id| id.split_once('@')).filter(|(_, run)| *run == escaped(&name));
     let (first, changes) = hub.join(last_id.map(|(id, _)| id));
     let subscriber =
         Subscriber { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
-    let alive = KeepAlive::new().interval(ALIVE_EVERY).event(Event::default().event("alive").data("{}"));
+    let alive =
+        KeepAlive::new().interval(KEEP_ALIVE_INTERVAL).event(Event::default().event("alive").data("{}"));
     Ok(Sse::new(stream(subscriber)).keep_alive(alive).into_response())
 }
 
-/// A page that is kept up to date.
+/// A page that receives updates.
 struct Subscriber {
     name: String,
     hub: Arc<Hub>,
@@ -267,14 +268,14 @@ struct Subscriber {
 }
 
 impl Subscriber {
-    /// The next message, if there is any more.
+    /// Returns the next message, or `None` at the end.
     async fn next(&mut self) -> Option<Message> {
         if let Some(message) = self.first.pop_front() {
             return Some(message);
         }
         match self.changes.recv().await {
             Ok(message) => Some(message),
-            // It was too slow: the whole view, and then what comes after it.
+            // The page was too slow: send the whole view, then the changes after it.
             Err(RecvError::Lagged(_)) => {
                 let (first, changes) = self.hub.join(None);
                 (self.first, self.changes) = (first.into(), changes);
@@ -301,7 +302,7 @@ fn stream(subscriber: Subscriber) -> impl Stream<Item = Result<Event, Infallible
     })
 }
 
-/// The name of a run as it can stand in a header.
+/// Escapes the name of a run for a header.
 fn escaped(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
 }
@@ -316,9 +317,9 @@ mod tests {
         [("n".to_owned(), n.into())].into()
     }
 
-    /// The hub does not wait for a slow page, and the page ends with the whole view.
+    /// The hub does not wait for a slow page, which still gets the final view.
     #[tokio::test]
-    async fn a_slow_page_gets_a_snapshot() {
+    async fn slow_page_gets_a_snapshot() {
         let hub = Arc::new(Hub::new());
         hub.publish(view(0));
         let (first, changes) = hub.join(None);
@@ -336,7 +337,7 @@ mod tests {
         (1..=1000).for_each(|n| hub.publish(view(n)));
         let message = subscriber.next().await.unwrap();
         assert_eq!((message.kind, &*message.json), (Kind::Snapshot, r#"{"n":1000}"#));
-        // It goes on from there, and nothing comes twice.
+        // Changes continue from the snapshot, without repetition.
         hub.publish(view(1001));
         let message = subscriber.next().await.unwrap();
         assert_eq!((message.kind, &*message.json), (Kind::Delta, r#"{"n":1001}"#));

@@ -17,13 +17,13 @@
         add(rights, right, time);
       }
     }
-    // In the order in which they are complete: colours, keys and drawing follow it.
+    // Sorted by the time of completion, which determines colours, keys and drawing order.
     const sorted = (map) => [...map].map(([key, times]) => ({ key, times: Float64Array.from(times).sort() }))
       .sort((a, b) => a.times[a.times.length - 1] - b.times[b.times.length - 1] || a.key - b.key);
     panel.curves = [sorted(lefts), sorted(rights)];
   }
   const shared = Math.max(...panels.map((panel) => panel.last_ms), 1);
-  // The comparison has a curve for each run: when how many of its right curves were complete.
+  // The comparison has one curve per run: the share of complete right curves over time.
   const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves[1], ({ times }) => times[times.length - 1]) }));
   const state = { same: true, kept: {}, over: null };
   const told = document.getElementById("told");
@@ -32,7 +32,8 @@
     return { canvas, panel, kind, curves: panel ? panel.curves[kind] : done, background: null };
   });
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  // From the colours of the page's theme (viridis on white) one for each place between 0 and 1.
+  // Returns the colour for a position from 0 to 1 in the page's colour map, which is viridis on
+  // white.
   const ramp = () => {
     const stops = style("--ramp").split(",").map((hex) => [1, 3, 5].map((at) => parseInt(hex.trim().slice(at, at + 2), 16)));
     return (share, alpha) => {
@@ -51,7 +52,8 @@
     const last = (state.same || !item.panel ? shared : Math.max(item.panel.last_ms, 1)) * 1.03;
     return { w, h, last, x: (ms) => box.left + (w - box.left - box.right) * ms / last, y: (share) => h - box.bottom - (h - box.top - box.bottom) * share };
   };
-  // Steps from the first arrival on; what is not complete goes on to the edge at the level it has reached.
+  // Draws steps from the first arrival on. An incomplete curve continues to the edge at the level
+  // it has reached.
   const trace = (ctx, times, s) => {
     const n = times.length;
     let i = 0;
@@ -94,7 +96,7 @@
     if (item.panel) {
       const alpha = item.curves.length > 300 ? 0.16 : 0.45, colour = ramp();
       item.curves.forEach(({ times }, i) => { ctx.strokeStyle = colour(i / item.curves.length, alpha); trace(ctx, times, s); });
-      // The middle, and the range in which nine of ten curves lie.
+      // The median, and the range of nine in ten curves.
       ctx.strokeStyle = style("--ink");
       for (const [share, dash, width] of [[0.05, [3, 3], 1], [0.5, [], 2], [0.95, [3, 3], 1]]) {
         ctx.setLineDash(dash); ctx.lineWidth = width;
@@ -109,7 +111,7 @@
   };
   const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 6; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 3; ctx.strokeStyle = curve.colour || colour; trace(ctx, curve.times, s); };
   const paint = (item) => {
-    // A panel that has not been laid out yet cannot be drawn; the resize that follows does it.
+    // A panel without layout cannot be drawn. The resize that follows draws it.
     if (!item.canvas.clientWidth || !item.canvas.clientHeight) return;
     if (!item.background) drawBackground(item);
     const ratio = devicePixelRatio || 1, s = item.scales, canvas = item.canvas;
@@ -174,7 +176,7 @@
     document.getElementById(`key${kind}`).addEventListener("input", (event) => {
       state.kept[kind] = event.target.value === "" ? null : Number(event.target.value);
       const item = canvases.find((item) => item.kind === String(kind)), curve = item && item.curves.find((curve) => curve.key === state.kept[kind]);
-      told.textContent = curve ? describe(item, curve) : event.target.value === "" ? "" : "there is no such curve";
+      told.textContent = curve ? describe(item, curve) : event.target.value === "" ? "" : "no such curve";
       repaint();
     });
   });

@@ -1,4 +1,4 @@
-//! One self-contained HTML file: no network, no fonts, no libraries.
+//! Renders a page as one self-contained HTML file, without network access, fonts or libraries.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::draw::COLOURS;
 use crate::section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Table};
 
-/// At most so many curves are drawn on the right; of more, every n-th is taken.
+/// Maximum number of curves drawn on the right. Of more curves, every n-th is drawn.
 const CURVES_MAX: usize = 1000;
-/// In the packed form, the time of what never came.
+/// The packed time of an arrival that did not happen.
 const NEVER: u32 = 0x00ff_ffff;
 
 impl Page {
@@ -75,7 +75,7 @@ fn part(part: &Part) -> Markup {
     }
 }
 
-/// Text with names between backticks set as such.
+/// Renders text, with names between backticks as code.
 fn prose(text: &str) -> Markup {
     html! {
         @for (i, part) in text.split('`').enumerate() {
@@ -168,7 +168,8 @@ fn bar([mean, p95, bound]: &[(f64, String); 3], most: f64) -> Markup {
     }
 }
 
-/// A heading that may be broken before each capital letter and after each underscore: metrics have long names.
+/// Renders a heading with optional breaks before capital letters and after underscores, since names
+/// of metrics are long.
 fn breakable(heading: &str) -> Markup {
     let mut pieces = vec![String::new()];
     let mut before = ' ';
@@ -206,9 +207,9 @@ fn explorer(explorer: &Explorer) -> Markup {
         h2 { (explorer.panels_heading.0) }
         p { (explorer.panels_heading.1) }
         ul.key {
-            li { i.rank {} "first to be complete … last" }
+            li { i.rank {} "first complete … last complete" }
             li { i.middle {} "median" }
-            li { i.range {} "5 % and 95 %" }
+            li { i.range {} "5th and 95th percentile" }
         }
         @for (at, (panel, (_, counts, every))) in explorer.panels.iter().zip(&panels).enumerate() {
             article.pair {
@@ -231,7 +232,7 @@ fn explorer(explorer: &Explorer) -> Markup {
         }
         noscript {
             p {
-                "The curves are drawn by a script; the same figures are in the folder figures beside this file, \
+                "A script draws these curves. The same figures are in the folder figures beside this file, \
                  as SVG and PNG."
             }
         }
@@ -240,9 +241,11 @@ fn explorer(explorer: &Explorer) -> Markup {
     }
 }
 
-/// The records of a panel as the script reads them, the number of curves on both sides, and the step
-/// between those on the right. A record is the key at the left (u16) and the time in quarters of a
-/// millisecond (u24; all ones if never), both little-endian.
+/// The records of a panel for the script, the number of curves on both sides, and the step between
+/// those on the right.
+///
+/// A record is the key at the left (u16) and the time in quarters of a millisecond (u24, all ones
+/// if never), both little-endian.
 fn packed(at: usize, panel: &Panel) -> (serde_json::Value, [usize; 2], usize) {
     let rows: Vec<_> = panel.records.chunk_by(|one, other| one.0 == other.0).collect();
     let every = rows.len().div_ceil(CURVES_MAX).max(1);

@@ -1,5 +1,5 @@
-//! Renders what others found: a [`Page`] of sections becomes one self-contained HTML file, figures as SVG and PNG, and
-//! tables for a terminal or in Markdown.
+//! Renders results. A [`Page`] of sections becomes one self-contained HTML file, figures as SVG and
+//! PNG, and tables for a terminal or in Markdown.
 
 mod draw;
 mod html;

@@ -1,4 +1,4 @@
-//! What a page consists of, whatever it is about, and its tables as text.
+//! The structure of a page, independent of its topic, and its tables as text.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,24 @@ use comfy_table::{CellAlignment, ContentArrangement};
 use crate::draw::{Bars, Boxes, Lines, Maps, small_png};
 use crate::words::plural;
 
-/// Tables of more rows are folded.
+/// Maximum number of rows in a table that is not folded.
 const ROWS_MAX: usize = 24;
 
 /// A page: rendered as HTML, as figures, and as text for a terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// What kind of page it is, above the title.
+    /// The kind of page, shown above the title.
     pub kind: String,
     pub title: String,
     /// Paragraphs below the title, separated by empty lines.
     pub description: String,
-    /// The key sentences.
+    /// The key findings, one sentence each.
     pub findings: Vec<String>,
-    /// Whether the key sentences report a failure.
+    /// Whether the key findings report a failure.
     pub is_bad: bool,
-    /// Everything else.
+    /// All sections below the key findings.
     pub sections: Vec<Section>,
-    /// What a terminal shows.
+    /// The part that a terminal shows.
     pub summary: Summary,
 }
 
@@ -41,7 +41,8 @@ impl Page {
         figures.map(|figure| (figure.name.clone(), figure.svg())).collect()
     }
 
-    /// The files of the page: names and contents. A figure that is too large for PNG has SVG alone.
+    /// The files of the page: names and contents. A figure that is too large for PNG is written as
+    /// SVG only.
     ///
     /// # Errors
     /// A figure cannot be rendered as PNG.
@@ -65,17 +66,17 @@ impl Page {
     }
 }
 
-/// The table that a terminal shows, with the lines around it.
+/// The table that a terminal shows, and the lines around it.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Lines above the title.
     pub before: Vec<String>,
-    /// What the columns mean.
+    /// The meaning of the columns.
     pub legend: String,
     pub table: Table,
     /// Lines below the table.
     pub after: Vec<String>,
-    /// Further tables.
+    /// Further tables below the first one.
     pub more: Vec<Table>,
 }
 
@@ -85,7 +86,7 @@ pub struct Section {
     pub heading: String,
     /// A paragraph below the heading; names between backticks are set as code.
     pub text: String,
-    /// What follows.
+    /// The parts of the section, below the text.
     pub parts: Vec<Part>,
 }
 
@@ -100,62 +101,62 @@ impl Section {
 #[derive(Clone, Debug)]
 pub enum Part {
     Table(Table),
-    /// Figures beside each other.
+    /// Figures side by side.
     Figures(Vec<Figure>),
-    /// Terms and what is said of each.
+    /// Terms and their descriptions.
     Terms(Vec<(String, String)>),
     /// Failures, introduced by a sentence that may be empty.
     Failures(String, Vec<String>),
-    /// A file, folded: its name and its text.
+    /// A folded file: its name and its text.
     Source(String, String),
-    /// Curves to look into.
+    /// Curves that readers can explore.
     Explorer(Explorer),
 }
 
-/// A table. The first column and those of `texts` are aligned left, all others are numbers.
+/// A table. The first columns (`texts`) are text and aligned left, all others are numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The headings of all columns but that of the bars.
+    /// The headings of all columns except that of the bars.
     pub headings: Vec<String>,
-    /// How many columns at the left are not numbers.
+    /// Number of text columns at the left.
     pub texts: usize,
-    /// The heading of a column of bars after the texts; empty if there is none.
+    /// The heading of a column of bars after the text columns. Empty without such a column.
     pub bars: String,
     pub rows: Vec<Row>,
-    /// If the table can be folded: what is shown of it then, and whether it is open at first.
+    /// For a table that can be folded: its summary line, and whether it is open at first.
     pub fold: Option<(String, bool)>,
 }
 
 /// A row of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// What a page calls it.
+    /// The name of the row on a page.
     pub label: String,
-    /// What a terminal calls it.
+    /// The name of the row in a terminal.
     pub name: String,
-    /// All cells but the first. What follows ` ± ` is set smaller.
+    /// All cells except the first. A page shows the text after ` ± ` in a smaller size.
     pub cells: Vec<String>,
-    /// Of the column of bars: a mean, a 95th percentile and a bound, with their texts.
+    /// The bar of the row: mean, 95th percentile and bound, each with its text.
     pub bar: Option<[(f64, String); 3]>,
-    /// How it differs from others.
+    /// The emphasis of the row.
     pub look: Look,
 }
 
-/// How a row differs from others.
+/// Kinds of emphasis of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     #[default]
     Plain,
     Good,
     Bad,
-    /// It concludes the rows above.
+    /// The row concludes the rows above.
     Conclusion,
-    /// It is a heading of the rows below, without cells.
+    /// The row is a heading of the rows below, without cells.
     Heading,
 }
 
 impl Row {
-    /// A row that has one name everywhere.
+    /// Creates a row with the same name everywhere.
     pub fn new(name: impl Into<String>, cells: Vec<String>) -> Self {
         let name = name.into();
         Self { label: name.clone(), name, cells, ..Self::default() }
@@ -163,20 +164,20 @@ impl Row {
 }
 
 impl Table {
-    /// A table, folded if it is long.
+    /// Creates a table, which is folded if it is long.
     pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, texts: usize, rows: Vec<Row>) -> Self {
         let fold = (rows.len() > ROWS_MAX).then(|| (plural(rows.len() as f64, "row"), false));
         let headings = headings.into_iter().map(Into::into).collect();
         Self { headings, texts, bars: String::new(), rows, fold }
     }
 
-    /// The same table behind a line that opens it.
+    /// Folds the table behind a summary line.
     #[must_use]
     pub fn folded(self, line: impl Into<String>, is_open: bool) -> Self {
         Self { fold: Some((line.into(), is_open)), ..self }
     }
 
-    /// The table for a terminal.
+    /// Renders the table for a terminal.
     pub fn terminal(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
@@ -190,7 +191,7 @@ impl Table {
         format!("{table}\n")
     }
 
-    /// The table as Markdown, with so many rows at most.
+    /// Renders the table as Markdown, with at most this number of rows.
     pub fn markdown(&self, rows_max: usize) -> String {
         let line = |cells: &mut dyn Iterator<Item = String>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
@@ -208,29 +209,29 @@ impl Table {
     }
 }
 
-/// Text that no Markdown table takes for its own.
+/// Escapes a text for a Markdown table.
 pub fn plain(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The name of its file.
+    /// The name of the figure's file.
     pub name: String,
-    /// What it shows.
+    /// The caption of the figure.
     pub caption: String,
     pub drawing: Drawing,
 }
 
 impl Figure {
-    /// A figure; its name becomes one that every file system takes.
+    /// Creates a figure. Characters of its name that some file systems do not support are replaced.
     pub fn new(name: impl AsRef<str>, caption: impl Into<String>, drawing: impl Into<Drawing>) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' };
         let name = name.as_ref().chars().map(plain).collect();
         Self { name, caption: caption.into(), drawing: drawing.into() }
     }
 
-    /// The figure as SVG.
+    /// Renders the figure as SVG.
     pub fn svg(&self) -> String {
         match &self.drawing {
             Drawing::Lines(lines) => lines.svg(),
@@ -241,16 +242,16 @@ impl Figure {
     }
 }
 
-/// What a figure draws.
+/// The content of a figure.
 #[derive(Clone, Debug)]
 pub enum Drawing {
-    /// Lines over an axis, among them cumulative distributions and histograms.
+    /// Lines over an axis, such as cumulative distributions and histograms.
     Lines(Lines),
-    /// Bars, dots and intervals below each other, with a name for each row.
+    /// Rows of bars, dots and intervals, each with a name.
     Bars(Bars),
-    /// Boxes on a plane, among them timelines and schedules.
+    /// Boxes on a plane, such as timelines and schedules.
     Boxes(Boxes),
-    /// Fields of numbers, the darker the more.
+    /// Heat maps: tables of numbers with darker colours for higher numbers.
     Maps(Maps),
 }
 
@@ -266,29 +267,30 @@ macro_rules! variants {
 variants!(Drawing: Lines(Lines) Bars(Bars) Boxes(Boxes) Maps(Maps));
 variants!(Part: Table(Table) Figures(Vec<Figure>) Terms(Vec<(String, String)>));
 
-/// Curves of many runs that a reader can point at: a curve for each run, and for each run two panels
-/// with a curve for each of many things.
+/// Interactive curves of many runs: a comparison with one curve per run, and for each run two
+/// panels with a curve for each of many items.
 #[derive(Clone, Debug)]
 pub struct Explorer {
-    /// What the axis of times shows.
+    /// The label of the time axis.
     pub axis: String,
     /// Heading and text of the panels.
     pub panels_heading: (String, String),
-    /// Of the left and the right panel: what a curve is of, and the caption.
+    /// For the left and the right panel: the kind of item that has a curve, and the caption.
     pub each: [(String, String); 2],
-    /// Run by run.
+    /// The panels, one for each run.
     pub panels: Vec<Panel>,
-    /// The same as files, for readers without scripts.
+    /// The same curves as figures, for readers without scripts.
     pub figures: Vec<Figure>,
 }
 
 /// The curves of a run.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What the key calls the run.
+    /// The name of the run in the key.
     pub label: String,
-    /// What is different about it.
+    /// The differences of this run from others.
     pub description: String,
-    /// Key of a curve at the right, key of one at the left, and nanoseconds until both met; sorted by the first.
+    /// For each pair of items its time: the key of the right curve, the key of the left curve, and
+    /// nanoseconds (`None` if never). Sorted by the first.
     pub records: Vec<(u32, u16, Option<u64>)>,
 }

@@ -1,40 +1,40 @@
-//! Figures in words. All of these functions write [`MISSING`] for a number that is not finite.
+//! Formats numbers as text. All functions here return [`MISSING`] for a number that is not finite.
 
-/// A value that does not exist, such as the mean of nothing.
+/// Text for a value that does not exist, such as the mean of no values.
 pub const MISSING: &str = "–";
 
-/// The text of a number, unless the number is not finite.
+/// Formats a finite number with `text`.
 pub(crate) fn shown(value: f64, text: impl FnOnce() -> String) -> String {
     if value.is_finite() { text() } else { MISSING.to_owned() }
 }
 
-/// A number with so many decimals.
+/// Formats a number with this number of decimals.
 pub fn fixed(value: f64, decimals: usize) -> String {
     shown(value, || format!("{value:.decimals$}"))
 }
 
-/// A share of 1 in percent, with so many decimals.
+/// Formats a share of 1 in percent with this number of decimals.
 pub fn percent(share: f64, decimals: usize) -> String {
     shown(share, || format!("{:.decimals$} %", share * 100.0))
 }
 
-/// A deviation as a share of 1, in percent with its sign.
+/// Formats a deviation, given as a share of 1, in percent with its sign.
 pub fn signed_percent(share: f64) -> String {
     shown(share, || format!("{:+.1} %", share * 100.0))
 }
 
-/// The least and the most of shares of 1, in whole percent.
+/// Formats the minimum and maximum of shares of 1 in whole percent.
 pub fn percent_range(least: f64, most: f64) -> String {
     shown(least + most, || format!("{:.0}-{:.0} %", least * 100.0, most * 100.0))
 }
 
-/// How many times `b` the value `a` is; `None` unless both are finite and positive.
+/// The ratio of `a` to `b`. `None` unless both are finite and positive.
 pub fn times(a: f64, b: f64) -> Option<f64> {
     let is_there = |value: f64| value.is_finite() && value > 0.0;
     (is_there(a) && is_there(b)).then(|| a / b)
 }
 
-/// A time as people say it.
+/// Formats a time in milliseconds with a suitable unit.
 pub fn ms(value: f64) -> String {
     shown(value, || match value {
         1000.0.. => format!("{:.2} s", value / 1000.0),
@@ -42,7 +42,7 @@ pub fn ms(value: f64) -> String {
     })
 }
 
-/// A number to three digits.
+/// Formats a number with three digits.
 pub(crate) fn three_digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
@@ -51,7 +51,7 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
-/// A time to three digits.
+/// Formats a time in milliseconds with three digits and a suitable unit.
 pub fn short_ms(value: f64) -> String {
     shown(value, || match value {
         1000.0.. => format!("{:.2} s", value / 1000.0),
@@ -59,7 +59,7 @@ pub fn short_ms(value: f64) -> String {
     })
 }
 
-/// A number with a comma between thousands.
+/// Formats a number with commas between thousands.
 pub fn grouped(value: f64) -> String {
     shown(value, || {
         let digits = format!("{:.0}", value.abs());
@@ -74,13 +74,13 @@ pub fn grouped(value: f64) -> String {
     })
 }
 
-/// A number of things.
+/// Formats a number of things, such as "2 runs".
 pub fn plural(count: f64, thing: &str) -> String {
     let s = if count == 1.0 { "" } else { "s" };
     format!("{} {thing}{s}", grouped(count))
 }
 
-/// A number as people write it: no more digits than tell something.
+/// Formats a number with as many digits as are significant for a reader.
 pub fn number(value: f64) -> String {
     shown(value, || match value.abs() {
         size if value.fract() == 0.0 && size < 1e7 => format!("{value:.0}"),
@@ -90,12 +90,12 @@ pub fn number(value: f64) -> String {
     })
 }
 
-/// A factor to two digits or so.
+/// Formats a factor with about two digits.
 pub fn factor(value: f64) -> String {
     if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// "a", "a and b", "a, b, and c".
+/// Joins texts as in "a", "a and b", "a, b, and c".
 pub fn listed(all: &[String]) -> String {
     match all {
         [] => String::new(),

@@ -1,6 +1,7 @@
 //! Reads TOML documents: scenarios and the configuration of nodes.
 //!
-//! Errors name the key and the line, and describe values in the terms of TOML, never by the Rust types behind them.
+//! Errors name the key and the line, and describe values in the terms of TOML, not by their Rust
+//! types.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,16 +17,16 @@ use crate::closest;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The key (dotted), where one is to blame.
+    /// The dotted key that causes the problem, if there is one.
     pub key: Option<String>,
-    /// The line of the file, counted from 1, where it can be told.
+    /// The line of the file, counted from 1, if known.
     pub line: Option<usize>,
-    /// What was found, what is allowed, what to do.
+    /// The message: the value that was found, the values that are allowed, and the action to take.
     pub message: String,
 }
 
 impl Problem {
-    /// A problem with a key of a document; the empty key stands for all of it.
+    /// A problem with a key of a document. The empty key stands for the whole document.
     pub fn at(text: &str, key: &str, message: impl Into<String>) -> Self {
         let key = Some(key).filter(|key| !key.is_empty());
         let line = key.and_then(|key| line_of(text, key));
@@ -46,7 +47,7 @@ impl ScenarioError {
         Self { source: source.to_owned(), problems: vec![problem] }
     }
 
-    /// A problem with no key.
+    /// A problem without a key.
     pub fn one(source: &str, message: impl Into<String>) -> Self {
         Self::of(source, Problem { key: None, line: None, message: message.into() })
     }
@@ -87,7 +88,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
 /// Reads a table into a type.
 ///
 /// # Errors
-/// The dotted key (empty for the whole table), and what is wrong with its value.
+/// The dotted key (empty for the whole table), and the problem with its value.
 pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String, String)> {
     from_value(&toml::Value::Table(table.clone()))
 }
@@ -95,17 +96,18 @@ pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String
 /// Reads a value into a type.
 ///
 /// # Errors
-/// The dotted key below the value (empty for the value itself), and what is wrong there.
+/// The dotted key below the value (empty for the value itself), and the problem there.
 pub fn from_value<T: DeserializeOwned>(value: &toml::Value) -> Result<T, (String, String)> {
     T::deserialize(Reader(value)).map_err(|error| (error.key, error.message))
 }
 
-/// The message about a key that is none of those that there are.
+/// The message for a key that is not one of the known keys.
 pub fn unknown_key(found: &str, known: &[&str]) -> String {
     Mismatch::unknown(&format!("unknown key `{found}`"), found, known).message
 }
 
-/// The line of a document that sets a dotted key, counted from 1; that of the innermost table around it, if none does.
+/// The line of a document that sets a dotted key, counted from 1. If none does, the line of the
+/// innermost table around it.
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     offset_in_table(document.get_ref(), key).map(|offset| line_at(text, offset))
@@ -121,7 +123,7 @@ fn offset_in_table(table: &DeTable<'_>, key: &str) -> Option<usize> {
         (rest.is_empty() || rest.starts_with('.'))
             .then(|| (name, value.get_ref(), rest.trim_start_matches('.')))
     });
-    // A quoted key can have dots of its own (`set."network.nodes"`).
+    // A quoted key may contain dots (`set."network.nodes"`).
     let (name, value, rest) = leads_to_key.max_by_key(|(name, ..)| name.get_ref().len())?;
     offset_in_value(value, rest).or(Some(name.span().start))
 }
@@ -140,7 +142,7 @@ fn offset_in_value(value: &DeValue<'_>, key: &str) -> Option<usize> {
 
 #[derive(Debug)]
 struct Mismatch {
-    /// The key (dotted, with the indices of lists) below the value that is read.
+    /// The dotted key below the value that is read, with the indices of lists.
     key: String,
     message: String,
 }
@@ -154,13 +156,13 @@ impl Mismatch {
         Self::of(format!("found {}; expected {}", describe(found), plain_words(&expected.to_string())))
     }
 
-    /// The same seen from the table or the list around it.
+    /// Returns the mismatch relative to the table or list around its value.
     fn below(self, key: impl fmt::Display) -> Self {
         let key = if self.key.is_empty() { key.to_string() } else { format!("{key}.{}", self.key) };
         Self { key, ..self }
     }
 
-    /// `word` is none of `known`.
+    /// A `word` that is not one of the `known` words.
     fn unknown(problem: &str, word: &str, known: &[&str]) -> Self {
         let hint = closest(word, known.iter().copied());
         let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
@@ -179,7 +181,7 @@ impl std::error::Error for Mismatch {}
 impl de::Error for Mismatch {
     fn custom<T: fmt::Display>(message: T) -> Self {
         let message = message.to_string();
-        // All that the standard library says of an address that does not parse.
+        // The whole message of the standard library for an address that does not parse.
         if message == "invalid socket address syntax" {
             return Self::of("expected an IP address and a port, such as \"127.0.0.1:7000\"".to_owned());
         }
@@ -211,7 +213,7 @@ impl de::Error for Mismatch {
     }
 }
 
-/// A value as TOML calls it.
+/// Describes a value in the terms of TOML.
 fn describe(found: Unexpected<'_>) -> Cow<'_, str> {
     match found {
         Unexpected::Bool(value) => value.to_string().into(),
@@ -222,12 +224,12 @@ fn describe(found: Unexpected<'_>) -> Cow<'_, str> {
         Unexpected::Seq => "a list".into(),
         Unexpected::Map => "a table".into(),
         Unexpected::Other(text) => text.into(),
-        // TOML has nothing else.
+        // TOML has no other types.
         _ => "another value".into(),
     }
 }
 
-/// An expectation of serde, or of a type of the standard library, in the terms of TOML.
+/// Translates an expectation of serde or of a type of the standard library into the terms of TOML.
 fn plain_words(expected: &str) -> Cow<'_, str> {
     let length =
         ["a tuple of size ", "an array of length "].iter().find_map(|start| expected.strip_prefix(start));
@@ -243,7 +245,7 @@ fn plain_words(expected: &str) -> Cow<'_, str> {
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
         "a string" | "path string" => "a text",
-        // Names of what a table is, such as `kind`.
+        // Names that select the kind of a table, such as `kind`.
         "variant identifier" => "a name",
         "a sequence" => "a list",
         "a map" => "a table",
@@ -253,7 +255,7 @@ fn plain_words(expected: &str) -> Cow<'_, str> {
     .into()
 }
 
-/// Names in backticks: ``one of `a`, `b` ``.
+/// Lists names in backticks: ``one of `a`, `b` ``.
 fn one_of(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
@@ -297,7 +299,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     }
 }
 
-/// The entries of a table, and the one whose key was read last.
+/// The entries of a table, and the entry whose key was read last.
 struct Entries<'a>(toml::map::Iter<'a, String, toml::Value>, Option<(&'a str, &'a toml::Value)>);
 
 impl<'de> MapAccess<'de> for Entries<'de> {
@@ -369,7 +371,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     ) -> Result<V::Value, Mismatch> {
         match self.0 {
             toml::Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
-            // A name may be a number, as those of versions are: `version = 1.1`.
+            // A name may be a number, such as that of a version: `version = 1.1`.
             toml::Value::Integer(_) | toml::Value::Float(_) => {
                 visitor.visit_enum(self.0.to_string().into_deserializer())
             }

@@ -1,4 +1,5 @@
-//! Graphs from files: edge lists as NetworkX, SNAP and Gephi write them, and GraphML (<http://graphml.graphdrawing.org/>).
+//! Graphs from files: edge lists of NetworkX, SNAP and Gephi, and GraphML
+//! (<http://graphml.graphdrawing.org/>).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,41 +11,41 @@ use crate::Inputs;
 use crate::latency::unit_of;
 use crate::table::{Names, column_of, delimiter_or_blank, each_line};
 
-/// Nodes of a graph: as many as a simulation can have.
+/// Maximum number of nodes in a graph, the same as in a simulation.
 const NODES_MAX: usize = 1 << 20;
-/// Edges: 64 links of each of the most nodes.
+/// Maximum number of edges: 64 links for each of the maximum number of nodes.
 const EDGES_MAX: usize = 1 << 26;
-/// More bytes of XML are an error: in memory it takes some ten times as much.
+/// Maximum size of XML in bytes. In memory it needs about ten times as much.
 const XML_BYTES_MAX: usize = 256 << 20;
 
-/// Names of the column of the dialling end in a header.
+/// Names of the column with the dialing end in a header.
 const FROM: [&str; 5] = ["dialer", "source", "from", "src", "fromnodeid"];
-/// Names of the column of the other end.
+/// Names of the column with the other end.
 const TO: [&str; 6] = ["listener", "target", "to", "dst", "destination", "tonodeid"];
-/// Attributes that nodes are called by, if each has one of its own.
+/// Attributes that name nodes, if each node has a different value.
 const NAMES: [&str; 2] = ["name", "label"];
 /// Attributes of nodes that are rates.
 const RATES: [&str; 2] = ["uplink", "downlink"];
-/// Attributes of edges that are latencies; the first that is there counts.
+/// Attributes of edges that are latencies. The first one present is used.
 const LATENCIES: [&str; 3] = ["latency", "delay", "rtt"];
 
 #[derive(Clone, Debug, Default)]
 pub struct GraphFile {
     /// The names of its nodes, in the order of their first appearance.
     pub names: Arc<Names>,
-    /// The ends of its edges, as numbers of names: who dials first.
+    /// The ends of its edges, as indices of names. The first end dials.
     pub edges: Vec<(u32, u32)>,
-    /// Whether it is a table of hosts' numbers with the header `dialer,listener`.
+    /// Whether the file is a table of host numbers with the header `dialer,listener`.
     pub is_table: bool,
-    /// What the reader left out or merged.
+    /// Reports of content that the reader omitted or merged.
     pub notes: Vec<String>,
-    /// By node; empty for edge lists.
+    /// Attributes by node; empty for edge lists.
     pub(crate) nodes: Vec<Attributes>,
-    /// By edge, those left out of `edges` included; empty for edge lists.
+    /// Attributes by edge, including edges omitted from `edges`; empty for edge lists.
     pub(crate) links: Vec<(u32, u32, Attributes)>,
 }
 
-/// The attributes of a node or an edge that count here, by their names in lower case.
+/// The supported attributes of a node or an edge, by their names in lower case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
     pub(crate) line: u32,
@@ -65,7 +66,7 @@ impl GraphFile {
         })
     }
 
-    /// The attribute that has the latencies of edges.
+    /// The name of the attribute with the latencies of edges.
     pub(crate) fn latency_attribute(&self) -> Option<&str> {
         let attributes: BTreeSet<&str> =
             self.links.iter().flat_map(|(.., edge)| edge.values.keys().map(String::as_str)).collect();
@@ -82,15 +83,16 @@ impl GraphFile {
     }
 }
 
-/// Puts a graph together from nodes and edges in the order of a file.
+/// Builds a graph from nodes and edges in the order of a file.
 #[derive(Default)]
 struct Builder<'a> {
     file: &'a str,
     names: Names,
     edges: Vec<(u32, u32)>,
-    /// Whether an edge in both directions or from a node to itself is an error: in a table with our own header.
+    /// Whether the file is a table with our own header, where loops and edges in both directions
+    /// are errors.
     is_table: bool,
-    /// Which of both directions are there.
+    /// The directions in which each edge is present.
     present: FxHashMap<(u32, u32), [bool; 2]>,
     loops: usize,
     reversed: usize,
@@ -113,7 +115,7 @@ impl<'a> Builder<'a> {
         Ok(number)
     }
 
-    /// Adds an edge. Counts and leaves out one that is there in the other direction, or leads back to its node.
+    /// Adds an edge. Loops, and edges that exist in the other direction, are counted and omitted.
     fn edge(&mut self, line: u32, from: u32, to: u32) -> Result<(), String> {
         if from == to {
             if self.is_table {
@@ -147,12 +149,12 @@ impl<'a> Builder<'a> {
         let mut notes = Vec::new();
         if self.reversed > 0 {
             notes.push(format!(
-                "{}: {} edges are there in both directions; they are one link each, dialled as the first says",
+                "{}: {} edges are listed in both directions; each is one link, dialed by the first end listed",
                 self.file, self.reversed
             ));
         }
         if self.loops > 0 {
-            notes.push(format!("{}: {} edges from a node to itself are no links", self.file, self.loops));
+            notes.push(format!("{}: {} edges from a node to itself are ignored", self.file, self.loops));
         }
         GraphFile {
             names: Arc::new(self.names),
@@ -164,7 +166,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Reads lines of two nodes and any data after them, between commas, semicolons, tabs or blanks, with or without a header.
+/// Reads lines of two nodes and optional data, separated by commas, semicolons, tabs or blanks,
+/// with or without a header.
 fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
     let mut builder = Builder::new(file);
     let (mut columns, mut has_data) = (None, false);
@@ -181,7 +184,7 @@ fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
         if builder.is_table && values.len() != 2 {
             return Err(builder.wrong(line, format_args!("\"{}\" is not a pair of hosts", values.join(","))));
         }
-        // Without a header many values are the neighbours of a node.
+        // Without a header, many values are probably the neighbours of a node.
         if !has_header && values.len() > 4 && !values[2].starts_with('{') {
             return Err(builder.wrong(
                 line,
@@ -210,14 +213,14 @@ fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
     Ok(graph)
 }
 
-/// A key that elements of data refer to.
+/// A key of GraphML, which `<data>` elements refer to.
 struct Key<'a> {
     name: &'a str,
     default: Option<&'a str>,
     of: &'a str,
 }
 
-/// Reads GraphML as NetworkX, igraph and Gephi write it.
+/// Reads GraphML of NetworkX, igraph and Gephi.
 fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
     if text.len() > XML_BYTES_MAX {
         return Err(format!("{file}: has more than {} MiB of XML; use an edge list", XML_BYTES_MAX >> 20));
@@ -226,7 +229,7 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
     let root = document.root_element();
     if root.tag_name().name() != "graphml" {
         return Err(format!(
-            "{file}:1: found <{}>, expected <graphml>; of XML formats only GraphML is read",
+            "{file}:1: found <{}>, expected <graphml>; GraphML is the only supported XML format",
             root.tag_name().name()
         ));
     }
@@ -251,7 +254,7 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
     for (place, node) in named(graph, "node").enumerate() {
         let id = node.attribute("id").ok_or_else(|| wrong(node, "a <node> has no id".to_owned()))?;
         if named(node, "graph").next().is_some() {
-            return Err(wrong(node, format!("the node {id} has a graph in it; nested graphs are not read")));
+            return Err(wrong(node, format!("node {id} contains a graph; nested graphs are not supported")));
         }
         let name = own_names.as_ref().map_or(id, |names| names[place]);
         let number = builder.node(line(node), name)?;
@@ -267,7 +270,7 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
                     let id = edge
                         .attribute(which)
                         .ok_or_else(|| wrong(edge, format!("an <edge> has no {which}")))?;
-                    ids.get(id).copied().ok_or_else(|| wrong(edge, format!("there is no node {id}")))
+                    ids.get(id).copied().ok_or_else(|| wrong(edge, format!("unknown node {id}")))
                 };
                 let (from, to) = (end("source")?, end("target")?);
                 builder.edge(line(edge), from, to)?;
@@ -284,7 +287,7 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
     Ok(read)
 }
 
-/// The names that nodes have by an attribute; `None` if one has none, or two have the same.
+/// The names of nodes by an attribute. `None` if a node has none, or two nodes have the same.
 fn names<'a>(graph: Node<'a, 'a>, keys: &BTreeMap<&str, Key<'a>>) -> Option<Vec<&'a str>> {
     NAMES.into_iter().find_map(|wanted| {
         let (id, _) =
@@ -306,7 +309,7 @@ fn attributes(node: Node<'_, '_>, of: &str, keys: &BTreeMap<&str, Key<'_>>) -> A
     let applies = |key: &&Key<'_>| key.of == of || key.of == "all";
     let defaults = keys.values().filter(applies).filter_map(|key| Some((key.name, key.default?)));
     let mut values = BTreeMap::new();
-    // The first value of a name counts: defaults come last.
+    // The first value of a name is used, since defaults come last.
     for (name, value) in own.chain(defaults) {
         let name = name.to_ascii_lowercase();
         let known = ["region", "validation_time"];

@@ -1,4 +1,4 @@
-//! Hosts and their properties, and regions and their weights, from tables.
+//! Tables of hosts with their properties, and of regions with their weights.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::graph::GraphFile;
 use crate::table::{Names, Quantity, Row, Rows, Shape, scan};
 use crate::{Inputs, LatencyOf, LatencyTable, Network, TopologyKind, topology};
 
-/// Rows of a table: as many as a simulation can have.
+/// Maximum number of rows in a table, the same as hosts in a simulation.
 const HOSTS_MAX: usize = 1 << 20;
-/// Regions: far more than there are cities in the published tables.
+/// Maximum number of regions, far above the number of cities in published tables.
 const REGIONS_MAX: usize = 1_000;
 
 const SHAPE: Shape = Shape {
@@ -25,25 +25,27 @@ const SHAPE: Shape = Shape {
 const WEIGHTS: Shape =
     Shape { needed: &["region", "weight"], allowed: &[], units: &[], rows_max: REGIONS_MAX };
 
-/// The hosts of a network, by number. What a file does not say is `None`.
+/// The hosts of a network, by number. Values that the file does not have are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostTable {
-    /// What they are called, unless they are called by their numbers.
+    /// The names of the hosts, unless their names are their numbers.
     pub names: Option<Arc<Names>>,
     pub count: u32,
     pub uplink: Option<Vec<Rate>>,
     pub downlink: Option<Vec<Rate>>,
-    /// Indices into `regions`.
+    /// Indices into `regions`, by host.
     pub region: Option<Vec<u16>>,
-    /// Times that a node takes to validate a message.
+    /// Time that a node takes to validate a message, by host.
     pub validation: Option<Vec<Span>>,
-    /// The names of the regions, in the order in which hosts have them.
+    /// The names of the regions, in the order of their appearance.
     pub regions: Vec<String>,
 }
 
 impl HostTable {
-    /// Reads a file with a row for each host, or the nodes of a graph (GraphML). Hosts that are called 0, 1, 2, ... have these numbers
-    /// whatever the order of the rows; all others get numbers in the order of their rows.
+    /// Reads a file with a row for each host, or the nodes of a graph (GraphML).
+    ///
+    /// Hosts with the names 0, 1, 2, ... have these numbers in any order of the rows. All others
+    /// get numbers in the order of their rows.
     pub fn read(file: &str, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("hosts {file}"), || {
             let (text, mut hosts) = (inputs.table(file)?, Builder::default());
@@ -56,7 +58,7 @@ impl HostTable {
         })
     }
 
-    /// The number of the host that is called so.
+    /// The number of the host with this name.
     pub fn find(&self, name: &str) -> Option<u32> {
         match &self.names {
             Some(names) => names.find(name),
@@ -73,7 +75,7 @@ struct HostRow {
     validation: Option<Span>,
 }
 
-/// Puts a table together from rows in the order of a file.
+/// Builds a table from rows in the order of a file.
 #[derive(Default)]
 struct Builder {
     names: Names,
@@ -99,7 +101,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds the nodes of a graph: their attributes are columns.
+    /// Adds the nodes of a graph, whose attributes are the columns.
     fn nodes(&mut self, file: &str, graph: &GraphFile) -> Result<(), String> {
         let attributes = graph.nodes.iter().flat_map(|node| node.values.keys().map(String::as_str));
         let columns: BTreeSet<&str> = attributes.filter(|name| SHAPE.has(name)).collect();
@@ -118,7 +120,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Brings rows in the order of hosts.
+    /// Sorts the rows by host.
     fn finish(self) -> HostTable {
         let Self { names, regions, mut rows } = self;
         let count = rows.len() as u32;
@@ -154,7 +156,7 @@ fn rate(row: &Row<'_>, name: &str) -> Result<Option<Rate>, String> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionWeights {
     pub names: Vec<String>,
-    /// How many of the hosts are in each, as weights.
+    /// The relative number of hosts in each region.
     pub weights: Vec<f64>,
 }
 
@@ -183,7 +185,8 @@ impl RegionWeights {
     }
 }
 
-/// What files call the hosts: the file of hosts decides, then that of the graph, then that of the latencies between hosts.
+/// The names of hosts in the files of a network. The file of hosts takes precedence over that of
+/// the graph, and the graph over that of latencies between hosts.
 pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
     if let Some(file) = &network.hosts_file {
         return Ok(HostTable::read(file, inputs)?.names.clone());
@@ -199,7 +202,8 @@ pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names
     Ok(all.filter(|names| names.as_numbers(network.nodes).is_none()).cloned())
 }
 
-/// Where the file of hosts says that they are; others (observers) are where the first is.
+/// The regions of hosts in the file of hosts. Hosts that it does not list (observers) are in the
+/// region of the first host.
 pub fn listed_regions(
     network: &Network,
     table: &HostTable,

@@ -1,4 +1,4 @@
-//! Where the files come from that a scenario names.
+//! The files that a scenario names.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -37,21 +37,21 @@ const FILES: &[(&str, &[u8])] = files!(
     "reference/arrivals_n100_bw20_batch_rr.csv",
 );
 
-/// What a path in a scenario starts with that names a data file of Samara.
+/// Prefix of paths in a scenario that name a data file of Samara.
 pub const PREFIX: &str = "builtin:";
 
-/// A data file of Samara, unpacked; `name` is without the prefix.
+/// Decompresses a data file of Samara. `name` has no prefix.
 fn unpacked(name: &str) -> Result<Vec<u8>, String> {
     let (_, packed) = FILES.iter().find(|(own, _)| *own == name).ok_or_else(|| {
         format!(
-            "{PREFIX}{name}: there is no such data file; there are {}",
+            "{PREFIX}{name}: unknown data file; expected one of {}",
             FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
         )
     })?;
     unpack(packed).map_err(|error| format!("{PREFIX}{name}: {error}"))
 }
 
-/// The content of a file that was compressed with zstd: of all its frames, up to one byte more than files may have.
+/// Decompresses the content of all zstd frames, up to one byte more than the maximum size of files.
 fn unpack(mut packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
     while !packed.is_empty() && unpacked.len() as u64 <= FILE_BYTES_MAX {
@@ -68,7 +68,7 @@ fn unpack(mut packed: &[u8]) -> io::Result<Vec<u8>> {
         let room = FILE_BYTES_MAX + 1 - unpacked.len() as u64;
         let mut frame = frame.take(room);
         frame.read_to_end(&mut unpacked)?;
-        // The decoder computes the checksum and leaves the comparison to its caller.
+        // The decoder computes the checksum, but its caller must compare it.
         let decoder = &frame.get_ref().decoder;
         let stated = decoder.get_checksum_from_data();
         if frame.limit() > 0 && stated.is_some() && stated != decoder.get_calculated_checksum() {
@@ -78,12 +78,15 @@ fn unpack(mut packed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(unpacked)
 }
 
-/// A file of more bytes (after decompression) is taken for a mistake.
+/// Maximum size of a file in bytes, after decompression. Larger files are probably a mistake.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Where the files come from that a scenario names: a directory, and files in memory, which are looked for first. Names that start with
-/// `builtin:` are data files of Samara. A file has to stay as it is while these inputs are in use: one that was changed meanwhile is an
-/// error, never half of a result. Clones are cheap, and share what was read.
+/// The files that a scenario names.
+///
+/// They are in a directory or in memory; files in memory take precedence. Names that start with
+/// `builtin:` are data files of Samara. A file must not change while these inputs are in use: a
+/// changed file is an error, so that no result mixes two versions. Clones are cheap, and share the
+/// content that was read.
 ///
 /// ```
 /// use samara_scenario::Inputs;
@@ -100,7 +103,8 @@ struct Shared {
     files: BTreeMap<String, Arc<[u8]>>,
     /// The SHA-256 of each file that was read.
     seen: Mutex<BTreeMap<String, [u8; 32]>>,
-    /// What was made of files, by what made it and its parameters: the points of a scenario share it.
+    /// Values computed from files, by their type and parameters. The points of a scenario share
+    /// them.
     made: Mutex<FxHashMap<String, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -110,7 +114,7 @@ impl Inputs {
         Self(Arc::new(Shared { directory: path.into(), ..Shared::default() }))
     }
 
-    /// The same, and a file in memory. A name that ends in `.zst` means compressed bytes, as on disk.
+    /// Adds a file in memory. A name that ends in `.zst` means compressed bytes, as on disk.
     #[must_use]
     pub fn with(self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let mut files = self.0.files.clone();
@@ -118,7 +122,7 @@ impl Inputs {
         Self(Arc::new(Shared { directory: self.0.directory.clone(), files, ..Shared::default() }))
     }
 
-    /// Where relative paths start.
+    /// The base of relative paths.
     pub fn path(&self) -> &Path {
         &self.0.directory
     }
@@ -131,7 +135,8 @@ impl Inputs {
     /// Reads a text file, decompressed if its name ends in `.zst`.
     ///
     /// # Errors
-    /// It cannot be read, is no text or too large, or was changed since it was read first; the message names it.
+    /// The file cannot be read, is not text, is too large, or has changed since it was first read.
+    /// The message names it.
     pub fn read(&self, name: &str) -> Result<String, String> {
         let fail = |error: std::io::Error| format!("{name}: {error}");
         let mut bytes = self.bytes(name)?;
@@ -151,7 +156,7 @@ impl Inputs {
     /// Reads a table, a list or a graph, without a byte order mark.
     ///
     /// # Errors
-    /// As of [`read`](Self::read); or it has a format that the Python package converts.
+    /// As for [`read`](Self::read), or the file has a format that the Python package converts.
     pub(crate) fn table(&self, name: &str) -> Result<String, String> {
         let text = self.read(name)?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
@@ -163,13 +168,13 @@ impl Inputs {
             || text.contains("REGION_LIST");
         if is_foreign {
             return Err(format!(
-                "{name}: is no CSV, edge list or GraphML; `python -m samara.data {name}` converts GML, JSON, SimBlock and p2psim"
+                "{name}: is not CSV, an edge list or GraphML; `python -m samara.data {name}` converts GML, JSON, SimBlock and p2psim"
             ));
         }
         Ok(text)
     }
 
-    /// The bytes of a file as they are stored.
+    /// Returns the stored bytes of a file.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = if let Some(data) = name.strip_prefix(PREFIX) {
             unpacked(data)?
@@ -183,11 +188,11 @@ impl Inputs {
         if first == digest {
             Ok(bytes)
         } else {
-            Err(format!("{name}: was changed while it was in use; start again"))
+            Err(format!("{name}: has changed while in use; start again"))
         }
     }
 
-    /// The SHA-256 of a file as it is stored, in hexadecimal digits.
+    /// Returns the SHA-256 of the stored bytes of a file, in hexadecimal digits.
     pub fn sha256(&self, name: &str) -> Result<String, String> {
         let known = lock(&self.0.seen).get(name).copied();
         let digest = match known {
@@ -207,13 +212,13 @@ impl Inputs {
         Ok(bytes)
     }
 
-    /// What was made with this key before, or what is made now and kept.
+    /// Returns the value computed for this key before, or computes and keeps it.
     pub fn made<T: Any + Send + Sync>(
         &self,
         key: &str,
         make: impl FnOnce() -> Result<T, String>,
     ) -> Result<Arc<T>, String> {
-        // Not under the lock: what is made may be made of what else is made.
+        // Not under the lock, since computing a value may need other values.
         let known = lock(&self.0.made).get(key).cloned();
         if let Some(known) = known.and_then(|known| known.downcast().ok()) {
             return Ok(known);
@@ -225,7 +230,7 @@ impl Inputs {
 }
 
 impl PartialEq for Inputs {
-    /// Whether the files are the same that names stand for.
+    /// Returns true if the names stand for the same files.
     fn eq(&self, other: &Self) -> bool {
         self.0.directory == other.0.directory && self.0.files == other.0.files
     }
@@ -242,10 +247,10 @@ fn within_bounds(name: &str, bytes: u64) -> Result<(), String> {
     if bytes <= FILE_BYTES_MAX {
         return Ok(());
     }
-    Err(format!("{name}: has more than {} MiB; larger files are not read", FILE_BYTES_MAX >> 20))
+    Err(format!("{name}: has more than {} MiB, the maximum size of a file", FILE_BYTES_MAX >> 20))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind it is never half written.
+    // A panic never leaves the content half written.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

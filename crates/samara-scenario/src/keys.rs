@@ -1,9 +1,9 @@
-//! Dotted keys of documents, as the command line and the axes of sweeps name them, and their values.
+//! Dotted keys of documents, as in command-line arguments and axes of sweeps, and their values.
 
-/// The key of an axis and its values.
+/// An axis of a sweep: its key and its values.
 pub type GridAxis = (String, Vec<toml::Value>);
 
-/// A value as one would write it on the command line.
+/// Formats a value as on the command line.
 pub fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -15,7 +15,7 @@ pub fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-/// Removes a dotted key below a table, if it is there.
+/// Removes a dotted key from a table, if it exists.
 pub fn remove(table: &mut toml::Table, key: &str) {
     let Some((parents, last)) = key.rsplit_once('.') else { return };
     let mut current = Some(table);
@@ -27,16 +27,18 @@ pub fn remove(table: &mut toml::Table, key: &str) {
     }
 }
 
-/// A value from the command line: TOML where it reads as such, a string otherwise.
+/// Parses a value of the command line: TOML if possible, a string otherwise.
 pub fn parse_value(text: &str) -> toml::Value {
     let document = format!("value = {text}").parse::<toml::Table>();
     let value = document.ok().and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
 }
 
-/// The parts of a dotted key, which may be quoted as in TOML (`run.0.set."protocol.withdraw"`).
+/// Splits a dotted key into its parts, which may be quoted as in TOML
+/// (`run.0.set."protocol.withdraw"`).
 fn parts(key: &str) -> Result<Vec<String>, String> {
-    // Metrics have dots, and colons after the name of a run: all of it is one key, in quotes or not.
+    // Metrics contain dots, and a colon after the name of a run, so the rest is one key, in quotes
+    // or not.
     if let Some(metric) = key.strip_prefix("expect.").filter(|metric| !metric.is_empty()) {
         return Ok(vec!["expect".to_owned(), metric.trim_matches('"').to_owned()]);
     }
@@ -51,7 +53,7 @@ fn parts(key: &str) -> Result<Vec<String>, String> {
     Ok(parts)
 }
 
-/// Sets a dotted key; numbers index arrays.
+/// Sets a dotted key. Numbers are indices of arrays.
 pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
     let parts = parts(key)?;
     let [first, rest @ .., last] = parts.as_slice() else {
@@ -81,8 +83,8 @@ fn step<'a>(value: &'a mut toml::Value, part: &str) -> Result<&'a mut toml::Valu
     }
 }
 
-/// Reads an axis from the command line: a key and values between commas, for example `network.nodes=100,200`. Commas inside of quotes and
-/// brackets do not separate values.
+/// Parses an axis of the command line: a key and values separated by commas, for example
+/// `network.nodes=100,200`. Commas within quotes and brackets do not separate values.
 pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
     let wrong =
         || format!("\"{text}\" is not KEY=VALUE,VALUE,...; expected for example network.nodes=100,200");
@@ -99,7 +101,7 @@ pub fn parse_axis(text: &str) -> Result<GridAxis, String> {
     }
 }
 
-/// The parts of a list between commas that are in no quotes and brackets.
+/// Splits a list at commas that are not within quotes or brackets.
 fn split_values(list: &str) -> Vec<&str> {
     let (mut depth, mut quote, mut from, mut parts) = (0_u32, None, 0, Vec::new());
     for (at, c) in list.char_indices() {
@@ -119,7 +121,7 @@ fn split_values(list: &str) -> Vec<&str> {
     parts
 }
 
-/// The values of a document by their dotted keys.
+/// Collects the values of a document by their dotted keys.
 pub fn flatten(prefix: &str, value: &toml::Value, rows: &mut Vec<(String, String)>) {
     let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
     match value {

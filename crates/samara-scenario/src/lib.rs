@@ -1,8 +1,10 @@
-//! Scenario files, configuration files and the files that they name, read with errors a user can act on.
+//! Scenario files, configuration files and the files that they name, read with errors a user can
+//! act on.
 //!
-//! This crate knows no family of experiments, no protocol and no simulator. What networks are described by (hosts, graphs,
-//! latencies) is behind the feature `network`, since the configuration of a node needs none of it. Where an error is a
-//! text, it says what is wrong and what is expected, and names file and line if a file is to blame.
+//! This crate depends on no family of experiments, no protocol and no simulator. The description of
+//! networks (hosts, graphs, latencies) is behind the feature `network`, since the configuration of
+//! a node does not need it. An error that is a text states the problem and the expected content,
+//! and names file and line if a file causes it.
 
 mod document;
 #[cfg(feature = "network")]
@@ -35,7 +37,7 @@ pub use {
     table::Names,
 };
 
-/// The candidate that is most like a word, if one is alike at all.
+/// The candidate that is most similar to a word, if one is similar enough.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

@@ -1,55 +1,56 @@
-//! What a scenario file says about its network: hosts, links, regions and latencies.
+//! The section of a scenario file about its network: hosts, links, regions and latencies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use samara_engine::units::{Rate, Share, Size, Span};
 
-/// The network.
+/// The network of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
-    /// How many hosts; as many as a file of hosts, of a graph, or of latencies between hosts has, unless given.
+    /// Number of hosts. Default: the number in the file of hosts, of the graph, or of latencies
+    /// between hosts.
     pub nodes: u32,
-    /// Who has links with whom.
+    /// The links between hosts.
     pub topology: Topology,
-    /// One-way latency between hosts (of all pairs, unless there are regions).
+    /// One-way latency between hosts, for all pairs unless there are regions.
     pub latency: Span,
-    /// The most that is added to the latency of a packet, uniformly drawn.
+    /// Maximum latency added to a packet, drawn uniformly from 0.
     pub jitter: Span,
-    /// The part of packets that is lost on the way.
+    /// Share of packets that the network loses.
     pub loss: Share,
-    /// Uplink rate of a host that is in no class.
+    /// Uplink rate of a host without a class.
     pub uplink: Rate,
-    /// Downlink rate of a host that is in no class.
+    /// Downlink rate of a host without a class.
     pub downlink: Rate,
     /// Sets `uplink` and `downlink` at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
     pub interface: Interface,
-    /// What happens to packets that find a downlink busy.
+    /// Treatment of packets that find a downlink busy.
     pub downlink_queue: Queue,
-    /// Time that a node takes to validate a message, one message at a time.
+    /// Time that a node takes to validate a message. A node validates one message at a time.
     pub validation_time: Span,
-    /// Classes of hosts with properties of their own, in the order of their shares.
+    /// Classes of hosts with different properties, in the order of their shares.
     #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<HostClass>,
-    /// Regions with a latency matrix; replaces `latency`.
+    /// Regions with a latency matrix, which replaces `latency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,
-    /// The hosts: CSV with the column `host` and any of `uplink`, `downlink`, `region` and `validation_time`, and a row for each host; or
-    /// the nodes of a graph (GraphML). Replaces those keys and `class`. A path relative to the scenario file, plain or compressed with
-    /// zstd.
+    /// The hosts: CSV with a row for each host, with the column `host` and any of `uplink`,
+    /// `downlink`, `region` and `validation_time`; or the nodes of a graph (GraphML). Replaces
+    /// those keys and `class`. A path relative to the scenario file, plain or compressed with zstd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_file: Option<String>,
-    /// Latencies between all hosts or all regions; replaces `latency`.
+    /// Latencies between all hosts or all regions, which replace `latency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_file: Option<LatencyFile>,
 }
 
 impl Network {
-    /// The file of latencies, if it has a row for each of these.
+    /// The file of latencies, if its rows are of this kind.
     pub fn latencies_of(&self, of: LatencyOf) -> Option<&LatencyFile> {
         self.latency_file.as_ref().filter(|file| file.of == Some(of))
     }
@@ -77,26 +78,29 @@ impl Default for Network {
     }
 }
 
-/// Who has links with whom.
+/// The links between hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Topology {
     /// The kind of graph.
     pub kind: TopologyKind,
-    /// Links of each host (random-regular).
+    /// Number of links of each host (random-regular).
     pub degree: u32,
-    /// Others that each host dials, drawn at random (random-dials); with those that are dialled by others it has about twice as many links.
+    /// Number of random hosts that each host dials (random-dials). With the links that others dial,
+    /// a host has about twice as many.
     pub dials: u32,
-    /// Links that each new host makes to older ones (barabasi-albert): the parameter m of the model.
+    /// Number of links that each new host makes to older ones (barabasi-albert): the parameter m of
+    /// the model.
     pub attachments: u32,
-    /// The seed of a barabasi-albert graph; that of the run if absent.
+    /// Seed of a barabasi-albert graph. Default: the seed of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Every subscriber of a topic gets links until it has so many to other subscribers, as clients find peers for their
-    /// subnets; 0 leaves the graph as it is.
+    /// Minimum number of links that each subscriber of a topic has to other subscribers, which get
+    /// added as when clients find peers for their subnets. 0 leaves the graph unchanged.
     pub topic_peers_min: u32,
-    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list or GraphML, plain or compressed with zstd;
-    /// a path relative to the scenario file, or `builtin:` and the name of a data file of Samara.
+    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list or
+    /// GraphML, plain or compressed with zstd. A path relative to the scenario file, or `builtin:`
+    /// and the name of a data file of Samara.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -121,15 +125,17 @@ impl Default for Topology {
 pub enum TopologyKind {
     /// Every host has the same number of links, drawn at random.
     RandomRegular,
-    /// Every host dials so many others, drawn at random: the peers of nodes that know each other's addresses.
+    /// Every host dials a number of random other hosts, as nodes do that know each other's
+    /// addresses.
     RandomDials,
     /// Every host has a link to every other.
     FullMesh,
-    /// Every host has a link to the next.
+    /// Every host has a link to the next one.
     Ring,
-    /// Hosts come one by one and link to older ones, those with many links first (Barabási and Albert 1999).
+    /// Hosts join one by one and link to older ones, preferably those with many links (Barabási and
+    /// Albert 1999).
     BarabasiAlbert,
-    /// As a file says.
+    /// The graph is in a file.
     File,
 }
 
@@ -137,13 +143,13 @@ pub enum TopologyKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {
-    /// A packet each in turn, in effect what Linux does.
+    /// One packet per link in turn, similar to Linux.
     RoundRobin,
-    /// By the time at which the application wrote the packet: Shadow's default.
+    /// In the order in which the application wrote the packets, the default of Shadow.
     Fifo,
 }
 
-/// What happens to packets that find a downlink busy.
+/// Treatment of packets that find a downlink busy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     rename_all = "kebab-case",
@@ -152,17 +158,17 @@ pub enum Interface {
     expecting = "a table such as { kind = \"codel\" } or { kind = \"drop-tail\", size = \"1 MB\" }"
 )]
 pub enum Queue {
-    /// They wait in a queue of so many bytes, and are dropped beyond.
+    /// Packets wait in a queue of limited size. Packets that do not fit are dropped.
     DropTail {
-        /// The most bytes that wait.
+        /// Maximum number of waiting bytes.
         size: Size,
     },
     /// Controlled delay (RFC 8289).
     Codel {
-        /// The standing delay that is tolerated.
+        /// Tolerated standing delay.
         #[serde(default = "default_target")]
         target: Span,
-        /// How long it is tolerated.
+        /// Time for which a longer delay is tolerated.
         #[serde(default = "default_interval")]
         interval: Span,
     },
@@ -186,15 +192,16 @@ impl Default for Queue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostClass {
-    /// What reports call it.
+    /// Name of the class in reports.
     pub name: String,
-    /// The part of all hosts that is in it; what remains of all classes has the network's own values.
+    /// Share of all hosts in this class. Hosts that remain outside of all classes have the
+    /// network's own values.
     pub share: Share,
-    /// Uplink rate.
+    /// Uplink rate of these hosts.
     pub uplink: Rate,
-    /// Downlink rate.
+    /// Downlink rate of these hosts.
     pub downlink: Rate,
-    /// Time that a node takes to validate a message; the network's value if absent.
+    /// Time that a node takes to validate a message. Default: the network's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_time: Option<Span>,
 }
@@ -203,38 +210,41 @@ pub struct HostClass {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Regions {
-    /// Their names; those of the files, if not given.
+    /// Names of the regions. Default: those of the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// How many of the hosts are in each, as weights; not with a file of hosts that says it.
+    /// Relative number of hosts in each region. Not allowed with a file of hosts that has regions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
-    /// Names and weights from a file instead: CSV with the columns `region` and `weight`. A path relative to the scenario file, plain or
-    /// compressed with zstd.
+    /// File with names and weights in place of these keys: CSV with the columns `region` and
+    /// `weight`. A path relative to the scenario file, plain or compressed with zstd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_file: Option<String>,
-    /// Which hosts these are.
+    /// Assignment of hosts to regions.
     #[serde(default)]
     pub placed: Placed,
-    /// One-way latency from region (row) to region (column); not with `network.latency_file`.
+    /// One-way latency from region (row) to region (column). Not allowed with
+    /// `network.latency_file`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<Vec<Span>>,
-    /// The rate that all hosts of a region share on the way to other regions, and on the way from them; as wide as they need, if absent.
+    /// Rate that all hosts of a region share in each direction to and from other regions. Default:
+    /// unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Rate>,
-    /// What happens to packets that find a gateway busy.
+    /// Treatment of packets that find a gateway busy.
     #[serde(default)]
     pub gateway_queue: Queue,
 }
 
-/// Which hosts are in a region.
+/// Assignments of hosts to regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placed {
-    /// For each host one is drawn by the weights.
+    /// Each host gets a random region, by the weights.
     #[default]
     Drawn,
-    /// The first hosts are in the first region, and so on, as many as their share of the weights, rounded.
+    /// The first hosts are in the first region, and so on, in numbers by the rounded shares of the
+    /// weights.
     InOrder,
 }
 
@@ -244,56 +254,57 @@ pub enum Placed {
 pub struct LatencyFile {
     /// The file: a path relative to the scenario file, plain or compressed with zstd.
     pub file: String,
-    /// Whether its values are one way, or there and back; of round trips the half is taken.
+    /// Direction of its values: one-way, or round trips, which are halved.
     pub kind: LatencyKind,
-    /// The unit of values that are plain numbers; values such as "12 ms" have their own.
+    /// Unit of values that are plain numbers. Values such as "12 ms" have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<LatencyUnit>,
-    /// Whether it has a row for each host or for each region; regions if hosts have regions, unless given.
+    /// Kind of its rows: hosts or regions. Default: regions if hosts have regions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<LatencyOf>,
-    /// The format of the file; guessed from its text, unless given.
+    /// Format of the file. Default: detected from its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<LatencyFormat>,
-    /// The column that has the latency (pairs), where there are several.
+    /// Column with the latency (pairs), if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// What the numbers stand for that its rows are called by: a CSV file with the columns `id` and `name`, and others that are not
-    /// looked at.
+    /// File with the names of the ids that its rows have: CSV with the columns `id` and `name`.
+    /// Other columns are ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<String>,
-    /// One-way latency within a region, instead of what the file has for it.
+    /// One-way latency within a region, in place of the value in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Span>,
-    /// One-way latency of pairs that the file has no latency for; without it, these are an error.
+    /// One-way latency of pairs without a value in the file. Without this key, such pairs are an
+    /// error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Span>,
 }
 
-/// What the latencies of a file are.
+/// Directions of latencies in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyKind {
     /// From one host to the other.
     #[default]
     OneWay,
-    /// There and back, as ping shows it.
+    /// From one host to the other and back, as measured by ping.
     RoundTrip,
 }
 
 /// Units of plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LatencyUnit {
-    /// Seconds.
+    /// Values in seconds.
     #[serde(rename = "s")]
     Seconds,
-    /// Milliseconds.
+    /// Values in milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
-    /// Microseconds.
+    /// Values in microseconds.
     #[serde(rename = "us")]
     Microseconds,
-    /// Nanoseconds.
+    /// Values in nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
 }
@@ -309,7 +320,7 @@ impl LatencyUnit {
     }
 }
 
-/// What the rows of a file of latencies are.
+/// Kinds of rows in a file of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyOf {
@@ -319,13 +330,13 @@ pub enum LatencyOf {
     Regions,
 }
 
-/// The format of a file of latencies.
+/// Formats of a file of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyFormat {
-    /// A row and a column for each host or region, with or without their names.
+    /// A matrix with a row and a column for each host or region, with or without their names.
     Matrix,
-    /// A line for each pair.
+    /// One line for each pair.
     Pairs,
     /// The edges of a GraphML file.
     Graph,

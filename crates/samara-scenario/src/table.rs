@@ -1,4 +1,4 @@
-//! Tables as text: columns with names and units, plain lines of values, and names that have numbers.
+//! Tables as text: columns with names and units, plain lines of values, and names with numbers.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use samara_engine::units::{Rate, Size, Span};
 
 use crate::{Inputs, closest};
 
-/// The names of hosts by their numbers, each different.
+/// Unique names of hosts, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     names: Vec<String>,
@@ -16,7 +16,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The number of a name; a new name gets the next number.
+    /// Returns the number of a name. A new name gets the next number.
     pub fn number(&mut self, name: &str) -> u32 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -27,12 +27,12 @@ impl Names {
         number
     }
 
-    /// The number of a name that is there.
+    /// Returns the number of a known name.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }
 
-    /// By number.
+    /// All names, by number.
     pub fn all(&self) -> &[String] {
         &self.names
     }
@@ -45,7 +45,8 @@ impl Names {
         self.names.is_empty()
     }
 
-    /// The hosts that these names are if they are numbers themselves: all of them whole numbers below `hosts`, as `5` (not `05`).
+    /// The numbers of hosts that these names are. `None` unless all are whole numbers below
+    /// `hosts`, written as `5` (not `05`).
     pub fn as_numbers(&self, hosts: u32) -> Option<Vec<u32>> {
         let number = |name: &String| {
             let number = name.parse::<u32>().ok()?;
@@ -56,7 +57,7 @@ impl Names {
 }
 
 impl<S: AsRef<str>> FromIterator<S> for Names {
-    /// Repeated names count once.
+    /// Collects names; repeated ones count once.
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
         let mut all = Self::default();
         for name in names {
@@ -66,15 +67,16 @@ impl<S: AsRef<str>> FromIterator<S> for Names {
     }
 }
 
-/// A quantity that a column can have.
+/// A quantity in a column of a table.
 pub trait Quantity: Sized {
-    /// Units that may end the name of a column whose cells are plain numbers, with their factors.
+    /// Units at the end of a column's name, with their factors. The cells of such a column are
+    /// plain numbers.
     const UNITS: &'static [(&'static str, f64)];
 
-    /// From a number with its unit.
+    /// Parses a number with its unit.
     fn from_text(text: &str) -> Result<Self, String>;
 
-    /// From a number in the unit whose factor is 1.
+    /// Converts a number in the unit with factor 1.
     fn from_number(value: f64) -> Self;
 }
 
@@ -99,13 +101,13 @@ quantities! {
     Size: from_bytes, [("bytes", 1.0), ("kb", 1e3), ("mb", 1e6), ("kib", 1024.0), ("mib", 1_048_576.0)];
 }
 
-/// What a kind of table looks like.
+/// The columns of a kind of table.
 pub struct Shape {
-    /// Columns that have to be there.
+    /// Columns that a table must have.
     pub needed: &'static [&'static str],
-    /// Columns that may be there.
+    /// Columns that a table may have.
     pub allowed: &'static [&'static str],
-    /// Columns that may have a unit at the end of their names, with these units.
+    /// Columns whose names may end in a unit, with these units.
     pub units: &'static [(&'static str, &'static [(&'static str, f64)])],
     pub rows_max: usize,
 }
@@ -117,7 +119,7 @@ struct Column {
     factor: Option<f64>,
 }
 
-/// Reads a table with a header row by row; lines that start with `#` are comments.
+/// Reads a table with a header row by row. Lines that start with `#` are comments.
 pub fn scan(
     file: &str,
     text: &str,
@@ -147,7 +149,7 @@ pub fn scan(
     }
 }
 
-/// The rows of a table below its header, whatever they are read from.
+/// The rows of a table below its header, from any source.
 pub(crate) struct Rows<'a> {
     file: &'a str,
     columns: Vec<Column>,
@@ -172,7 +174,7 @@ impl<'a> Rows<'a> {
         let (file, expected) = (self.file, self.columns.len());
         if record.len() != expected {
             return Err(format!(
-                "{file}:{line}: found {} values, expected {expected}, as many as the header has columns",
+                "{file}:{line}: found {} values, expected {expected}, one for each column of the header",
                 record.len()
             ));
         }
@@ -202,7 +204,7 @@ impl<'a> Row<'a> {
         Some((&self.columns[place], &self.record[place]))
     }
 
-    /// The text of a cell, `None` without such a column.
+    /// The text of a cell. `None` without this column.
     ///
     /// # Errors
     /// The cell is empty.
@@ -214,14 +216,14 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The quantity in a cell, `None` without such a column.
+    /// The quantity in a cell. `None` without this column.
     pub fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let factor = self.cell(name).and_then(|(column, _)| column.factor);
         let Some(factor) = factor else {
             return Q::from_text(text).map(Some).map_err(|why| {
                 let (unit, _) = Q::UNITS[0];
-                self.wrong(format_args!("{name}: {why}; or plain numbers in a column {name}_{unit}"))
+                self.wrong(format_args!("{name}: {why}, or plain numbers in a column {name}_{unit}"))
             });
         };
         match f64::from_str(text) {
@@ -233,7 +235,7 @@ impl<'a> Row<'a> {
 }
 
 impl Shape {
-    /// All columns, for messages.
+    /// Lists all columns for messages.
     fn listed(&self) -> String {
         let optional = self.allowed.iter().map(|name| format!("{name} (optional)"));
         let all: Vec<String> = self.needed.iter().map(|name| (*name).to_owned()).chain(optional).collect();
@@ -283,21 +285,21 @@ impl Shape {
     }
 }
 
-/// The column that has one of these names, in capitals or not.
+/// Finds the column with one of these names, ignoring case.
 pub(crate) fn column_of(values: &[&str], known: &[&str]) -> Option<usize> {
     values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
 }
 
-/// The delimiter of a table: the one that its first line has most of.
+/// Detects the delimiter of a table: the most frequent one in its first line.
 pub(crate) fn delimiter(text: &str) -> u8 {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or("");
     let count = |delimiter: u8| first.bytes().filter(|byte| *byte == delimiter).count();
-    // The last of equals: a comma where there is none of them.
+    // `max_by_key` returns the last maximum: a comma if the line has no delimiter.
     [b'\t', b';', b','].into_iter().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',')
 }
 
-/// Passes on each line that is not empty: its number and its values. `delimiter` is `None` for blanks. Lines that start with
-/// `#` or `//` are comments. Errors name the file.
+/// Calls `take` with the number and the values of each line that is not empty. `delimiter` is
+/// `None` for blanks. Lines that start with `#` or `//` are comments. Errors name the file.
 pub(crate) fn each_line(
     file: &str,
     text: &str,
@@ -330,7 +332,7 @@ pub(crate) fn each_line(
     Ok(())
 }
 
-/// The line of a record: the reader reports that of blank lines and comments before it.
+/// The line of a record. The reader reports the line of blank lines and comments before it.
 fn line_of(text: &str, record: &StringRecord, has_comments: bool) -> u64 {
     let Some(position) = record.position() else { return 0 };
     let before = text.get(position.byte() as usize..).unwrap_or_default().split('\n');
@@ -339,19 +341,19 @@ fn line_of(text: &str, record: &StringRecord, has_comments: bool) -> u64 {
     position.line() + before.take_while(is_none).count() as u64
 }
 
-/// The delimiter of the first lines, or `None` for blanks.
+/// Detects the delimiter of the first lines. `None` for blanks.
 pub(crate) fn delimiter_or_blank(text: &str) -> Option<u8> {
     let data = text.lines().filter(|line| {
         let line = line.trim_start();
         !line.is_empty() && !line.starts_with('#') && !line.starts_with("//")
     });
-    // Data of edges may be dictionaries, which have commas of their own.
+    // The data of an edge may be a dictionary, which contains commas.
     let begin = |line: &'_ str| line.split('{').next().unwrap_or_default().to_owned();
     let first = data.take(2).map(begin).collect::<Vec<_>>().join("\n");
     [b',', b';', b'\t'].into_iter().find(|delimiter| first.bytes().any(|byte| byte == *delimiter))
 }
 
-/// Reads a CSV file of pairs of numbers with a header of two given names.
+/// Reads a CSV file with pairs of numbers and a header of two given names.
 pub fn read_pairs(name: &str, inputs: &Inputs, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
     let text = inputs.read(name)?;
     let mut lines = text.lines().enumerate();

@@ -1,4 +1,4 @@
-//! Graphs: who has links with whom.
+//! Graphs of links between hosts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use samara_engine::{NodeRng, Purpose};
 
 use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind};
 
-/// An undirected graph whose edges remember who dialled.
+/// An undirected graph with the dialer of each edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     pub nodes: u32,
-    /// Dialler and listener.
+    /// Edges as pairs of dialer and listener.
     pub edges: Vec<(u32, u32)>,
 }
 
@@ -25,7 +25,7 @@ impl Graph {
         neighbours
     }
 
-    /// Nodes that no path connects with node 0.
+    /// The nodes that no path connects with node 0.
     pub fn unreachable(&self) -> Vec<u32> {
         let neighbours = self.neighbours();
         let mut seen = vec![false; self.nodes as usize];
@@ -42,18 +42,20 @@ impl Graph {
     }
 }
 
-/// A random regular graph: half-edges are paired at random, and pairs that would be loops or doubles are mended by switching
-/// with random others (as configuration models are usually repaired; the result is close to uniform for small degrees).
+/// A random regular graph. Half-edges are paired at random; loops and repeated edges are repaired
+/// by switching with random other pairs. This is the usual repair of configuration models, and
+/// close to uniform for small degrees.
 ///
 /// # Panics
-/// If `nodes * degree` is odd or the degree is not below the number of nodes; scenarios are checked before.
+/// If `nodes * degree` is odd or the degree is not below the number of nodes. Scenarios are checked
+/// before.
 pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
     assert!(
         degree < nodes && (u64::from(nodes) * u64::from(degree)).is_multiple_of(2),
         "no such regular graph"
     );
     if degree > (nodes - 1) / 2 {
-        // Of a dense graph the few edges that are missing are drawn: they are a regular graph too.
+        // For a dense graph, draw its missing edges instead, which also form a regular graph.
         let missing = random_regular(nodes, nodes - 1 - degree, rng).edges;
         let missing: BTreeSet<(u32, u32)> = missing.into_iter().map(ordered).collect();
         let mut graph = full_mesh(nodes);
@@ -71,10 +73,11 @@ pub fn random_regular(nodes: u32, degree: u32, rng: &mut NodeRng) -> Graph {
     }
 }
 
-/// Every node dials `dials` others, drawn at random without regard to who dialled it; a pair that dialled each other has one link.
+/// Every node dials `dials` random others, independent of who dialed it. A pair that dialed each
+/// other has one link.
 ///
 /// # Panics
-/// If there are not so many others; scenarios are checked before.
+/// If there are fewer others. Scenarios are checked before.
 pub fn random_dials(nodes: u32, dials: u32, rng: &mut NodeRng) -> Graph {
     assert!(dials < nodes, "no such graph");
     let mut present = BTreeSet::new();
@@ -91,18 +94,18 @@ pub fn random_dials(nodes: u32, dials: u32, rng: &mut NodeRng) -> Graph {
     Graph { nodes, edges }
 }
 
-/// Preferential attachment (Barabási and Albert 1999): the graph begins as a star of `m + 1` nodes, and each further node dials
-/// `m` others, drawn in proportion to the links that they have.
+/// A graph by preferential attachment (Barabási and Albert 1999). It begins as a star of `m + 1`
+/// nodes. Each further node dials `m` others, drawn in proportion to their links.
 ///
 /// # Panics
-/// Unless `1 <= m < nodes`; scenarios are checked before.
+/// Unless `1 <= m < nodes`. Scenarios are checked before.
 pub fn barabasi_albert(nodes: u32, m: u32, rng: &mut NodeRng) -> Graph {
     assert!(1 <= m && m < nodes, "no such graph");
     let mut edges: Vec<(u32, u32)> = (1..=m).map(|node| (node, 0)).collect();
     for node in m + 1..nodes {
         let mut targets = BTreeSet::new();
         while targets.len() < m as usize {
-            // A node has as many ends of edges as it has links.
+            // A node has as many ends of edges as links, so a random end selects it in proportion.
             let end = rng.index(2 * edges.len());
             let (dialer, listener) = edges[end / 2];
             targets.insert(if end.is_multiple_of(2) { dialer } else { listener });
@@ -112,7 +115,7 @@ pub fn barabasi_albert(nodes: u32, m: u32, rng: &mut NodeRng) -> Graph {
     Graph { nodes, edges }
 }
 
-/// Hops from a node to the one that is farthest from it, among those that it can reach.
+/// Number of hops from a node to the farthest node that it can reach.
 pub fn eccentricity(neighbours: &[Vec<u32>], node: u32) -> u32 {
     let mut hops = vec![u32::MAX; neighbours.len()];
     let mut queue = std::collections::VecDeque::from([node]);
@@ -134,8 +137,8 @@ fn ordered((a, b): (u32, u32)) -> (u32, u32) {
     (a.min(b), a.max(b))
 }
 
-/// Switches loops and doubles with random other edges; `None` if one finds no partner in many tries (in small graphs there
-/// may be none).
+/// Switches loops and repeated edges with random other edges. `None` if an edge finds no partner in
+/// many tries. In small graphs, none may exist.
 fn mended(mut edges: Vec<(u32, u32)>, rng: &mut NodeRng) -> Option<Vec<(u32, u32)>> {
     let mut present = BTreeSet::new();
     let mut bad = BTreeSet::new();
@@ -171,20 +174,21 @@ fn mended(mut edges: Vec<(u32, u32)>, rng: &mut NodeRng) -> Option<Vec<(u32, u32
     Some(edges)
 }
 
-/// Every pair has an edge; the lower number dials.
+/// A graph with an edge between every two nodes, dialed by the lower number.
 pub fn full_mesh(nodes: u32) -> Graph {
     let edges = (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b))).collect();
     Graph { nodes, edges }
 }
 
-/// Every node dials the next.
+/// A ring, in which every node dials the next one.
 pub fn ring(nodes: u32) -> Graph {
-    // Two nodes have one link.
+    // Two nodes have only one link.
     let links = if nodes > 2 { nodes } else { nodes.saturating_sub(1) };
     Graph { nodes, edges: (0..links).map(|node| (node, (node + 1) % nodes)).collect() }
 }
 
-/// The graph of a network. The columns that each host keeps, and their number, count where subscribers look for others.
+/// Builds the graph of a network. The custody of each host and the number of columns matter only if
+/// subscribers find peers.
 pub fn build(
     network: &Network,
     (columns, custody): (u32, &[Vec<u32>]),
@@ -223,8 +227,8 @@ pub fn build(
     Ok(graph)
 }
 
-/// Adds links, as discovery does: every subscriber of a column gets some until it has so many to other subscribers, or to
-/// all of them.
+/// Adds links, as discovery does, until every subscriber of a column has `least` links to other
+/// subscribers, or links to all of them.
 fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least: usize, rng: &mut NodeRng) {
     let mut neighbours: Vec<BTreeSet<u32>> =
         graph.neighbours().into_iter().map(|neighbours| neighbours.into_iter().collect()).collect();
@@ -256,20 +260,20 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
     }
 }
 
-/// The graph of a network's file, and notes on how it was read.
+/// Reads the graph of a network's file. Returns notes on how it was read.
 ///
-/// The nodes are the hosts of these names in `network.hosts_file`. Without it, names that are all numbers of hosts are these; other
-/// names get numbers in the order of their first appearance. Of a table of numbers, the first `network.nodes` hosts are used.
+/// The nodes are the hosts with these names in `network.hosts_file`. Without that file, names that
+/// are all host numbers select these hosts, and other names get numbers in the order of their
+/// appearance. A table of numbers may have more hosts than the network: the first `network.nodes`
+/// are used.
 pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
-    let file = network.topology.file.as_deref().ok_or("there is no file of a graph")?;
+    let file = network.topology.file.as_deref().ok_or("network.topology.file is missing")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
     let mut notes = graph.notes.clone();
     let host_of: Vec<u32> = if let Some(hosts) = &network.hosts_file {
         let table = HostTable::read(hosts, inputs)?;
         let find = |name: &String| {
-            table
-                .find(name)
-                .ok_or_else(|| format!("{file}: {hosts} has no host {name}, which is a node here"))
+            table.find(name).ok_or_else(|| format!("{file}: node {name} is not a host of {hosts}"))
         };
         graph.names.all().iter().map(find).collect::<Result<_, _>>()?
     } else if let Some(numbers) = host_numbers(&graph, nodes) {
@@ -278,12 +282,12 @@ pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<Strin
         (0..nodes).collect()
     } else {
         return Err(format!(
-            "{file}: has {} nodes, but network.nodes = {nodes}; remove that, or make them the same",
+            "{file}: has {} nodes, but network.nodes = {nodes}; remove the key, or use the same number",
             graph.names.len()
         ));
     };
     if let Some(last) = host_of.iter().max().filter(|last| **last >= nodes) {
-        notes.push(format!("{file}: the first {nodes} of its {} hosts are used", last + 1));
+        notes.push(format!("{file}: uses the first {nodes} of its {} hosts", last + 1));
     }
     let of_latencies = network.latency_file.as_ref().map(|spec| spec.file.as_str());
     for (is_there, what, key, other) in [
@@ -299,12 +303,13 @@ pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<Strin
     Ok((Graph { nodes, edges }, notes))
 }
 
-/// The hosts that the names of a graph are, if they are numbers: of any size in a table of hosts, else below `nodes`.
+/// The hosts that the names of a graph stand for, if they are numbers: any numbers in a table of
+/// hosts, otherwise below `nodes`.
 fn host_numbers(graph: &GraphFile, nodes: u32) -> Option<Vec<u32>> {
     graph.names.as_numbers(if graph.is_table { u32::MAX } else { nodes })
 }
 
-/// The names of hosts in the file of a graph; `None` if they are numbers.
+/// The names of hosts in the file of a graph. `None` if they are numbers.
 pub(crate) fn file_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
     let Some(file) = &network.topology.file else { return Ok(None) };
     let graph = GraphFile::read(file, inputs)?;
@@ -312,10 +317,10 @@ pub(crate) fn file_names(network: &Network, inputs: &Inputs) -> Result<Option<Ar
     Ok(is_named.then(|| Arc::clone(&graph.names)))
 }
 
-/// How many hosts the graph of a file has.
+/// The number of hosts in the graph of a file.
 pub fn nodes_of(file: &str, inputs: &Inputs) -> Result<u32, String> {
     let graph = GraphFile::read(file, inputs)?;
-    // A table of numbers may lack hosts that have no links.
+    // A table of numbers may omit hosts without links.
     let numbers = host_numbers(&graph, 0);
     let largest = numbers.and_then(|numbers| numbers.into_iter().max());
     Ok(largest.map_or(graph.names.len() as u32, |largest| largest + 1))

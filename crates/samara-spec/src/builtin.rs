@@ -1,8 +1,8 @@
-//! The scenarios that come with Samara.
+//! The built-in scenarios.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// What to call it by.
+    /// The name of the scenario on the command line.
     pub name: &'static str,
     pub text: &'static str,
 }
@@ -21,7 +21,7 @@ macro_rules! scenarios {
     };
 }
 
-/// All scenarios that come with Samara.
+/// All built-in scenarios.
 pub fn builtins() -> &'static [Builtin] {
     scenarios! {
         "peerdas", "peerdas-bandwidth", "peerdas-blobs", "peerdas-10k", "peerdas-100k", "peerdas-mixed",
@@ -35,7 +35,7 @@ pub fn builtins() -> &'static [Builtin] {
     }
 }
 
-/// The built-in scenario of this name.
+/// The built-in scenario with this name.
 pub fn builtin(name: &str) -> Option<&'static Builtin> {
     builtins().iter().find(|builtin| builtin.name == name)
 }

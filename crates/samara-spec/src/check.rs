@@ -1,4 +1,4 @@
-//! Values that cannot be, each told with its key, what was found, and what is allowed.
+//! Checks of values. Each problem names the key, the value that was found, and the allowed values.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use samara_sim::LATENCY_FLOOR;
 use crate::columns::Columns;
 use crate::{FaultKind, Scenario, Stack, TransportKind};
 
-/// Everything that is wrong with the values of a scenario.
+/// All problems of the values in a scenario.
 pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
     let family = scenario.family();
@@ -48,7 +48,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Keys of a section that must not be given; each with whether it is.
+    /// Rejects keys that a section must not have. Each key comes with whether it is present.
     pub(crate) fn refuse<'k>(
         &mut self,
         section: &str,
@@ -70,7 +70,7 @@ impl Checks<'_> {
             );
         }
         if scenario.scenario.seeds.is_empty() {
-            self.wrong("scenario.seeds", "is empty; give at least one seed, for example [1]");
+            self.wrong("scenario.seeds", "is empty; expected at least one seed, for example [1]");
         }
     }
 
@@ -88,7 +88,7 @@ impl Checks<'_> {
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "network.loss",
-                "the ideal transport never sends again; use kind = \"tcp\" or \"quic\", or no loss",
+                "the ideal transport does not retransmit; use kind = \"tcp\" or \"quic\", or no loss",
             );
         }
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
@@ -126,12 +126,16 @@ impl Checks<'_> {
         if regions.weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
             || regions.weights.iter().sum::<f64>() <= 0.0
         {
-            self.wrong("network.regions.weights", "weights are positive numbers, and one is not zero");
+            self.wrong(
+                "network.regions.weights",
+                "weights must not be negative, and at least one must be positive",
+            );
         }
         self.gateways(regions);
     }
 
-    /// The simulator splits the way between regions in three parts, none of which is shorter than the shortest way.
+    /// The simulator splits the path between regions into three parts, none of which is shorter
+    /// than the shortest path.
     fn gateways(&mut self, regions: &Regions) {
         let Some(rate) = regions.gateway else { return };
         if rate.bps() == 0 {
@@ -146,7 +150,7 @@ impl Checks<'_> {
                 self.wrong(
                     "network.regions.latency",
                     format!(
-                        "is {latency:?} from {from} to {to}; where regions have gateways, at least three times the least latency of all, \
+                        "is {latency:?} from {from} to {to}; with gateways, expected at least three times the lowest latency of all, \
                          {least:?}"
                     ),
                 );
@@ -155,7 +159,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Keys that belong to another kind of transport, which would be silently ignored.
+    /// Rejects keys that belong to another kind of transport, which would have no effect.
     fn transport(&mut self, scenario: &Scenario) {
         let spec = &scenario.transport;
         if let Some(bytes) = spec.max_udp_payload {
@@ -163,41 +167,46 @@ impl Checks<'_> {
             self.range("transport.max_udp_payload", bytes, 1200, 65_527);
         }
         if let Some(segment) = spec.max_segment {
-            // The least that every host takes (RFC 1122 section 4.2.2.6), and what fits into a packet.
+            // The minimum for every host (RFC 1122 section 4.2.2.6), and the maximum that fits into
+            // a packet.
             self.range("transport.max_segment", segment.bytes(), 536, 65_483);
         }
         if let Some(unsent) = spec.unsent {
             self.range("transport.unsent", unsent.bytes(), 4_096, 1 << 30);
             if spec.kind != TransportKind::Tcp {
-                self.wrong("transport.unsent", "is of kind = \"tcp\"; remove it");
+                self.wrong("transport.unsent", "belongs to kind = \"tcp\"; remove it");
             }
         }
         if let Some(window) = spec.http2_window {
             // RFC 9113 section 6.9.1.
             self.range("transport.http2_window", window.bytes(), 1, (1 << 31) - 1);
             if spec.kind != TransportKind::Grpc {
-                self.wrong("transport.http2_window", "is of kind = \"grpc\"; remove it");
+                self.wrong("transport.http2_window", "belongs to kind = \"grpc\"; remove it");
             }
         }
         if let Some(packets) = spec.ack_every {
             self.range("transport.ack_every", packets, 1, 64);
         }
-        // Less than 2^14 ms: RFC 9000 section 18.2.
+        // Below 2^14 ms: RFC 9000 section 18.2.
         let most = Span::from_millis((1 << 14) - 1);
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
             self.wrong("transport.max_ack_delay", format!("is {delay}; allowed is at most {most}"));
         }
         let of_tcp = [
             ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
-            ("congestion", spec.congestion.is_some(), "is TCP's; QUIC has NewReno here"),
-            ("min_rto", spec.min_rto.is_some(), "is TCP's; QUIC has probe timeouts without a minimum"),
-            ("delayed_ack", spec.delayed_ack.is_some(), "is TCP's; with QUIC use max_ack_delay"),
-            ("ack_every", spec.ack_every.is_some(), "is TCP's; QUIC has max_ack_delay"),
-            ("idle_restart", spec.idle_restart.is_some(), "is TCP's; QUIC keeps its window in idle times"),
+            ("congestion", spec.congestion.is_some(), "belongs to TCP; QUIC uses NewReno here"),
+            ("min_rto", spec.min_rto.is_some(), "belongs to TCP; QUIC has probe timeouts without a minimum"),
+            ("delayed_ack", spec.delayed_ack.is_some(), "belongs to TCP; with QUIC use max_ack_delay"),
+            ("ack_every", spec.ack_every.is_some(), "belongs to TCP; QUIC has max_ack_delay"),
+            (
+                "idle_restart",
+                spec.idle_restart.is_some(),
+                "belongs to TCP; QUIC keeps its window in idle times",
+            ),
         ];
         if spec.kind == TransportKind::Quic {
             if spec.max_segment.is_some() {
-                self.wrong("transport.max_segment", "is TCP's; with QUIC use max_udp_payload");
+                self.wrong("transport.max_segment", "belongs to TCP; with QUIC use max_udp_payload");
             }
             for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
                 let message = format!("{message}; remove it, or use kind = \"tcp\"");
@@ -211,7 +220,7 @@ impl Checks<'_> {
         ];
         if spec.kind == TransportKind::Ideal {
             let of_any = of_tcp.map(|(key, given, _)| (key, given)).into_iter().chain(of_windows);
-            let message = "has no meaning with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
+            let message = "has no effect with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
             self.refuse("transport", of_any, message);
         }
         let of_quic = [
@@ -239,7 +248,7 @@ impl Checks<'_> {
                     self.wrong(
                         "network.topology.degree",
                         format!(
-                            "is {} with {nodes} nodes; every link has two ends, so that nodes x degree must be even",
+                            "is {} with {nodes} nodes; every link has two ends, so nodes x degree must be even",
                             topology.degree
                         ),
                     );
@@ -269,7 +278,7 @@ impl Checks<'_> {
         }
     }
 
-    /// `key` is when publishing starts, which must be when links are up.
+    /// Checks that publishing, which starts at `key`, starts after the links are up.
     pub(crate) fn starts_after_links(&mut self, key: &str, warm_up: Span, scenario: &Scenario) {
         let links = &scenario.transport.links;
         if links.until < links.from {
@@ -317,7 +326,7 @@ impl Checks<'_> {
         }
     }
 
-    /// A policy has to be there, since a scenario cannot hold one.
+    /// Checks that a policy exists in the program, since a scenario cannot contain one.
     fn policy(&mut self, key: &str, spec: &ScheduleSpec, policies: &Policies) {
         let names: Vec<&str> = policies.names().collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -325,12 +334,14 @@ impl Checks<'_> {
         match (&spec.policy, spec.kind) {
             (Some(name), ScheduleKind::Custom) if !names.contains(&name.as_str()) => {
                 let how = "policies are code that runs a scenario: in Python, samara.run(..., policies={\"NAME\": CLASS})";
-                self.wrong(key, format!("is \"{name}\"; there is {there}; {how}"));
+                self.wrong(key, format!("is \"{name}\"; known policies: {there}; {how}"));
             }
             (None, ScheduleKind::Custom) => {
                 self.wrong(
                     key,
-                    format!("is missing; kind = \"custom\" needs the name of a policy; there is {there}"),
+                    format!(
+                        "is missing; kind = \"custom\" needs the name of a policy; known policies: {there}"
+                    ),
                 );
             }
             (Some(_), kind) if kind != ScheduleKind::Custom => {
@@ -348,13 +359,13 @@ impl Checks<'_> {
             }
             match &fault.hosts {
                 None if fault.share == Share::default() => {
-                    self.wrong(&key, "hits nobody; give it a share, for example \"5 %\", or hosts");
+                    self.wrong(&key, "affects no hosts; set a share, for example \"5 %\", or hosts");
                 }
                 Some(_) if fault.share != Share::default() => {
                     self.wrong(&key, "has a share and hosts; keep one of them");
                 }
                 Some(hosts) if hosts.is_empty() => {
-                    self.wrong(&key, "hits nobody; give it hosts, for example [1]");
+                    self.wrong(&key, "affects no hosts; set hosts, for example [1]");
                 }
                 Some(hosts) => {
                     let nodes = scenario.network.nodes;

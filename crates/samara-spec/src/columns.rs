@@ -1,4 +1,4 @@
-//! Blocks of columns as a scenario states them.
+//! The section of a scenario with blocks of columns.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,22 +37,23 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ..FamilySpec::BASE
 };
 
-/// Blocks that are published.
+/// Blocks of columns, published by one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Columns {
-    /// Blobs in a block.
+    /// Number of blobs in a block.
     pub blobs: u32,
-    /// The size of a blob; erasure coding doubles it.
+    /// Size of a blob. Erasure coding doubles it.
     pub blob_size: Size,
-    /// Columns that the extended blobs are cut into; each has a topic.
+    /// Number of columns that the extended blobs are cut into. Each has a topic.
     pub count: u32,
-    /// Columns that every node but the publisher keeps.
+    /// Number of columns that every node except the publisher keeps.
     pub custody: u32,
-    /// Who keeps what: CSV with the columns `node` and `column`; as for the topology's file. Replaces `custody`.
+    /// File with the columns of each node: CSV with the columns `node` and `column`, with a path
+    /// like that of the topology's file. Replaces `custody`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custody_file: Option<String>,
-    /// The publishing host.
+    /// Number of the publishing host.
     pub publisher: u32,
     /// The publisher's uplink; that of its class, or of the network, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,20 +61,22 @@ pub struct Columns {
     /// The publisher's downlink; that of its class, or of the network, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publisher_downlink: Option<Rate>,
-    /// Whether the publisher joins all topics; otherwise it publishes to topics that it has not joined (fanout), and
-    /// keeps `custody` columns like others.
+    /// Whether the publisher joins all topics. Otherwise it publishes to topics that it has not
+    /// joined (fanout), and keeps `custody` columns like others.
     pub publisher_subscribes_all: bool,
-    /// From the start of the run to the first publication.
+    /// Time from the start of the run to the first publication.
     pub warm_up: Span,
-    /// How many blocks are published.
+    /// Number of published blocks.
     pub slots: u32,
-    /// From one publication to the next.
+    /// Time from one publication to the next.
     pub slot_interval: Span,
-    /// How long after its publication a block is waited for.
+    /// Maximum time to wait for a block after its publication.
     pub deadline: Span,
-    /// Whether the columns are published as a batch (by `protocol.schedule_publish`) or one by one.
+    /// Whether the publisher publishes the columns as a batch (by `protocol.schedule_publish`) or
+    /// one by one.
     pub batch: bool,
-    /// Adds a hidden node that joins all topics and tells the publisher what it has seen.
+    /// Whether to add a hidden node that joins all topics and reports to the publisher what it has
+    /// seen.
     pub observer: bool,
 }
 
@@ -103,7 +106,7 @@ impl Columns {
     /// Returns the columns that each node keeps; the publisher's entry lists those that it joins.
     ///
     /// # Errors
-    /// The file cannot be read, or does not fit.
+    /// The file cannot be read, or does not match the network.
     pub fn custody(&self, nodes: u32, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
         let mut kept = vec![Vec::new(); nodes as usize];
         if let Some(file) = &self.custody_file {
@@ -134,7 +137,8 @@ impl Columns {
         Ok(kept)
     }
 
-    /// Payload bytes of a column: the blobs, doubled by erasure coding, over the columns.
+    /// Payload bytes of a column: the size of all blobs, doubled by erasure coding, divided by the
+    /// number of columns.
     pub fn column_bytes(&self) -> u64 {
         u64::from(self.blobs) * 2 * self.blob_size.bytes() / u64::from(self.count.max(1))
     }
@@ -165,10 +169,13 @@ impl Checks<'_> {
             self.wrong("columns.blob_size", message);
         }
         if workload.deadline.nanos() == 0 {
-            self.wrong("columns.deadline", "is 0; blocks need time to spread");
+            self.wrong(
+                "columns.deadline",
+                "is 0; expected a positive time, since blocks need time to spread",
+            );
         }
         if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
-            self.wrong("columns.slot_interval", "is 0 with several slots; give it a time such as \"12 s\"");
+            self.wrong("columns.slot_interval", "is 0 with several slots; expected a time such as \"12 s\"");
         }
         self.starts_after_links("columns.warm_up", workload.warm_up, scenario);
         self.gossipsub(scenario);

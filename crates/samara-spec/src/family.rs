@@ -1,7 +1,7 @@
-//! What scenarios say of the families of experiments.
+//! The families of experiments, as far as scenarios depend on them.
 //!
-//! A scenario selects a family by the one section that has the family's name. The family reads that
-//! section and the parameters in `[protocol]`, and checks them. Who runs it is elsewhere.
+//! A scenario selects a family by the one section with the family's name. The family reads that
+//! section and the parameters in `[protocol]`, and checks them. Other crates run it.
 
 use std::any::Any;
 use std::fmt;
@@ -20,13 +20,13 @@ use crate::{Scenario, columns, group, messages, mix, pool};
 /// A table of a scenario whose type a family knows: the content of its section, or the parameters
 /// of a protocol.
 pub trait Part: Any + fmt::Debug + Send + Sync {
-    /// The table that it is read from.
+    /// Converts the part to the table that it is read from.
     ///
     /// # Errors
-    /// A value that TOML cannot hold.
+    /// A value is outside of the range of TOML.
     fn to_toml(&self) -> Result<toml::Table, toml::ser::Error>;
     fn boxed_clone(&self) -> Box<dyn Part>;
-    /// Returns true if the other one has the same type and the same values.
+    /// Returns true if the other part has the same type and the same values.
     fn equals(&self, other: &dyn Part) -> bool;
 }
 
@@ -47,12 +47,13 @@ impl<T: Any + fmt::Debug + Clone + PartialEq + Send + Sync + Serialize> Part for
 
 impl Clone for Box<dyn Part> {
     fn clone(&self) -> Self {
-        // Of the part in the box, not of the box.
+        // Clones the part in the box; calling it on the box would recurse.
         (**self).boxed_clone()
     }
 }
 
-/// Reads a part from its table. The error is the key below the table, and the message.
+/// A function that reads a part from its table. The error is the key below the table, and the
+/// message.
 type Read = fn(&toml::Value) -> Result<Box<dyn Part>, (String, String)>;
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +73,7 @@ impl PartType {
 
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolKind {
-    /// What `protocol.kind` calls it.
+    /// The value of `protocol.kind`.
     pub name: &'static str,
     /// The other keys of `[protocol]`.
     pub parameters: PartType,
@@ -87,22 +88,23 @@ impl ProtocolKind {
     }
 }
 
-/// The parameters of a protocol without any.
+/// The parameters of a protocol that has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoParameters {}
 
-/// Reads files into a scenario, whose given keys the function knows. The error is a key and a message.
+/// A function that reads files into a scenario. Its last argument returns true for keys that are
+/// given. The error is a key and a message.
 type Resolve = fn(&mut Scenario, &Inputs, &dyn Fn(&str) -> bool) -> Result<(), (String, String)>;
 
-/// What a family does with the files that its section names.
+/// The files that the section of a family names.
 pub struct Files {
-    /// The files: key and name.
+    /// Returns the files, as pairs of key and name.
     pub named: fn(&Scenario) -> Vec<(&'static str, &str)>,
     pub resolve: Resolve,
-    /// Keys of files, and the keys that each replaces.
+    /// Keys of files, each with the keys that it replaces.
     pub replaced: &'static [(&'static str, &'static [&'static str])],
-    /// More keys that a scenario with files may leave out.
+    /// Further keys that a scenario with files may omit.
     pub left_out: &'static [&'static str],
 }
 
@@ -119,18 +121,18 @@ pub struct FamilySpec {
     pub content: PartType,
     /// The protocols that its nodes can speak; the first one is the default.
     pub protocols: &'static [ProtocolKind],
-    /// Keys of the common sections that have no effect, and why.
+    /// Keys of the common sections that have no effect, each with the reason.
     pub unused: &'static [(&'static str, &'static str)],
     /// Returns the columns that each node keeps, for families whose topology depends on them.
     pub custody: Option<Custody>,
     /// The publishing host, which faults spare.
     pub publisher: fn(&Scenario) -> Option<Publisher>,
-    /// Hosts beside those that `network.nodes` counts.
+    /// Returns the number of hosts beyond those of `network.nodes`.
     pub extra_hosts: fn(&Scenario) -> u32,
     pub files: Files,
-    /// Returns true if a node can leave by itself.
+    /// Returns true if a node can leave the group on its own.
     pub can_leave: bool,
-    /// Changes the transport to the one that the family's real nodes have.
+    /// Changes the transport to that of the family's real nodes.
     pub transport: fn(&Scenario, &mut Transport),
     pub check: fn(&mut Checks<'_>, &Scenario),
 }
@@ -143,11 +145,13 @@ pub struct Publisher {
     pub downlink: Option<Rate>,
 }
 
-/// The number of columns, and the columns of each node: of a scenario, its files and a seed.
+/// Computes the number of columns and the columns of each node, from a scenario, its files and a
+/// seed.
 pub type Custody = fn(&Scenario, &Inputs, u64) -> Result<(u32, Vec<Vec<u32>>), String>;
 
 impl FamilySpec {
-    /// What most families have; each one states its section, content, protocols and check itself.
+    /// Values that most families have. Each family sets its own section, content, protocols and
+    /// check.
     pub const BASE: Self = Self {
         section: "",
         content: PartType::of::<NoParameters>(),
@@ -162,12 +166,13 @@ impl FamilySpec {
         check: |_, _| (),
     };
 
-    /// Returns true if hosts have the links of `network.topology`; other families make their own.
+    /// Returns true if hosts have the links of `network.topology`. The nodes of other families make
+    /// their own links.
     pub fn has_topology(&self) -> bool {
         !self.is_unused("network.topology")
     }
 
-    /// Returns true if each node keeps some columns.
+    /// Returns true if each node keeps a part of the columns.
     pub fn has_custody(&self) -> bool {
         self.custody.is_some()
     }
@@ -187,33 +192,33 @@ impl fmt::Debug for FamilySpec {
     }
 }
 
-/// The families that come with Samara, in the order in which documentation lists them.
+/// The built-in families, in the order of the documentation.
 static BUILTIN: [&FamilySpec; 5] =
     [&columns::FAMILY, &messages::FAMILY, &pool::FAMILY, &group::FAMILY, &mix::FAMILY];
 
-/// The families that programs have added.
+/// The families that programs have registered.
 static ADDED: RwLock<Vec<&'static FamilySpec>> = RwLock::new(Vec::new());
 
-/// Lets scenarios select a family that does not come with Samara.
+/// Registers a family, so that scenarios can select it.
 ///
 /// # Panics
-/// If there is a family with this section.
+/// If a family with this section is registered already.
 pub fn register(family: &'static FamilySpec) {
     let section = family.section;
-    assert!(all().iter().all(|known| known.section != section), "there is a family [{section}] already");
+    assert!(all().iter().all(|known| known.section != section), "duplicate family [{section}]");
     ADDED.write().unwrap_or_else(PoisonError::into_inner).push(family);
 }
 
-/// All families, in the order in which documentation lists them.
+/// All families, in the order of the documentation.
 pub fn all() -> Vec<&'static FamilySpec> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     BUILTIN.iter().chain(added.iter()).copied().collect()
 }
 
-/// The family whose section a scenario has, with what it reads there and in `[protocol]`.
+/// Selects the family whose section a scenario has, and reads that section and `[protocol]`.
 ///
 /// # Errors
-/// The dotted key (empty for the whole scenario), and what is wrong.
+/// The dotted key (empty for the whole scenario), and the problem.
 pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> {
     let families = all();
     let sections = || {
@@ -222,11 +227,12 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
     };
     let mut found = families.iter().copied().filter(|family| table.contains_key(family.section));
     let Some(family) = found.next() else {
-        let message = format!("there is no experiment; add one of the sections {}", sections());
+        let message = format!("found no experiment; add one of the sections {}", sections());
         return Err((String::new(), message));
     };
     if let Some(second) = found.next() {
-        let message = format!("there is [{}] too; a scenario has one experiment", family.section);
+        let message =
+            format!("found a second experiment [{}]; a scenario has one experiment", family.section);
         return Err((second.section.to_owned(), message));
     }
     let empty = toml::Value::Table(toml::Table::new());
@@ -254,8 +260,7 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
     Ok(Selected { family, content, protocol, parameters })
 }
 
-/// Adds the sections of all families, and the protocols, to the schema of what all scenarios
-/// have.
+/// Adds the sections and protocols of all families to the common schema.
 pub(crate) fn add_to_schema(schema: &mut Schema, generator: &mut SchemaGenerator) {
     let mut protocols: Vec<ProtocolKind> = Vec::new();
     let mut sections = Vec::new();
@@ -306,7 +311,7 @@ impl Selected {
         self.protocol.name
     }
 
-    /// The content of the section, or the parameters of the protocol, if they have this type.
+    /// The content of the section or the parameters of the protocol, whichever has this type.
     pub fn find<T: Any>(&self) -> Option<&T> {
         let (content, parameters): (&dyn Any, &dyn Any) = (&*self.content, &*self.parameters);
         content.downcast_ref().or_else(|| parameters.downcast_ref())
@@ -317,7 +322,7 @@ impl Selected {
         content.downcast_mut().or_else(|| parameters.downcast_mut())
     }
 
-    /// Its sections of a scenario: `[protocol]`, and that of the experiment.
+    /// The sections in a scenario: `[protocol]`, and that of the experiment.
     pub(crate) fn sections(&self) -> Result<[(&'static str, toml::Table); 2], toml::ser::Error> {
         let mut protocol = toml::Table::new();
         protocol.insert("kind".to_owned(), self.protocol.name.into());
@@ -339,7 +344,7 @@ impl Selected {
 }
 
 impl Default for Selected {
-    /// Nothing yet, while a scenario is being read.
+    /// A placeholder while a scenario is read.
     fn default() -> Self {
         let family = BUILTIN[0];
         let nothing = || -> Box<dyn Part> { Box::new(NoParameters {}) };
@@ -360,16 +365,17 @@ impl Scenario {
         self.selected.family
     }
 
-    /// The content of the experiment's section, or the parameters of its protocol.
+    /// The content of the experiment's section or the parameters of its protocol, whichever has
+    /// this type.
     ///
     /// # Panics
-    /// If neither has this type: each family knows its own types.
+    /// If neither has this type. Each family knows its own types.
     pub fn part<T: Any>(&self) -> &T {
         let part = self.selected.find();
         part.unwrap_or_else(|| panic!("[{}] has another type", self.selected.family.section))
     }
 
-    /// The same, if one of both has this type.
+    /// As [`part`](Self::part), but `None` if neither has this type.
     pub fn find<T: Any>(&self) -> Option<&T> {
         self.selected.find()
     }

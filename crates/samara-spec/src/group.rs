@@ -1,4 +1,4 @@
-//! Group broadcast as a scenario states it.
+//! The section of a scenario with group broadcast.
 
 use samara_engine::PeerIdentity;
 use samara_engine::shape::{Shape, Workload};
@@ -13,7 +13,7 @@ use samara_scenario::Network;
 use crate::family::{FamilySpec, NO_CHANNELS, PartType, ProtocolKind};
 use crate::{Checks, Scenario, TransportKind};
 
-/// Bytes of a message that say which one it is: the least size.
+/// Bytes at the start of a message that identify it, and so its minimum size.
 pub const HEADER_BYTES: usize = 20;
 
 pub static FAMILY: FamilySpec = FamilySpec {
@@ -32,28 +32,29 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ..FamilySpec::BASE
 };
 
-/// Messages that members of a group broadcast to each other; all nodes are members. Takes the place of the blocks of `workload`; `ring` has
-/// the parameters of the protocol.
+/// Messages that members of a group broadcast to each other. All nodes are members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Group {
-    /// How many members broadcast, the first ones; all of them, if absent.
+    /// Number of members that broadcast, the first ones. Default: all members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<u32>,
-    /// The size of a message.
+    /// Size of a message.
     pub size: Size,
-    /// How many messages each sender broadcasts (10,000, unless there is a `duration`).
+    /// Number of messages that each sender broadcasts. Default: 10,000, unless there is a
+    /// `duration`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
-    /// Instead of a number of messages: how long senders broadcast.
+    /// Time for which senders broadcast, in place of a number of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// Messages per second of each sender; as fast as they are taken, if absent.
+    /// Messages per second of each sender. Default: as fast as the group accepts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// From the start of the run to the first message: links come up, and the group forms.
+    /// Time from the start of the run to the first message, in which links come up and the group
+    /// forms.
     pub warm_up: Span,
-    /// After so long without a delivery a run that is not complete is over.
+    /// Maximum time without a delivery. Then an incomplete run ends.
     pub patience: Span,
 }
 
@@ -71,16 +72,16 @@ impl Default for Group {
     }
 }
 
-/// Messages of a sender, unless told otherwise.
+/// Default number of messages of a sender.
 const MESSAGES: u32 = 10_000;
 
 impl Group {
-    /// How many members broadcast in a group of so many.
+    /// Number of senders in a group with this number of members.
     pub fn senders(&self, members: u32) -> u32 {
         self.senders.unwrap_or(members)
     }
 
-    /// How many messages each sender broadcasts; `None` where a duration says when it ends.
+    /// Number of messages that each sender broadcasts. `None` if a duration ends the run.
     pub fn count(&self) -> Option<u32> {
         match (self.messages, self.duration) {
             (None, Some(_)) => None,
@@ -88,25 +89,25 @@ impl Group {
         }
     }
 
-    /// When senders end, in nanoseconds of the run, if a duration says so.
+    /// Time at which senders stop, in nanoseconds of the run. `None` without a duration.
     pub fn end_nanos(&self) -> Option<u64> {
         self.duration.map(|duration| self.warm_up.nanos() + duration.nanos())
     }
 
-    /// What members of a group have to do, for formulas that choose a shape.
+    /// The load on the members of a group, for formulas that choose a shape.
     pub fn workload(&self, network: &Network) -> Workload {
         Workload {
             members: network.nodes as usize,
             senders: self.senders(network.nodes) as usize,
             message_bytes: self.size.bytes(),
-            // Chunks are as the protocol's parameters say.
+            // The parameters of the protocol set the size of chunks.
             chunk_bytes: self.size.bytes(),
             link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
             hop_s: network.latency.duration().as_secs_f64(),
         }
     }
 
-    /// The same for leaders of a federation, whose links are those between regions.
+    /// The load on the leaders of a federation, whose links are those between regions.
     fn bridge_workload(&self, network: &Network) -> Workload {
         let regions = network.regions.as_ref();
         let gateway = regions.and_then(|regions| regions.gateway).unwrap_or(network.uplink);
@@ -126,7 +127,8 @@ pub fn config(scenario: &Scenario) -> Option<Config> {
     scenario.part::<Parameters>().build(group.workload(&scenario.network))
 }
 
-/// The configuration of a member of a federation: of this site, with these other sites and this configuration of its ring.
+/// The configuration of a member of a federation: of this site, with these other sites and this
+/// configuration of its ring.
 pub fn federated(
     scenario: &Scenario,
     site: u16,
@@ -137,7 +139,7 @@ pub fn federated(
     scenario.part::<Parameters>().federate(site, sites, local, workload)
 }
 
-/// How leaders of sites send to each other, in a federation.
+/// The shape of sending between the leaders of sites in a federation.
 pub fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
     let sites = scenario.network.regions.as_ref()?.names.len();
     let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
@@ -145,12 +147,13 @@ pub fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
     Some(federated(scenario, 0, others, local).bridge.shape.shape(sites))
 }
 
-/// Bytes that a member of a group lets wait in the kernel, unsent (`TCP_NOTSENT_LOWAT`): a frame, so that links never run dry while
-/// heartbeats and acknowledgements wait for little.
+/// Maximum number of unsent bytes of a member in the kernel (`TCP_NOTSENT_LOWAT`). One frame keeps
+/// links busy while heartbeats and acknowledgements wait only briefly.
 const UNSENT_BYTES: u64 = 64 << 10;
 
-/// Frames with their length in front, as members of a group send them over plain TCP, on Ethernet as a rate limit counts it: packets of
-/// 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP with timestamps), and one round trip until a link is up.
+/// Configures frames behind their length, which members of a group send over plain TCP. A rate
+/// limit counts them on Ethernet in packets of 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP
+/// with timestamps). A link needs one round trip to come up.
 fn framed(scenario: &Scenario, transport: &mut Transport) {
     transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
     if !matches!(transport.control, Control::Quic(_)) {
@@ -163,17 +166,16 @@ fn framed(scenario: &Scenario, transport: &mut Transport) {
     }
 }
 
-/// Members of a group: every pair of them has a link, and heartbeats.
+/// Maximum number of members. Every pair of members has a link with heartbeats.
 const MEMBERS_MAX: u32 = 1_024;
-/// Deliveries of a run.
+/// Maximum number of deliveries in a run.
 const DELIVERIES_MAX: f64 = 1e10;
 
 impl Checks<'_> {
     pub(crate) fn group(&mut self, scenario: &Scenario) {
         let group: &Group = scenario.part();
         if scenario.transport.kind == TransportKind::Grpc {
-            let message =
-                "members of a group have frames of their own; use kind = \"tcp\", \"quic\" or \"ideal\"";
+            let message = "members of a group use separate frames; use kind = \"tcp\", \"quic\" or \"ideal\"";
             self.wrong("transport.kind", message);
         }
         let nodes = scenario.network.nodes;
@@ -181,28 +183,28 @@ impl Checks<'_> {
         self.range("group.senders", group.senders(nodes), 1, nodes);
         self.amount(group, nodes);
         if group.warm_up.nanos() == 0 {
-            self.wrong("group.warm_up", "is 0; a group needs time to form");
+            self.wrong("group.warm_up", "is 0; expected a positive time, since a group needs time to form");
         }
         if group.patience.nanos() == 0 {
-            self.wrong("group.patience", "is 0; deliveries take time");
+            self.wrong("group.patience", "is 0; expected a positive time, since deliveries take time");
         }
         self.ring(scenario, group);
     }
 
     fn amount(&mut self, group: &Group, nodes: u32) {
         if group.messages.is_some() && group.duration.is_some() {
-            self.wrong("group.duration", "there is a number of messages too; keep one of them");
+            self.wrong("group.duration", "is set with a number of messages; keep one of them");
         }
         if let Some(rate) = group.rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
             self.wrong("group.rate", format!("is {rate}; it must be above 0 messages a second"));
         }
         let count = group.count();
         if count == Some(0) {
-            self.wrong("group.messages", "is 0; give each sender something to send");
+            self.wrong("group.messages", "is 0; expected at least one message per sender");
         }
         let deliveries = f64::from(count.unwrap_or(1)) * f64::from(group.senders(nodes)) * f64::from(nodes);
         if deliveries > DELIVERIES_MAX {
-            let message = format!("come to {deliveries} deliveries; allowed are {DELIVERIES_MAX}");
+            let message = format!("need {deliveries} deliveries; allowed are {DELIVERIES_MAX}");
             self.wrong("group.messages", message);
         }
     }
@@ -211,7 +213,7 @@ impl Checks<'_> {
         let ring: &Parameters = scenario.part();
         let Some(config) = config(scenario) else {
             if ring.is_changed() {
-                let message = "a plain daisy chain has no parameters; keep the preset alone";
+                let message = "a plain daisy chain has no parameters; keep only the preset";
                 self.wrong("protocol", message);
             }
             self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
@@ -249,11 +251,11 @@ impl Checks<'_> {
         }
         match &scenario.network.regions {
             None => {
-                let message = "regions are its sites, and there are no [network.regions]";
+                let message = "its sites are regions; add [network.regions]";
                 return self.wrong("protocol.federated", message);
             }
             Some(regions) if regions.names.len() < 2 => {
-                self.wrong("network.regions", "a federation has two sites or more");
+                self.wrong("network.regions", "a federation needs at least two sites");
             }
             Some(_) => {}
         }
@@ -264,7 +266,7 @@ impl Checks<'_> {
     }
 }
 
-/// What the scenario calls a value of the engine's configuration.
+/// The key in the scenario for a field of the engine's configuration.
 fn key_of(field: &str) -> Option<&'static str> {
     Some(match field {
         "shape" => "shape",

@@ -1,7 +1,9 @@
-//! What a scenario file says: the network, the transport, the protocol, the workload, and the variants to compare.
+//! The content of a scenario file: the network, the transport, the protocol, the workload, and the
+//! variants to compare.
 //!
-//! The file is TOML. [`load()`] layers it with `--set key=value`, checks it, and turns each compared run (and each point of
-//! a sweep) into a [`Scenario`] of its own. `samara schema` prints the JSON Schema of [`Scenario`].
+//! The file is TOML. [`load()`] applies `--set key=value`, checks it, and turns each compared run
+//! (and each point of a sweep) into a separate [`Scenario`]. `samara schema` prints the JSON Schema
+//! of [`Scenario`].
 
 mod builtin;
 mod check;
@@ -34,48 +36,49 @@ pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, 
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Scenario")]
 pub struct Scenario {
-    /// What it is about.
+    /// Name, title and description of the scenario.
     pub scenario: About,
     /// Hosts, links between them, and the network in between.
     #[serde(default)]
     pub network: Network,
-    /// How frames travel over a link.
+    /// Transport of frames over links.
     #[serde(default)]
     pub transport: TransportSpec,
     /// The experiment's section, and the protocol with its parameters.
     #[serde(skip)]
     #[schemars(skip)]
     pub selected: family::Selected,
-    /// Faults.
+    /// Faults of hosts during the run.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if)]
     pub faults: Vec<Fault>,
-    /// The variants that are compared; without any, the scenario itself is the only run.
+    /// The compared variants. Without any, the scenario itself is the only run.
     #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if)]
     pub runs: Vec<RunSpec>,
-    /// Keys that are varied together with every run.
+    /// Keys that vary, combined with every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(!skip_serializing_if)]
     pub sweep: Option<Sweep>,
-    /// Measurements of real networks to show beside each run: files of arrivals, by the name of the run; a path relative
-    /// to the scenario file, or `builtin:` and the name of a data file of Samara.
+    /// Measurements of real networks, shown beside each run: files of arrivals, by the name of the
+    /// run. A path relative to the scenario file, or `builtin:` and the name of a data file of
+    /// Samara.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(!skip_serializing_if)]
     pub reference: BTreeMap<String, Vec<String>>,
-    /// Figures that others have published or measured, shown beside ours.
+    /// Values that others have published or measured, shown beside the results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if)]
     pub published: Vec<PublishedFigure>,
-    /// What must hold of the results: a metric's path to a comparison, for example
-    /// `"time_to_custody_ms.p95" = "< 4 s"`; with `run:` before it, for one run only. Several comparisons are separated by
-    /// commas.
+    /// Expectations of the results: the path of a metric and a comparison, for example
+    /// `"time_to_custody_ms.p95" = "< 4 s"`. A run before the metric, as in `run:`, restricts it to
+    /// this run. Commas separate several comparisons.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schemars(!skip_serializing_if)]
     pub expect: IndexMap<String, String>,
 }
 
-/// The sections that scenarios of all families have.
+/// The sections that all families share.
 const COMMON: [&str; 10] = [
     "scenario",
     "network",
@@ -93,7 +96,7 @@ impl Scenario {
     /// Reads a scenario.
     ///
     /// # Errors
-    /// The dotted key (empty for the whole scenario), and what is wrong with it.
+    /// The dotted key (empty for the whole scenario), and the problem.
     pub(crate) fn from_table(table: &toml::Table) -> Result<Self, (String, String)> {
         let sections: Vec<&str> = family::all().iter().map(|family| family.section).collect();
         let known: Vec<&str> = COMMON.into_iter().chain(sections.iter().copied()).collect();
@@ -108,10 +111,10 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The scenario as its file has it, with all defaults.
+    /// The scenario in the form of its file, with all defaults.
     ///
     /// # Errors
-    /// A value that TOML cannot hold, such as a number above `i64::MAX`.
+    /// A value is outside of the range of TOML, such as a number above `i64::MAX`.
     pub fn to_toml(&self) -> Result<toml::Table, String> {
         let common = toml::Table::try_from(self).map_err(|error| error.to_string())?;
         let own = self.selected.sections().map_err(|error| error.to_string())?;
@@ -141,23 +144,23 @@ pub fn schema() -> serde_json::Value {
     schema.to_value()
 }
 
-/// A value of a scenario as JSON.
+/// Converts a value of a scenario to JSON.
 pub fn json(value: &toml::Value) -> serde_json::Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// What a scenario is about.
+/// Name, title and description of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct About {
-    /// The name that results carry: letters, digits, `-` and `_`.
+    /// Name in results: letters, digits, `-` and `_`.
     pub name: String,
     /// One line for lists and headings.
     pub title: String,
-    /// What is shown and where it comes from.
+    /// Contents and sources of the scenario.
     #[serde(default)]
     pub description: String,
-    /// The seeds of repeated runs; results are averaged over them.
+    /// Seeds of repeated runs. Results are means over them.
     #[serde(default = "default_seeds")]
     pub seeds: Vec<u64>,
 }
@@ -166,32 +169,32 @@ fn default_seeds() -> Vec<u64> {
     vec![1]
 }
 
-/// A variant: the scenario with some keys changed.
+/// A variant: the scenario with changed values of some keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// The name that results carry.
+    /// Name in results.
     pub name: String,
-    /// What reports call it.
+    /// Name in reports.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// What is different.
+    /// Differences of this run from others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Runs of one series are drawn in one figure.
+    /// Series of the run. Figures combine the runs of a series.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub series: String,
-    /// Keys (dotted) and their values.
+    /// Dotted keys with their values.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub set: toml::Table,
 }
 
-/// Keys that are varied.
+/// Keys that vary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// The axes; all combinations are run.
+    /// Axes of the sweep. All combinations run.
     pub axis: Vec<Axis>,
 }
 
@@ -199,35 +202,35 @@ pub struct Sweep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// The key (dotted).
+    /// Dotted key of the axis.
     pub key: String,
-    /// What reports call it.
+    /// Name of the axis in reports.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// Its values.
+    /// Values of the key.
     #[schemars(with = "Vec<serde_json::Value>")]
     pub values: Vec<toml::Value>,
 }
 
-/// Something that goes wrong.
+/// A fault of hosts or of the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// When.
+    /// Time at which the fault begins.
     pub at: Span,
-    /// When it is over (crash, leave: the host starts again; others: as before). Never, if absent. A crash at 0 s makes a host that
-    /// comes later.
+    /// Time at which the fault ends. After a crash or leave, the host starts again; after others,
+    /// the state is as before. Default: never. A crash at 0 s makes a host that joins later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Span>,
-    /// The part of the hosts that it hits, drawn from the seed; the publisher is spared.
+    /// Share of the affected hosts, drawn from the seed. The publisher is never affected.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub share: Share,
-    /// Instead of a share: the hosts that it hits, by number.
+    /// Numbers of the affected hosts, in place of a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<u32>>,
-    /// The factor on both rates of a slow host.
+    /// Factor on both rates of a slow host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
 }
@@ -240,31 +243,31 @@ fn is_nothing(share: &Share) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// Processes end; their peers are told.
+    /// Processes end, and their peers notice closed connections.
     Crash,
-    /// Hosts are gone without a word.
+    /// Hosts disappear without closing connections.
     Vanish,
-    /// Members leave their group, as its protocol has it.
+    /// Members leave their group in the way of its protocol.
     Leave,
-    /// Hosts cannot reach the others.
+    /// The affected hosts cannot reach the others.
     Partition,
     /// Rates are multiplied by `factor`.
     Slow,
 }
 
-/// A figure that others have published or measured, shown beside ours.
+/// A value that others have published or measured, shown beside the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedFigure {
-    /// The run that it is about.
+    /// Name of the run that the value belongs to.
     pub run: String,
-    /// The path of the metric, as in `expect`.
+    /// Path of the metric, as in `expect`.
     pub metric: String,
-    /// The figure, in the unit of the metric.
+    /// The value, in the unit of the metric.
     pub value: f64,
-    /// Who says so.
+    /// Source of the value.
     pub source: String,
-    /// The values of the sweep's keys that it belongs to; of all others nothing is shown.
+    /// Values of the sweep's keys that the value belongs to. It is not shown for other values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub at: BTreeMap<String, toml::Value>,

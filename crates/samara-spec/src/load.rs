@@ -1,4 +1,4 @@
-//! From a file and the command line to the runs that are to be done.
+//! Loads scenarios: from a file and the command line to a list of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
@@ -39,15 +39,15 @@ impl Point {
 pub struct Loaded {
     /// The file, or the name of the built-in scenario.
     pub source: String,
-    /// The scenario with what the command line sets.
+    /// The scenario with the changes of the command line.
     pub scenario: Scenario,
-    /// The same as TOML.
+    /// The scenario as TOML.
     pub text: String,
-    /// Where the files come from that it names.
+    /// The files that the scenario names.
     pub inputs: Inputs,
     /// All combinations of sweep values, runs and seeds, in this order.
     pub points: Vec<Point>,
-    /// What was done with its files that whoever wrote them may not expect; for the user to see.
+    /// Messages for the user about unexpected treatment of the scenario's files.
     pub notes: Vec<String>,
     /// The keys whose values differ from those of the file.
     pub changes: Vec<Change>,
@@ -74,27 +74,29 @@ impl Display for Change {
     }
 }
 
-/// What is to be different from what a scenario says.
+/// Changes to a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// Keys and their values, as on the command line.
     pub set: Vec<(String, String)>,
-    /// The names of the runs to keep; all, if empty.
+    /// Names of the runs to keep. All runs if empty.
     pub only: Vec<String>,
-    /// The seeds; the scenario's, if empty.
+    /// Seeds. Those of the scenario if empty.
     pub seeds: Vec<u64>,
-    /// Axes of the sweep, key and values: an axis that the scenario has gets these values, others come behind its own.
+    /// Axes of the sweep, as keys and values. They replace the values of the scenario's axis with
+    /// the same key, or are added after its axes.
     pub axes: Vec<GridAxis>,
-    /// Variants behind those of the scenario; one without any stays a run of its own beside them.
+    /// Variants after those of the scenario. If the scenario has no variants, it stays a run beside
+    /// these.
     pub runs: Vec<RunSpec>,
-    /// The policies that schedules of the kind custom can name.
+    /// Policies that schedules of the kind custom can name.
     pub policies: Policies,
     /// Whether the expectations of a built-in scenario count although other keys are changed.
     pub strict: bool,
 }
 
-/// Loads a scenario: the name of a built-in one, or the path of a file. `set` are pairs of keys and values, `only` the names
-/// of the runs to keep (all, if empty), `seed` replaces the seeds.
+/// Loads a built-in scenario by its name, or a file by its path. `set` has pairs of keys and
+/// values, `only` the names of the runs to keep (all, if empty). `seed` replaces the seeds.
 pub fn load(
     name: &str,
     set: &[(String, String)],
@@ -110,13 +112,14 @@ pub fn load(
     load_with(name, &overrides)
 }
 
-/// Loads a scenario with what is to be different: as [`load`], with any number of seeds and with axes of a sweep.
+/// Loads a scenario with changes: as [`load`], with any number of seeds and with axes of a sweep.
 pub fn load_with(name: &str, overrides: &Overrides) -> Result<Loaded, ScenarioError> {
     let (source, text, inputs) = read(name)?;
     load_source(&source, &text, inputs, overrides)
 }
 
-/// Loads a scenario from its text. Messages call it `source`; the files that it names come from `inputs`.
+/// Loads a scenario from its text. Errors refer to it as `source`, and `inputs` has the files that
+/// it names.
 pub fn load_source(
     source: &str,
     text: &str,
@@ -124,7 +127,7 @@ pub fn load_source(
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
     let Overrides { set, only, seeds, axes, runs: added, policies, strict } = overrides;
-    // First the file as it is, so that its mistakes are reported with their lines.
+    // Checks the unchanged file first, so that errors in it have their lines.
     let mut table = parse(source, text)?;
     let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     for (key, value) in set {
@@ -204,10 +207,10 @@ pub fn load_source(
 }
 
 impl Loaded {
-    /// Writes its text anew, after a change of the scenario.
+    /// Renders the text again after a change of the scenario.
     ///
     /// # Errors
-    /// A value that TOML cannot hold.
+    /// A value is outside of the range of TOML.
     pub fn write(&mut self) -> Result<(), ScenarioError> {
         let has_files = self.points.iter().any(|point| !point.scenario.files().is_empty());
         self.text = written(&self.scenario, has_files).map_err(|error| {
@@ -216,7 +219,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The files that its points need, each once: key and name.
+    /// The files that the points need, each once, as pairs of key and name.
     pub fn files(&self) -> BTreeSet<(&'static str, String)> {
         let all = self.points.iter().flat_map(|point| point.scenario.files());
         all.map(|(key, file)| (key, file.to_owned())).collect()
@@ -277,7 +280,7 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
     }
 }
 
-/// The table of a file whose values have the right types.
+/// Reads the table of a file, and checks the types of its values.
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
     let checked = samara_scenario::parse::<toml::Table>(text).and_then(|table| match from_table(&table) {
         Ok(_) => Ok(table),
@@ -295,7 +298,7 @@ fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
 fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
     Scenario::from_table(table).map_err(|(key, mut message)| {
         if key.starts_with("expect.") {
-            message += "; the name of a metric is in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\"";
+            message += "; put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\"";
         }
         (key, message)
     })
@@ -309,7 +312,7 @@ fn flag(source: &str, key: &str, value: &str, message: &str) -> ScenarioError {
     ScenarioError::one(source, format!("--set {key}={value}: {message}"))
 }
 
-/// Gives an axis of the sweep its values; adds it if there is none with this key.
+/// Sets the values of an axis of the sweep, which is added if it does not exist.
 fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
     let sweep = table.entry("sweep").or_insert_with(|| toml::Table::new().into());
     let Some(sweep) = sweep.as_table_mut() else { return };
@@ -340,7 +343,7 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
     }
     for run in added {
         if runs.iter().any(|other| other.get("name").and_then(toml::Value::as_str) == Some(&run.name)) {
-            let message = format!("duplicate run \"{}\": the scenario has one of this name", run.name);
+            let message = format!("duplicate run \"{}\": the scenario has a run with this name", run.name);
             return Err(ScenarioError::one(source, message));
         }
         let run = toml::Value::try_from(run)
@@ -350,8 +353,8 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
     Ok(())
 }
 
-/// Sets a key to a value of the command line: what TOML reads it as, or the text itself where only a text fits (a title
-/// that is a number).
+/// Sets a key to a value of the command line: parsed as TOML, or as the text itself if only a text
+/// is valid, such as a title that is a number.
 fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
     let value = parse_value(text);
     clear_superseded(table, key, &value);
@@ -387,7 +390,8 @@ fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunS
     Ok(runs)
 }
 
-/// What the command line sets does not reach runs that set it themselves. That is told; if it reaches none, it is a mistake.
+/// Finds values of the command line that runs override. Returns a note for each, or an error if all
+/// runs override it.
 fn hidden(
     source: &str,
     scenario: &Scenario,
@@ -400,7 +404,7 @@ fn hidden(
         let mut axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
         if let Some(place) = axes.position(|axis| axis.key == *key) {
             let message = format!(
-                "would have no effect: it is an axis of the sweep, whose values are used; to have this one only, --set sweep.axis.{place}.values='[{wanted}]'"
+                "would have no effect: the key is an axis of the sweep; to use only this value, --set sweep.axis.{place}.values='[{wanted}]'"
             );
             return Err(flag(source, key, value, &message));
         }
@@ -410,14 +414,14 @@ fn hidden(
             .collect();
         if own.len() == runs.len() {
             let message = format!(
-                "would have no effect: every run that was chosen sets it itself: {}; choose others with --only, or change a copy of the scenario (`samara show`)",
+                "would have no effect: every selected run sets this key: {}; select others with --only, or change a copy of the scenario (`samara show`)",
                 own.join(", ")
             );
             return Err(flag(source, key, value, &message));
         }
         if !own.is_empty() {
             notes.insert(format!(
-                "--set {key}={value} does not reach runs that set it themselves: {}",
+                "--set {key}={value} does not affect runs that set this key: {}",
                 own.join(", ")
             ));
         }
@@ -425,15 +429,15 @@ fn hidden(
     Ok(notes)
 }
 
-/// The keys that a run sets, in the order in which they are set: a table comes before its keys, and the kind of the protocol
-/// before all others.
+/// The keys that a run sets, in the order of setting them: a table before its keys, and the kind of
+/// the protocol before all others.
 fn in_order(run: &RunSpec) -> Vec<(&String, &toml::Value)> {
     let mut set: Vec<(&String, &toml::Value)> = run.set.iter().collect();
     set.sort_by_key(|(key, _)| (*key != "protocol.kind", *key));
     set
 }
 
-/// What a run sets in the place of `wanted`: the key itself, or a table around it.
+/// The value that a run sets in place of `wanted`: the key itself, or a table around it.
 fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
     let set = in_order(run).into_iter();
     let set = set.filter_map(|(own, value)| Some((own, value, key.strip_prefix(own.as_str())?)));
@@ -481,7 +485,7 @@ fn build(
 }
 
 impl Scenario {
-    /// Has both rates in the place of `network.bandwidth`.
+    /// Replaces `network.bandwidth` by both rates.
     fn normalised(mut self) -> Self {
         if let Some(rate) = self.network.bandwidth.take() {
             self.network.uplink = rate;

@@ -1,4 +1,5 @@
-//! A stream of messages as a scenario states it, or a table: when, by whom, how large.
+//! The section of a scenario with messages: a stream at a rate, or a table with the time, publisher
+//! and size of each.
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,11 @@ use crate::family::{
 };
 use crate::{Checks, Scenario};
 
-/// Sends every message to all neighbours.
+/// Protocol that sends every message to all neighbours.
 pub const FLOODSUB: &str = "floodsub";
-/// Sends every message to some random neighbours.
+/// Protocol that sends every message to some random neighbours.
 pub const RANDOMSUB: &str = "randomsub";
-/// The least payload: the number of the message.
+/// Minimum payload in bytes: the number of the message.
 pub const PAYLOAD_MIN: u64 = 4;
 
 pub static FAMILY: FamilySpec = FamilySpec {
@@ -48,28 +49,29 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ..FamilySpec::BASE
 };
 
-/// Messages on one topic that all nodes join, each published by a node drawn at random.
+/// Messages on one topic that all nodes join. A random node publishes each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Messages {
-    /// The messages, instead of a rate: CSV with the columns `at` (from the end of the warm-up), `publisher` and `size`; the last two may
-    /// be missing. A path relative to the scenario file, plain or compressed with zstd.
+    /// File of messages, in place of a rate: CSV with the columns `at` (time from the end of the
+    /// warm-up), `publisher` and `size`; the last two are optional. A path relative to the scenario
+    /// file, plain or compressed with zstd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Messages per second, of all nodes together.
+    /// Messages per second of all nodes together.
     pub rate: f64,
-    /// The payload of a message.
+    /// Payload size of a message.
     pub size: Size,
-    /// From the start of the run to the first publication.
+    /// Time from the start of the run to the first publication.
     pub warm_up: Span,
-    /// How long messages are published.
+    /// Time for which nodes publish messages.
     pub duration: Span,
-    /// How long after the last publication deliveries are waited for, where some are missing.
+    /// Maximum time to wait for missing deliveries after the last publication.
     pub cool_down: Span,
-    /// When messages are published.
+    /// Distribution of the publication times.
     pub arrivals: Arrivals,
-    /// Whether messages carry author, sequence number and signature, as libp2p's default is; the bytes are there, nobody
-    /// computes signatures in a simulation.
+    /// Whether messages have an author, a sequence number and a signature, as by default in libp2p.
+    /// A simulation counts the bytes but computes no signatures.
     pub signed: bool,
 }
 
@@ -93,25 +95,25 @@ impl Messages {
         (self.rate * self.duration.millis_f64() / 1e3).round() as u32
     }
 
-    /// The messages of the file.
+    /// Reads the messages of the file.
     ///
     /// # Errors
-    /// There is no file, or something in it is wrong.
+    /// The scenario has no file of messages, or the file is invalid.
     pub fn table(&self, scenario: &Scenario, inputs: &Inputs) -> Result<Arc<MessageTable>, String> {
-        let file = self.file.as_deref().ok_or("there is no file of messages")?;
+        let file = self.file.as_deref().ok_or("messages.file is missing")?;
         let nodes = scenario.network.nodes;
         let names = host_names(&scenario.network, inputs)?;
         let find = |name: &str| match &names {
             Some(names) => names.find(name).ok_or_else(|| {
                 let meant = closest(name, names.all().iter().map(String::as_str));
                 let hint = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-                format!("there is no host {name}{hint}")
+                format!("unknown host {name}{hint}")
             }),
             None => name
                 .parse()
                 .ok()
                 .filter(|number| *number < nodes)
-                .ok_or_else(|| format!("there is no host {name}; hosts are numbered 0 to {}", nodes - 1)),
+                .ok_or_else(|| format!("unknown host {name}; hosts are numbered 0 to {}", nodes - 1)),
         };
         let most = largest(scenario);
         let hosts = (&scenario.network.hosts_file, &scenario.network.topology.file, nodes);
@@ -119,13 +121,13 @@ impl Messages {
     }
 }
 
-/// When messages are published.
+/// Distributions of publication times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
     /// At equal intervals.
     Even,
-    /// At intervals that are exponentially distributed.
+    /// At exponentially distributed intervals.
     Poisson,
 }
 
@@ -133,21 +135,22 @@ pub enum Arrivals {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlumtreeParameters {
-    /// Hops that a lazy path must be shorter to take the place of an eager one; 0 turns that off.
+    /// Number of hops by which a lazy path must be shorter to replace an eager one. 0 disables
+    /// this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimization_threshold: Option<u32>,
-    /// How long a node waits for an announced message before it requests it.
+    /// Time that a node waits for an announced message before it requests it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graft_timeout: Option<Span>,
 }
 
-/// Bytes of the largest message that the protocol takes.
+/// Maximum message size of the protocol in bytes.
 fn largest(scenario: &Scenario) -> u64 {
     let parameters = scenario.find::<Parameters>().cloned().unwrap_or_default();
     parameters.build(None).max_message_bytes as u64
 }
 
-/// Reads the file of messages; it says how many there are in a second.
+/// Reads the file of messages, and sets the rate and the duration accordingly.
 fn resolve(
     scenario: &mut Scenario,
     inputs: &Inputs,
@@ -159,7 +162,7 @@ fn resolve(
     }
     let table = messages.table(scenario, inputs).map_err(|error| ("messages.file".to_owned(), error))?;
     if table.sizes.is_some() && is_given("messages.size") {
-        let message = "messages.file has a column size, which takes its place; keep one";
+        let message = "messages.file has a column size, which replaces it; keep one";
         return Err(("messages.size".to_owned(), message.to_owned()));
     }
     let duration = Span::from_nanos(table.at.last().copied().unwrap_or(0));
@@ -177,7 +180,7 @@ impl Checks<'_> {
         let Messages { rate, duration, .. } = messages;
         let count = messages.count();
         if messages.file.is_some() {
-            // Rate and duration are what it says.
+            // The file determines rate and duration.
         } else if !(*rate > 0.0 && rate.is_finite()) {
             self.wrong("messages.rate", format!("is {rate}; it must be above 0 messages a second"));
         } else if !(1..=MESSAGES_MAX as u32).contains(&count) {
@@ -198,9 +201,9 @@ impl Checks<'_> {
     }
 }
 
-/// Messages of a run: what is known of each and of its deliveries is kept in memory.
+/// Maximum number of messages in a run, whose state and deliveries are kept in memory.
 const MESSAGES_MAX: usize = 10_000_000;
-/// Payloads of all messages, which are in memory, too.
+/// Maximum size of all payloads together, which are kept in memory.
 const BYTES_MAX: u64 = 4 << 30;
 
 const SHAPE: Shape = Shape {
@@ -210,23 +213,25 @@ const SHAPE: Shape = Shape {
     rows_max: MESSAGES_MAX,
 };
 
-/// The messages of a table, by time; those of the same time in the order of their rows.
+/// The messages of a table, sorted by time. Messages with the same time keep the order of their
+/// rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessageTable {
     /// Nanoseconds from the end of the warm-up to each publication.
     pub at: Vec<u64>,
-    /// By whom; `None` if the file does not say.
+    /// The publishers; `None` if the file has none.
     pub publishers: Option<Vec<u32>>,
-    /// Payload bytes; `None` if the file does not say.
+    /// Payload sizes in bytes; `None` if the file has none.
     pub sizes: Option<Vec<u64>>,
 }
 
 impl MessageTable {
-    /// Reads a file with a row for each message. `find` knows the numbers of hosts, and has a name that tells it from others; `sizes` are the
-    /// least and the most bytes of a message.
+    /// Reads a file with a row for each message. `find` returns the number of a host, and has a
+    /// name that distinguishes it from others. `sizes` are the minimum and maximum bytes of a
+    /// message.
     ///
     /// # Errors
-    /// The file cannot be read, or something in it is wrong; the message names file and line.
+    /// The file cannot be read, or is invalid. The message names file and line.
     pub fn read(
         file: &str,
         inputs: &Inputs,
@@ -258,7 +263,7 @@ impl MessageTable {
         if bytes > BYTES_MAX {
             return Err(format!("{file}: the messages have {bytes} B together; at most {BYTES_MAX}"));
         }
-        // Stable: those of the same time stay as they are.
+        // A stable sort keeps the order of messages with the same time.
         rows.sort_by_key(|(at, ..)| *at);
         Ok(Self {
             at: rows.iter().map(|(at, ..)| *at).collect(),

@@ -1,4 +1,4 @@
-//! The section `[mix]` of a scenario, and the values that it cannot have.
+//! The section `[mix]` of a scenario, and checks of its values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,50 +20,53 @@ pub static FAMILY: FamilySpec = FamilySpec {
         NO_CHANNELS,
         NO_UNSENT,
         ("network.topology", "nodes of a pool have links to all others"),
-        ("network.validation_time", "`mix.cpu` says how long work takes"),
+        ("network.validation_time", "`mix.cpu` has the times of work"),
         ("transport.links", "nodes of a pool dial each other"),
     ],
-    // The scheduler.
+    // The scheduler is a further host.
     extra_hosts: |_| 1,
     check: |checks, scenario| checks.mix(scenario),
     ..FamilySpec::BASE
 };
 
-/// Batches of payloads that teams of nodes mix, round after round. The scheduler draws teams from the pool, which is
-/// the nodes of the network; it is a host of its own. `transport.kind` is "grpc".
+/// Batches of payloads that teams of nodes mix, round after round. The scheduler draws teams from
+/// the pool, which consists of the nodes of the network. It runs on a separate host.
+/// `transport.kind` is "grpc".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mix {
-    /// Nodes of a team.
+    /// Number of nodes in a team.
     pub team: u32,
-    /// Teams at the same time, which share the pool.
+    /// Number of concurrent teams, which share the pool.
     pub teams: u32,
-    /// Rounds that are made in all.
+    /// Total number of rounds.
     pub rounds: u32,
-    /// Rounds that are precomputed before the first payloads come: all of them, if absent, so that real time is
-    /// measured alone; 0 for payloads as soon as a round takes them, so that precomputation goes on beside.
+    /// Number of rounds that are precomputed before the first payloads arrive. Default: all rounds,
+    /// so that real time is measured alone. With 0, payloads arrive as soon as a round accepts
+    /// them, while the precomputation continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stock: Option<u32>,
-    /// The time from the end of a round at its first node until the sender hands in the next batch there.
+    /// Time from the end of a round at its first node until the sender submits the next batch
+    /// there.
     #[serde(skip_serializing_if = "is_zero")]
     pub pause: Span,
-    /// Slots of a round.
+    /// Number of slots in a round.
     pub batch: u32,
-    /// What payloads are, and whether they are computed with.
+    /// Type of payloads, and whether nodes compute with them.
     pub group: Group,
-    /// Cores of a node.
+    /// Number of cores of a node.
     pub cores: u32,
-    /// The part of these cores that a node has: with "10 %", work takes ten times as long. A testbed keeps the
-    /// processes of nodes to it from the first payloads on (control groups of Linux), so that a machine with few cores
-    /// has room for a team whose nodes are limited by themselves.
+    /// Share of these cores that a node may use: with "10 %", work takes ten times as long. A
+    /// testbed limits the processes of nodes to it from the first payloads on (by control groups of
+    /// Linux), so that a machine with few cores can run a team of limited nodes.
     pub processor: Share,
-    /// Where the times that are not given in `cpu` come from.
+    /// Source of the times that `cpu` omits.
     pub costs: CostsKind,
-    /// What work takes on one core: of a slot, unless said otherwise.
+    /// Time that work takes on one core, per slot unless stated otherwise.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu: PhaseCosts,
-    /// Repeats the simulation without each mechanism of the transport that makes transfers slow, for the metric
-    /// `first_hop_parts`.
+    /// Whether to repeat the simulation without each mechanism of the transport that slows
+    /// transfers, for the metric `first_hop_parts`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mechanisms: bool,
 }
@@ -92,14 +95,15 @@ impl Default for Mix {
     }
 }
 
-/// Where the times that work takes come from.
+/// Sources of the times that work takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostsKind {
-    /// As the benchmark of `samara-mix` measured them (`docs/protocols/mix.md`): the same on every machine.
+    /// Times from the benchmark of `samara-mix` (`docs/protocols/mix.md`), the same on every
+    /// machine.
     Documented,
-    /// As this machine needs, measured before the simulation. Results say what was measured, and their scenario has it
-    /// in `cpu`.
+    /// Times measured on this machine before the simulation. Results include them, and their
+    /// scenario has them in `cpu`.
     Measured,
 }
 
@@ -112,19 +116,19 @@ samara_engine::names! {
     pub enum WorkKind {
         /// Drawing the secrets of a round.
         Generate = "generate",
-        /// Raising one part of the team's key.
+        /// Computing one part of the team's key.
         Share = "share",
-        /// Precomputation, decryption.
+        /// Decryption in the precomputation.
         PrecomputeDecrypt = "precompute_decrypt",
-        /// Precomputation, permutation.
+        /// Permutation in the precomputation.
         PrecomputePermute = "precompute_permute",
-        /// Taking the share of the key off.
+        /// Removing the share of the key.
         Reveal = "reveal",
-        /// Real time, decryption.
+        /// Decryption in real time.
         Decrypt = "decrypt",
-        /// Real time, permutation.
+        /// Permutation in real time.
         Permute = "permute",
-        /// The same at the last node, which also identifies the payloads.
+        /// Permutation in real time at the last node, which also identifies the payloads.
         PermuteLast = "permute_last",
     }
 }
@@ -143,12 +147,13 @@ impl WorkKind {
         }
     }
 
-    /// The time on one core of an AMD EPYC, from `cargo bench -p samara-mix` (`docs/protocols/mix.md`). The time of
-    /// permutation is split as its products are, 2 for a slot and 6 at the last node; `mix.costs = "measured"`
-    /// found that of drawing secrets.
+    /// The time on one core of an AMD EPYC, from `cargo bench -p samara-mix`
+    /// (`docs/protocols/mix.md`). The time of permutation is split by the number of products, 2 per
+    /// slot and 6 at the last node. The time of drawing secrets comes from `mix.costs =
+    /// "measured"`.
     pub fn documented(self, group: Group) -> Duration {
-        // In the 4096-bit group a product of twice as many words takes four times as long; long exponents are twice as
-        // long, short ones have 320 bits instead of 256.
+        // In the 4096-bit group a product with twice as many words takes four times as long. Long
+        // exponents are twice as long, and short ones have 320 bits instead of 256.
         let (nanos, factor) = match self {
             Self::Generate => (140_000, 4.0),
             Self::Share => (4_700_000, 4.0 * 2.0),
@@ -163,14 +168,14 @@ impl WorkKind {
 }
 
 impl Mix {
-    /// Rounds that are precomputed before the first payloads come.
+    /// Number of rounds that are precomputed before the first payloads arrive.
     pub fn stock(&self) -> u32 {
         self.stock.unwrap_or(self.rounds)
     }
 }
 
 impl Loaded {
-    /// Returns true if it asks for the times that work takes on this machine.
+    /// Returns true if the scenario requests the times that work takes on this machine.
     pub fn wants_costs(&self) -> bool {
         let wants = |mix: Option<&Mix>| mix.is_some_and(|mix| mix.costs == CostsKind::Measured);
         wants(self.scenario.find()) || self.points.iter().any(|point| wants(point.scenario.find()))
@@ -178,10 +183,10 @@ impl Loaded {
 }
 
 impl Scenario {
-    /// The engine's configuration of a scenario of teams that mix.
+    /// The engine's configuration for a scenario of teams that mix.
     ///
     /// # Panics
-    /// If the scenario is of another family.
+    /// If the scenario belongs to another family.
     pub fn mix_config(&self) -> Config {
         let (mix, parameters, network) = (self.part::<Mix>(), self.part::<Parameters>(), &self.network);
         let formula = ResultShape::ByFormula {
@@ -207,20 +212,22 @@ impl Scenario {
     }
 }
 
-/// Nodes of a pool: all have links to all others.
+/// Maximum number of nodes in a pool. Every pair of nodes has a link.
 const POOL_MAX: u32 = 128;
-/// Slots of a run: payloads are moved through all nodes of a team, and those of a stock are kept.
+/// Maximum number of slots in a run. Payloads move through all nodes of a team, and those of a
+/// stock are kept.
 const SLOTS_MAX: u64 = 100_000_000;
-/// Slots of a round, so that those of a phase in one message stay below 2^30 bytes.
+/// Maximum number of slots in a round, so that a message with those of a phase stays below 2^30
+/// bytes.
 const BATCH_MAX: u32 = 500_000;
 const CORES_MAX: u32 = 256;
-/// The least part of a core: what the kernel can keep a process to (1 ms of a period of 100 ms).
+/// Minimum share of a core that the kernel can enforce: 1 ms in a period of 100 ms.
 const PROCESSOR_MIN: f64 = 0.01;
 
 impl Checks<'_> {
     pub(crate) fn mix(&mut self, scenario: &Scenario) {
         if scenario.transport.kind != TransportKind::Grpc {
-            self.wrong("transport.kind", "teams mix over kind = \"grpc\"");
+            self.wrong("transport.kind", "teams need kind = \"grpc\"");
         }
         let mix: &Mix = scenario.part();
         let problems = self.problems.len();
@@ -239,7 +246,10 @@ impl Checks<'_> {
         let slots = u64::from(mix.batch) * u64::from(mix.rounds);
         if slots > SLOTS_MAX {
             let most = SLOTS_MAX / u64::from(mix.batch);
-            self.wrong("mix.rounds", format!("has {slots} slots in all; with this batch at most {most}"));
+            self.wrong(
+                "mix.rounds",
+                format!("has {slots} slots in total; with this batch, allowed are at most {most} rounds"),
+            );
         }
         if let Some(error) = scenario.mix_config().validate().err() {
             let key = match &*error.field {

@@ -1,4 +1,5 @@
-//! Transactions as a scenario states them, what follows from them for pools and their connections, and values that cannot be.
+//! The section of a scenario with transactions, the settings of pools and connections that follow
+//! from it, and checks of values.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::family::{FamilySpec, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind};
 use crate::messages::Arrivals;
 use crate::{Checks, FlushSpec, Scenario, TransportKind};
 
-/// Bytes that every transaction begins with: the least size.
+/// Bytes at the start of every transaction, and so its minimum size.
 pub const HEADER_BYTES: usize = 24;
 
 pub static FAMILY: FamilySpec = FamilySpec {
@@ -27,50 +28,51 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ..FamilySpec::BASE
 };
 
-/// Transactions that clients submit to nodes, and blocks that take them out of the pools. Takes the place of the blocks of
-/// `workload`; `cat` has the parameters of the pools.
+/// Transactions that clients submit to nodes, and blocks that remove them from the pools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transactions {
-    /// Clients, spread evenly over the nodes, each of which submits its next transaction after a block has its last one
-    /// (1,100 unless there is a `rate`).
+    /// Number of clients, spread evenly over the nodes. Each submits its next transaction after a
+    /// block has its last one. Default: 1,100 unless there is a `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// How long after that block at most: the time is drawn uniformly ("14 s").
+    /// Maximum time after that block until the client submits, drawn uniformly. Default: "14 s".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<Span>,
-    /// Instead of clients: transactions per second, each at a node drawn at random.
+    /// Transactions per second, each at a random node, in place of clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// When the transactions of a `rate` come ("even").
+    /// Distribution of the submissions of a `rate`. Default: "even".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// The size of a transaction.
+    /// Size of a transaction.
     pub size: Size,
-    /// From the start of the run to the first submission.
+    /// Time from the start of the run to the first submission.
     pub warm_up: Span,
-    /// How long transactions are submitted.
+    /// Time for which clients submit transactions.
     pub duration: Span,
-    /// How long after that transactions are waited for that are in no block, or not everywhere.
+    /// Maximum time after that to wait for transactions that are in no block or not at all nodes.
     pub cool_down: Span,
-    /// From one block to the next; 0 for no blocks, which needs a `rate`.
+    /// Time from one block to the next. 0 means no blocks, and needs a `rate`.
     pub block_interval: Span,
-    /// The most bytes of transactions in a block.
+    /// Maximum size of the transactions in a block.
     pub block_size: Size,
-    /// The most gas of a block; no limit, if not given.
+    /// Maximum gas of a block. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_gas: Option<u64>,
-    /// The gas of a transaction.
+    /// Gas of a transaction.
     pub gas: u32,
-    /// How long before its commit a block is proposed; all nodes commit it at the same time. Compact blocks spread meanwhile.
+    /// Time from the proposal of a block to its commit, which is at the same time at all nodes.
+    /// Compact blocks spread in this time.
     pub consensus: Span,
-    /// How many priorities there are, drawn uniformly for each transaction; 1 makes all equal.
+    /// Number of priorities, drawn uniformly for each transaction. With 1, all are equal.
     pub priorities: u32,
-    /// Whether transactions have a signer (the client, or with a `rate` the node) and a sequence number.
+    /// Whether transactions have a signer (the client, or with a `rate` the node) and a sequence
+    /// number.
     pub signed: bool,
-    /// The part of transactions that applications find invalid.
+    /// Share of transactions that applications find invalid.
     pub invalid: Share,
-    /// Nodes that are different: with another preset, or hostile.
+    /// Groups of nodes with another preset, or of hostile nodes.
     #[serde(rename = "group", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<CatGroup>,
 }
@@ -99,18 +101,18 @@ impl Default for Transactions {
     }
 }
 
-/// Clients of the experiment of ADR 009.
+/// Number of clients in the experiment of ADR 009.
 const CLIENTS: u32 = 1_100;
-/// The spread at which the measured pools came nearest to the ADR's figures.
+/// The spread at which the measured pools came closest to the ADR's figures.
 const SPREAD: Span = Span::from_millis(14_000);
 
 impl Transactions {
-    /// How many clients there are in a closed loop; `None` with a rate.
+    /// Number of clients in a closed loop. `None` with a rate.
     pub fn closed_loop(&self) -> Option<u32> {
         self.rate.is_none().then(|| self.clients.unwrap_or(CLIENTS))
     }
 
-    /// How long after a block its clients submit again, at most.
+    /// Maximum time after a block until its clients submit again.
     pub fn spread(&self) -> Span {
         self.spread.unwrap_or(SPREAD)
     }
@@ -119,12 +121,12 @@ impl Transactions {
         self.arrivals.unwrap_or(Arrivals::Even)
     }
 
-    /// When no more transactions are submitted, in nanoseconds of the run.
+    /// Time of the last submission, in nanoseconds of the run.
     pub fn end_nanos(&self) -> u64 {
         self.warm_up.nanos() + self.duration.nanos()
     }
 
-    /// The most transactions that can be submitted.
+    /// Maximum number of submitted transactions.
     pub fn count_max(&self) -> f64 {
         let seconds = self.duration.millis_f64() / 1e3;
         match (self.rate, self.closed_loop()) {
@@ -137,48 +139,48 @@ impl Transactions {
     }
 }
 
-/// Nodes that are different.
+/// A group of nodes with another preset or behaviour.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CatGroup {
-    /// What reports call them.
+    /// Name of the group in reports.
     pub name: String,
-    /// The part of all nodes, drawn from the seed.
+    /// Share of all nodes in the group, drawn from the seed.
     pub share: Share,
-    /// The preset of their pools, as it is.
+    /// Preset of their pools, without changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// What they do instead.
+    /// Hostile behaviour in place of a preset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversary: Option<Adversary>,
-    /// How often a hostile node does it, per second (100).
+    /// Number of hostile actions per second. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
 
-/// What hostile nodes do. They submit and pass on nothing, and count in no figure.
+/// Behaviours of hostile nodes. They submit and forward nothing, and metrics exclude them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adversary {
-    /// Announce everything that they hear of at once, and never deliver it.
+    /// Announce every transaction that they learn of immediately, and never deliver it.
     Silent,
-    /// The same, and answer requests with garbage.
+    /// As `silent`, but answer requests with garbage.
     Garbage,
-    /// Send bodies that nobody asked for: garbage, and what everybody has.
+    /// Send unrequested bodies: garbage, and known transactions.
     Pusher,
-    /// Ask everybody for everything, again and again.
+    /// Request everything from all peers repeatedly.
     Greedy,
-    /// Announce what does not exist.
+    /// Announce transactions that do not exist.
     Announcer,
 }
 
-/// The configuration of nodes in no group, which reports no events that are only counted.
+/// The configuration of nodes in no group. It reports no events that are only counted.
 pub fn config(scenario: &Scenario) -> Config {
     let consensus = scenario.part::<Transactions>().consensus.duration();
     quiet(scenario.part::<Parameters>().build(consensus))
 }
 
-/// The configuration of a group's nodes; hostile ones have the queues of the default preset.
+/// The configuration of a group's nodes. Hostile nodes have the queues of the default preset.
 pub fn group_config(group: &CatGroup) -> Config {
     quiet(group.preset.unwrap_or_default().config())
 }
@@ -187,8 +189,8 @@ fn quiet(config: Config) -> Config {
     Config { report_duplicates: false, report_requests: false, ..config }
 }
 
-/// When connections send what was written, if the scenario has connections with channels: as it says, or as the preset does.
-/// celestia-core throttles (`flush_throttle_timeout`); our pool waits for nothing.
+/// The flush policy of connections with channels: from the scenario, or the default of the preset.
+/// celestia-core throttles (`flush_throttle_timeout`); our pool does not wait.
 pub fn flush(scenario: &Scenario) -> FlushSpec {
     let given = scenario.transport.connection.as_ref().and_then(|connection| connection.flush);
     given.unwrap_or_else(|| match scenario.part::<Parameters>().preset {
@@ -197,8 +199,8 @@ pub fn flush(scenario: &Scenario) -> FlushSpec {
     })
 }
 
-/// Gives the transport the channels of the pools, if the scenario has a connection with channels. They are those of the pool with
-/// the most lanes: others use some of them.
+/// Adds the channels of the pools to the transport, if the scenario has a connection with channels.
+/// The channels are those of the pool with the most lanes; other pools use some of them.
 fn with_channels(scenario: &Scenario, transport: &mut Transport) {
     let Some(spec) = scenario.transport.connection.as_ref() else { return };
     let own = scenario.part::<Parameters>().build(Duration::ZERO);
@@ -226,9 +228,9 @@ fn with_channels(scenario: &Scenario, transport: &mut Transport) {
     transport.connection = Connection::MConnection(connection);
 }
 
-/// Transactions of a run: what is known of each and of its deliveries is kept in memory.
+/// Maximum number of transactions in a run, whose state and deliveries are kept in memory.
 const TRANSACTIONS_MAX: f64 = 10_000_000.0;
-/// Deliveries of a run: a bit for each transaction and node is kept in memory.
+/// Maximum number of deliveries in a run. Each transaction needs one bit per node in memory.
 const DELIVERIES_MAX: f64 = 1e11;
 
 impl Checks<'_> {
@@ -253,11 +255,11 @@ impl Checks<'_> {
             Some(_) => {
                 let given =
                     [("clients", transactions.clients.is_some()), ("spread", transactions.spread.is_some())];
-                self.refuse("pool", given, "belongs to clients, and there is a rate; keep one of them");
+                self.refuse("pool", given, "belongs to clients, but a rate is set; keep one of them");
             }
             None => {
                 if transactions.arrivals.is_some() {
-                    self.wrong("pool.arrivals", "belongs to a rate; clients submit after blocks");
+                    self.wrong("pool.arrivals", "belongs to a rate, but clients submit after blocks");
                 }
                 if let Some(clients) = transactions.clients {
                     self.range("pool.clients", clients, 1, 10_000_000);
@@ -265,7 +267,7 @@ impl Checks<'_> {
                 if transactions.block_interval.nanos() == 0 {
                     self.wrong(
                         "pool.block_interval",
-                        "is 0, no blocks; clients wait for blocks: give it a time, or use a rate",
+                        "is 0, but clients wait for blocks; set a time, or use a rate",
                     );
                     return;
                 }
@@ -288,7 +290,7 @@ impl Checks<'_> {
         if transactions.block_size < transactions.size && transactions.block_interval.nanos() > 0 {
             self.wrong(
                 "pool.block_size",
-                format!("is {}; a transaction has {}", transactions.block_size, transactions.size),
+                format!("is {}, less than a transaction with {}", transactions.block_size, transactions.size),
             );
         }
         if transactions.block_gas.is_some_and(|most| most < u64::from(transactions.gas)) {
@@ -298,7 +300,7 @@ impl Checks<'_> {
         if consensus.nanos() > 0 && consensus >= interval {
             self.wrong(
                 "pool.consensus",
-                format!("is {consensus}; a block is committed before the next is proposed, after {interval}"),
+                format!("is {consensus}; expected less than {interval}, since a block is committed before the next one is proposed"),
             );
         }
         if cat.compact_blocks == Some(true) && consensus.nanos() == 0 {
@@ -329,7 +331,10 @@ impl Checks<'_> {
         }
         let presets = transactions.groups.iter().filter_map(|group| group.preset);
         if !transactions.signed && presets.chain([cat.preset]).any(|preset| preset == Preset::Cat2026) {
-            self.wrong("pool.signed", "is false; the pool of 2026 takes no announcements without signer");
+            self.wrong(
+                "pool.signed",
+                "is false, but the pool of 2026 accepts no announcements without signer",
+            );
         }
         let shares: f64 = transactions.groups.iter().map(|group| group.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
@@ -359,16 +364,13 @@ impl Checks<'_> {
     fn connection(&mut self, scenario: &Scenario) {
         let Some(spec) = &scenario.transport.connection else { return };
         if matches!(scenario.transport.kind, TransportKind::Quic | TransportKind::Grpc) {
-            self.wrong(
-                "transport.connection",
-                "is a stream of bytes of its own; use kind = \"tcp\" or \"ideal\"",
-            );
+            self.wrong("transport.connection", "needs a stream of bytes; use kind = \"tcp\" or \"ideal\"");
         }
         if spec.receive_rate.bps() > 0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "transport.connection.receive_rate",
                 format!(
-                    "is {}; the ideal transport has no window that a slow reader could close: use kind = \"tcp\", or 0",
+                    "is {}, but the ideal transport has no window that a slow reader could close; use kind = \"tcp\", or 0",
                     spec.receive_rate
                 ),
             );

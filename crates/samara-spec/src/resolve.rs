@@ -1,4 +1,4 @@
-//! Brings in the files that take the place of keys: each point of a scenario that is loaded fits its files.
+//! Reads the files that replace keys, so that each point of a loaded scenario matches its files.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use samara_sim::{Latency, PairLatencies};
 use crate::family::{self, FamilySpec};
 use crate::{Point, Scenario};
 
-/// Keys of files, and the keys that each replaces. Where a run, a sweep or the command line sets the file, these are removed;
-/// where one table has both, it is a mistake.
+/// Keys of files, each with the keys that it replaces. If a run, a sweep or the command line sets
+/// the file, the replaced keys are removed. A table with both is an error.
 const REPLACED: [(&str, &[&str]); 2] = [
     ("network.latency_file", &["network.latency", "network.regions.latency"]),
     (
@@ -29,18 +29,18 @@ const REPLACED: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The key that stands for two others.
+/// The key that sets two others.
 const BOTH_RATES: &str = "network.bandwidth";
 const RATES: [&str; 2] = ["network.uplink", "network.downlink"];
 
-/// The keys of files of all families and of the network, with the keys that each replaces.
+/// The keys of files of all families and of the network, each with the keys that it replaces.
 fn replaced<'a>(
     families: impl Iterator<Item = &'static FamilySpec> + 'a,
 ) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + 'a {
     REPLACED.into_iter().chain(families.flat_map(|family| family.files.replaced.iter().copied()))
 }
 
-/// Removes keys that a key supersedes that is about to be set to `value`.
+/// Removes keys that `key` supersedes, before it is set to `value`.
 pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value) {
     if key == BOTH_RATES {
         RATES.iter().for_each(|rate| remove(table, rate));
@@ -53,7 +53,7 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
         && let Some(network) = table.get_mut("network").and_then(toml::Value::as_table_mut)
         && let Some(both) = network.remove("bandwidth")
     {
-        // The other one stays as it was.
+        // Keeps the value of the other rate.
         network.insert("uplink".to_owned(), both.clone());
         network.insert("downlink".to_owned(), both);
     }
@@ -63,8 +63,8 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
     }
 }
 
-/// A scenario as TOML, without keys that have no effect. Defaults of keys that files replace are left out, so that it can be
-/// read again.
+/// Renders a scenario as TOML without keys that have no effect. Omits defaults of keys that files
+/// replace, so that the text can be read again.
 pub(crate) fn written(scenario: &Scenario, has_files: bool) -> Result<String, String> {
     let mut written = scenario.to_toml()?;
     let family = scenario.family();
@@ -84,7 +84,8 @@ pub(crate) fn written(scenario: &Scenario, has_files: bool) -> Result<String, St
     toml::to_string_pretty(&written).map_err(|error| error.to_string())
 }
 
-/// Keys that have no effect with the kinds that a scenario chooses. A sweep or a run may choose another kind: then they stay.
+/// Keys that have no effect with the kinds in a scenario. They stay if a sweep or a run may select
+/// another kind.
 fn idle_keys(scenario: &Scenario) -> Vec<&'static str> {
     let sets = scenario.runs.iter().flat_map(|run| run.set.keys());
     let axes = scenario.sweep.iter().flat_map(|sweep| sweep.axis.iter().map(|axis| &axis.key));
@@ -120,7 +121,8 @@ pub(crate) fn idle_topology(given: &toml::Table, points: &[Point]) -> Vec<(&'sta
 }
 
 impl Scenario {
-    /// The files that it needs to run, those of Samara (`builtin:`) included: key and file.
+    /// The files that the scenario needs to run, including those of Samara (`builtin:`), as pairs
+    /// of key and file.
     pub fn files(&self) -> Vec<(&'static str, &str)> {
         let network = &self.network;
         let latencies = network.latency_file.as_ref();
@@ -138,7 +140,7 @@ impl Scenario {
         named.chain((self.family().files.named)(self)).collect()
     }
 
-    /// The files that it needs to run, but for those that come with Samara, each once.
+    /// The files that the scenario needs to run, except those of Samara, each once.
     pub fn own_files(&self) -> Vec<String> {
         let mut files: Vec<String> = Vec::new();
         for (_, file) in self.files() {
@@ -150,8 +152,9 @@ impl Scenario {
     }
 }
 
-/// Reads the files of a scenario: counts hosts, fills in regions, and checks that everything fits. `given` is the table that it was made of.
-/// Returns what was done with files that whoever wrote them may not expect.
+/// Reads the files of a scenario: counts hosts, fills in regions, and checks that all of them
+/// match. `given` is the table of the scenario. Returns messages for the user about unexpected
+/// treatment of the files.
 pub(crate) fn resolve(
     scenario: &mut Scenario,
     given: &toml::Table,
@@ -159,12 +162,12 @@ pub(crate) fn resolve(
     inputs: &Inputs,
 ) -> Result<Vec<String>, Vec<Problem>> {
     let mut work = Work { scenario, given, text, inputs, notes: Vec::new(), problems: Vec::new() };
-    // Each step needs what those before have found.
+    // Each step needs the results of those before.
     let _ = work.conflicts().and_then(|()| work.all());
     if work.problems.is_empty() { Ok(work.notes) } else { Err(work.problems) }
 }
 
-/// Problems have been noted.
+/// A step has failed, and has recorded its problems.
 struct Wrong;
 
 struct Work<'a> {
@@ -186,7 +189,7 @@ impl Work<'_> {
         Err(Wrong)
     }
 
-    /// The value, unless something is wrong with a key.
+    /// Returns the value, or records the problem with a key.
     fn at<T>(&mut self, key: &str, result: Result<T, String>) -> Result<T, Wrong> {
         result.or_else(|message| self.fail(key, message))
     }
@@ -195,21 +198,21 @@ impl Work<'_> {
         get(self.given, key).is_some()
     }
 
-    /// Whether there are hosts besides those that are counted by `network.nodes`.
+    /// Returns true if there are hosts beyond those of `network.nodes`.
     fn has_other_hosts(&self) -> bool {
         (self.scenario.family().extra_hosts)(self.scenario) > 0
     }
 
     fn conflicts(&mut self) -> Result<(), Wrong> {
         for (file, replaced) in replaced(std::iter::once(self.scenario.family())) {
-            // Rates of hosts depend on what the file has: see `hosts`.
+            // For rates of hosts it depends on the columns of the file: see `hosts`.
             let always = |key: &&&str| file != "network.hosts_file" || **key == "network.class";
             if !self.is_given(file) {
                 continue;
             }
             for key in replaced.iter().filter(always) {
                 if self.is_given(key) {
-                    self.wrong(key, format!("there is {file}, too, which takes its place; keep one of them"));
+                    self.wrong(key, format!("is replaced by {file}; keep one of them"));
                 }
             }
         }
@@ -232,12 +235,12 @@ impl Work<'_> {
         {
             self.wrong(
                 BOTH_RATES,
-                format!("stands for uplink and downlink, and {rate} is another rate; keep either"),
+                format!("sets uplink and downlink, but {rate} is set as well; keep one of them"),
             );
         }
     }
 
-    /// Reads the file of hosts, and counts hosts.
+    /// Reads the file of hosts, and sets the number of hosts.
     fn hosts(&mut self) -> Result<Option<Arc<HostTable>>, Wrong> {
         let Some(file) = self.scenario.network.hosts_file.clone() else { return Ok(None) };
         let key = "network.hosts_file";
@@ -255,7 +258,7 @@ impl Work<'_> {
                 if self.is_given(replaced) && !self.has_other_hosts() {
                     self.wrong(
                         replaced,
-                        format!("{file} has a column {column}, which takes its place; keep one of them"),
+                        format!("{file} has a column {column}, which replaces it; keep one of them"),
                     );
                 }
             }
@@ -264,7 +267,7 @@ impl Work<'_> {
         if self.problems.is_empty() { Ok(Some(table)) } else { Err(Wrong) }
     }
 
-    /// A file has so many hosts: they are counted by it, or the number that is given must be the same.
+    /// Sets the number of hosts by a file, or checks that the given number is the same.
     fn count(&mut self, key: &str, file: &str, count: u32) -> Result<(), Wrong> {
         let nodes = self.scenario.network.nodes;
         if !self.is_given("network.nodes") {
@@ -272,13 +275,13 @@ impl Work<'_> {
         } else if nodes != count {
             return self.fail(
                 key,
-                format!("{file} has {count} hosts, but network.nodes = {nodes}; remove that, or make them the same"),
+                format!("{file} has {count} hosts, but network.nodes = {nodes}; remove the key, or use the same number"),
             );
         }
         Ok(())
     }
 
-    /// Reads the graph, and counts hosts by it, if nothing else does.
+    /// Reads the graph, and sets the number of hosts by it if no other file does.
     fn graph(&mut self) -> Result<(), Wrong> {
         let topology = &self.scenario.network.topology;
         let Some(file) = topology.file.clone().filter(|_| topology.kind == TopologyKind::File) else {
@@ -322,12 +325,12 @@ impl Work<'_> {
         if !has_regions && spec.is_some() {
             return self.fail(
                 "network.latency_file",
-                "is of regions, and there are none; say which hosts are in which, by a column region in network.hosts_file or by \
+                "has latencies between regions, but there are none; assign hosts to regions by a column region in network.hosts_file or by \
                  weights in [network.regions]",
             );
         }
         if network.regions.is_none() && spec.is_none() {
-            // Regions of hosts without latencies of their own are names only.
+            // Without latencies, regions of hosts are only names.
             return Ok(());
         }
         let mut regions = network.regions.take().unwrap_or_default();
@@ -351,14 +354,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Which regions there are, and how many hosts are in each.
+    /// Determines the regions and the number of hosts in each.
     fn weights(&mut self, regions: &mut Regions, hosts: Option<(&HostTable, &[u16])>) -> Result<(), Wrong> {
         let has_own = !regions.weights.is_empty() || regions.weights_file.is_some();
         if let Some((table, region_of)) = hosts {
             if has_own || regions.placed != Placed::Drawn {
                 return self.fail(
                     "network.regions",
-                    "network.hosts_file says which hosts are in which region; remove weights and placed here",
+                    "network.hosts_file assigns hosts to regions; remove weights and placed here",
                 );
             }
             if regions.names.is_empty() {
@@ -373,7 +376,7 @@ impl Work<'_> {
         if let Some(file) = &regions.weights_file {
             let key = "network.regions.weights_file";
             if !regions.names.is_empty() || !regions.weights.is_empty() {
-                return self.fail(key, "there are names or weights, too; keep one of them");
+                return self.fail(key, "names or weights are set as well; keep one of them");
             }
             let read = RegionWeights::read(file, self.inputs);
             let read = self.at(key, read)?;
@@ -382,7 +385,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Checks latencies between hosts, and counts hosts by them, if nothing else does.
+    /// Checks latencies between hosts, and sets the number of hosts by them if no other file does.
     fn latencies(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
         let Some(spec) = self.scenario.network.latencies_of(LatencyOf::Hosts).cloned() else {
             return self.regions_fit(hosts);
@@ -391,19 +394,21 @@ impl Work<'_> {
         if self.has_other_hosts() {
             return self.fail(
                 key,
-                "has latencies between the counted hosts only, and there are others (an observer, who sends batches); use latencies of \
+                "has latencies between the counted hosts only, but there are others (an observer or a sender of batches); use latencies of \
                  regions, or network.latency",
             );
         }
         if self.scenario.network.regions.is_some() {
             return self.fail(
                 "network.regions",
-                "have latencies of their own, and network.latency_file is of hosts; keep one of them, or use of = \"regions\"",
+                "have latencies, but network.latency_file has latencies between hosts; keep one of them, or use of = \"regions\"",
             );
         }
         if spec.within.is_some() {
-            return self
-                .fail(key, "within is the latency within a region, and this file is of hosts; remove it");
+            return self.fail(
+                key,
+                "within is the latency within a region, but this file has latencies between hosts; remove it",
+            );
         }
         let table = LatencyTable::read(&spec, self.inputs);
         let table = self.at(key, table)?;
@@ -417,7 +422,7 @@ impl Work<'_> {
         }
         let nodes = self.scenario.network.nodes;
         if table.size() > nodes as usize {
-            self.notes.push(format!("{}: {nodes} of its {} rows are used", spec.file, table.size()));
+            self.notes.push(format!("{}: uses {nodes} of its {} rows", spec.file, table.size()));
         }
         let latency = latency(self.scenario, self.inputs, nodes);
         if let Latency::Pairs(pairs) = self.at(key, latency)? {
@@ -426,7 +431,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Hosts are in regions that are there.
+    /// Checks that hosts are in known regions.
     fn regions_fit(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
         let Some((table, region)) = hosts.and_then(|table| Some((table, table.region.as_deref()?))) else {
             return Ok(());
@@ -443,10 +448,10 @@ impl Work<'_> {
     }
 }
 
-/// How far `count` hosts are from each other.
+/// The latency between `count` hosts.
 ///
 /// # Errors
-/// The file of latencies cannot be read, or does not fit.
+/// The file of latencies cannot be read, or does not match the network.
 pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
     let network = &scenario.network;
     if let Some(spec) = network.latencies_of(LatencyOf::Hosts) {
@@ -457,7 +462,7 @@ pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Laten
             let table = LatencyTable::read(spec, inputs)?;
             let rows = table.rows_of_hosts(count, host_names(network, inputs)?.as_deref())?;
             let pairs = PairLatencies::new(rows.len(), table.between_hosts(&rows, spec)?);
-            pairs.ok_or_else(|| format!("{}: has less than two rows", spec.file))
+            pairs.ok_or_else(|| format!("{}: has fewer than two rows", spec.file))
         })?;
         return Ok(Latency::Pairs((*pairs).clone()));
     }
@@ -469,7 +474,7 @@ pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Laten
     })
 }
 
-/// The mean latency between two hosts, for whatever needs one figure for a network.
+/// The mean latency between two hosts, for computations that need one value per network.
 fn mean(regions: &Regions) -> Option<Span> {
     let weights: &[f64] = &regions.weights;
     if weights.len() != regions.latency.len() {

@@ -1,4 +1,4 @@
-//! What a scenario says about its transport.
+//! The section of a scenario about its transport.
 
 use std::fmt;
 
@@ -7,64 +7,67 @@ use samara_sim::{Congestion, StreamOrder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How frames travel over a link.
+/// Transport of frames over links.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSpec {
-    /// The model.
+    /// Model of the transport.
     pub kind: TransportKind,
-    /// Starting point for the values below that are not given.
+    /// TCP implementation that supplies defaults for the values below.
     pub stack: Stack,
-    /// Tcp and grpc: how the congestion window grows and shrinks ("reno", if not given). Linux comes with "cubic".
+    /// Tcp and grpc: congestion control. Default: "reno". Linux ships with "cubic".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<Congestion>,
     /// Initial congestion window in packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
-    /// The receiver's window in packets.
+    /// Receive window in packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_window: Option<u32>,
-    /// The least retransmission timeout.
+    /// Minimum retransmission timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Span>,
-    /// How long an acknowledgement may wait.
+    /// Maximum delay of an acknowledgement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Span>,
-    /// Tcp: after how many packets an acknowledgement waits no longer (2, if not given). Network cards of Linux put packets that come one
-    /// after the other together (GRO), and what is put together is acknowledged at once.
+    /// Tcp: number of packets after which an acknowledgement waits no longer. Default: 2. Network
+    /// cards of Linux merge consecutive packets (GRO), and the kernel acknowledges merged packets
+    /// at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_every: Option<u32>,
-    /// Whether the window shrinks in idle times.
+    /// Whether the congestion window shrinks in idle times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
-    /// Quic: how frames are laid on streams ("single", if not given).
+    /// Quic: assignment of frames to streams. Default: "single".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamOrder>,
-    /// Quic: how long an acknowledgement may wait ("25 ms", if not given).
+    /// Quic: maximum delay of an acknowledgement. Default: "25 ms".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ack_delay: Option<Span>,
-    /// Quic: bytes of the largest UDP payload (1452, if not given).
+    /// Quic: maximum size of a UDP payload in bytes. Default: 1452.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
-    /// Not quic: payload of the largest packet (1,460 bytes, of groups 1,448, if not given; 8,948 bytes with jumbo frames and timestamps).
-    /// Simulations of much data are faster with large packets.
+    /// Not quic: maximum payload of a packet. Default: 1,460 bytes, in groups 1,448; with jumbo
+    /// frames and timestamps it is 8,948 bytes. Simulations with much data are faster with large
+    /// packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_segment: Option<Size>,
-    /// Of groups, tcp: bytes that wait in the kernel unsent at most ("64 KiB", if not given), as with `TCP_NOTSENT_LOWAT`.
+    /// Tcp in groups: maximum number of unsent bytes in the kernel, as with `TCP_NOTSENT_LOWAT`.
+    /// Default: "64 KiB".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsent: Option<Size>,
-    /// Channels over a secret connection, as CometBFT has them below its pools of transactions.
+    /// Channels over a secret connection, as in CometBFT below its transaction pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSpec>,
-    /// Grpc: bytes that a receiver of HTTP/2 lets a connection have on the way; 65,535 at first and then as the path is seen to need, if not
-    /// given.
+    /// Grpc: window of HTTP/2 that a receiver grants to a connection, in bytes. Default: 65,535 at
+    /// first, then by the estimated need of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2_window: Option<Size>,
-    /// When links come up.
+    /// Time at which links come up.
     pub links: LinkStart,
 }
 
-/// Models of a transport.
+/// Models of the transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
@@ -75,29 +78,32 @@ pub enum TransportKind {
     Tcp,
     /// QUIC, with TLS 1.3 inside.
     Quic,
-    /// TCP below TLS and HTTP/2, as gRPC has them.
+    /// TCP below TLS and HTTP/2, as in gRPC.
     Grpc,
 }
 
-/// Implementations of TCP that differ in ways that show.
+/// TCP implementations with visible differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
-    /// Linux: initial window 10, decay of the window in idle times, acknowledgements after two packets or 40 ms.
+    /// Linux: initial window of 10 packets, decay of the window in idle times, acknowledgements
+    /// after two packets or 40 ms.
     #[default]
     Linux,
-    /// Shadow 3: the window grows also when unused and never decays, each acknowledgement is a packet of its own after
-    /// 1 ms, the timeout stays at its initial second, 10 packets after a timeout, send buffers from 128 KiB.
+    /// Shadow 3: the window also grows while unused and never decays, each acknowledgement is a
+    /// separate packet after 1 ms, the timeout stays at its initial second, 10 packets after a
+    /// timeout, send buffers from 128 KiB.
     Shadow,
 }
 
-/// When links come up.
+/// Start of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkStart {
-    /// Dials start at a random time from this one on.
+    /// Earliest time of a dial. Each dial starts at a random time.
     pub from: Span,
-    /// And before this one. If both are the same, links are simply there at that time, without a handshake.
+    /// Latest time of a dial. If both are the same, all links are up at that time, without a
+    /// handshake.
     pub until: Span,
 }
 
@@ -107,20 +113,21 @@ impl Default for LinkStart {
     }
 }
 
-/// The connection of CometBFT and celestia-core below the pools: channels over a secret connection. The pool's preset says which channels
-/// there are.
+/// The connection of CometBFT and celestia-core below the pools: channels over a secret connection.
+/// The preset of the pool determines the channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionSpec {
-    /// How long written packets are collected before they leave (100 ms there), or "when-idle": as soon as nothing more is to be
-    /// written. As the pool's preset says, if not given: "when-idle" for `cat`, "100 ms" for all others.
+    /// Time for which written packets are collected before they leave (100 ms in celestia-core), or
+    /// "when-idle": as soon as no more packets are waiting. Default: that of the pool's preset,
+    /// "when-idle" for `cat` and "100 ms" for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<FlushSpec>,
-    /// The most that is sent over a link (5.12 MB/s); 0 for no limit.
+    /// Maximum send rate of a link. 0 for no limit. Default: 5.12 MB/s.
     pub send_rate: Rate,
-    /// The most that is read from a link (5.12 MB/s); 0 for no limit.
+    /// Maximum receive rate of a link. 0 for no limit. Default: 5.12 MB/s.
     pub receive_rate: Rate,
-    /// How often each side pings; 0 for never.
+    /// Interval between pings of each side. 0 for no pings.
     pub ping: Span,
 }
 
@@ -135,14 +142,14 @@ impl Default for ConnectionSpec {
     }
 }
 
-/// When packets that were written leave.
+/// Policies for sending written packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum FlushSpec {
-    /// So long after the first of them.
+    /// After this time from the first written packet.
     Throttle(Span),
-    /// As soon as nothing more is to be written.
+    /// As soon as no more packets are waiting.
     WhenIdle,
 }
 

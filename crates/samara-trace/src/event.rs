@@ -1,13 +1,15 @@
-//! The events, as `pb/trace.proto` of go-libp2p-pubsub has them.
+//! The events of `pb/trace.proto` of go-libp2p-pubsub.
 //!
-//! Field numbers are those of the protobuf; names in JSON are those that Go's `encoding/json` gives to
-//! the generated structs. Written by hand, so that building this crate needs no protobuf compiler.
+//! Field numbers are those of the protobuf. Names in JSON are those that Go's `encoding/json` gives
+//! to the generated structs. Written by hand, so that building this crate needs no protobuf
+//! compiler.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json;
 
-/// Messages of the protobuf. Fields are optional or repeated; each has its number and its name in JSON.
+/// Defines messages of the protobuf. Fields are optional or repeated; each has its number and its
+/// name in JSON.
 macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })+) => {
         $(messages!(@ [$(#[$doc])*] $name [] $($fields)*);)+
@@ -54,8 +56,8 @@ macro_rules! messages {
     };
 }
 
-/// The kinds of events, each with its number, its name in the protobuf, its field of [`TraceEvent`] and
-/// the content of that field.
+/// Defines the kinds of events, each with its number, its name in the protobuf, its field of
+/// [`TraceEvent`] and the content of that field.
 macro_rules! events {
     ($(
         $(#[$doc:meta])*
@@ -63,18 +65,19 @@ macro_rules! events {
             $($fields:tt)*
         }
     )*) => {
-        /// One event at one node (`TraceEvent`). Made by [`TraceEvent::new`], read by [`TraceEvent::body`].
+        /// One event at one node (`TraceEvent`). Use [`TraceEvent::new`] to create it and
+        /// [`TraceEvent::body`] to read it.
         #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
         #[serde(default)]
         pub struct TraceEvent {
             #[prost(enumeration = "Type", optional, tag = "1")]
             #[serde(rename = "type", with = "json::kind", skip_serializing_if = "Option::is_none")]
             pub kind: Option<i32>,
-            /// The bytes of the node's peer id.
+            /// The node's peer id in bytes.
             #[prost(bytes = "vec", optional, tag = "2")]
             #[serde(rename = "peerID", with = "json::optional", skip_serializing_if = "json::is_empty")]
             pub peer_id: Option<Vec<u8>>,
-            /// The time in nanoseconds since 1970 by the node's clock.
+            /// The time on the node's clock, in nanoseconds since 1970.
             #[prost(int64, optional, tag = "3")]
             #[serde(skip_serializing_if = "Option::is_none")]
             pub timestamp: Option<i64>,
@@ -97,13 +100,13 @@ macro_rules! events {
             /// The names in the protobuf, by number.
             pub(crate) const NAMES: &[&str] = &[$($type_name),*];
 
-            /// Its name in the protobuf, for example `DELIVER_MESSAGE`.
+            /// The name of the kind in the protobuf, for example `DELIVER_MESSAGE`.
             pub fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }
         }
 
-        /// The content of an event: the one field of a [`TraceEvent`] that its type names.
+        /// The content of an event: the field of a [`TraceEvent`] that its type selects.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Body {
             $($(#[$doc])* $kind($kind),)*
@@ -118,7 +121,7 @@ macro_rules! events {
         }
 
         impl TraceEvent {
-            /// An event at the node with this id, at this time in nanoseconds since 1970.
+            /// Creates an event at the node with this id, at this time in nanoseconds since 1970.
             pub fn new(peer_id: &[u8], timestamp: i64, body: Body) -> Self {
                 let mut event = Self {
                     kind: Some(body.kind() as i32),
@@ -132,7 +135,7 @@ macro_rules! events {
                 event
             }
 
-            /// The content; `None` if the type is unknown or the field that it names is missing.
+            /// The content. `None` if the type is unknown or its field is missing.
             pub fn body(&self) -> Option<Body> {
                 Some(match Type::try_from(self.kind?).ok()? {
                     $(Type::$kind => Body::$kind(self.$field.clone()?),)*
@@ -149,33 +152,33 @@ events! {
         bytes message_id = "1" "messageID",
         string topic = "2" "topic",
     }
-    /// A message was not delivered.
+    /// The node rejected a message.
     1 "REJECT_MESSAGE" reject_message: RejectMessage = "5" "rejectMessage" {
         bytes message_id = "1" "messageID",
         bytes received_from = "2" "receivedFrom",
-        /// The reason: one of [`reason`], or another one.
+        /// The reason: one of the constants in [`reason`], or another text.
         string reason = "3" "reason",
         string topic = "4" "topic",
     }
-    /// A copy of a message that was known.
+    /// The node received another copy of a known message.
     2 "DUPLICATE_MESSAGE" duplicate_message: DuplicateMessage = "6" "duplicateMessage" {
         bytes message_id = "1" "messageID",
         bytes received_from = "2" "receivedFrom",
         string topic = "3" "topic",
     }
-    /// A message went to the application.
+    /// The node delivered a message to the application.
     3 "DELIVER_MESSAGE" deliver_message: DeliverMessage = "7" "deliverMessage" {
         bytes message_id = "1" "messageID",
         string topic = "2" "topic",
-        /// The sender; the node itself if it published the message.
+        /// The sender, or the node itself if it published the message.
         bytes received_from = "3" "receivedFrom",
     }
-    /// The link to a peer is up.
+    /// The link to a peer went up.
     4 "ADD_PEER" add_peer: AddPeer = "8" "addPeer" {
         bytes peer_id = "1" "peerID",
         string proto = "2" "proto",
     }
-    /// The link to a peer is down.
+    /// The link to a peer went down.
     5 "REMOVE_PEER" remove_peer: RemovePeer = "9" "removePeer" {
         bytes peer_id = "1" "peerID",
     }
@@ -187,7 +190,7 @@ events! {
         bytes send_to = "1" "sendTo",
         one(RpcMeta) meta = "2" "meta",
     }
-    /// An RPC was lost before it was sent.
+    /// The node dropped an RPC before sending it.
     8 "DROP_RPC" drop_rpc: DropRpc = "12" "dropRPC" {
         bytes send_to = "1" "sendTo",
         one(RpcMeta) meta = "2" "meta",
@@ -196,15 +199,15 @@ events! {
         string topic = "1" "topic",
     }
     10 "LEAVE" leave: Leave = "14" "leave" {
-        /// Not field 1: so it is in go-libp2p-pubsub.
+        /// Field 2, as in go-libp2p-pubsub, which has no field 1.
         string topic = "2" "topic",
     }
-    /// A peer is in a mesh now.
+    /// The node added a peer to a mesh.
     11 "GRAFT" graft: Graft = "15" "graft" {
         bytes peer_id = "1" "peerID",
         string topic = "2" "topic",
     }
-    /// A peer is not in a mesh any more.
+    /// The node removed a peer from a mesh.
     12 "PRUNE" prune: Prune = "16" "prune" {
         bytes peer_id = "1" "peerID",
         string topic = "2" "topic",
@@ -224,7 +227,7 @@ messages! {
     }
     /// A change of a subscription.
     SubMeta {
-        /// Whether the topic was joined, rather than left.
+        /// True if the node joined the topic, false if it left.
         bool subscribe = "1" "subscribe",
         string topic = "2" "topic",
     }
@@ -252,27 +255,28 @@ messages! {
     ControlIDontWantMeta {
         many_bytes message_ids = "1" "messageIDs",
     }
-    /// Several events (`TraceEventBatch`): what go's remote tracer sends, between gzip and a length.
+    /// Several events (`TraceEventBatch`), which go's remote tracer sends behind a length, packed
+    /// with gzip.
     TraceEventBatch {
         many(TraceEvent) batch = "1" "batch",
     }
 }
 
-/// The reasons for rejections, as go-libp2p-pubsub names them (`tracer.go`, "rejection reasons").
+/// Reasons for rejections, with the names of go-libp2p-pubsub (`tracer.go`, "rejection reasons").
 pub mod reason {
-    /// The signature that the policy asks for is missing.
+    /// The message has no signature, but the policy requires one.
     pub const MISSING_SIGNATURE: &str = "missing signature";
-    /// A signature where the policy allows none.
+    /// The message has a signature, but the policy allows none.
     pub const UNEXPECTED_SIGNATURE: &str = "unexpected signature";
-    /// An author or a number where the policy allows none.
+    /// The message has an author or a number, but the policy allows none.
     pub const UNEXPECTED_AUTH_INFO: &str = "unexpected auth info";
     pub const INVALID_SIGNATURE: &str = "invalid signature";
-    /// Too many messages wait for their validation.
+    /// Too many messages are waiting for validation.
     pub const VALIDATION_THROTTLED: &str = "validation throttled";
-    /// The application says that the message is invalid.
+    /// The application declared the message invalid.
     pub const VALIDATION_FAILED: &str = "validation failed";
-    /// The application says that the message is of no interest.
+    /// The application declared the message irrelevant.
     pub const VALIDATION_IGNORED: &str = "validation ignored";
-    /// A message in this node's name, from somebody else.
+    /// The message names this node as its author, but came from a peer.
     pub const SELF_ORIGIN: &str = "self originated message";
 }

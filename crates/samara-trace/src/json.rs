@@ -1,4 +1,5 @@
-//! JSON as Go's `encoding/json` writes and reads it: bytes are base64 with padding, and a nil slice is `null`.
+//! JSON as Go's `encoding/json` writes and reads it: bytes are base64 with padding, and a nil slice
+//! is `null`.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ pub(crate) fn is_empty(bytes: &Option<Vec<u8>>) -> bool {
 }
 
 fn decode<E: serde::de::Error>(text: &str) -> Result<Vec<u8>, E> {
-    STANDARD.decode(text).map_err(|error| E::custom(format!("\"{text}\" is no base64: {error}")))
+    STANDARD.decode(text).map_err(|error| E::custom(format!("\"{text}\" is not base64: {error}")))
 }
 
 pub(crate) mod optional {
@@ -37,7 +38,7 @@ pub(crate) mod repeated {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Vec<u8>>, D::Error> {
-        // A nil slice within a slice is `null` in Go.
+        // Go writes a nil slice within a slice as `null`.
         let list = Option::<Vec<Option<String>>>::deserialize(source)?.unwrap_or_default();
         list.iter().map(|text| decode(text.as_deref().unwrap_or_default())).collect()
     }
@@ -50,7 +51,8 @@ pub(crate) mod kind {
         kind.serialize(serializer)
     }
 
-    /// The type is a number in what Go's `encoding/json` writes; its reader also takes the name.
+    /// Reads a type, which Go's `encoding/json` writes as a number. Its reader also accepts the
+    /// name.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Option<i32>, D::Error> {
         struct Visitor;
         impl serde::de::Visitor<'_> for Visitor {
@@ -76,7 +78,7 @@ pub(crate) mod kind {
     }
 }
 
-/// A nil slice is `null` in Go, where it is not left out.
+/// Reads a list, which Go writes as `null` if the slice is nil and not omitted.
 pub(crate) fn null_as_empty<'de, D, T>(source: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,7 +1,9 @@
-//! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`, `tracer.go` of v0.15).
+//! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`,
+//! `tracer.go` of v0.15).
 //!
-//! What reads traces of go nodes reads these, and the other way round. [`TraceWriter`] writes events of a running node without
-//! ever making it wait; [`TraceReader`] reads files of either [`Format`]. What goes on right now, of any protocol, is in [`live`].
+//! Tools for traces of go nodes read these traces, and [`TraceReader`] reads those of go nodes, in
+//! either [`Format`]. [`TraceWriter`] writes the events of a running node without blocking it. The
+//! module [`live`] has the current status of runs with any protocol.
 //!
 //! ```
 //! use samara_trace::{Body, Format, Join, TraceEvent, TraceReader, TraceWriter, WhenFull};

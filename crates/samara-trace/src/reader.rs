@@ -1,4 +1,4 @@
-//! The two forms of trace files, and reading them.
+//! The two formats of trace files, and a reader of both.
 
 use std::fmt;
 use std::fs::File;
@@ -12,24 +12,24 @@ use thiserror::Error;
 
 use crate::TraceEvent;
 
-/// How events are written into a file.
+/// Formats of events in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Each event as protobuf, with its length as a varint before it: go's `PBTracer`.
+    /// Each event as protobuf behind its length as a varint, as go's `PBTracer` writes it.
     #[default]
     Protobuf,
-    /// Each event as a line of JSON: go's `JSONTracer`.
+    /// Each event as a line of JSON, as go's `JSONTracer` writes it.
     Json,
 }
 
 impl Format {
     pub fn encode(self, event: &TraceEvent, out: &mut Vec<u8>) {
         match self {
-            // A vector has always room.
+            // Cannot fail: a vector grows as needed.
             Self::Protobuf => drop(event.encode_length_delimited(out)),
             Self::Json => {
-                // Fails for nothing that is in an event.
+                // Cannot fail: all fields of an event can be serialized.
                 drop(event.serialize(&mut Serializer::with_formatter(&mut *out, LikeGo)));
                 out.push(b'\n');
             }
@@ -37,7 +37,8 @@ impl Format {
     }
 }
 
-/// Escapes what Go's encoder escapes by default (`SetEscapeHTML`), so that the bytes are the same.
+/// Escapes the same characters as Go's encoder by default (`SetEscapeHTML`), so that the bytes are
+/// the same.
 struct LikeGo;
 
 impl Formatter for LikeGo {
@@ -53,7 +54,7 @@ impl Formatter for LikeGo {
     }
 }
 
-/// The longest event that is read, in bytes: above what an RPC of the largest frame in use can hold in ids.
+/// Maximum size of an event in bytes, above the ids of an RPC with the largest frame in use.
 pub const EVENT_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,37 +74,37 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a trace file.
+/// An error in a trace file.
 #[derive(Debug, Error)]
 pub enum TraceError {
     #[error("{}: cannot be read: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
-    /// It holds what is no event.
+    /// The file contains something that is not an event.
     #[error("{}: {place}: {message}", path.display())]
     Malformed {
         path: PathBuf,
         place: Place,
-        /// What was found, and what was expected.
+        /// The content that was found, and what was expected.
         message: String,
     },
 }
 
-/// The events of a file, in its order. After the first error nothing follows.
+/// The events of a file, in its order. The reader ends after the first error.
 #[derive(Debug)]
 pub struct TraceReader<R> {
     path: PathBuf,
     format: Format,
     source: R,
-    /// Bytes, or lines, that are behind.
+    /// Number of bytes or lines that were read.
     behind: u64,
     failed: bool,
 }
 
 impl TraceReader<BufReader<File>> {
-    /// Opens a file; its form shows in its first bytes.
+    /// Opens a file and detects its format from the first bytes.
     ///
     /// # Errors
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let io_error = |error| TraceError::Io { path: path.to_owned(), error };
         let file = File::open(path).map_err(io_error)?;
@@ -113,13 +114,14 @@ impl TraceReader<BufReader<File>> {
     }
 }
 
-/// JSON starts with `{"`. An event in protobuf could start with these bytes only if it were 123 bytes long and had no type.
+/// Detects the format. JSON starts with `{"`. An event in protobuf could start with these bytes
+/// only if it were 123 bytes long and had no type.
 fn detect(start: &[u8]) -> Format {
     if start.starts_with(b"{\"") { Format::Json } else { Format::Protobuf }
 }
 
 impl<R: BufRead> TraceReader<R> {
-    /// Reads from a source; `path` is what errors call it.
+    /// Reads from a source. Errors refer to it as `path`.
     pub fn new(path: &Path, format: Format, source: R) -> Self {
         Self { path: path.to_owned(), format, source, behind: 0, failed: false }
     }
@@ -151,11 +153,11 @@ impl<R: BufRead> TraceReader<R> {
         let Some((len, prefix)) = self.length()? else { return Ok(None) };
         if len > EVENT_BYTES_MAX as u64 {
             let message = format!(
-                "an event of {len} bytes, more than {EVENT_BYTES_MAX}; expected events with their lengths before them (is this a trace?)"
+                "an event of {len} bytes, more than {EVENT_BYTES_MAX}; expected events behind their lengths (is this a trace?)"
             );
             return Err(self.malformed(message));
         }
-        // The length is somebody's word: memory grows with what is there.
+        // The length is not trusted, so memory grows with the bytes that are read.
         let mut bytes = Vec::new();
         (&mut self.source).take(len).read_to_end(&mut bytes).map_err(|error| self.io(error))?;
         if (bytes.len() as u64) < len {
@@ -165,15 +167,16 @@ impl<R: BufRead> TraceReader<R> {
             )));
         }
         let event = TraceEvent::decode(&bytes[..])
-            .map_err(|error| self.malformed(format!("{len} bytes that are no event: {error}")))?;
+            .map_err(|error| self.malformed(format!("{len} bytes that are not an event: {error}")))?;
         self.behind += prefix + len;
         Ok(Some(event))
     }
 
-    /// The length of the next event, and how many bytes it takes itself. `None` at the end of the file.
+    /// The length of the next event, and the size of the length field. `None` at the end of the
+    /// file.
     fn length(&mut self) -> Result<Option<(u64, u64)>, TraceError> {
         let mut len = 0_u64;
-        // Ten bytes are the longest varint.
+        // A varint has at most ten bytes.
         for at in 0..10 {
             let mut byte = [0];
             match self.source.read_exact(&mut byte) {
@@ -201,12 +204,12 @@ impl<R: BufRead> TraceReader<R> {
                 return Ok(None);
             }
             if line.len() > EVENT_BYTES_MAX {
-                return Err(self.malformed(format!("longer than {EVENT_BYTES_MAX} bytes")));
+                return Err(self.malformed(format!("the line is longer than {EVENT_BYTES_MAX} bytes")));
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
                 let event = serde_json::from_slice(&line).map_err(|error| {
                     let cut = if line.ends_with(b"\n") { "" } else { " (the line is cut off)" };
-                    self.malformed(format!("no event in JSON: {error}{cut}"))
+                    self.malformed(format!("not an event in JSON: {error}{cut}"))
                 })?;
                 self.behind += 1;
                 return Ok(Some(event));
@@ -234,9 +237,9 @@ mod tests {
     use super::*;
     use crate::{Body, Join};
 
-    /// What Go 1.26 writes for this event.
+    /// The bytes that Go 1.26 writes for this event.
     #[test]
-    fn json_is_written_as_go_writes_it() {
+    fn writes_json_like_go() {
         let topic = Some("a<b>&\u{2028}\"c".to_owned());
         let event = TraceEvent::new(b"\0\xff~", 7, Body::Join(Join { topic }));
         let mut out = Vec::new();
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_is_written_as_the_schema_says() {
+    fn writes_protobuf_like_the_schema() {
         let event = TraceEvent::new(b"p", 3, Body::Leave(crate::Leave { topic: Some("t".into()) }));
         let mut out = Vec::new();
         Format::Protobuf.encode(&event, &mut out);

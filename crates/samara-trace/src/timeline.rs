@@ -1,8 +1,10 @@
-//! Events as a timeline: a track for each node, a slice for each copy of a message, an arrow for each first copy from where it came from.
+//! Events as a timeline: a track for each node, a slice for each copy of a message, and an arrow
+//! from its source for each first copy.
 //!
-//! [`Timeline::write_perfetto`] gives what [Perfetto] reads, [`Timeline::write_chrome`] the [JSON] that it and Chrome's `about:tracing`
-//! read. Where the trace has both ends of a copy, its slice is as long as it was on its way; where it has only its arrival, the
-//! slice has no length.
+//! [`Timeline::write_perfetto`] writes the format of [Perfetto], and [`Timeline::write_chrome`] the
+//! [JSON] that it and Chrome's `about:tracing` read. If the trace has both ends of a copy, its
+//! slice covers the time from sending to arrival. If it has only the arrival, the slice has no
+//! length.
 //!
 //! [Perfetto]: https://perfetto.dev
 //! [JSON]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -37,7 +39,7 @@ impl Kind {
     }
 }
 
-/// A copy, or a publication.
+/// A slice of the timeline: a copy or a publication.
 #[derive(Debug)]
 struct Slice {
     node: u32,
@@ -45,27 +47,27 @@ struct Slice {
     /// Nanoseconds since 1970.
     start: i64,
     end: i64,
-    /// An index into [`Timeline::messages`].
+    /// Index into [`Timeline::messages`].
     message: u32,
-    /// The other side, and `None` where it is not known.
+    /// The other end of the copy; `None` if unknown.
     peer: Option<u32>,
-    /// The slice that the copy came from: an arrow comes from there.
+    /// The slice that the copy came from, where its arrow starts.
     source: Option<usize>,
     reason: Option<String>,
 }
 
 impl Slice {
-    /// Whether a copy came to the node.
+    /// Returns true if the node received the copy.
     fn is_received(&self) -> bool {
         matches!(self.kind, Kind::First | Kind::Duplicate | Kind::Rejected)
     }
 }
 
-/// A lane of a node. Viewers nest the slices of one track, so the slices of a lane never overlap.
+/// A lane of a node. Viewers nest overlapping slices of a track, so slices of a lane never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Lane {
     node: u32,
-    /// 0 for what the node published and lost; received copies are in lanes from 1 on.
+    /// Lane 0 has the node's publications and losses. Received copies are in lanes from 1 on.
     lane: u32,
 }
 
@@ -78,21 +80,21 @@ impl Lane {
 #[derive(Debug, Default)]
 struct Node {
     name: String,
-    /// Which slice brought a message, by its number.
+    /// The slice that brought a message, by the number of the message.
     has: HashMap<u32, usize>,
 }
 
-/// Of a copy: the message's id and topic, and the sender.
+/// A copy: the id and topic of its message, and its sender.
 type Copied = (Option<Vec<u8>>, Option<String>, Option<Vec<u8>>);
 
-/// A message: its topic and its id.
+/// A message with its topic and id.
 #[derive(Debug)]
 struct Named {
     topic: String,
     id: String,
 }
 
-/// A timeline that is being made from events, in the order of time.
+/// A timeline, built from events in the order of time.
 #[derive(Debug, Default)]
 pub struct Timeline {
     nodes: Vec<Node>,
@@ -100,26 +102,26 @@ pub struct Timeline {
     messages: Vec<Named>,
     message_numbers: HashMap<Vec<u8>, u32>,
     slices: Vec<Slice>,
-    /// Copies that left and have not arrived, by sender, receiver and message.
+    /// Sending times of copies that have not arrived, by sender, receiver and message.
     on_their_way: HashMap<(u32, u32, u32), VecDeque<i64>>,
-    /// Copies that arrived and of which nothing more has been said: when they left, and came.
+    /// Copies that arrived without an outcome yet: their times of sending and arrival.
     arrived: HashMap<(u32, u32, u32), (Option<i64>, i64)>,
 }
 
 impl Timeline {
-    /// Names a node, by the bytes of its peer id; nodes have the order in which they are named. Those that are not named get a name from
-    /// their id.
+    /// Names a node, by the bytes of its peer id. Nodes are shown in the order of their naming.
+    /// Other nodes get a name from their id.
     pub fn name(&mut self, peer_id: &[u8], name: &str) {
         let number = self.node(peer_id);
         name.clone_into(&mut self.nodes[number as usize].name);
     }
 
-    /// How many nodes, messages and slices there are.
+    /// The numbers of nodes, messages and slices.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.nodes.len(), self.messages.len(), self.slices.len())
     }
 
-    /// Adds an event. What is no copy of a message is left out.
+    /// Adds an event. Events that do not concern a copy of a message are ignored.
     pub fn add(&mut self, event: &TraceEvent) {
         let (Some(me), Some(at)) = (&event.peer_id, event.timestamp) else { return };
         let me = self.node(me);
@@ -170,7 +172,7 @@ impl Timeline {
             return *number;
         }
         let number = self.nodes.len() as u32;
-        // The end of a peer id is what sets it apart.
+        // Peer ids differ at their end.
         let name = hex(&peer_id[peer_id.len().saturating_sub(4)..]);
         self.nodes.push(Node { name, has: HashMap::new() });
         self.numbers.insert(peer_id.to_vec(), number);
@@ -193,12 +195,12 @@ impl Timeline {
         messages.into_iter().map(|message| self.message(message.message_id, message.topic)).collect()
     }
 
-    /// A received copy, from when it left, if that is known.
+    /// Adds a received copy, which starts at its sending time if that is known.
     fn arrival(&mut self, me: u32, at: i64, kind: Kind, (id, topic, from): Copied) {
         let message = self.message(id, topic);
         let from = from.map(|peer| self.node(&peer));
         if kind == Kind::First {
-            // Own messages are delivered, too.
+            // A node also delivers its own messages.
             if from != Some(me) {
                 let times = self.times(me, from, message, at);
                 self.has(me, kind, times, message, from);
@@ -209,7 +211,7 @@ impl Timeline {
         }
     }
 
-    /// When a copy left and came; what is not known is when something was said of it.
+    /// The times of sending and arrival of a copy. An unknown time is that of the current event.
     fn times(&mut self, me: u32, from: Option<u32>, message: u32, at: i64) -> (i64, i64) {
         let known = from.and_then(|from| self.arrived.remove(&(me, from, message)));
         known.map_or((at, at), |(sent, came)| (sent.unwrap_or(came), came))
@@ -219,7 +221,7 @@ impl Timeline {
         self.slices.push(Slice { node, kind, start, end, message, peer, source: None, reason: None });
     }
 
-    /// A slice after which the node has the message.
+    /// Adds a slice by which the node gets the message.
     fn has(&mut self, node: u32, kind: Kind, times: (i64, i64), message: u32, peer: Option<u32>) {
         let source = peer.and_then(|peer| self.nodes[peer as usize].has.get(&message).copied());
         let at = self.slices.len();
@@ -228,16 +230,16 @@ impl Timeline {
         self.nodes[node as usize].has.entry(message).or_insert(at);
     }
 
-    /// What a slice is called: the topic, short, and the id.
+    /// The title of a slice: the shortened topic, and the id.
     fn title(&self, slice: &Slice) -> String {
         let message = &self.messages[slice.message as usize];
-        // Of Ethereum's topics the last part but one says what they are about.
+        // In topics of Ethereum, the last part but one names the content.
         let mut parts = message.topic.rsplit('/').filter(|part| !part.is_empty() && *part != "ssz_snappy");
         let topic = parts.next().unwrap_or("message");
         format!("{topic} {}", &message.id[..message.id.len().min(8)])
     }
 
-    /// The details of a slice that viewers show: topic, id, and the peer and the reason if there are any.
+    /// The details of a slice that viewers show: topic, id, and optionally the peer and the reason.
     fn details<'a>(&'a self, slice: &'a Slice) -> impl Iterator<Item = (&'static str, &'a str)> {
         let message = &self.messages[slice.message as usize];
         let peer = slice.peer.map(|peer| self.nodes[peer as usize].name.as_str());
@@ -254,14 +256,15 @@ impl Timeline {
         self.slices.iter().map(|slice| slice.start).min().unwrap_or(0)
     }
 
-    /// The lane of each slice. Slices that touch do not overlap, except those without length: two of them cannot be at one place.
+    /// The lane of each slice. Slices that touch do not overlap, but two slices without length at
+    /// the same time do.
     fn lanes(&self) -> Vec<Lane> {
         let mut lanes: Vec<Lane> =
             self.slices.iter().map(|slice| Lane { node: slice.node, lane: 0 }).collect();
         let mut order: Vec<usize> =
             (0..self.slices.len()).filter(|at| self.slices[*at].is_received()).collect();
         order.sort_by_key(|at| (self.slices[*at].node, self.slices[*at].start, *at));
-        // Of one node: when each lane is free again, and the lanes that are free.
+        // State of one node: the end of each lane's last slice, and the free lanes.
         let (mut node, mut count) = (None, 0);
         let mut busy: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
         let mut free: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
@@ -279,7 +282,7 @@ impl Timeline {
                 count += 1;
                 Reverse(count)
             });
-            // A slice without length takes its moment.
+            // A slice without length occupies one nanosecond.
             busy.push(Reverse((slice.end.max(slice.start + 1), lane)));
             lanes[at].lane = lane;
         }
@@ -291,16 +294,18 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-// ---- the JSON of Chrome's tracing ("Trace Event Format"): a process for each node, a thread for each lane ----
+// ---- JSON of Chrome's tracing ("Trace Event Format"): a process for each node, a thread for each
+// lane ----
 
-/// Slices without length cannot be clicked at: a nanosecond.
+/// Minimum length of a slice in nanoseconds. Viewers do not allow clicks on slices without length.
 const LENGTH_MIN_NS: i64 = 1;
 
 impl Timeline {
-    /// Writes the timeline as the JSON that Chrome's `about:tracing` and Perfetto read. Times are microseconds from the first event.
+    /// Writes the timeline as the JSON that Chrome's `about:tracing` and Perfetto read. Times are
+    /// microseconds from the first event.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The target returns an error.
     pub fn write_chrome(&self, mut out: impl Write) -> io::Result<()> {
         let lanes = self.lanes();
         let first = self.first();
@@ -329,7 +334,7 @@ impl Timeline {
         for (slice, (lane, id)) in self.slices.iter().zip(lanes.iter().zip(1..)) {
             let Some(source) = slice.source else { continue };
             let from = &self.slices[source];
-            // Arrows are bound to the slice that is there at their time.
+            // Viewers bind an arrow to the slice at its time.
             event(json!({
                 "ph": "s", "name": "copy", "cat": "first", "id": id, "pid": from.node + 1, "tid": lanes[source].lane + 1,
                 "ts": us(from.start),
@@ -351,16 +356,16 @@ fn named(name: &str, process: u32, thread: u32, arguments: Value) -> Value {
 
 // ---- Perfetto's protobuf (`protos/perfetto/trace`): a process track for each node, a track for each lane ----
 
-// Only the fields that are used, written by hand, so that building this crate needs no protobuf compiler.
+// Only the fields in use, written by hand, so that building this crate needs no protobuf compiler.
 
-/// The sequence of all packets, which puts them in order. Any number but 0.
+/// The sequence of all packets, which orders them. Any number except 0.
 const SEQUENCE: u64 = 1;
 
 /// `TrackEvent.Type`
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 
-/// A message that grows field by field.
+/// The fields of a protobuf message.
 #[derive(Default)]
 struct Fields(Vec<u8>);
 
@@ -397,16 +402,18 @@ impl Timeline {
     /// Writes the timeline in Perfetto's protobuf. Times are nanoseconds from the first event.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The target returns an error.
     pub fn write_perfetto(&self, mut out: impl Write) -> io::Result<()> {
         let lanes = self.lanes();
         let first = self.first();
-        // `TracePacket`: timestamp = 8, trusted_packet_sequence_id = 10, track_event = 11, track_descriptor = 60.
-        // A trace is a message with packets (1): those of several traces behind each other are one trace.
+        // `TracePacket`: timestamp = 8, trusted_packet_sequence_id = 10, track_event = 11,
+        // track_descriptor = 60. A trace is a message with packets (1), so concatenated traces are
+        // one trace.
         let mut write = |packet: Fields| -> io::Result<()> {
             out.write_all(&Fields::default().message(1, packet.number(10, SEQUENCE)).0)
         };
-        // `TrackDescriptor`: uuid = 1, name = 2, process = 3 (pid = 1, process_name = 6), parent_uuid = 5.
+        // `TrackDescriptor`: uuid = 1, name = 2, process = 3 (pid = 1, process_name = 6),
+        // parent_uuid = 5.
         for (node, number) in self.nodes.iter().zip(0..) {
             let process = Fields::default().number(1, u64::from(number) + 1).text(6, &node.name);
             let track = Fields::default().number(1, of_node(number)).message(3, process);
@@ -423,8 +430,8 @@ impl Timeline {
                 outgoing[source].push(number);
             }
         }
-        // Time, rank at that time, the slice, and whether this is its end: a slice ends before the next one
-        // begins, and one without length right after its beginning.
+        // Time, rank at that time, slice, and whether this is its end. A slice ends before the next
+        // one begins, and a slice without length ends right after its beginning.
         let mut ends: Vec<(i64, u8, usize, bool)> = Vec::with_capacity(2 * self.slices.len());
         for (at, slice) in self.slices.iter().enumerate() {
             ends.push((slice.start, 1, at, false));
@@ -443,8 +450,9 @@ impl Timeline {
         out.flush()
     }
 
-    /// The beginning of a slice. `TrackEvent`: debug_annotations = 4 (string_value = 6, name = 10), type = 9,
-    /// track_uuid = 11, categories = 22, name = 23, flow_ids = 47, terminating_flow_ids = 48.
+    /// The packet that begins a slice. `TrackEvent`: debug_annotations = 4 (string_value = 6, name
+    /// = 10), type = 9, track_uuid = 11,
+    /// categories = 22, name = 23, flow_ids = 47, terminating_flow_ids = 48.
     fn begin(&self, at: usize, lane: u64, outgoing: &[u64]) -> Fields {
         let slice = &self.slices[at];
         let mut event = Fields::default();
@@ -458,7 +466,7 @@ impl Timeline {
     }
 }
 
-/// Numbers of tracks: the node in the upper half, the lane in the lower one.
+/// The id of a node's track, with the node in the upper half. The lower half is that of a lane.
 fn of_node(node: u32) -> u64 {
     (u64::from(node) + 1) << 32
 }

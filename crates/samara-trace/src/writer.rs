@@ -1,4 +1,4 @@
-//! Writing in a thread of its own, behind a bounded queue: the events of a running node into a file, or whatever a sink takes.
+//! Writes in a separate thread behind a bounded queue, to a file or another sink.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,21 +12,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Format, TraceEvent};
 
-/// Events that wait for the thread at most, by default: `TraceBufferSize` of go-libp2p-pubsub (`trace.go`).
+/// Default limit of events that wait for the thread: `TraceBufferSize` of go-libp2p-pubsub
+/// (`trace.go`).
 pub const QUEUE_DEFAULT: usize = 1 << 16;
 
-/// What happens to an event that finds the queue full.
+/// Policies for an event when the queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// It is dropped and counted, as by go's lossy tracer. The node never waits.
+    /// Drop the event and count it, as go's lossy tracer does. The node never waits.
     #[default]
     Drop,
-    /// The caller waits: nothing is missing, but a slow disk slows the node down.
+    /// Block the caller. Nothing is missing, but a slow disk slows the node down.
     Wait,
 }
 
-/// Writes events into a file. Dropping it waits until all are written; [`finish`](Self::finish) also
+/// Writes events to a file. Dropping it waits until all are written; [`finish`](Self::finish) also
 /// reports errors.
 #[derive(Debug)]
 pub struct TraceWriter {
@@ -35,7 +36,7 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Creates or empties a file. At most `queue` events (at least 1) wait to be written.
+    /// Creates or truncates a file. At most `queue` events (at least 1) wait to be written.
     ///
     /// # Errors
     /// The file cannot be created, or the thread cannot be started.
@@ -57,17 +58,18 @@ impl TraceWriter {
         Ok(Self { background: Background::start("trace", queue, target)?, when_full })
     }
 
-    /// Hands over an event. Returns false if it was dropped, which is counted.
+    /// Queues an event. Returns false if it was dropped, which is counted.
     pub fn record(&self, event: TraceEvent) -> bool {
         self.background.offer(event, self.when_full == WhenFull::Wait)
     }
 
-    /// The outcome of the events so far.
+    /// Counts of the events so far.
     pub fn counts(&self) -> Counts {
         self.background.counts()
     }
 
-    /// Waits until everything is in the file. Also returns the first error, after which nothing was written.
+    /// Waits until all events are in the file. Also returns the first error, after which nothing
+    /// was written.
     pub fn finish(self) -> (Counts, io::Result<()>) {
         self.background.finish()
     }
@@ -91,13 +93,13 @@ impl<W: Write + Send + 'static> Sink<TraceEvent> for Target<W> {
     }
 }
 
-/// The outcome of the items so far.
+/// Counts of items by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Written to the file, or to the buffer before it.
+    /// Items that were written to the file or to its buffer.
     pub written: u64,
     pub dropped: u64,
-    /// Not written because of an error, the first one included.
+    /// Items that were not written because of an error, including the first one.
     pub failed: u64,
 }
 
@@ -134,7 +136,7 @@ impl<T: Send + 'static> Background<T> {
         Ok(Self { items: Some(items), shared, thread: Some(thread) })
     }
 
-    /// Hands over an item. Returns false if it was dropped.
+    /// Queues an item. Returns false if it was dropped.
     pub(crate) fn offer(&self, item: T, wait: bool) -> bool {
         let Some(items) = &self.items else { return false };
         let is_taken = if wait { items.send(item).is_ok() } else { items.try_send(item).is_ok() };
@@ -154,7 +156,8 @@ impl<T> Background<T> {
         }
     }
 
-    /// Waits until all is written. Also returns the first error, after which nothing was written.
+    /// Waits until all items are written. Also returns the first error, after which nothing was
+    /// written.
     pub(crate) fn finish(mut self) -> (Counts, io::Result<()>) {
         let closed = self.close();
         (self.counts(), closed)
@@ -172,19 +175,20 @@ impl<T> Background<T> {
 
 impl<T> Drop for Background<T> {
     fn drop(&mut self) {
-        // `finish` reports errors.
+        // Errors are available from `finish` only.
         let _ = self.close();
     }
 }
 
-/// Writes until all senders are gone. Flushes whenever the queue is empty, so that the file can be followed.
+/// Writes until all senders are gone. Flushes whenever the queue is empty, so that readers can
+/// follow the file.
 fn write_all<T>(inbox: &Receiver<T>, mut sink: impl Sink<T>, shared: &Shared) -> io::Result<()> {
     let mut failure = None;
     while let Some(item) = next(inbox, &mut sink, &mut failure) {
         if failure.is_none() {
             failure = sink.write(&item, shared.dropped.load(Ordering::Relaxed)).err();
         }
-        // After an error items are still taken: a caller that waits for room must not wait for ever.
+        // Keeps receiving after an error, since a blocked caller would wait forever.
         let counter = if failure.is_none() { &shared.written } else { &shared.failed };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What the command line understands.
+//! Command-line arguments, except those of sweeps and exports.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -21,20 +21,21 @@ pub(crate) struct Args {
     pub(crate) verb: Verb,
 }
 
-/// The commands.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run a scenario in the simulator.
     ///
-    /// Prints a comparison, and writes tables, figures and a report into a directory. The exit status is 1 if an
-    /// expectation of the scenario is not met, 2 if the input is wrong, 130 if the run was interrupted.
+    /// Prints a comparison, and writes tables, figures and a report into a directory. The exit
+    /// status is 1 if an expectation of the scenario is not met, 2 if the input is wrong, 130 if
+    /// the run was interrupted.
     Run(RunOptions),
     /// Run a scenario many times: over grids of keys and over seeds.
     ///
-    /// Each point is a separate process, on this machine or on a Ray cluster. A sweep keeps metrics only: one Parquet
-    /// table, a summary, and a report with confidence bands. The same command resumes an interrupted sweep. The exit
-    /// status is 0; 1 if an expectation of the scenario is not met; 2 if the input is wrong; 3 if points failed; 130 if
-    /// the sweep was interrupted.
+    /// Each point is a separate process, on this machine or on a Ray cluster. A sweep keeps metrics
+    /// only: one Parquet table, a summary, and a report with confidence bands. The same command
+    /// resumes an interrupted sweep. The exit status is 0; 1 if an expectation of the scenario is
+    /// not met; 2 if the input is wrong; 3 if points failed; 130 if the sweep was interrupted.
     Sweep(Box<SweepOptions>),
     /// Run one point of a sweep.
     #[command(hide = true)]
@@ -47,19 +48,20 @@ pub(crate) enum Verb {
     Schema,
     /// Compare two results directories: of runs, testbeds or sweeps.
     ///
-    /// Shows all metrics that both have, with confidence intervals over seeds and Welch's test of the difference. The
-    /// exit status is 1 if a threshold is crossed, 2 if the input is wrong.
+    /// Shows all metrics that both have, with confidence intervals over seeds and Welch's test of
+    /// the difference. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
     Compare(CompareOptions),
     /// Run a GossipSub node on real sockets.
     ///
-    /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped (by SIGTERM, SIGINT,
-    /// or its control API). The exit status is 0 if all owed copies have left, 3 if some have not, 2 if the
-    /// configuration is wrong. Needs a build with `--features net`.
+    /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped
+    /// (by SIGTERM, SIGINT, or its control API). The exit status is 0 if all owed copies have left,
+    /// 3 if some have not, 2 if the configuration is wrong. Needs a build with `--features net`.
     Node {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
         config: Option<PathBuf>,
-        /// Write a new certificate with its key to this file, for `mix.identity`, print its fingerprint, and exit.
+        /// Write a new certificate with its key to this file, for `mix.identity`, print its
+        /// fingerprint, and exit.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "end_with_stdin"])]
         new_certificate: Option<PathBuf>,
         /// Stop when standard input closes, which happens when the parent process ends.
@@ -68,11 +70,13 @@ pub(crate) enum Verb {
     },
     /// Run a scenario on real nodes, each a separate process, over emulated links.
     ///
-    /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can compare both. The
-    /// results directory also holds the configuration, the log and the trace of every node. Needs a build with
-    /// `--features net`, and, for latency, rates and loss, Linux with /dev/net/tun.
+    /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can
+    /// compare both. The results directory also holds the configuration, the log and the trace of
+    /// every node. Needs a build with `--features net`, and, for latency, rates and loss, Linux
+    /// with /dev/net/tun.
     Testbed(TestbedOptions),
-    /// Execute another program, which the kernel kills when the testbed that started this process ends.
+    /// Execute another program, which the kernel kills when the testbed that started this process
+    /// ends.
     #[cfg(all(feature = "net", target_os = "linux"))]
     #[command(hide = true)]
     EndWith {
@@ -80,20 +84,20 @@ pub(crate) enum Verb {
         testbed: i32,
         /// The program to start.
         program: PathBuf,
-        /// Its arguments.
+        /// The arguments of the program.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
     /// Write scenarios or results in the formats of other programs.
     Export {
-        /// The format.
+        /// Format of the exported file.
         #[command(subcommand)]
         what: Export,
     },
     /// Show runs in a browser while they are in progress.
     ///
-    /// Follows the files that `run`, `testbed` and nodes write to `live/` of their results, and writes none itself.
-    /// Requires a token unless the address is a loopback address.
+    /// Follows the files that `run`, `testbed` and nodes write to `live/` of their results, and
+    /// writes none itself. Requires a token unless the address is a loopback address.
     Dashboard(DashboardOptions),
     /// Print completions for a shell.
     Completions {
@@ -107,7 +111,8 @@ pub(crate) enum Verb {
 pub(crate) struct ScenarioOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
     pub(crate) scenario: String,
-    /// Set a key of the scenario, for example network.nodes=200 or network.uplink="10 Mbit/s"; can be repeated.
+    /// Set a key of the scenario, for example network.nodes=200 or network.uplink="10 Mbit/s"; can
+    /// be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Select only this run of the scenario; can be repeated.
@@ -126,12 +131,12 @@ impl ScenarioOptions {
         self.load_with(&[])
     }
 
-    /// Loads it with axes of a sweep.
+    /// Loads the scenario with further axes of a sweep.
     pub(crate) fn load_with(&self, axes: &[GridAxis]) -> Result<Loaded, String> {
         load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())
     }
 
-    /// The changes to the scenario.
+    /// The changes that the options make to the scenario, with further axes of a sweep.
     pub(crate) fn overrides(&self, axes: &[GridAxis]) -> Overrides {
         Overrides {
             set: self.set.clone(),
@@ -173,15 +178,16 @@ pub(crate) struct TestbedOptions {
     pub(crate) scenario: ScenarioOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
-    /// Use this program as a node (docs/guides/testbed.md has the contract); can be repeated: nodes take the programs in
-    /// turn. `samara` stands for this program.
+    /// Use this program as a node (docs/guides/testbed.md has the contract); can be repeated: nodes
+    /// take the programs in turn. `samara` stands for this program.
     #[arg(long = "node", value_name = "PROGRAM")]
     pub(crate) nodes: Vec<PathBuf>,
-    /// Maximum time in seconds until links and meshes have formed, and until each process listens (30 s at most).
+    /// Maximum time in seconds until links and meshes have formed, and until each process listens
+    /// (30 s at most).
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = whole(0..=86_400_u64))]
     pub(crate) ready_timeout: u64,
-    /// Start no nodes: compute the results from a directory that `samara export shadow` wrote and in which `shadow
-    /// shadow.yaml` has run.
+    /// Start no nodes: compute the results from a directory that `samara export shadow` wrote and
+    /// in which `shadow shadow.yaml` has run.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "ready_timeout"])]
     pub(crate) shadow: Option<PathBuf>,
 }
@@ -189,14 +195,15 @@ pub(crate) struct TestbedOptions {
 /// Options of `samara dashboard`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DashboardOptions {
-    /// A results directory, or a directory of several: the page shows the newest first, and lets you select the others.
+    /// A results directory, or a directory of several: the page shows the newest first, and lets
+    /// you select the others.
     #[arg(value_name = "DIR", default_value = "results")]
     pub(crate) directory: PathBuf,
     /// Address to listen on; port 0 selects a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7117")]
     pub(crate) listen: std::net::SocketAddr,
-    /// Token that a browser must present, at least 16 characters. The environment variable SAMARA_DASHBOARD_TOKEN does the
-    /// same, and lists of processes do not show it.
+    /// Token that a browser must present, at least 16 characters. The environment variable
+    /// SAMARA_DASHBOARD_TOKEN does the same, and lists of processes do not show it.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     /// Whether to open a browser.
@@ -204,14 +211,14 @@ pub(crate) struct DashboardOptions {
     pub(crate) open: OpenBrowser,
 }
 
-/// Whether to open a browser.
+/// Policies for opening a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OpenBrowser {
     /// If standard output is a terminal.
     Auto,
-    /// Always.
+    /// Always open one.
     Yes,
-    /// Never.
+    /// Never open one.
     No,
 }
 
@@ -225,9 +232,9 @@ pub(crate) struct CompareOptions {
     /// Write a page with the table, the changes and both distributions.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Limit by which a metric may become worse, for example time_to_custody_ms.p95=5% or incomplete=0. A run before the
-    /// metric restricts the limit to this run: batch:incomplete=0. Signs limit growth and decrease: mesh_size=+5%,-5%.
-    /// Can be repeated.
+    /// Limit by which a metric may become worse, for example time_to_custody_ms.p95=5% or
+    /// incomplete=0. A run before the metric restricts the limit to this run: batch:incomplete=0.
+    /// Signs limit growth and decrease: mesh_size=+5%,-5%. Can be repeated.
     #[arg(long = "threshold", value_name = "METRIC=LIMIT", value_parser = Threshold::parse)]
     pub(crate) thresholds: Vec<Threshold>,
     /// Output format on standard output.
@@ -263,7 +270,7 @@ pub(crate) struct OutputOptions {
     pub(crate) quiet: bool,
 }
 
-/// Output formats.
+/// Output formats of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A text table.
@@ -272,10 +279,10 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Seeds are whole numbers of TOML.
+/// Range of seeds: the whole numbers of TOML that are not negative.
 pub(crate) const SEEDS: RangeInclusive<u64> = 0..=i64::MAX as u64;
 
-/// Reads a whole number of a range.
+/// Returns a parser of whole numbers in a range.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {

@@ -7,7 +7,7 @@ use samara_dashboard::Dashboard;
 
 use crate::args::{DashboardOptions, OpenBrowser};
 
-/// Where the token can be, so that it does not show in lists of processes.
+/// Environment variable with the token, which lists of processes do not show.
 const TOKEN_VARIABLE: &str = "SAMARA_DASHBOARD_TOKEN";
 
 pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
     })
 }
 
-/// Opens a browser if there is one: the address was printed anyway.
+/// Opens a browser if the system has one. Errors are ignored, since the address was printed.
 fn open(url: &str) {
     let program = match std::env::consts::OS {
         "macos" => "open",

@@ -15,10 +15,12 @@ use sha2::{Digest, Sha256};
 use crate::args::RunOptions;
 use crate::session::{BAR_STEPS, Session, on_interrupt, progress_bar};
 
-/// Who launches several processes says here how many there are (Open MPI, MPICH and Slurm's PMI).
+/// Environment variables with the number of processes, set by Open MPI, MPICH and Slurm's PMI.
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"];
 
-/// This program would do the same work several times over, into one directory.
+/// Returns an error if MPI started this program, which has no MPI.
+///
+/// Each process would do the same work and write to the same directory.
 pub(crate) fn reject_mpi_launch() -> Result<(), String> {
     let launched = |name: &&&str| {
         std::env::var(name).ok().and_then(|count| count.parse::<u32>().ok()).is_some_and(|count| count > 1)
@@ -26,13 +28,13 @@ pub(crate) fn reject_mpi_launch() -> Result<(), String> {
     match LAUNCHERS.iter().find(launched) {
         None => Ok(()),
         Some(name) => Err(format!(
-            "started as one of several processes ({name}), but this program has no MPI; build crates/samara-mpi, and start the \
-             `samara` of that (docs/guides/large.md)"
+            "started as one of several processes ({name}), but this program has no MPI; build crates/samara-mpi and start its \
+             `samara` instead (docs/guides/large.md)"
         )),
     }
 }
 
-/// Other processes, and what they cost.
+/// Wraps a set of processes and counts the bytes sent and the time spent waiting.
 struct Counted<'a> {
     ranks: &'a mut dyn Ranks,
     waited: Duration,
@@ -70,44 +72,45 @@ impl Ranks for Counted<'_> {
     }
 }
 
-/// Runs a scenario; the first process has the results.
+/// Runs a scenario in all processes; the first one writes the results.
 pub(crate) fn run(options: &RunOptions, ranks: &mut dyn Ranks) -> Result<ExitCode, String> {
     let mut ranks = Counted { ranks, waited: Duration::ZERO, sent: 0 };
     if ranks.rank() == 0 { first(options, &mut ranks) } else { other(options, &mut ranks) }
 }
 
-/// What processes tell each other before they begin.
+/// Values of the vote of all processes before the run starts.
 const READY: u64 = 1;
 const FAILED: u64 = 0;
 
 fn first(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, String> {
     let session = load(options).and_then(|_| Session::open(&options.scenario, &options.output));
-    // Others must not wait for a process that has nothing to do.
+    // Vote also after an error, or the other processes would wait forever.
     let begun =
         ranks.least(if session.is_ok() { READY } else { FAILED }).map_err(|error| error.to_string())?;
     let session = session?;
     if begun == FAILED {
-        return Err("another process cannot read the scenario; is the file there on its machine?".to_owned());
+        return Err("another process cannot read the scenario; does its machine have the file?".to_owned());
     }
     if !have_same_files(&session.loaded, ranks)? {
         return Err(
-            "the files that the scenario names are not the same for all processes; copy them to all machines"
+            "the files that the scenario names differ between processes; copy the same files to all machines"
                 .to_owned(),
         );
     }
     measure(session, options, ranks).or_else(|message| {
-        // Said before others are ended, which may end this one, too.
+        // Printed before `give_up`, which may end this process as well.
         eprintln!("samara: {message}");
         ranks.give_up();
         Ok(ExitCode::from(crate::BAD_INPUT))
     })
 }
 
-/// Whether the files of the scenario are the same for all processes: one that has others would simulate another network.
+/// Returns true if all processes read the same files. With different files, they would simulate
+/// different networks.
 fn have_same_files(loaded: &Loaded, ranks: &mut Counted<'_>) -> Result<bool, String> {
     let mut hash = Sha256::new();
     for (_, file) in loaded.files() {
-        // A file that is gone by now is told when it is read again.
+        // A missing file counts as empty here; reading it later reports the error.
         hash.update(loaded.inputs.sha256(&file).unwrap_or_default());
     }
     let own = hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -115,7 +118,7 @@ fn have_same_files(loaded: &Loaded, ranks: &mut Counted<'_>) -> Result<bool, Str
     Ok(least.map_err(|error| error.to_string())? == most.map_err(|error| error.to_string())?)
 }
 
-/// The scenario, if it can be run in several processes.
+/// Loads the scenario, and checks that several processes can run it.
 fn load(options: &RunOptions) -> Result<Loaded, String> {
     let loaded = options.scenario.load()?;
     let all = loaded.points.iter().map(|point| check_distributed(&point.scenario));
@@ -149,7 +152,7 @@ fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     let begun =
         ranks.least(if loaded.is_ok() { READY } else { FAILED }).map_err(|error| error.to_string())?;
     let (Ok(loaded), READY) = (loaded, begun) else {
-        // The first process says what is wrong.
+        // The first process prints the error.
         return Ok(ExitCode::from(crate::BAD_INPUT));
     };
     if !have_same_files(&loaded, ranks)? {
@@ -164,7 +167,8 @@ fn other(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     Ok(ExitCode::SUCCESS)
 }
 
-/// One point after the other, of which `keep` makes results; those from the first interrupted one on are `None`.
+/// Runs one point after the other and returns what `keep` makes of each. Points from the first
+/// interrupted one on are `None`.
 fn points(
     loaded: &Loaded,
     stop: &AtomicBool,
@@ -191,7 +195,7 @@ fn points(
     Ok(results)
 }
 
-/// What each process had to do, at the first.
+/// Sends the resource use of each process to the first one.
 fn uses(ranks: &mut Counted<'_>, hosts: u32) -> Result<Vec<ProcessUse>, String> {
     let own = [
         hosts_of_rank(hosts, ranks.rank(), ranks.count()).len() as u64,

@@ -1,5 +1,7 @@
-//! The command line: see `samara --help`, or the guides in `docs/`. A library, so that a program that brings processes for one simulation
-//! along (`samara-mpi`) has all of it.
+//! The command line: see `samara --help`, or the guides in `docs/`.
+//!
+//! It is a library, so that a program with several processes for one simulation (`samara-mpi`) has
+//! the same commands.
 
 mod args;
 mod dashboard;
@@ -25,16 +27,18 @@ use samara_sim::Ranks;
 use serde::Serialize;
 
 const CROSSED: u8 = 1;
-/// Something is wrong with what was asked for.
+/// Exit status for wrong input.
 const BAD_INPUT: u8 = 2;
 
-/// A network of 10,000 nodes makes tens of millions of small allocations: the system's own allocator needs a
-/// fifth more CPU for the same run. Programs set it as their own.
+/// The memory allocator of the programs.
+///
+/// A network of 10,000 nodes makes tens of millions of small allocations. With the allocator of the
+/// system, the same run needs a fifth more CPU.
 pub type Allocator = mimalloc::MiMalloc;
 
 pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
 
-/// A command line with experiments of its own beside those of Samara.
+/// A command line with further experiments beside those of Samara.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -51,31 +55,34 @@ impl Cli {
         Self(())
     }
 
-    /// Lets scenarios select this experiment too.
+    /// Registers an experiment, so that scenarios can select it.
     ///
     /// # Panics
-    /// If there is an experiment with this section.
+    /// If an experiment with this section is registered already.
     #[must_use]
     pub fn experiment<E: Experiment>(self) -> Self {
         register(Family::of::<E>());
         self
     }
 
-    /// Does what the command line asks for.
+    /// Runs the command that the arguments select.
     pub fn run(self) -> ExitCode {
         command_line(None)
     }
 }
 
-/// Does what the command line asks for. With processes (of which each calls this) `run` simulates one network in all of them; other verbs
-/// are for one process.
+/// Runs the command that the arguments select.
+///
+/// With `ranks`, each process calls this, and `run` simulates one network in all of them. All other
+/// commands need a single process.
 pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
     let outcome = match (Args::parse().verb, ranks) {
         (Verb::Run(options), Some(ranks)) => distributed::run(&options, ranks),
         (_, Some(_)) => {
-            Err("only `samara run` works in several processes; start the others without mpirun".to_owned())
+            Err("only `samara run` supports several processes; start other commands without mpirun"
+                .to_owned())
         }
-        (verb, None) => alone(verb),
+        (verb, None) => single_process(verb),
     };
     outcome.unwrap_or_else(|message| {
         eprintln!("samara: {message}");
@@ -83,7 +90,7 @@ pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
     })
 }
 
-fn alone(verb: Verb) -> Result<ExitCode, String> {
+fn single_process(verb: Verb) -> Result<ExitCode, String> {
     match verb {
         Verb::Run(options) => {
             distributed::reject_mpi_launch()?;
@@ -129,7 +136,7 @@ fn without_sockets(arguments: &str) -> Result<ExitCode, String> {
     Err(format!("built without real sockets; use `cargo run --release --features net -- {arguments}`"))
 }
 
-/// Prints a text; a reader that has gone away is no mistake of ours.
+/// Prints a text. A reader that has closed the pipe is no error.
 fn print(text: &str) -> Result<ExitCode, String> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -139,7 +146,7 @@ fn print(text: &str) -> Result<ExitCode, String> {
     }
 }
 
-/// Prints a document of JSON in one line.
+/// Prints a JSON document on one line.
 fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
     print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
 }

@@ -14,17 +14,17 @@ use samara_trace::live::{
     self, Clock, Edge, Event, Latencies, LiveWriter, Outcome, RoundState, RunState, Step,
 };
 
-/// The shortest time between two reports of a run's progress.
-const SAY_EVERY: Duration = Duration::from_millis(250);
+/// Minimum interval between two progress reports of a run.
+const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The live file of a session, which speaks for all its runs.
+/// The live file of a session, which reports the progress of all its runs.
 pub(crate) struct Live {
     writer: LiveWriter,
     results: PathBuf,
 }
 
 impl Live {
-    /// Starts it, with all runs waiting.
+    /// Creates the file and reports all runs as waiting.
     pub(crate) fn start(results: &Path, points: &[Point]) -> Result<Self, String> {
         let writer = LiveWriter::create(results, "session")
             .map_err(|error| format!("{}: live/session.jsonl: {error}", results.display()))?;
@@ -43,17 +43,17 @@ impl Live {
             live: self,
             name: name(point),
             start: Instant::now(),
-            said: None,
+            last_progress: None,
             rounds,
-            looked: None,
+            last_rounds: None,
         };
-        run.say(RunState::Running, None, None);
+        run.report(RunState::Running, None, None);
         run
     }
 
     pub(crate) fn finish(self, outcome: Outcome, message: Option<String>) {
         self.writer.say(unix_ns(), Event::Finished { outcome, message });
-        // Results are complete without it: a disk that is full has shown elsewhere.
+        // Results are complete without the live file, and a full disk has caused other errors.
         let _ = self.writer.finish();
     }
 }
@@ -62,19 +62,19 @@ pub(crate) struct RunLive<'a> {
     live: &'a Live,
     name: String,
     start: Instant,
-    said: Option<(Instant, Progress)>,
-    /// Of a mix: slots of a round, and the file of its rounds, if it is simulated.
+    last_progress: Option<(Instant, Progress)>,
+    /// For a mix: the slots of a round, and the file of its rounds if it is simulated.
     rounds: Option<(u64, Option<Rounds>)>,
-    looked: Option<Instant>,
+    last_rounds: Option<Instant>,
 }
 
 impl RunLive<'_> {
     /// Reports the progress, unless the last report is recent.
     pub(crate) fn progress(&mut self, doing: Option<&str>, progress: Progress) {
-        let is_early = self.said.is_some_and(|(said, _)| said.elapsed() < SAY_EVERY);
+        let is_early = self.last_progress.is_some_and(|(at, _)| at.elapsed() < REPORT_INTERVAL);
         if !is_early {
-            self.say(RunState::Running, doing, Some(progress));
-        } else if let Some((_, last)) = &mut self.said {
+            self.report(RunState::Running, doing, Some(progress));
+        } else if let Some((_, last)) = &mut self.last_progress {
             *last = progress;
         }
     }
@@ -82,14 +82,14 @@ impl RunLive<'_> {
     /// Reports the rounds of a simulated mix, unless the last report is recent.
     pub(crate) fn rounds(&mut self, collector: &Collector) {
         let Some((slots, rounds)) = &mut self.rounds else { return };
-        let is_early = self.looked.is_some_and(|looked| looked.elapsed() < SAY_EVERY);
-        // Of a run that is over everything is reported.
+        let is_early = self.last_rounds.is_some_and(|at| at.elapsed() < REPORT_INTERVAL);
+        // The last call of a run reports everything.
         if is_early && collector.rounds.values().any(|row| row.ended.is_none()) {
             return;
         }
-        self.looked = Some(Instant::now());
+        self.last_rounds = Some(Instant::now());
         if rounds.is_none() {
-            // A run goes on without it: a disk that is full shows elsewhere.
+            // The run continues without this file; a full disk causes other errors.
             *rounds = Rounds::create(&self.live.results, &self.name, *slots).ok();
         }
         rounds.iter_mut().for_each(|rounds| rounds.report(collector));
@@ -99,29 +99,29 @@ impl RunLive<'_> {
         if let Some((_, Some(rounds))) = self.rounds.take() {
             rounds.finish(if state == RunState::Done { Outcome::Ok } else { Outcome::Failed });
         }
-        let last = self.said.map(|(_, progress)| progress);
-        self.say(state, None, last);
+        let last = self.last_progress.map(|(_, progress)| progress);
+        self.report(state, None, last);
     }
 
-    fn say(&mut self, state: RunState, doing: Option<&str>, progress: Option<Progress>) {
+    fn report(&mut self, state: RunState, doing: Option<&str>, progress: Option<Progress>) {
         let wall_ns = self.start.elapsed().as_nanos() as u64;
-        let said = event(state, doing, Some(wall_ns), progress);
-        self.live.writer.say_of(Some(&self.name), unix_ns(), said);
-        self.said = progress.map(|progress| (Instant::now(), progress));
+        let report = event(state, doing, Some(wall_ns), progress);
+        self.live.writer.say_of(Some(&self.name), unix_ns(), report);
+        self.last_progress = progress.map(|progress| (Instant::now(), progress));
     }
 }
 
-/// The first line of a source of this program.
+/// The first event of a source that this program writes.
 pub(crate) fn started(role: &str, run: Option<String>) -> Event {
     Event::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: unix_ns(), run }
 }
 
-/// The name of a run on the page.
+/// The name of a run on the dashboard.
 pub(crate) fn name(point: &Point) -> String {
     format!("{}, seed {}", point.name(), point.seed)
 }
 
-/// The event of a progress; nothing of it is known before the run reports any.
+/// Builds a progress event. Its figures are absent until the run reports its progress.
 fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: Option<Progress>) -> Event {
     let is_known = progress.is_some_and(|progress| progress != Progress::default());
     let progress = progress.unwrap_or_default();
@@ -138,17 +138,17 @@ fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: O
     })
 }
 
-/// The live file of a simulated mix: a source of its own, since its clock is that of the simulation.
+/// The live file of a simulated mix: a separate source, since its clock is that of the simulation.
 struct Rounds {
     writer: LiveWriter,
     slots: u64,
-    /// Changes of rounds and phases that were reported.
+    /// Changes that were reported, each of which is reported only once.
     reported: HashSet<Change>,
     teams: BTreeMap<usize, Vec<u32>>,
     last_ns: u64,
 }
 
-/// A change of a round, or of a phase of a round at a host, that is reported once.
+/// A change of a round, or of a phase of a round at one host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Change {
     Made(u64),
@@ -160,10 +160,10 @@ enum Change {
 }
 
 /// An event to report: its time, its node (`None` for the scheduler), and what happened.
-type News = (u64, Option<u32>, Event);
+type Reported = (u64, Option<u32>, Event);
 
 impl Rounds {
-    /// Starts the file of a run with so many slots in a round.
+    /// Creates the file of a run with this number of slots in a round.
     fn create(results: &Path, run: &str, slots: u64) -> io::Result<Self> {
         let writer = LiveWriter::create(results, &format!("simulation-{run}"))?;
         let (role, run) = ("simulation".to_owned(), Some(run.to_owned()));
@@ -173,16 +173,17 @@ impl Rounds {
 
     /// Reports all changes since the last call.
     fn report(&mut self, collector: &Collector) {
-        let mut news = Vec::new();
+        let mut changes = Vec::new();
         for row in collector.rounds.values() {
-            self.round(row, &mut news);
+            self.round(row, &mut changes);
         }
         for ((round, host, phase), times) in &collector.phases {
-            self.phase(*round, *host, *phase, times, &mut news);
+            self.phase(*round, *host, *phase, times, &mut changes);
         }
-        news.sort_by_key(|(at, ..)| *at);
-        for (at, node, event) in news {
-            // An event that became known late is reported late: times of a source never go back.
+        changes.sort_by_key(|(at, ..)| *at);
+        for (at, node, event) in changes {
+            // The times of a source never go back, so a change that was detected late is reported
+            // late.
             self.last_ns = self.last_ns.max(at);
             let node = node.map_or_else(|| "scheduler".to_owned(), |node| format!("node-{node}"));
             self.writer.say_of(Some(&node), self.last_ns, event);
@@ -191,16 +192,16 @@ impl Rounds {
 
     fn finish(self, outcome: Outcome) {
         self.writer.say(self.last_ns, Event::Finished { outcome, message: None });
-        // Results are complete without it: a disk that is full has shown elsewhere.
+        // Results are complete without the live file, and a full disk has caused other errors.
         let _ = self.writer.finish();
     }
 
-    /// The time of a change, if it has happened and was not reported before.
+    /// Returns the time of a change that has happened and was not reported before.
     fn is_new(&mut self, change: Change, at: Option<u64>) -> Option<u64> {
         at.filter(|_| self.reported.insert(change))
     }
 
-    fn round(&mut self, row: &RoundRow, news: &mut Vec<News>) {
+    fn round(&mut self, row: &RoundRow, changes: &mut Vec<Reported>) {
         let (round, slots) = (row.round, self.slots);
         let state = |state, cause: Option<&str>| Event::Round {
             round,
@@ -215,37 +216,44 @@ impl Rounds {
             if self.teams.get(&row.team) != Some(&row.nodes) {
                 self.teams.insert(row.team, row.nodes.clone());
                 let members = row.nodes.iter().map(|node| format!("node-{node}")).collect();
-                news.push((at, None, Event::Team { team: row.team as u64, members }));
+                changes.push((at, None, Event::Team { team: row.team as u64, members }));
             }
-            news.push((at, None, state(RoundState::Precomputing, None)));
+            changes.push((at, None, state(RoundState::Precomputing, None)));
         }
         if let Some(at) = self.is_new(Change::Opened(round), row.opened) {
-            news.push((at, None, state(RoundState::Queued, None)));
+            changes.push((at, None, state(RoundState::Queued, None)));
         }
         if let Some(at) = self.is_new(Change::Entered(round), row.entered) {
-            news.push((at, None, state(RoundState::Realtime, None)));
-            news.push((at, first, step(Step::Entered)));
+            changes.push((at, None, state(RoundState::Realtime, None)));
+            changes.push((at, first, step(Step::Entered)));
         }
         if let Some(at) = self.is_new(Change::Left(round), row.exit()) {
-            news.push((at, first, step(Step::Left)));
+            changes.push((at, first, step(Step::Left)));
             if let Some(latency) = row.latency() {
                 let mut latencies = Latencies::default();
                 latencies.add(latency, slots);
-                news.push((at, None, Event::Latencies { round, latencies }));
+                changes.push((at, None, Event::Latencies { round, latencies }));
             }
         }
         if let Some(at) = self.is_new(Change::Ended(round), row.ended) {
             let how = if row.cause.is_some() { RoundState::Failed } else { RoundState::Completed };
-            news.push((at, None, state(how, row.cause.map(|cause| cause.name()))));
+            changes.push((at, None, state(how, row.cause.map(|cause| cause.name()))));
         }
     }
 
-    fn phase(&mut self, round: u64, host: u32, phase: Phase, times: &PhaseTimes, news: &mut Vec<News>) {
+    fn phase(
+        &mut self,
+        round: u64,
+        host: u32,
+        phase: Phase,
+        times: &PhaseTimes,
+        changes: &mut Vec<Reported>,
+    ) {
         let is_last = phase.half() == Half::RealTime && phase.next().is_none();
         let end = if is_last { Mark::LastReceived } else { Mark::LastFinished };
         for (edge, mark) in [(Edge::Begin, Mark::FirstReceived), (Edge::End, end)] {
             if let Some(at) = self.is_new(Change::Phase(round, host, phase, edge), times[mark as usize]) {
-                news.push((at, Some(host), Event::Phase { round, phase: phase.name().to_owned(), edge }));
+                changes.push((at, Some(host), Event::Phase { round, phase: phase.name().to_owned(), edge }));
             }
         }
     }

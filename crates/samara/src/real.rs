@@ -14,14 +14,14 @@ use crate::export::one_run;
 use crate::live;
 use crate::session::{BAR_STEPS, Session, progress_bar};
 
-/// Copies were left when the node stopped.
+/// Exit status if copies were left when the node stopped.
 const COPIES_LEFT: u8 = 3;
 
-/// `samara node`.
+/// Runs `samara node`.
 pub(crate) fn node(config: &Path, end_with_stdin: bool) -> Result<ExitCode, String> {
     if end_with_stdin {
         std::thread::spawn(|| {
-            // Whatever comes is thrown away, up to the end or an error.
+            // Discards the input up to its end or an error.
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
             let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
         });
@@ -36,13 +36,14 @@ pub(crate) fn new_certificate(path: &Path) -> Result<ExitCode, String> {
     crate::print(&(samara_node::new_certificate(path)? + "\n"))
 }
 
-/// `samara testbed`.
+/// Runs `samara testbed`.
 pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     if let Some(directory) = &options.shadow {
         return gather(options, directory);
     }
-    // A network of one's own, where devices can be made, nothing clashes, and TCP can be chosen; only before there are threads.
-    // Without one, the machine's own network will do if it is allowed.
+    // A private network namespace allows new devices, has no conflicting addresses, and lets the
+    // testbed select its TCP. It must be entered before the first thread starts. Without one, the
+    // machine's own network is enough if permitted.
     let private = samara_emulation::enter_private_network();
     if let Err(error) = &private {
         samara_emulation::availability().map_err(|missing| format!("{missing}\n{error}"))?;
@@ -55,7 +56,7 @@ pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     }
 }
 
-/// Turns what nodes have done under Shadow into results.
+/// Computes the results of a run under Shadow from the files that its nodes wrote.
 fn gather(options: &TestbedOptions, directory: &Path) -> Result<ExitCode, String> {
     one_run(&options.scenario.load()?)?;
     let session = Session::open(&options.scenario, &options.output)?;
@@ -73,7 +74,7 @@ fn gather(options: &TestbedOptions, directory: &Path) -> Result<ExitCode, String
     }
 }
 
-/// Runs all points, one after the other. Those that were interrupted are `None`.
+/// Runs all points, one after the other. Interrupted ones are `None`.
 fn run_all(
     session: &Session,
     options: &TestbedOptions,
@@ -155,7 +156,8 @@ fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
         .collect()
 }
 
-/// The same program, started by way of [`end_with`]: only the nodes of this program end with their standard input.
+/// Wraps a program in [`end_with`]. Only nodes of this program stop when their standard input
+/// closes.
 #[cfg(target_os = "linux")]
 fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
@@ -164,13 +166,14 @@ fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
     Ok(NodeProgram { program: own, arguments, ..node })
 }
 
-/// Only Linux can bind a process to its parent.
+/// Returns the program unchanged: only Linux can bind a process to its parent.
 #[cfg(not(target_os = "linux"))]
 fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
     Ok(node)
 }
 
-/// Replaces this process by a program that is killed when the testbed ends. Returns why it cannot.
+/// Replaces this process by a program that the kernel kills when the testbed ends. Returns only if
+/// that fails, with the reason.
 #[cfg(target_os = "linux")]
 pub(crate) fn end_with(testbed: i32, program: &Path, arguments: &[OsString]) -> String {
     use std::os::unix::process::CommandExt;
@@ -178,7 +181,7 @@ pub(crate) fn end_with(testbed: i32, program: &Path, arguments: &[OsString]) -> 
     if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
         return format!("cannot be bound to the testbed: {error}");
     }
-    // It may have ended before.
+    // The testbed may have ended before the call above.
     if nix::unistd::getppid().as_raw() != testbed {
         return "the testbed has ended".to_owned();
     }

@@ -1,4 +1,5 @@
-//! `samara run`, and what it shares with `samara testbed`: from a scenario to a results directory, and interrupts on the way.
+//! `samara run`, and its common part with `samara testbed`: results directories, progress and
+//! interrupts.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,10 +31,10 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) directory: ResultsDirectory,
     format: Format,
-    /// Set when the run is to end.
+    /// Set to stop the run.
     pub(crate) stop: Arc<AtomicBool>,
     start: Instant,
-    /// What each process had to do, where several simulate one network.
+    /// Resource use of each process, if several simulate one network.
     pub(crate) processes: Vec<ProcessUse>,
     pub(crate) live: Live,
 }
@@ -43,7 +44,7 @@ impl Session {
     pub(crate) fn open(scenario: &ScenarioOptions, output: &OutputOptions) -> Result<Self, String> {
         let start = Instant::now();
         let mut loaded = scenario.load()?;
-        tell_notes(&loaded, output.quiet);
+        print_notes(&loaded, output.quiet);
         measure(&mut loaded, output.quiet)?;
         Expectation::all_of(&loaded)?;
         let directory = match &output.out {
@@ -56,13 +57,14 @@ impl Session {
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
     }
 
-    /// Says that nothing comes of it.
+    /// Reports the failure in the live file, and returns the message.
     pub(crate) fn fail(self, message: String) -> String {
         self.live.finish(live::Outcome::Failed, Some(message.clone()));
         message
     }
 
-    /// Checks expectations, writes report and summary, and shows them. Runs that were interrupted are `None`.
+    /// Checks expectations, writes report and summary, and prints them. Interrupted runs are
+    /// `None`.
     pub(crate) fn finish(self, results: Vec<Option<Outcome>>) -> Result<ExitCode, String> {
         let loaded = &self.loaded;
         let used = Used { processes: self.processes.clone(), ..Used::since(self.start) };
@@ -90,7 +92,7 @@ impl Session {
     }
 }
 
-/// Measures on this machine what the scenario wants measured, and says what came out.
+/// Measures the costs that the scenario requests on this machine, and prints them.
 fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     let Some(costs) = measure_costs(loaded).map_err(|error| error.to_string())? else { return Ok(()) };
     if !quiet {
@@ -100,15 +102,17 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What was done with files of the scenario that whoever wrote them may not expect.
-pub(crate) fn tell_notes(loaded: &Loaded, quiet: bool) {
+/// Prints the warnings about the scenario's files.
+pub(crate) fn print_notes(loaded: &Loaded, quiet: bool) {
     for note in loaded.notes.iter().filter(|_| !quiet) {
         eprintln!("samara: note: {note}");
     }
 }
 
-/// Starts `results/SCENARIO-seedSEED`, or the first of `…-2`, `…-3` and so on that neither holds a finished result nor is being written.
-/// `force` overwrites a finished result in the first only.
+/// Creates `results/SCENARIO-seedSEED`.
+///
+/// If that holds a finished result or is being written, creates the first of `…-2`, `…-3` and so on
+/// that does not. `force` overwrites a finished result in the first only.
 fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, DirectoryError> {
     let seed = loaded.points.first().map_or(1, |point| point.seed);
     let first = Path::new("results").join(format!("{}-seed{seed}", loaded.scenario.scenario.name));
@@ -123,7 +127,7 @@ fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, Dire
     created
 }
 
-/// A bar over so many runs.
+/// Creates a progress bar for this number of runs.
 pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -136,7 +140,7 @@ pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// What each of several processes had to do.
+/// Lists the resource use of each process.
 fn processes(processes: &[ProcessUse]) -> String {
     let lines = processes.iter().enumerate().map(|(rank, process)| {
         format!(
@@ -182,12 +186,12 @@ fn show(
             eprintln!("samara: {}: doubtful: {doubt}", run.name);
         }
     }
-    tell(checked, format);
+    print_expectations(checked, format);
     Ok(())
 }
 
 /// Prints the results of expectations: those that hold first, each once for all seeds and points.
-pub(crate) fn tell(outcomes: &[ExpectationResult], format: Format) {
+pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format) {
     let (held, missed): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.holds);
     let shown = if format == Format::Table { held } else { Vec::new() };
     let mut lines: Vec<(String, usize)> = Vec::new();
@@ -225,7 +229,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     }
 }
 
-/// Shows all runs: in a bar, and in the live file.
+/// Reports the progress of all runs in a bar and in the live file.
 struct Shown<'a> {
     session: &'a Session,
     bar: &'a ProgressBar,
@@ -253,8 +257,8 @@ impl WatchRun for ShownRun<'_> {
         self.live.progress(None, progress);
     }
 
-    fn rounds(&mut self, told: &Collector) {
-        self.live.rounds(told);
+    fn rounds(&mut self, collector: &Collector) {
+        self.live.rounds(collector);
     }
 
     fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String> {
@@ -266,9 +270,10 @@ impl WatchRun for ShownRun<'_> {
     }
 }
 
-// ---- interrupts: Ctrl-C, and SIGTERM as service managers, batch systems and containers send it ----
+// ---- interrupts: Ctrl-C, and SIGTERM from service managers, batch systems and containers ----
 
-/// As shells report an interrupt (128 + SIGINT). SIGTERM gives the same status, since it leaves the same results.
+/// Exit status after an interrupt, as in shells: 128 + SIGINT. SIGTERM has the same status, since
+/// it leaves the same results.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Returns a flag that the first interrupt sets; the second one ends the process at once.
@@ -283,7 +288,9 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
     Ok(stop)
 }
 
-/// Calls `handle` for each interrupt from now on, in a thread of its own. SIGHUP keeps its default, since `nohup` sets that to "ignore".
+/// Calls `handle` on each interrupt from now on, in a separate thread.
+///
+/// SIGHUP keeps its default, since `nohup` sets it to "ignore".
 pub(crate) fn on_interrupt(mut handle: impl FnMut() + Send + 'static) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot listen for interrupts: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;

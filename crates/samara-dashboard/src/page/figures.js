@@ -1,13 +1,13 @@
-// Small figures. Each has a text for those who do not see it.
+// Small figures. Each has a text for screen readers.
 
-// `floor`: where the axis begins; counts begin at 0, latencies at about the least.
+// `floor`: the start of the axis. "least" starts at the lowest value, anything else at 0.
 function spark(values, what, floor) {
   const known = values.filter(isKnown);
   if (known.length < 2) return null;
   const [width, height] = [110, 26];
   const top = Math.max(...known),
     bottom = floor === "least" ? Math.min(...known) : Math.min(...known, 0);
-  // Noise is not blown up: at least a tenth of the value is the whole height.
+  // The axis spans at least a tenth of the value, so that noise does not look like a change.
   const room = Math.max(top * 0.1 - (top - bottom), 0) / 2;
   const [most, least] = [top + room, bottom - room];
   const x = (i) => (i / (values.length - 1)) * (width - 6) + 2;
@@ -32,7 +32,7 @@ function spark(values, what, floor) {
   return el("span", { class: "spark-box" }, figure);
 }
 
-// Nice steps of an axis: 1, 2 or 5 times a power of ten.
+// Steps of an axis: 1, 2 or 5 times a power of ten.
 function ticks(least, most, about) {
   const raw = (most - least) / Math.max(about, 1) || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -42,7 +42,8 @@ function ticks(least, most, about) {
   return found;
 }
 
-// Slots by how long they took; buckets are joined to what can be told apart on a screen.
+// A histogram of slots by latency. Neighbouring buckets are joined into bars that a screen can
+// resolve.
 function histogram(parts, width) {
   const height = 190,
     left = 8,

@@ -1,5 +1,5 @@
 "use strict";
-// Values as people read them. What has no value is "—" with a reason, and never 0.
+// Values for people. A missing value is "—" with a reason, never 0.
 
 const isKnown = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
@@ -55,7 +55,7 @@ const percent = (share) =>
 
 const clip = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
-// Elements. Text is always text: nothing that a file says becomes markup.
+// Elements. Text is inserted as text, so that the content of a file never becomes markup.
 function el(name, attributes, ...children) {
   return fill(document.createElement(name), attributes, children);
 }

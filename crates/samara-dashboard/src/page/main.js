@@ -1,4 +1,4 @@
-// Keeps the page up to date.
+// Connects to the server and keeps the page up to date.
 
 const SECTIONS = [
   ["progress", "Progress", progress],
@@ -11,9 +11,10 @@ const SECTIONS = [
   ["errors", "Errors", errors],
   ["sources", "Sources", sources],
 ];
-// Nothing for so long, and the connection counts as lost: the server says something every 5 s.
+// Maximum time in ms without an event before the connection counts as lost. The server sends one
+// every 5 s.
 const SILENCE_MS = 12000;
-const RUNS_EVERY_MS = 3000;
+const RUNS_INTERVAL_MS = 3000;
 
 const page = {
   state: {},
@@ -21,7 +22,7 @@ const page = {
   wanted: "",
   paused: false,
   source: null,
-  heard: 0,
+  lastEventAt: 0,
   dirty: true,
   scope: "all",
   drawn: {},
@@ -29,7 +30,7 @@ const page = {
 };
 const byId = (id) => document.getElementById(id);
 
-function say(kind, text) {
+function setStatus(kind, text) {
   const link = byId("link");
   if (link.textContent !== text) link.textContent = text;
   link.className = `link ${kind}`;
@@ -40,10 +41,10 @@ function connect() {
   const query = page.wanted ? `?run=${encodeURIComponent(page.wanted)}` : "";
   const source = new EventSource(`/v1/events${query}`);
   page.source = source;
-  page.heard = Date.now();
-  const heard = () => {
-    page.heard = Date.now();
-    say(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
+  page.lastEventAt = Date.now();
+  const onEvent = () => {
+    page.lastEventAt = Date.now();
+    setStatus(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
   };
   source.addEventListener("hello", (event) => {
     const hello = JSON.parse(event.data);
@@ -54,14 +55,14 @@ function connect() {
       page.dirty = true;
     }
     byId("version").textContent = hello.version;
-    heard();
+    onEvent();
   });
-  source.addEventListener("alive", heard);
+  source.addEventListener("alive", onEvent);
   source.addEventListener("snapshot", (event) => {
     page.state = JSON.parse(event.data);
     page.has = true;
     page.dirty = true;
-    heard();
+    onEvent();
   });
   source.addEventListener("delta", (event) => {
     for (const [name, value] of Object.entries(JSON.parse(event.data))) {
@@ -69,11 +70,12 @@ function connect() {
       else page.state[name] = value;
     }
     page.dirty = true;
-    heard();
+    onEvent();
   });
   source.onerror = () => {
-    say(page.has ? "lost" : "waiting", page.has ? "connection lost, retrying" : "waiting for a run");
-    // A refusal ends the source for good; the rest is tried again by the browser, with the last id.
+    setStatus(page.has ? "lost" : "waiting", page.has ? "connection lost, retrying" : "waiting for a run");
+    // A refusal closes the source for good. After other errors the browser reconnects with the last
+    // id.
     if (source.readyState === EventSource.CLOSED) setTimeout(() => page.source === source && connect(), 1000);
   };
 }
@@ -97,11 +99,11 @@ async function listRuns() {
       );
       select.value = page.wanted;
     }
-    // A newer run has begun.
+    // Switches to a newer run that has started.
     if (!page.wanted && names.length && page.run && names[0] !== page.run) connect();
     if (!names.length && !page.has) byId("main").dataset.directory = directory;
   } catch {
-    /* The connection says that it is lost. */
+    /* The connection status reports the loss. */
   }
 }
 
@@ -138,7 +140,7 @@ function draw() {
   empty(shown.length === 0);
 }
 
-// Replaces a section if it looks different now. What has the focus, is open or was scrolled stays so.
+// Replaces a section if it has changed. Keeps the focus, open details and scroll positions.
 function put(id, title, parts) {
   const old = byId(`s-${id}`);
   if (!parts) {
@@ -188,8 +190,8 @@ function empty(isEmpty) {
   }
   const where = byId("main").dataset.directory;
   const text = page.has
-    ? "This run has said nothing yet."
-    : `There is no run yet${where ? ` in ${where}` : ""}. Start one, for example samara run peerdas: it appears here by itself.`;
+    ? "This run has reported nothing yet."
+    : `There is no run yet${where ? ` in ${where}` : ""}. Start one, for example samara run peerdas, and it appears here.`;
   if (old) old.textContent = text;
   else byId("main").append(el("p", { id: "empty", class: "empty" }, text));
 }
@@ -202,17 +204,17 @@ byId("pause").addEventListener("click", (event) => {
   page.paused = !page.paused;
   event.target.setAttribute("aria-pressed", String(page.paused));
   event.target.textContent = page.paused ? "Continue" : "Pause";
-  say(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
+  setStatus(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
   page.dirty = true;
 });
 new ResizeObserver(() => {
   page.dirty = true;
 }).observe(byId("main"));
 setInterval(draw, 250);
-setInterval(listRuns, RUNS_EVERY_MS);
+setInterval(listRuns, RUNS_INTERVAL_MS);
 setInterval(() => {
-  if (Date.now() - page.heard < SILENCE_MS) return;
-  if (page.has) say("lost", "connection lost, retrying");
+  if (Date.now() - page.lastEventAt < SILENCE_MS) return;
+  if (page.has) setStatus("lost", "connection lost, retrying");
   connect();
 }, 2000);
 empty(true);

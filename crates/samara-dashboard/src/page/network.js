@@ -10,14 +10,14 @@ function links(state) {
       el("th", { scope: "row" }, `${link.node} → ${link.peer}`),
       el("td", { class: link.up ? "" : "missed" }, link.up ? "up" : "down"),
       cell(ms(link.round_trip_ms), "not measured"),
-      el("td", { class: "hide-s" }, spark(link.history_ms, "its last round trips", "least")),
+      el("td", { class: "hide-s" }, spark(link.history_ms, "its latest round trips", "least")),
       cell(
         isKnown(link.up_bytes_per_s) ? bytes(link.up_bytes_per_s) + "/s" : null,
-        isKnown(link.up_bytes) ? "one count is no rate yet" : "not counted",
+        isKnown(link.up_bytes) ? "a rate needs two counts" : "not counted",
       ),
       cell(
         isKnown(link.down_bytes_per_s) ? bytes(link.down_bytes_per_s) + "/s" : null,
-        isKnown(link.down_bytes) ? "one count is no rate yet" : "not counted",
+        isKnown(link.down_bytes) ? "a rate needs two counts" : "not counted",
       ),
       cell(
         isKnown(link.queued_frames)
@@ -48,14 +48,14 @@ function flows(state) {
         row.of,
         el("small", {}, ` ${count(row.sources)} source${row.sources === 1 ? "" : "s"}`),
       ),
-      cell(isKnown(row.per_s) ? `${rate(row.per_s)} /s` : null, "two counts are needed for a rate"),
+      cell(isKnown(row.per_s) ? `${rate(row.per_s)} /s` : null, "a rate needs two counts"),
       cell(isKnown(row.bytes_per_s) ? `${bytes(row.bytes_per_s)}/s` : null, "bytes are not counted"),
       cell(count(row.total), "not counted"),
-      el("td", {}, spark(row.history, "its last rates")),
+      el("td", {}, spark(row.history, "its latest rates")),
     ),
   );
   return rows.length
-    ? [table("Throughput", [["Counted"], ["Rate", "n"], ["Bytes", "n"], ["In all", "n"], [""]], rows)]
+    ? [table("Throughput", [["Counted"], ["Rate", "n"], ["Bytes", "n"], ["Total", "n"], [""]], rows)]
     : null;
 }
 
@@ -70,20 +70,20 @@ function queues(state) {
       cell(count(row.entries)),
       cell(bytes(row.bytes), "bytes are not counted"),
       cell(count(row.most)),
-      el("td", {}, spark(row.history, "its last depths")),
+      el("td", {}, spark(row.history, "its latest depths")),
     ),
   );
   return [
     all > rows.length ? el("p", { class: "note" }, `The ${rows.length} longest of ${all}.`) : null,
-    table("Queue depths", [["Queue"], ["Now", "n"], ["Bytes", "n"], ["Most", "n"], [""]], body),
+    table("Queue depths", [["Queue"], ["Now", "n"], ["Bytes", "n"], ["Maximum", "n"], [""]], body),
   ];
 }
 
 function errors(state) {
   if (!state.errors && !(state.sources || []).length) return null;
   if (!state.errors)
-    return [el("p", { class: "note" }, "No source counts errors: that is not the same as none.")];
-  if (!state.errors.length) return [el("p", {}, "None of those that are counted.")];
+    return [el("p", { class: "note" }, "No source counts errors, so there may be some.")];
+  if (!state.errors.length) return [el("p", {}, "No counted errors.")];
   const rows = [...state.errors]
     .sort((a, b) => b.total - a.total)
     .slice(0, 100)
@@ -105,13 +105,13 @@ function sources(state) {
       ? { ok: "finished", failed: "failed", interrupted: "interrupted" }[row.finished]
       : row.silent
         ? "silent"
-        : "speaks";
+        : "reporting";
     return el(
       "tr",
       {},
       el("th", { scope: "row", class: "wide" }, row.name),
-      el("td", {}, row.role || none("its first line has not come")),
-      el("td", {}, row.clock || none("its first line has not come")),
+      el("td", {}, row.role || none("its first line has not arrived")),
+      el("td", {}, row.clock || none("its first line has not arrived")),
       el(
         "td",
         { class: how === "failed" || how === "silent" ? "missed wide" : "wide" },

@@ -1,4 +1,4 @@
-// Sections of relays.
+// Sections of mixes: rounds, teams and the latency of slots.
 
 function roundsOf(state) {
   return (state.rounds || []).map((id) => state[id]).filter(Boolean);
@@ -22,17 +22,17 @@ function rounds(state, width, view) {
         "tr",
         {},
         el("th", { scope: "row" }, String(round.round)),
-        cell(count(round.team), "not told"),
+        cell(count(round.team), "not reported"),
         el(
           "td",
           {},
-          round.state || none("no scheduler tells of rounds"),
+          round.state || none("no scheduler reports rounds"),
           round.cause ? el("small", {}, ` ${round.cause}`) : null,
         ),
-        cell(count(round.slots), "not told"),
-        cell(isKnown(round.left_ms) ? ms(round.left_ms - round.entered_ms) : null, "its slots are not out"),
-        cell(ms(round.latency_mean_ms), "its slots are not out"),
-        cell(ms(round.latency_max_ms), "its slots are not out"),
+        cell(count(round.slots), "not reported"),
+        cell(isKnown(round.left_ms) ? ms(round.left_ms - round.entered_ms) : null, "its slots have not left yet"),
+        cell(ms(round.latency_mean_ms), "its slots have not left yet"),
+        cell(ms(round.latency_max_ms), "its slots have not left yet"),
       ),
     );
   const chooser = el(
@@ -53,7 +53,7 @@ function rounds(state, width, view) {
     el(
       "p",
       { class: "note" },
-      `A row for each round, a lane for each node${lanes ? ` (from the top: ${lanes.join(", ")})` : ""}. Rounds overlap where they are pipelined.`,
+      `One row per round, one lane per node${lanes ? ` (from the top: ${lanes.join(", ")})` : ""}. Rounds overlap where they are pipelined.`,
     ),
     chooser,
     timelineKey(shown.map((round) => visible(round, view.scope))),
@@ -61,7 +61,7 @@ function rounds(state, width, view) {
       el(
         "p",
         { class: "empty" },
-        view.scope === "all" ? "No node has told of a phase yet." : "No round is in real time yet.",
+        view.scope === "all" ? "No node has reported a phase yet." : "No round is in real time yet.",
       ),
     el(
       "details",
@@ -74,7 +74,7 @@ function rounds(state, width, view) {
           ["Team", "n"],
           ["State"],
           ["Slots", "n"],
-          ["In to out", "n"],
+          ["Entry to exit", "n"],
           ["Slot mean", "n"],
           ["Slowest", "n"],
         ],
@@ -99,7 +99,7 @@ function teams(state) {
           { class: "hop" },
           isKnown(link.round_trip_ms)
             ? [`${ms(link.round_trip_ms)}`, el("span", { class: "vh" }, " round trip to")]
-            : none("the round trip of this link was not measured"),
+            : none("no measured round trip of this link"),
         ),
       ),
     ]);
@@ -111,21 +111,21 @@ function teams(state) {
       {},
       el(
         "ol",
-        { class: "ring", "aria-label": "the way around the team, with round trips of the links" },
+        { class: "ring", "aria-label": "the path around the team, with round trips of the links" },
         hops,
         el("li", {}, el("span", { class: "member" }, loop.members[0])),
       ),
       el(
         "p",
         {},
-        el("strong", {}, "Whole loop: ", ms(loop.loop_ms) || none("none has come back yet")),
+        el("strong", {}, "Whole loop: ", ms(loop.loop_ms) || none("no ping has returned yet")),
         halves
           ? `; half the round trips of its links add up to ${ms(halves)}. `
-          : "; not all of its links were measured. ",
+          : "; not all of its links have measurements. ",
         loop.lost
           ? el("span", { class: "missed" }, `${loop.lost} of ${loop.lost + loop.back} pings were lost. `)
           : null,
-        spark(loop.history_ms, "the last pings around the team", "least"),
+        spark(loop.history_ms, "the latest pings around the team", "least"),
       ),
     );
   });
@@ -136,7 +136,7 @@ function teams(state) {
         "p",
         {},
         `Team ${team.team}: `,
-        team.members.length ? team.members.join(" → ") : "there are too few nodes to draw it",
+        team.members.length ? team.members.join(" → ") : "too few nodes to form it",
         team.members.length ? el("small", { class: "none" }, " · no ping around it yet") : null,
       ),
     );
@@ -144,7 +144,7 @@ function teams(state) {
     el(
       "p",
       { class: "note" },
-      "A ping goes from node to node around the team, and the first one stops the clock: the sum of the one-way latencies. Between nodes: the round trip of the link.",
+      "A ping goes from node to node around the team and back to the first one, which measures its time: the sum of the one-way latencies. Between two nodes: the round trip of their link.",
     ),
     found,
     drawn,
@@ -164,23 +164,23 @@ function latency(state, width) {
       `${count(parts.slots)} slots of ${count(parts.rounds)} rounds: mean ${ms(parts.mean_ms)}, p50 ${ms(parts.p50_ms)}, p95 ${ms(parts.p95_ms)}, p99 ${ms(parts.p99_ms)}, slowest ${ms(parts.max_ms)}.`,
     ),
   ];
-  const clocks = across_clocks ? " Some entries and exits were seen by different clocks." : "";
+  const clocks = across_clocks ? " Some entries and exits were measured by different clocks." : "";
   return [
     team
       ? one(
           team,
           "Through the team",
-          "From when a payload is handed to the first node to when it is out, round by round: overlapping rounds are never mixed up." +
+          "Time from the arrival of a payload at the first node to its exit from the team, measured per round, so that overlapping rounds are kept apart." +
             clocks,
         )
       : null,
-    senders ? one(senders, "As senders see it", "Followed one by one by those who sealed them.") : null,
+    senders ? one(senders, "As measured by senders", "Each sender follows the slots that it sealed.") : null,
     team || senders
       ? null
       : el(
           "p",
           { class: "empty" },
-          "No slot has come out yet: latencies appear with the first round that is through.",
+          "No slot has come out yet: latencies appear when the first round has left the team.",
         ),
   ];
 }

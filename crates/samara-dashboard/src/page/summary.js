@@ -1,4 +1,5 @@
-// Sections of any run, and what sections are made of. Each section takes the state and gives elements, or null if there is nothing.
+// Sections of all runs, and building blocks of sections. Each section takes the state, and returns
+// elements, or null without content.
 
 function tile(name, value, reason, more, cls) {
   const shown = value === null || value === undefined ? none(reason) : value;
@@ -43,33 +44,33 @@ function tiles(state) {
       tile(
         "Done",
         percent(overall.share),
-        "a run does not say how far it is",
+        "a run does not report its progress",
         rest,
         overall.failed ? "wrong" : "",
       ),
     );
-    const told = (jobs || []).map((id) => state[id]).filter((job) => job && isKnown(job.deliveries));
-    const sum = (key) => told.reduce((all, job) => all + (job[key] ?? NaN), 0);
-    const expected = told.length === overall.runs ? count(sum("deliveries_expected")) : null;
+    const counting = (jobs || []).map((id) => state[id]).filter((job) => job && isKnown(job.deliveries));
+    const sum = (key) => counting.reduce((all, job) => all + (job[key] ?? NaN), 0);
+    const expected = counting.length === overall.runs ? count(sum("deliveries_expected")) : null;
     found.push(
       tile(
         "Messages delivered",
-        told.length ? count(sum("deliveries")) : null,
-        "nothing was delivered yet, or it is not counted",
-        expected ? `of ${expected}, over all runs` : `in ${told.length} of ${overall.runs} runs`,
+        counting.length ? count(sum("deliveries")) : null,
+        "nothing delivered yet, or deliveries are not counted",
+        expected ? `of ${expected}, over all runs` : `in ${counting.length} of ${overall.runs} runs`,
       ),
     );
   }
   if (outcomes) {
     const over = isKnown(outcomes.completed)
-      ? `${count(outcomes.realtime)} with payloads on their way`
+      ? `${count(outcomes.realtime)} in real time`
       : null;
-    found.push(tile("Rounds completed", count(outcomes.completed), "no scheduler tells of rounds", over));
+    found.push(tile("Rounds completed", count(outcomes.completed), "no scheduler reports rounds", over));
     found.push(
       tile(
         "Rounds failed",
         count(outcomes.failed),
-        "no scheduler tells of rounds",
+        "no scheduler reports rounds",
         null,
         outcomes.failed > 0 ? "wrong" : "",
       ),
@@ -79,8 +80,8 @@ function tiles(state) {
       tile(
         "Payloads",
         isKnown(slots) ? `${rate(slots)} /s` : null,
-        "two rounds have to be through first",
-        "through teams, last rounds",
+        "a rate needs two completed rounds",
+        "through teams, latest rounds",
       ),
     );
     const team = latency.team || latency.senders;
@@ -99,14 +100,14 @@ function tiles(state) {
       tile(
         "Ping around the team",
         ms(loop.loop_ms),
-        "none has come back yet",
-        `${loop.members.length} nodes, ${loop.back} back, ${loop.lost} lost`,
+        "no ping has returned yet",
+        `${loop.members.length} nodes, ${loop.back} returned, ${loop.lost} lost`,
         loop.lost > 0 ? "" : "",
       ),
     );
   for (const row of (throughput || []).slice(0, 2)) {
     const per = isKnown(row.per_s) ? `${rate(row.per_s)} /s` : null;
-    found.push(tile(row.of, per, "two counts are needed for a rate", `${count(row.total)} in all`));
+    found.push(tile(row.of, per, "a rate needs two counts", `${count(row.total)} in total`));
   }
   const all = errors ? errors.reduce((sum, row) => sum + row.total, 0) : null;
   if (found.length)
@@ -115,7 +116,7 @@ function tiles(state) {
         "Errors",
         count(all),
         "no source counts errors",
-        all > 0 ? "see below" : "of those that are counted",
+        all > 0 ? "see below" : "no counted errors",
         all > 0 ? "wrong" : "",
       ),
     );
@@ -146,14 +147,14 @@ function progress(state) {
     }
     const expected = isKnown(job.deliveries_expected) ? ` of ${count(job.deliveries_expected)}` : "";
     const waits =
-      job.state === "waiting" ? "its turn has not come" : job.state === "stopped" ? "it was stopped" : null;
+      job.state === "waiting" ? "it has not started yet" : job.state === "stopped" ? "it was stopped" : null;
     return el(
       "tr",
       {},
       el("th", { scope: "row", class: "wide" }, job.run, job.doing ? el("small", {}, ` ${job.doing}`) : null),
       el("td", {}, job.state),
       el("td", {}, bar),
-      cell(percent(share), waits || "the run does not say"),
+      cell(percent(share), waits || "the run does not report its progress"),
       cell(
         isKnown(job.deliveries) ? count(job.deliveries) + expected : null,
         waits || "this kind of run does not count deliveries",
@@ -170,16 +171,16 @@ function progress(state) {
         waits || "real time, or nothing simulated yet",
       ),
       cell(count(job.steps), waits || "no simulator"),
-      cell(span(job.wall_ms), waits || "not told"),
+      cell(span(job.wall_ms), waits || "not reported"),
       cell(
         job.state === "running" ? span(job.left_ms) : null,
-        job.state === "running" ? "too early to judge" : "not running",
+        job.state === "running" ? "too early for an estimate" : "not running",
       ),
     );
   });
   const note =
     jobs.length > 60
-      ? el("p", { class: "note" }, `The first 60 of ${jobs.length} runs; those that run come first.`)
+      ? el("p", { class: "note" }, `The first 60 of ${jobs.length} runs; running ones come first.`)
       : null;
   return [
     note,
@@ -193,7 +194,7 @@ function progress(state) {
         ["Delivered", "n"],
         ["Simulated", "n"],
         ["Steps", "n"],
-        ["For", "n"],
+        ["Elapsed", "n"],
         ["Left, at most", "n"],
       ],
       rows,

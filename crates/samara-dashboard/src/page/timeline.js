@@ -1,6 +1,6 @@
-// Rounds and their phases: a row for each round, a lane in it for each node.
+// Rounds and their phases: one row per round, with one lane per node.
 
-// In the order of a round; letters, because colour alone is not enough.
+// In the order of a round. Letters tell the phases apart without colours.
 const PHASES = [
   ["share", "share", "K", "key of the team"],
   ["precompute_decrypt", "pd", "D", "precomputation: decrypt"],
@@ -28,7 +28,7 @@ function timelineKey(rounds) {
   );
 }
 
-// What of a round happened when, at least.
+// Time of the first and the last known event of a round.
 function extent(round) {
   const times = [
     ...round.states.map((s) => s[1]),
@@ -40,7 +40,7 @@ function extent(round) {
   return known.length ? [Math.min(...known), Math.max(...known)] : null;
 }
 
-// `scope`: "all" of each round, or only the part in "realtime".
+// `scope`: "all" for whole rounds, "realtime" for their part in real time.
 function visible(round, scope) {
   if (scope === "all") return round;
   const isRealtime = (name) => ["decrypt", "permute", "result"].includes(name);
@@ -81,7 +81,7 @@ function timeline(rounds, members, width, scope) {
         svg(
           "rect",
           { class: "failed", x: x(failed[1]) - 1.5, y, width: 3, height },
-          svg("title", {}, `failed: ${round.cause || "no cause was told"}`),
+          svg("title", {}, `failed: ${round.cause || "no reported cause"}`),
         ),
       );
     y += height + 8;
@@ -94,7 +94,7 @@ function timeline(rounds, members, width, scope) {
       at === 0 ? "0" : ms(at),
     ),
   ]);
-  const words = `The last ${rows.length} rounds over ${ms(to - from)}; each also in the table below`;
+  const words = `The last ${rows.length} rounds over ${ms(to - from)}; the table below lists all of them`;
   return svg(
     "svg",
     { viewBox: `0 0 ${width} ${y}`, height: y, role: "img", "aria-label": words },
@@ -110,7 +110,7 @@ function lanes(round, members) {
 }
 
 function rowLabel(round, y, height, left, width) {
-  const state = round.state || "state not told";
+  const state = round.state || "state not reported";
   const short = width < 520;
   return svg(
     "g",
@@ -129,7 +129,7 @@ function spanBox([node, phase, begin, end], round, y, height, x, to) {
   const over = round.state === "failed" || round.state === "completed";
   const until = isKnown(end) ? end : over ? begin : to;
   const width = Math.max(2, x(until) - x(begin));
-  const told = isKnown(end) ? ms(end - begin) : "not ended";
+  const duration = isKnown(end) ? ms(end - begin) : "not ended";
   return svg(
     "g",
     {},
@@ -143,7 +143,7 @@ function spanBox([node, phase, begin, end], round, y, height, x, to) {
         height,
         rx: 1.5,
       },
-      svg("title", {}, `${node}: ${words}, ${told}`),
+      svg("title", {}, `${node}: ${words}, ${duration}`),
     ),
     width > 16 && height > 8
       ? svg(

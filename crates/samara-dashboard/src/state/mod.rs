@@ -1,12 +1,12 @@
-//! The state of a run: live lines go in, and a view of it comes out.
+//! The state of a run: reduces live lines to a view.
 //!
-//! Lines of different sources come in any order: a file may be read later than another one that was
-//! written after it. So nothing here depends on the order between sources, and nothing is shown before it
-//! has a value: unknown values are `null` in the view, and the page says why.
+//! Lines of different sources come in any order, since a file may be read later than one that was
+//! written after it. So nothing here depends on the order between sources. A value is `null` in the
+//! view until it is known, and the page states the reason.
 //!
 //! | file | |
 //! |---|---|
-//! | this one | the sources, how their files were read, and progress of simulations and testbeds |
+//! | this one | sources, read statistics of their files, and progress of simulations and testbeds |
 //! | `rounds` | teams, rounds, phases, and the latency of slots |
 //! | `network` | links, queues, throughput, errors, and pings around teams |
 
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use network::{Network, Pings};
 use rounds::Rounds;
 
-/// Names are cut to so many characters.
+/// Maximum number of characters in a name. Longer names are cut.
 const NAME_MAX: usize = 80;
 
 #[derive(Debug, Default)]
@@ -33,24 +33,25 @@ pub struct State {
     jobs: Jobs,
 }
 
-/// Parts of the view by their names: what changes together is a part. The same in every view of a state that nothing was added to.
+/// The parts of the view by name. Values that change together are in one part. The view stays the
+/// same until a line is added.
 pub type View = BTreeMap<String, Value>;
 
 impl State {
     pub fn apply(&mut self, source: &str, line: &Line) {
         let source = short(source);
         match self.sources.take(&source, line) {
-            Heard::Known => return,
-            Heard::Next => {}
-            Heard::Restarted => self.forget_claims(&source),
-            Heard::RunRestarted => {
+            LineKind::Known => return,
+            LineKind::Next => {}
+            LineKind::Restarted => self.forget_claims(&source),
+            LineKind::RunRestarted => {
                 let sources = std::mem::take(&mut self.sources).only(&source);
                 *self = Self { sources, ..Self::default() };
             }
         }
         let at = line.at_ns;
         let who = line.node.as_deref().map_or_else(|| source.clone(), short);
-        // Times of sources with clocks of their own cannot be compared.
+        // Times are comparable only between sources with the same clock.
         let domain = self.sources.domain(&source);
         match &line.event {
             Event::Team { team, members } => self.rounds.team(&domain, *team, members),
@@ -67,20 +68,20 @@ impl State {
         }
     }
 
-    /// The file of a source is gone.
+    /// Removes a source whose file is gone.
     pub fn forget(&mut self, source: &str) {
         let source = short(source);
         self.sources.forget(&source);
         self.forget_claims(&source);
     }
 
-    /// Forgets what a source claimed of itself. Rounds are the team's.
+    /// Removes the values that a source reported about itself. Rounds belong to the team, and stay.
     fn forget_claims(&mut self, source: &str) {
         self.network.forget(source);
         self.jobs.forget(source);
     }
 
-    /// Notes what reading a file has found; `is_silent` if it has not grown for a while.
+    /// Records the read statistics of a file; `is_silent` if it has not grown for a while.
     pub fn note_reading(&mut self, source: &str, counts: ReadCounts, is_silent: bool) {
         self.sources.note_reading(&short(source), counts, is_silent);
     }
@@ -96,12 +97,12 @@ impl State {
     }
 }
 
-/// A name that fits on a page.
+/// Cuts a name to a length that fits on a page.
 fn short(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect()
 }
 
-/// Milliseconds, to a microsecond.
+/// Converts nanoseconds to milliseconds, rounded to a microsecond.
 fn ms(ns: f64) -> Value {
     Value::from((ns / 1e3).round() / 1e3)
 }
@@ -110,7 +111,7 @@ fn ms_or_null(ns: Option<u64>) -> Value {
     ns.map_or(Value::Null, |ns| ms(ns as f64))
 }
 
-/// The clock that all sources with wall clocks share.
+/// Name of the clock that all sources with wall clocks share.
 const WALL: &str = "wall";
 
 #[derive(Debug, Default)]
@@ -119,7 +120,7 @@ struct Sources(BTreeMap<String, Source>);
 #[derive(Debug, Default)]
 struct Source {
     started: Option<Started>,
-    /// The number of the next line: lower ones were taken already.
+    /// The number of the next expected line. Lower ones are known already.
     next_seq: u64,
     last_at_ns: u64,
     dropped: u64,
@@ -136,22 +137,23 @@ struct Started {
     run: Option<String>,
 }
 
-/// What a line is to who reads it.
+/// Kinds of a line, relative to the earlier lines of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    /// It was taken before: the file was cut, or begun anew with what still holds.
+enum LineKind {
+    /// It was applied before: the file was truncated, or a new file repeats lines that are still
+    /// valid.
     Known,
     Next,
-    /// It is the first one of another life of its source.
+    /// It is the first line after a restart of its source.
     Restarted,
-    /// The same of who speaks for the whole run: it is another run in the same place.
+    /// It is the first line of another session, and so of another run in the same directory.
     RunRestarted,
 }
 
 impl Sources {
-    fn take(&mut self, name: &str, line: &Line) -> Heard {
+    fn take(&mut self, name: &str, line: &Line) -> LineKind {
         let source = self.0.entry(name.to_owned()).or_default();
-        let mut heard = Heard::Next;
+        let mut kind = LineKind::Next;
         if let Event::Started { role, clock, started_unix_ns, run } = &line.event {
             let started = Started {
                 role: short(role),
@@ -162,14 +164,15 @@ impl Sources {
             if source.started.as_ref().is_some_and(|before| before.unix_ns != started.unix_ns) {
                 let counts = source.counts;
                 *source = Source { counts, ..Source::default() };
-                heard = if started.role == "session" { Heard::RunRestarted } else { Heard::Restarted };
+                kind = if started.role == "session" { LineKind::RunRestarted } else { LineKind::Restarted };
             }
             source.started = Some(started);
         }
         if line.seq < source.next_seq {
-            return Heard::Known;
+            return LineKind::Known;
         }
-        // What writers add has the number of the line after it, and may be said again.
+        // A line that the writer adds to a new file has the number of the line after it, and may be
+        // repeated.
         let is_added =
             matches!(line.event, Event::Started { .. } | Event::Team { .. } | Event::Dropped { .. });
         source.next_seq = if is_added { line.seq } else { line.seq.saturating_add(1) };
@@ -181,7 +184,7 @@ impl Sources {
             }
             _ => {}
         }
-        heard
+        kind
     }
 
     fn only(mut self, name: &str) -> Self {
@@ -199,7 +202,7 @@ impl Sources {
         }
     }
 
-    /// Which clock a source has: a name that sources have in common whose times can be compared.
+    /// Returns the name of a source's clock. Times of sources with the same name are comparable.
     fn domain(&self, name: &str) -> String {
         let clock = self.0.get(name).and_then(|source| source.started.as_ref()).map(|started| started.clock);
         match clock {
@@ -229,15 +232,15 @@ impl Sources {
     }
 }
 
-/// Runs of a scenario that are remembered.
+/// Maximum number of remembered runs of a scenario.
 const JOBS_MAX: usize = 1024;
-/// Past values from which the remaining time is estimated.
+/// Number of past values used to estimate the remaining time.
 const HISTORY: usize = 64;
-/// The estimate is of the last 20 s, if there are as many.
+/// The estimate uses the last 20 s, if the run has lasted as long.
 const RECENT_NS: u64 = 20_000_000_000;
-/// There is no estimate before so much time.
+/// Minimum duration for an estimate.
 const LEAST_NS: u64 = 1_000_000_000;
-/// There is no estimate below this share either.
+/// Minimum share for an estimate.
 const LEAST_SHARE: f64 = 0.005;
 
 /// Progress by source and run.
@@ -249,7 +252,7 @@ struct Job {
     last: Progress,
     /// The source that reports it has ended.
     is_over: bool,
-    /// Time and share.
+    /// Past values: time and share.
     past: VecDeque<(u64, f64)>,
 }
 
@@ -263,7 +266,7 @@ impl Jobs {
         job.is_over = false;
         job.last = progress.clone();
         job.last.doing = progress.doing.as_deref().map(short);
-        // A value outside of 0 to 1 is no share.
+        // A value outside of 0 to 1 is not a share.
         job.last.share = progress.share.filter(|share| (0.0..=1.0).contains(share));
         if let (Some(wall), Some(share)) = (progress.wall_ns, job.last.share) {
             if job.past.back().is_some_and(|(before, _)| *before > wall) {
@@ -276,7 +279,7 @@ impl Jobs {
         }
     }
 
-    /// A source has ended: its unfinished runs will not finish.
+    /// Marks the runs of a source that has ended. Unfinished ones will not finish.
     fn finish(&mut self, source: &str) {
         self.0.iter_mut().filter(|((of, _), _)| of == source).for_each(|(_, job)| job.is_over = true);
     }
@@ -296,7 +299,7 @@ impl Jobs {
         view.insert("overall".to_owned(), self.overall());
     }
 
-    /// The share of all runs that is done, each run with the same weight.
+    /// The completed share of all runs, each with the same weight.
     fn overall(&self) -> Value {
         if self.0.is_empty() {
             return Value::Null;
@@ -322,7 +325,7 @@ impl Jobs {
 }
 
 impl Job {
-    /// Whether it ended before it was done.
+    /// Returns true if it ended before it was done.
     fn is_stopped(&self) -> bool {
         self.is_over && matches!(self.last.state, RunState::Waiting | RunState::Running)
     }
@@ -344,7 +347,8 @@ impl Job {
         })
     }
 
-    /// The remaining time at the latest rate. A run ends earlier once everything is delivered: this is the most.
+    /// The remaining time at the latest rate. It is an upper limit, since a run ends once
+    /// everything is delivered.
     fn left_ns(&self) -> Option<u64> {
         if self.last.state != RunState::Running || self.is_over {
             return None;

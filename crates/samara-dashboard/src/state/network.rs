@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::{View, ms_or_null, short};
 
-/// Links, queues, counters and causes that are remembered, each.
+/// Maximum number of remembered links, of queues, of counters and of error causes.
 const KEPT_MAX: usize = 4096;
-/// Links that are shown: the slowest ones, if there are more.
+/// Maximum number of shown links. The slowest ones are shown.
 const LINKS_SHOWN: usize = 64;
-/// Queues that are shown: the longest ones, if there are more.
+/// Maximum number of shown queues. The longest ones are shown.
 const QUEUES_SHOWN: usize = 32;
-/// Values of the past that are shown.
+/// Maximum number of past values that are shown.
 const HISTORY: usize = 60;
-/// Rates are of so much time, if there is as much.
+/// Rates are measured over this time in nanoseconds, if the values span as much.
 const RATE_NS: u64 = 5_000_000_000;
 
-/// Values under a name, each claimed by a source for a node. At most [`KEPT_MAX`].
+/// Named values, each reported by a source for a node. At most [`KEPT_MAX`].
 #[derive(Debug)]
 struct Claims<V>(BTreeMap<(Claim, String), V>);
 
@@ -35,7 +35,7 @@ impl<V> Default for Claims<V> {
 }
 
 impl<V: Default> Claims<V> {
-    /// The value of a name, or a new one if there is room.
+    /// Returns the value of a name, which is created if there is room.
     fn entry(&mut self, claim: Claim, name: &str) -> Option<&mut V> {
         let key = (claim, short(name));
         if self.0.len() >= KEPT_MAX && !self.0.contains_key(&key) {
@@ -48,7 +48,7 @@ impl<V: Default> Claims<V> {
         self.0.retain(|(claim, _), _| claim.source != source);
     }
 
-    /// The rows of a table: if there are more than `max`, those with the largest ranks.
+    /// The rows of a table. If it has more than `max`, those with the highest ranks.
     fn rows<R: Ord>(
         &self,
         max: usize,
@@ -65,7 +65,7 @@ impl<V: Default> Claims<V> {
     }
 }
 
-/// Everything that sources report of links and nodes.
+/// All values that sources report about links and nodes.
 #[derive(Debug, Default)]
 pub(super) struct Network {
     links: Claims<Link>,
@@ -178,7 +178,7 @@ impl Network {
         let errors: Vec<Value> = errors
             .map(|((claim, cause), total)| json!({ "node": claim.node, "cause": cause, "total": total }))
             .collect();
-        // No source counts errors: that is not the same as no errors.
+        // Null if no source counts errors, which differs from no errors.
         let errors = if self.errors.0.is_empty() { Value::Null } else { errors.into() };
         let links = self.links.rows(LINKS_SHOWN, |link| link.round_trip_ns, links);
         let queues = self.queues.rows(QUEUES_SHOWN, |queue| queue.entries, queues);
@@ -187,7 +187,7 @@ impl Network {
         view.extend(parts.map(|(name, part)| (name.to_owned(), part)));
     }
 
-    /// Sums over all sources that count the same.
+    /// Sums over all sources that count the same thing.
     fn throughput(&self) -> Value {
         let mut kinds: BTreeMap<&str, Vec<&Counter>> = BTreeMap::new();
         for ((_, of), counter) in &self.counters.0 {
@@ -211,7 +211,7 @@ impl Network {
     }
 }
 
-/// Adds a value to the last [`HISTORY`] ones.
+/// Appends a value to a history of at most [`HISTORY`].
 fn remember<T>(history: &mut VecDeque<T>, value: T) {
     history.push_back(value);
     if history.len() > HISTORY {
@@ -219,7 +219,8 @@ fn remember<T>(history: &mut VecDeque<T>, value: T) {
     }
 }
 
-/// The rates between the reports of the first counter, over all counters that were reported as often.
+/// The rates between the reports of the first counter, summed over all counters with as many
+/// reports.
 fn history(counters: &[&Counter]) -> Vec<f64> {
     let all: Vec<Vec<f64>> = counters.iter().map(|counter| counter.count.rates()).collect();
     let len = all.iter().map(Vec::len).min().unwrap_or(0);
@@ -233,11 +234,11 @@ fn per_s(count: u64, ns: u64) -> f64 {
 }
 
 impl Totals {
-    /// Notes a total, if it is known.
+    /// Records a total, if it is known.
     fn note(&mut self, at: u64, total: Option<u64>) {
         let Some(total) = total else { return };
         match self.0.back_mut() {
-            // Totals only grow: this is another count.
+            // A total never decreases, so this is a new count.
             Some(last) if total < last.1 => self.0.clear(),
             Some(last) if last.0 >= at => {
                 last.1 = total;
@@ -255,7 +256,7 @@ impl Totals {
         self.0.back().map(|(_, total)| *total)
     }
 
-    /// The growth over the last seconds. None before there are two values.
+    /// The growth over the last seconds, or `None` before the second value.
     fn rate(&self) -> Option<f64> {
         let (at, total) = *self.0.back()?;
         let from = self.0.iter().rev().skip(1).take_while(|(then, _)| at - then <= RATE_NS).last();
@@ -269,19 +270,19 @@ impl Totals {
     }
 }
 
-/// Ways around that are remembered: teams are drawn anew.
+/// Maximum number of remembered loops. Teams change over time.
 const LOOPS_MAX: usize = 64;
-/// Those that are shown, the latest ones.
+/// Maximum number of shown loops. The latest ones are shown.
 const LOOPS_SHOWN: usize = 8;
 
-/// By members.
+/// Pings around teams, by the members of the team.
 #[derive(Debug, Default)]
 pub(super) struct Pings(BTreeMap<Vec<String>, Loop>);
 
 #[derive(Debug, Default)]
 struct Loop {
     last_at: u64,
-    /// The latest that came back.
+    /// Time of the latest ping that returned, in nanoseconds.
     took: Option<u64>,
     history: VecDeque<Option<u64>>,
     back: u64,
@@ -305,7 +306,7 @@ impl Pings {
         }
     }
 
-    /// Each way with the round trips of its links.
+    /// Each loop with the round trips of its links.
     pub(super) fn view(&self, network: &Network) -> Value {
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_by(|a, b| b.1.last_at.cmp(&a.1.last_at).then(a.0.cmp(b.0)));

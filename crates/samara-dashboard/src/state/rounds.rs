@@ -1,8 +1,8 @@
 //! Teams, rounds, phases, and the latency of slots from entry to exit.
 //!
-//! Slots cannot be told apart, but the sum of their latencies does not depend on which is which: the mean
-//! of the pairs "k-th in, k-th out" is that of the true pairs. Their spread is the true one where all enter
-//! at once, and otherwise the smallest possible one.
+//! Slots are indistinguishable, but the sum of their latencies does not depend on which is which:
+//! the mean over the pairs "k-th in, k-th out" equals that over the true pairs. The spread is the
+//! true one if all slots enter at once, and the smallest possible one otherwise.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,31 +11,31 @@ use serde_json::{Value, json};
 
 use super::{View, ms, ms_or_null, short};
 
-/// Rounds of a clock that are remembered: those with the highest numbers.
+/// Maximum number of remembered rounds of a clock, those with the highest numbers.
 const ROUNDS_MAX: usize = 256;
-/// Rounds that are shown, the newest ones of the clock that came up last.
+/// Maximum number of shown rounds, the newest ones of the clock that appeared last.
 const SHOWN_MAX: usize = 16;
 const CLOCKS_MAX: usize = 16;
-/// Phases of all nodes in a round, and sources of a round, that are remembered.
+/// Maximum number of remembered phases of all nodes in a round.
 const SPANS_MAX: usize = 512;
 const FLOWS_MAX: usize = 64;
 const TEAMS_MAX: usize = 256;
-/// Rounds that rates are made of.
+/// Number of latest rounds that rates are computed from.
 const RECENT: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     teams: BTreeMap<(String, u64), Vec<String>>,
     rounds: BTreeMap<Key, Round>,
-    /// In the order in which they came up, each with the time of the first thing that came.
+    /// The clocks in the order of their appearance, each with the time of its first event.
     clocks: Vec<(String, u64)>,
     through_team: Distribution,
     by_senders: Distribution,
     completed: u64,
     failed: u64,
-    /// Some latencies are from one clock to another.
+    /// Some latencies compare times of two clocks.
     is_across: bool,
-    /// When slots of a round were out, and how many, by clock.
+    /// By clock, the time at which the slots of a round had left, and their number.
     recent: BTreeMap<String, VecDeque<(u64, u64)>>,
 }
 
@@ -52,12 +52,12 @@ struct Round {
     team: Option<u64>,
     slots: Option<u64>,
     cause: Option<String>,
-    /// When each state was first heard of.
+    /// Time of the first report of each state.
     states: BTreeMap<RoundState, u64>,
     spans: BTreeMap<(String, String), Span>,
-    /// By source.
+    /// The flow of slots by source.
     flows: BTreeMap<String, Flow>,
-    /// When slots entered first and left last, once all have left.
+    /// Time of the first entry and the last exit, once all slots have left.
     span: Option<(u64, u64)>,
     latencies: Option<Latencies>,
     is_told: bool,
@@ -125,7 +125,8 @@ impl Rounds {
         self.settle(&key);
     }
 
-    /// Whether a new round has a place, maybe that of an old one.
+    /// Makes room for a new round, if necessary by removing the oldest. Returns false if the new
+    /// one is too old.
     fn make_room(&mut self, domain: &str, number: u64, at: u64) -> bool {
         if !self.clocks.iter().any(|(clock, _)| clock == domain) {
             if self.clocks.len() >= CLOCKS_MAX {
@@ -147,7 +148,7 @@ impl Rounds {
         self.rounds.range((domain.to_owned(), 0)..=(domain.to_owned(), u64::MAX)).map(|(key, _)| key)
     }
 
-    /// Takes the latencies of a round, once all its slots are out.
+    /// Records the latencies of a round whose slots have all left.
     fn settle(&mut self, key: &Key) {
         let Some(round) = self.rounds.get_mut(key) else { return };
         if round.latencies.is_some() || round.states.contains_key(&RoundState::Failed) {
@@ -156,7 +157,8 @@ impl Rounds {
         let first = round.flows.iter().find(|(_, flow)| flow.entered() > 0);
         let Some((source, first)) = first else { return };
         let has_all = |flow: &Flow| flow.left() >= first.entered();
-        // The clock that saw them in is the best one to see them out. Only if it did not: another one.
+        // Exits on the clock that measured the entries are preferred. Another clock is used only
+        // without them.
         let is_over = round.states.contains_key(&RoundState::Completed);
         let are_all_in = is_over || round.slots.is_none_or(|slots| first.entered() >= slots);
         if !are_all_in {
@@ -233,7 +235,7 @@ impl Rounds {
         })
     }
 
-    /// Slots that came out per second, over the last rounds. Of one clock: that of the most rounds.
+    /// Slots that left per second over the latest rounds, of the clock with the most rounds.
     fn payloads_per_s(&self) -> Option<f64> {
         let recent = self.recent.values().max_by_key(|recent| recent.len())?;
         let mut recent: Vec<(u64, u64)> = recent.iter().copied().collect();
@@ -249,7 +251,7 @@ impl Round {
     fn view(&self, (domain, number): &Key, base: u64) -> Value {
         let at = |ns: u64| ms(ns as f64 - base as f64);
         let at_or_null = |ns: Option<u64>| ns.map_or(Value::Null, at);
-        // Nodes that say so late do not make a round go back.
+        // Late reports of nodes do not move a round back.
         let state = self.states.keys().next_back();
         let states: Vec<Value> = self.states.iter().map(|(state, ns)| json!([state, at(*ns)])).collect();
         let spans: Vec<Value> = self
@@ -276,7 +278,7 @@ impl Round {
 }
 
 impl Distribution {
-    /// Nothing as long as there is nothing.
+    /// Null while the distribution is empty.
     fn view(&self) -> Value {
         let Some(mean) = self.all.mean_ns() else { return Value::Null };
         let quantile = |share| ms_or_null(self.all.quantile_ns(share));
@@ -296,10 +298,10 @@ impl Distribution {
     }
 }
 
-/// Pieces of a round that are kept at most; further ones are joined to the last.
+/// Maximum number of remembered pieces of a round. Further ones are merged into the last.
 const PIECES_MAX: usize = 4096;
 
-/// Slots that one source has seen come and go: when, and how many.
+/// Entries and exits of slots at one source: times and numbers.
 #[derive(Clone, Debug, Default)]
 struct Flow {
     entered: Vec<(u64, u64)>,
@@ -327,14 +329,14 @@ impl Flow {
         total(&self.left)
     }
 
-    /// When the first one entered, and the last one left.
+    /// Time of the first entry here and of the last exit at `left_at`.
     fn span(&self, left_at: &Self) -> Option<(u64, u64)> {
         let entered = self.entered.iter().map(|(at, _)| *at).min()?;
         let left = left_at.left.iter().map(|(at, _)| *at).max()?;
         Some((entered, left))
     }
 
-    /// How long slots took that entered here and left at `other`: the first of both with each other, and so on.
+    /// Latencies of slots that entered here and left at `other`, paired in order.
     fn latencies(&self, other: &Self) -> Latencies {
         let sorted = |pieces: &[(u64, u64)]| {
             let mut pieces = pieces.to_vec();

@@ -9,7 +9,7 @@ use samara_trace::live::{Clock, Edge, Event, Latencies, LiveWriter, Progress, Ro
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A directory of its own for each test.
+/// Creates a directory for one test.
 pub(crate) fn directory(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dashboard-{test}"));
     let _ = std::fs::remove_dir_all(&path);
@@ -29,7 +29,7 @@ pub(crate) fn slots(round: u64, step: Step, slots: u64) -> Event {
     Event::Slots { round, step, slots }
 }
 
-/// A server in a thread of its own, which ends with it.
+/// A server in a separate thread, which stops when this value is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -45,7 +45,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                // The port of a server that has just ended may need a moment.
+                // The port of a server that has just stopped may be in use for a moment.
                 let mut bound = Dashboard::bind(&directory, address, token.as_deref()).await;
                 while bound.is_err() {
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -79,22 +79,22 @@ impl Drop for Server {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not come to that: {what}");
+        assert!(start.elapsed() < Duration::from_secs(20), "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// Nodes of a team, in the places of the blog's: one way from each to the next.
+/// Nodes of a team in the cities of the blog post, with the one-way latency from each to the next.
 pub(crate) const NODES: [&str; 5] = ["frankfurt", "montreal", "singapore", "oregon", "london"];
 pub(crate) const ONE_WAY_MS: [u64; 5] = [46, 52, 47, 41, 41];
 const PHASES: [&str; 6] =
     ["precompute_decrypt", "precompute_permute", "reveal", "decrypt", "permute", "result"];
 
-/// A team that mixes, pipelined, on a wall clock; what it writes follows from the numbers alone.
+/// A pipelined team with a wall clock. Its lines depend on the numbers alone.
 pub(crate) struct Team {
     writers: Vec<LiveWriter>,
     scheduler: LiveWriter,
@@ -103,7 +103,7 @@ pub(crate) struct Team {
     rounds: u64,
 }
 
-/// A round takes a node so long in a phase, and begins so long after the one before.
+/// Duration of a phase at a node, and interval between the starts of two rounds.
 const PHASE_MS: u64 = 180;
 pub(crate) const EVERY_MS: u64 = 400;
 
@@ -121,13 +121,13 @@ impl Team {
         Self { writers, scheduler, client: create("client", "client"), begin, rounds: 0 }
     }
 
-    /// How long a slot takes from entry to exit in a round.
+    /// Time of a slot from entry to exit in a round.
     pub(crate) fn latency_ms(round: u64) -> u64 {
         let hops: u64 = ONE_WAY_MS.iter().sum();
         2 * hops + 2 * PHASE_MS + (round * 37) % 60
     }
 
-    /// Says everything of the next round, or that it fails in real time.
+    /// Reports a whole round, or one that fails in real time.
     pub(crate) fn round(&mut self, fails: bool) {
         let number = self.rounds;
         self.rounds += 1;
@@ -176,7 +176,7 @@ impl Team {
         say(&self.client, left_at + 40, Event::Latencies { round: number, latencies });
     }
 
-    /// Says how the network is, so long after the beginning.
+    /// Reports the state of the network at a time after the start.
     pub(crate) fn network(&self, ms: u64) {
         let at = self.begin + ms * MS;
         for (node, writer) in self.writers.iter().enumerate() {
@@ -203,7 +203,7 @@ impl Team {
         self.writers[0].say(at, Event::Ping { team: Some(0), members, loop_ns: Some(loop_ns) });
     }
 
-    /// Waits until all is in the files, and ends.
+    /// Waits until the files have all lines, and ends.
     pub(crate) fn finish(self) {
         for writer in self.writers.into_iter().chain([self.scheduler, self.client]) {
             writer.finish().1.unwrap();
@@ -211,7 +211,7 @@ impl Team {
     }
 }
 
-/// How far a run is.
+/// A progress event of a running run.
 pub(crate) fn running(share: f64, wall_ns: u64) -> Event {
     Event::Progress(Progress {
         state: RunState::Running,

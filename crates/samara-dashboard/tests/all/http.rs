@@ -1,4 +1,4 @@
-//! The server: what it gives, to whom, and what it does when connections break.
+//! Tests of the server: its responses, access control, and broken connections.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn get(url: &str) -> (u16, String, ureq::http::HeaderMap) {
     (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap(), headers)
 }
 
-/// Events as a browser reads them.
+/// Server-sent events, as a browser reads them.
 struct Events(BufReader<Box<dyn std::io::Read>>);
 
 #[derive(Debug)]
@@ -60,12 +60,12 @@ impl Events {
         }
     }
 
-    /// The next one that is no greeting and no sign of life.
-    fn news(&mut self) -> ServerEvent {
+    /// The next event that is neither a greeting nor a keep-alive.
+    fn next_change(&mut self) -> ServerEvent {
         loop {
-            let told = self.next();
-            if told.kind != "hello" && told.kind != "alive" {
-                return told;
+            let event = self.next();
+            if event.kind != "hello" && event.kind != "alive" {
+                return event;
             }
         }
     }
@@ -78,7 +78,7 @@ fn session(results: &Path) -> LiveWriter {
 }
 
 #[test]
-fn the_page_comes_from_here_and_nothing_from_elsewhere() {
+fn page_loads_nothing_from_other_servers() {
     let server = Server::start(&directory("page"), "127.0.0.1:0", None);
     let pages = [("/", "html"), ("/app.js", "javascript"), ("/style.css", "css"), ("/login", "html")];
     for (path, kind) in pages {
@@ -96,7 +96,7 @@ fn the_page_comes_from_here_and_nothing_from_elsewhere() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
+fn missing_pages_and_runs_return_404() {
     let results = directory("missing");
     let server = Server::start(&results, "127.0.0.1:0", None);
     let paths =
@@ -111,11 +111,11 @@ fn what_is_not_there_is_said_so() {
     assert_eq!(refused.status(), 405);
     let long = agent().post(server.url("/login")).send(vec![b'x'; 1 << 16]).unwrap();
     assert!(long.status().is_client_error());
-    assert_eq!(get(&server.url("/v1/runs")).0, 200, "it goes on");
+    assert_eq!(get(&server.url("/v1/runs")).0, 200, "the server still responds");
 }
 
 #[test]
-fn without_the_token_there_is_nothing_to_see() {
+fn requests_without_token_are_rejected() {
     let results = directory("token");
     let _session = session(&results.join("run"));
     let server = Server::start(&results, "127.0.0.1:0", Some(TOKEN));
@@ -138,7 +138,7 @@ fn without_the_token_there_is_nothing_to_see() {
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("long"));
     let cookie = cookie.split(';').next().unwrap();
     assert_eq!(ask("cookie", cookie), 200);
-    // A restart does not sign anybody out.
+    // Sessions survive a restart of the server.
     let address = server.address.to_string();
     server.stop();
     let server = Server::start(&results, &address, Some(TOKEN));
@@ -147,7 +147,7 @@ fn without_the_token_there_is_nothing_to_see() {
 }
 
 #[test]
-fn pages_of_other_sites_are_refused() {
+fn requests_from_other_sites_are_rejected() {
     let server = Server::start(&directory("names"), "127.0.0.1:0", None);
     let ask = |host: &str| {
         agent().get(server.url("/v1/runs")).header("host", host).call().unwrap().status().as_u16()
@@ -157,7 +157,7 @@ fn pages_of_other_sites_are_refused() {
 }
 
 #[test]
-fn runs_are_listed_the_newest_first() {
+fn runs_are_listed_newest_first() {
     let results = directory("runs");
     for name in ["old", "new"] {
         session(&results.join(name)).finish().1.unwrap();
@@ -175,45 +175,45 @@ fn runs_are_listed_the_newest_first() {
     let mut events = Events::open(&server.url("/v1/events"), None);
     assert_eq!(events.next().data["run"], "new");
     server.stop();
-    // The directory of one run shows that one.
+    // The directory of a single run shows this run.
     let server = Server::start(&results.join("old"), "127.0.0.1:0", None);
     assert_eq!(names(&server), ["old"]);
     assert_eq!(get(&server.url("/v1/snapshot?run=old")).0, 200);
 }
 
 #[test]
-fn events_begin_with_everything_and_go_on_with_changes() {
+fn events_start_with_snapshot_and_continue_with_changes() {
     let results = directory("events");
     let writer = session(&results.join("run"));
     writer.say_of(Some("batch"), 2, running(0.25, 1000 * MS));
     let server = Server::start(&results, "127.0.0.1:0", None);
     until("the first line is in the file", || get(&server.url("/v1/snapshot")).1.contains("0.25"));
     let mut events = Events::open(&server.url("/v1/events"), None);
-    let first = events.news();
+    let first = events.next_change();
     assert_eq!(first.kind, "snapshot");
     assert_eq!(first.data["job/session/batch"]["share"], 0.25);
     writer.say_of(Some("batch"), 3, running(0.5, 2000 * MS));
-    let change = events.news();
+    let change = events.next_change();
     assert_eq!((change.kind.as_str(), &change.data["job/session/batch"]["share"]), ("delta", &0.5.into()));
-    assert!(change.data.get("sources").is_none(), "nothing has changed there");
-    // Whoever comes back gets what was missed, and not everything.
+    assert!(change.data.get("sources").is_none(), "the sources have not changed");
+    // A reconnecting page gets the missed changes instead of everything.
     drop(events);
     writer.say_of(Some("batch"), 4, running(0.75, 3000 * MS));
     until("the change was read", || get(&server.url("/v1/snapshot")).1.contains("0.75"));
     let mut events = Events::open(&server.url("/v1/events"), change.id.as_deref());
-    let missed = events.news();
+    let missed = events.next_change();
     assert_eq!((missed.kind.as_str(), &missed.data["job/session/batch"]["share"]), ("delta", &0.75.into()));
-    // After a restart of the server that is over: everything.
+    // After a restart of the server, it gets everything.
     let (address, last) = (server.address.to_string(), missed.id.unwrap());
     drop(events);
     server.stop();
     let server = Server::start(&results, &address, None);
-    let again = Events::open(&server.url("/v1/events"), Some(&last)).news();
+    let again = Events::open(&server.url("/v1/events"), Some(&last)).next_change();
     assert_eq!((again.kind.as_str(), &again.data["job/session/batch"]["share"]), ("snapshot", &0.75.into()));
 }
 
 #[test]
-fn a_team_shows_as_it_said() {
+fn snapshot_shows_the_reported_team() {
     let results = directory("team");
     let mut team = Team::start(&results.join("run"), 1_000_000 * MS);
     (0..12).for_each(|round| team.round(round == 5));

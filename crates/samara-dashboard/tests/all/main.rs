@@ -1,4 +1,4 @@
-//! From live files to a page: the reducer, the server, and what a browser makes of both.
+//! Tests of the dashboard: the reducer of live files, the server, and the page in a browser.
 
 mod browser;
 mod common;

@@ -172,10 +172,10 @@ fn what_does_not_fit_is_told() {
         ("transport.links.until", "1 s", "dial each other"),
         ("network.nodes", "2000", "allowed is 2 to 1024"),
         ("group.senders", "5", "is 5; allowed is 1 to 4"),
-        ("group.duration", "5 s", "a number of messages too"),
+        ("group.duration", "5 s", "is set with a number of messages"),
         ("group.rate", "0", "above 0 messages a second"),
         ("group.size", "10 B", "is 10; allowed is 20 to"),
-        ("group.messages", "0", "something to send"),
+        ("group.messages", "0", "at least one message"),
         ("group.warm_up", "0 s", "needs time to form"),
         ("protocol.chunk", "1 B", "is 1; allowed is 20 to"),
         ("protocol.chunk", "1 MiB", "protocol.window_min: found"),
@@ -187,7 +187,7 @@ fn what_does_not_fit_is_told() {
     }
     for (key, value, expected) in [
         ("fault.0.hosts", "[4]", "numbered 0 to 3"),
-        ("fault.0.hosts", "[]", "hits nobody"),
+        ("fault.0.hosts", "[]", "affects no hosts"),
         ("fault.0.share", "5 %", "has a share and hosts"),
     ] {
         let error = refused("ring-churn", &[(key, value), ("sweep.axis", "[]")], &["crash"]);
@@ -249,7 +249,7 @@ fn federations_that_cannot_be_are_refused_with_their_key() {
         let error = refused(scenario, &[(key, value)], &[]);
         assert!(error.contains(told), "{key} = {value}: {error}");
     };
-    refused("ring", "protocol.federated", "true", "there are no [network.regions]");
+    refused("ring", "protocol.federated", "true", "add [network.regions]");
     refused("ring", "protocol.bridge_shape", "direct", "add protocol.federated");
     refused("ring-federation-churn", "protocol.preset", "ring-total", "a federation orders by sender");
     refused("ring-federation-churn", "network.regions.gateway", "0 bit/s", "must be positive");

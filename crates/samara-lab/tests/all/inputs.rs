@@ -296,11 +296,11 @@ fn what_does_not_fit_is_told_with_key_and_line() {
     let by_hosts = |rest: &str| scenario(&format!("hosts_file = \"hosts.csv\"\n{rest}"), MESSAGES, "");
     assert_eq!(
         error(&by_hosts("nodes = 5"), hosts("0,1\n1,1\n")),
-        "small.toml:5: network.hosts_file: hosts.csv has 2 hosts, but network.nodes = 5; remove that, or make them the same"
+        "small.toml:5: network.hosts_file: hosts.csv has 2 hosts, but network.nodes = 5; remove the key, or use the same number"
     );
     assert_eq!(
         error(&by_hosts("uplink = \"1 Mbit/s\""), hosts("0,1\n1,1\n")),
-        "small.toml:6: network.uplink: hosts.csv has a column uplink, which takes its place; keep one of them"
+        "small.toml:6: network.uplink: hosts.csv has a column uplink, which replaces it; keep one of them"
     );
     assert_eq!(
         error(&by_hosts(""), hosts("0,1\n1,x\n")),
@@ -313,11 +313,11 @@ fn what_does_not_fit_is_told_with_key_and_line() {
     let by_latency = |rest: &str| scenario(&format!("{LATENCY}\n{rest}"), MESSAGES, "");
     assert_eq!(
         error(&by_latency("latency = \"1 ms\""), latencies(matrix(16, |_, _| 1.0))),
-        "small.toml:6: network.latency: there is network.latency_file, too, which takes its place; keep one of them"
+        "small.toml:6: network.latency: is replaced by network.latency_file; keep one of them"
     );
     assert_eq!(
         error(&by_latency("nodes = 17"), latencies(matrix(16, |_, _| 1.0))),
-        "small.toml:5: network.latency_file: latency.csv: has 16 rows, but there are 17 hosts; each needs one"
+        "small.toml:5: network.latency_file: latency.csv: has 16 rows for 17 hosts; expected a row for each"
     );
     assert_eq!(
         error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
@@ -325,21 +325,22 @@ fn what_does_not_fit_is_told_with_key_and_line() {
     );
     let of_regions = by_latency("").replace("kind =", "of = \"regions\", kind =");
     assert!(
-        error(&of_regions, latencies(matrix(16, |_, _| 1.0))).contains("is of regions, and there are none")
+        error(&of_regions, latencies(matrix(16, |_, _| 1.0)))
+            .contains("has latencies between regions, but there are none")
     );
     let messages = |rest: &str| scenario("nodes = 16", &format!("file = \"messages.csv\"\n{rest}"), "");
     let table = |text: &str| Inputs::default().with("messages.csv", text);
     assert_eq!(
         error(&messages("rate = 5.0"), table("at_ms\n0\n")),
-        "small.toml:10: messages.rate: there is messages.file, too, which takes its place; keep one of them"
+        "small.toml:10: messages.rate: is replaced by messages.file; keep one of them"
     );
     assert_eq!(
         error(&messages("size = \"1 kB\""), table("at_ms,size\n0,1 kB\n")),
-        "small.toml:10: messages.size: messages.file has a column size, which takes its place; keep one"
+        "small.toml:10: messages.size: messages.file has a column size, which replaces it; keep one"
     );
     assert_eq!(
         error(&messages(""), table("at_ms,publisher\n0,16\n")),
-        "small.toml:9: messages.file: messages.csv:2: there is no host 16; hosts are numbered 0 to 15"
+        "small.toml:9: messages.file: messages.csv:2: unknown host 16; hosts are numbered 0 to 15"
     );
     assert_eq!(
         error(&messages(""), table("at_ms,size\n0,20 MB\n")),

@@ -261,7 +261,7 @@ fn values_that_cannot_be_are_told() {
         ("protocol.realtime_max", "0", "at least 1"),
         ("protocol.reconnect_limit", "\"1 s\"", "0 < first <= max <= limit"),
         ("mix.group", "\"small\"", "found `small`; expected one of"),
-        ("transport.kind", "\"tcp\"", "teams mix over kind"),
+        ("transport.kind", "\"tcp\"", "teams need kind"),
         ("network.validation_time", "\"1 ms\"", "mix.cpu"),
         ("transport.http2_window", "\"3 GB\"", "allowed is 1 to 2147483647"),
         ("messages.rate", "1", "a scenario has one experiment"),

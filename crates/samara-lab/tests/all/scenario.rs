@@ -98,19 +98,19 @@ fn what_is_set_without_effect_is_told() {
     let all = load("cat-real", "protocol.preset", "cat-2023", &["cat"]).unwrap_err().to_string();
     assert_eq!(
         all,
-        "cat-real: --set protocol.preset=cat-2023: would have no effect: every run that was chosen sets it itself: \"cat\" (cat); \
-         choose others with --only, or change a copy of the scenario (`samara show`)"
+        "cat-real: --set protocol.preset=cat-2023: would have no effect: every selected run sets this key: \"cat\" (cat); \
+         select others with --only, or change a copy of the scenario (`samara show`)"
     );
     assert!(load("cat-real", "protocol.preset", "cat", &["cat"]).is_ok(), "what it is anyway");
     let axis = load("peerdas-bandwidth", "network.bandwidth", "1 Gbit/s", &[]).unwrap_err().to_string();
     let remedy = "--set sweep.axis.0.values='[\"1 Gbit/s\"]'";
-    assert!(axis.contains("it is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
+    assert!(axis.contains("the key is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
     let one = load("peerdas-bandwidth", "sweep.axis.0.values", "[\"1 Gbit/s\"]", &["batch"]).unwrap();
     assert!(one.points.iter().all(|point| point.scenario.network.uplink.bps() == 1_000_000_000));
     let some = load("cat-real", "protocol.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
     assert_eq!(
         some,
-        ["--set protocol.preset=cat does not reach runs that set it themselves: \"cat-2023\" (cat-2023)"]
+        ["--set protocol.preset=cat does not affect runs that set this key: \"cat-2023\" (cat-2023)"]
     );
     // A run that sets a table sets everything in it.
     let within =
@@ -118,7 +118,7 @@ fn what_is_set_without_effect_is_told() {
     assert!(within("interleaved").is_ok(), "what it is anyway");
     let within = within("sequential").unwrap_err().to_string();
     assert!(
-        within.contains("every run that was chosen sets it itself: \"batch\" (protocol.schedule_publish = {"),
+        within.contains("every selected run sets this key: \"batch\" (protocol.schedule_publish = {"),
         "{within}"
     );
 }
@@ -199,7 +199,7 @@ fn a_rate_is_set_once() {
         error(&format!("{HEAD}[network]\nbandwidth = \"1 Gbit/s\"\nuplink = \"2 Gbit/s\"\n"), &[], &[]);
     assert_eq!(
         both,
-        "FILE:6: network.bandwidth: stands for uplink and downlink, and network.uplink is another rate; keep either"
+        "FILE:6: network.bandwidth: sets uplink and downlink, but network.uplink is set as well; keep one of them"
     );
 }
 
@@ -211,14 +211,14 @@ fn keys_of_another_transport_are_refused() {
     let tcp = transport("kind = \"quic\"\nmin_rto = \"1 s\"\ndelayed_ack = \"1 ms\"\nidle_restart = true\n");
     let lines: Vec<&str> = tcp.lines().collect();
     assert_eq!(lines.len(), 3, "{tcp}");
-    assert!(lines[0].starts_with("FILE:7: transport.min_rto: is TCP's;"), "{tcp}");
+    assert!(lines[0].starts_with("FILE:7: transport.min_rto: belongs to TCP;"), "{tcp}");
     assert!(lines[1].contains("with QUIC use max_ack_delay; remove it, or use kind = \"tcp\""), "{tcp}");
     let ideal = transport("kind = \"ideal\"\ninitial_window = 24\nidle_restart = true\n");
     assert_eq!(ideal.lines().count(), 2, "{ideal}");
-    assert!(ideal.contains("transport.initial_window: has no meaning with kind = \"ideal\""), "{ideal}");
+    assert!(ideal.contains("transport.initial_window: has no effect with kind = \"ideal\""), "{ideal}");
     let congestion = transport("kind = \"quic\"\ncongestion = \"cubic\"\n");
     assert!(
-        congestion.contains("transport.congestion: is TCP's; QUIC has NewReno here; remove it"),
+        congestion.contains("transport.congestion: belongs to TCP; QUIC uses NewReno here; remove it"),
         "{congestion}"
     );
     let stack = transport("kind = \"quic\"\nstack = \"shadow\"\n");
@@ -296,7 +296,7 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "peerdas",
         "expect.x",
         "{ a = 1 }",
-        "found a table; expected a text; the name of a metric is in quotes: \"time_to",
+        "found a table; expected a text; put the name of a metric in quotes: \"time_to",
     ),
     ("gossip-baselines", "messages.rate", "5/s", "found \"5/s\"; expected a number"),
     (
@@ -404,11 +404,13 @@ fn a_scenario_has_exactly_one_experiment() {
     let none = error("[scenario]\nname = \"x\"\ntitle = \"X\"\n", &[], &[]);
     assert_eq!(
         none,
-        "FILE: there is no experiment; add one of the sections [columns], [messages], [pool], [group], [mix]"
+        "FILE: found no experiment; add one of the sections [columns], [messages], [pool], [group], [mix]"
     );
     let two = error(&format!("{HEAD}[messages]\nrate = 5.0\n"), &[], &[]);
     assert!(
-        two.starts_with("FILE:5: messages: there is [columns] too; a scenario has one experiment"),
+        two.starts_with(
+            "FILE:5: messages: found a second experiment [columns]; a scenario has one experiment"
+        ),
         "{two}"
     );
     let unknown = error(&format!("{HEAD}[mesages]\n"), &[], &[]);

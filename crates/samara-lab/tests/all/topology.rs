@@ -83,7 +83,7 @@ fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), S
 fn files_that_do_not_fit_are_told() {
     let set = [("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")];
     let unknown = refused("peerdas", &set, &["batch"]);
-    assert!(unknown.contains("there is no such data file"), "{unknown}");
+    assert!(unknown.contains("unknown data file"), "{unknown}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Bars, dots and intervals below each other with their names at the left, and boxes on a plane: timelines, schedules, histograms.
+//! Rows of bars, dots and intervals with names at the left, and boxes on a plane: timelines,
+//! schedules, histograms.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -9,45 +10,46 @@ use super::{
 };
 
 const ROW_PIXELS: u32 = 40;
-/// The widest that names become before they are wrapped, and their lines.
+/// Maximum width of names before they are wrapped, and maximum number of their lines.
 const NAME_PIXELS: f64 = 230.0;
 const NAME_LINES: usize = 2;
 const LINE_PIXELS: i32 = 15;
-/// Half of the part of a row that a bar takes, a bound, and the ends of an interval.
+/// Half of the height of a bar, of a bound and of the ends of an interval, as parts of a row's
+/// height.
 const BAR: f64 = 0.33;
 const BOUND: f64 = 0.45;
 const END: f64 = 0.14;
-/// What a number beside a dot takes.
+/// Width of a number beside a dot.
 const NUMBER_PIXELS: i32 = 56;
 
 /// A figure of bars.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What is shown.
+    /// The title of the figure.
     pub title: String,
-    /// The axis.
+    /// The scale of the horizontal axis.
     pub scale: Scale,
-    /// Row by row, from the top.
+    /// The rows, from top to bottom.
     pub rows: Vec<Bar>,
-    /// What the marks mean.
+    /// The key: marks and their meanings.
     pub key: Vec<(Mark, String)>,
 }
 
-/// A row: what it has is drawn in the order of the fields.
+/// A row. Its contents are drawn in the order of the fields.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
     pub name: String,
-    /// The parts of a bar: from where to where, and the number of the colour.
+    /// The parts of a bar: start, end, and the number of the colour.
     pub parts: Vec<(f64, f64, usize)>,
-    /// Dashes across the row.
+    /// Values marked by dashes across the row.
     pub bounds: Vec<f64>,
     pub rings: Vec<f64>,
-    /// Pale dots.
+    /// Values shown as pale dots.
     pub values: Vec<f64>,
     /// The ends of an interval.
     pub interval: Option<[f64; 2]>,
     pub dot: Option<f64>,
-    /// The number of the colour of dots and interval.
+    /// The number of the colour of the dots and the interval.
     pub colour: usize,
     /// A text behind all marks of a bar, or beside the dot.
     pub text: String,
@@ -121,7 +123,7 @@ impl Bar {
         let mut rings: Vec<i32> = self.rings.iter().map(|ring| pixel(*ring)).collect();
         rings.sort_unstable();
         let x = match self.dot {
-            // Behind rings that would lie under the number.
+            // Behind rings that would cover the number.
             Some(dot) if dot.is_finite() => {
                 let behind = |x, ring| if (x..x + NUMBER_PIXELS).contains(&ring) { ring } else { x };
                 rings.into_iter().fold(pixel(dot), behind)
@@ -135,7 +137,7 @@ impl Bar {
         let width = text_pixels(&self.text, LABEL_SIZE) as i32;
         let (side, at) =
             if x + 12 + width < range.end { (HPos::Left, x + 12) } else { (HPos::Right, x - 12) };
-        // Lines pass behind it.
+        // The background hides lines that cross the label.
         let from = if at > x { at - 2 } else { at - width - 2 };
         let back = Rectangle::new([(from, y - 8), (from + width + 4, y + 8)], WHITE.mix(0.8).filled());
         area.draw(&back)?;
@@ -148,26 +150,26 @@ impl Bar {
 /// A figure of boxes.
 #[derive(Clone, Debug)]
 pub struct Boxes {
-    /// What is shown.
+    /// The title of the figure.
     pub title: String,
-    /// The axis from left to right, and the one upwards.
+    /// The horizontal and the vertical axis.
     pub scales: (Scale, Scale),
-    /// Pixels of the axis upwards.
+    /// Height of the vertical axis in pixels.
     pub height: u32,
-    /// The boxes, from the lowest layer.
+    /// The boxes, from the lowest layer to the highest.
     pub boxes: Vec<Block>,
     /// Thin lines above all boxes, with the numbers of their colours.
     pub lines: Vec<([(f64, f64); 2], usize)>,
-    /// What colours mean.
+    /// The key: marks of the colours and their meanings.
     pub key: Vec<(Mark, String)>,
 }
 
-/// A box.
+/// A box with an optional text.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Two opposite corners.
     pub corners: [(f64, f64); 2],
-    /// Its colour.
+    /// The fill colour of the box.
     pub ink: Ink,
     /// A text in its middle.
     pub text: String,
@@ -185,7 +187,7 @@ impl Boxes {
         drawn_with((SIZE.0, AROUND + self.height), self.key.iter().cloned(), |area| {
             let mut chart = chart(area, &self.title, (&self.scales.0, &self.scales.1), LEFT)?;
             chart.draw_series(self.boxes.iter().map(|block| {
-                // Numbers have to be read on it.
+                // Numbers must stay readable on the box.
                 let opacity = if block.text.is_empty() { 1.0 } else { 0.75 };
                 Rectangle::new(block.corners, block.ink.rgb().mix(opacity).filled())
             }))?;

@@ -4,8 +4,9 @@ use std::iter::repeat_n;
 
 use tiny_skia::PathBuilder;
 
-/// A TrueType font that has what Ubuntu Light has: a first map of characters of format 4, long offsets to glyphs, and
-/// compound glyphs whose parts are shifted, but neither scaled nor turned. What lies outside its bytes reads as 0.
+/// A TrueType font with the features of Ubuntu Light only: a first character map of format 4, long
+/// offsets to glyphs, and compound glyphs whose parts are shifted, but neither scaled nor rotated.
+/// Bytes outside of the font read as 0.
 pub(super) struct Font(pub(super) &'static [u8]);
 
 impl Font {
@@ -30,7 +31,7 @@ impl Font {
         entries.find(|at| self.bytes::<4>(*at) == *tag).map_or(0, |at| self.long(at + 8))
     }
 
-    /// The number of a character's glyph: 0, an empty box, if the font lacks it.
+    /// The number of a character's glyph. It is 0, an empty box, if the font lacks the character.
     pub(super) fn glyph(&self, character: char) -> usize {
         let code = character as usize;
         let map = self.table(b"cmap");
@@ -52,7 +53,7 @@ impl Font {
         (glyph + self.word(delta)) & 0xffff
     }
 
-    /// How far the glyph after this one is from it, in parts of the font's size.
+    /// Distance from this glyph to the next one, relative to the font's size.
     pub(super) fn advance(&self, glyph: usize) -> f32 {
         self.word(self.table(b"hmtx") + 4 * glyph) as f32 / self.units()
     }
@@ -61,7 +62,7 @@ impl Font {
         self.word(self.table(b"head") + 18) as f32
     }
 
-    /// Adds the outline of a glyph, from a place on the baseline and in a size.
+    /// Adds the outline of a glyph at a position on the baseline, in a size.
     pub(super) fn outline(&self, glyph: usize, (x, y): (f32, f32), size: f32, path: &mut PathBuilder) {
         let place = self.table(b"loca") + 4 * glyph;
         if self.long(place) == self.long(place + 4) {
@@ -97,7 +98,7 @@ impl Font {
             flags.extend(repeat_n(flag, 1 + usize::from(repeats)));
             at += if flag & 8 == 0 { 1 } else { 2 };
         }
-        // Differences: of a byte whose sign is a flag, of a word, or none.
+        // Differences of coordinates: a byte whose sign is a flag, a word, or none.
         let mut coordinates = |short: u8, same: u8| -> Vec<f32> {
             let mut value = 0;
             let next = |flag: &u8| {
@@ -118,7 +119,7 @@ impl Font {
         let (xs, ys) = (coordinates(2, 16), coordinates(4, 32));
         let points: Vec<(f32, f32)> = xs.iter().zip(&ys).map(|(right, up)| (x + right, y - up)).collect();
         let is_corner = |i: usize| flags[i] & 1 != 0;
-        // Halfway between two control points lies a point of the curve that is not written.
+        // The font omits the point of the curve halfway between two control points.
         let toward = |from: usize, to: usize| match is_corner(to) {
             true => points[to],
             false => (points[from].0.midpoint(points[to].0), points[from].1.midpoint(points[to].1)),

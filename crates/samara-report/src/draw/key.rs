@@ -1,23 +1,24 @@
-//! What the lines and bars of a figure are, below it, where nothing can be hidden.
+//! The key of a figure, below the chart so that it covers nothing.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Area, Drawn, Ink, LABEL_SIZE, shortened, text_pixels};
 
-/// Pixels of a row, of a mark with the gap to its text, and between two entries.
+/// Height of a row, width of a mark with the gap to its text, and gap between two entries, in
+/// pixels.
 const ROW_PIXELS: u32 = 22;
 const MARK_PIXELS: f64 = 28.0;
 const GAP_PIXELS: f64 = 24.0;
-/// Pixels left and right of all entries, and below them.
+/// Margins at both sides of all entries and below them, in pixels.
 const SIDE_PIXELS: f64 = 20.0;
 const BELOW_PIXELS: u32 = 12;
 
-/// How an entry looks.
+/// The look of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
     Line(Ink),
-    /// A line of dashes.
+    /// A dashed line.
     Dashes(Ink),
     Bar(Ink),
     Dot(Ink),
@@ -34,12 +35,13 @@ pub(super) struct Key {
 struct Entry {
     mark: Mark,
     label: String,
-    /// Pixels from the left.
+    /// Distance from the left in pixels.
     at: f64,
 }
 
 impl Key {
-    /// Entries in columns as wide as the widest of them, in a figure that is so many pixels wide. A single entry says nothing that the title does not.
+    /// Arranges entries in columns as wide as the widest entry, in a figure of this width in
+    /// pixels. A single entry is omitted, since the title says as much.
     pub(super) fn new(entries: impl IntoIterator<Item = (Mark, String)>, width: u32) -> Self {
         let mut entries: Vec<(Mark, String)> = entries.into_iter().collect();
         let room = f64::from(width) - 2.0 * SIDE_PIXELS;
@@ -49,7 +51,7 @@ impl Key {
         let widest =
             entries.iter().map(|(_, label)| text_pixels(label, LABEL_SIZE)).fold(0.0, f64::max) + MARK_PIXELS;
         let columns = (((room + GAP_PIXELS) / (widest + GAP_PIXELS)) as usize).clamp(1, entries.len().max(1));
-        // Rows that are equally full look better than one that lacks most.
+        // Equally full rows look better than a last row with few entries.
         let columns = entries.len().div_ceil(entries.len().div_ceil(columns).max(1)).max(1);
         let step = if columns > 1 { (widest + GAP_PIXELS).max(0.0) } else { 0.0 };
         let entry = |(i, (mark, label)): (usize, (Mark, String))| Entry {
@@ -65,12 +67,12 @@ impl Key {
         Self { rows }
     }
 
-    /// Pixels of all rows.
+    /// Height of all rows in pixels.
     pub(super) fn height(&self) -> u32 {
         if self.rows.is_empty() { 0 } else { self.rows.len() as u32 * ROW_PIXELS + BELOW_PIXELS }
     }
 
-    /// Draws all rows into an area of their own.
+    /// Draws all rows into a separate area.
     pub(super) fn draw(&self, area: &Area<'_>) -> Drawn {
         let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
         for (row, entries) in self.rows.iter().enumerate() {
@@ -84,7 +86,7 @@ impl Key {
         Ok(())
     }
 
-    /// The pixels that entries take from left to right, row by row.
+    /// The horizontal ranges of entries in pixels, row by row.
     #[cfg(test)]
     pub(super) fn spans(&self) -> Vec<Vec<(f64, f64)>> {
         let span = |entry: &Entry| (entry.at, entry.at + MARK_PIXELS + text_pixels(&entry.label, LABEL_SIZE));

@@ -4,67 +4,67 @@ use plotters::prelude::*;
 
 use super::{Ink, LEFT, Mark, SIZE, Scale, Swept, Unit, chart, drawn_with};
 
-/// How much of its line's colour a confidence band has, and what is below a histogram.
+/// Opacity of confidence bands and of the areas of histograms.
 const BAND: f64 = 0.16;
-/// Curves that are nowhere further apart than this part of the axis cannot be told from each other.
+/// Curves whose distance is below this part of the axis everywhere cannot be distinguished.
 const SAME: f64 = 0.006;
-/// Shares at which curves of shares have dots.
+/// Shares at which distributions have dots.
 const DOTS: [f64; 2] = [0.5, 0.99];
 
 /// A figure of lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// What is shown.
+    /// The title of the figure.
     pub title: String,
-    /// The axis from left to right, and the one upwards.
+    /// The horizontal and the vertical axis.
     pub scales: (Scale, Scale),
     /// The lines. Lines without points have a colour but no entry in the key.
     pub lines: Vec<Line>,
-    /// Where a ring is drawn.
+    /// Positions of rings.
     pub rings: Vec<(f64, f64)>,
-    /// What the key says about rings.
+    /// The text of rings in the key.
     pub ring: String,
-    /// Whether the key names the lines.
+    /// Whether the key lists the lines.
     pub has_key: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// What the key calls it.
+    /// The name of the line in the key.
     pub label: String,
-    /// Places on both axes; what is not finite is left out.
+    /// Points on both axes. Points that are not finite are omitted.
     pub points: Vec<(f64, f64)>,
-    /// Half the width of a confidence interval, point by point; empty if there is nothing to show.
+    /// Half the width of the confidence interval of each point. Empty without intervals.
     pub confidence: Vec<f64>,
-    /// How it is drawn.
+    /// The style of the line.
     pub style: Style,
 }
 
-/// How a line is drawn.
+/// Styles of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Style {
-    /// With a dot at each point.
+    /// A dot at each point.
     #[default]
     Dots,
-    /// Without dots.
+    /// A line without dots.
     Plain,
-    /// With dots where it reaches 50 % and 99 %.
+    /// Dots where the line reaches 50 % and 99 %.
     Shares,
-    /// In black dashes.
+    /// A line of black dashes.
     Bound,
-    /// With the area below it.
+    /// A line with the area below it.
     Area,
-    /// Thin, in a colour and an opacity of its own.
+    /// A thin line with this colour and opacity.
     Thin(Ink, f64),
 }
 
 impl Line {
-    /// A line that a share of the axis upwards is reached by.
+    /// The first point at or above a share of the vertical axis.
     fn reaches(&self, share: f64) -> Option<(f64, f64)> {
         self.points.iter().copied().find(|(_, reached)| *reached >= share)
     }
 
-    /// The same, or the end of the line.
+    /// The time at which the line reaches a share, or its end if it does not.
     fn time(&self, share: f64) -> f64 {
         self.reaches(share).or(self.points.last().copied()).map_or(1.0, |(time, _)| time)
     }
@@ -74,7 +74,8 @@ impl Line {
         all.filter(|((_, value), half)| value.is_finite() && *half > 0.0)
     }
 
-    /// The corners of a confidence band, no lower than `bottom`; `None` where there is none to see.
+    /// The corners of a confidence band, no lower than `bottom`. `None` if there is nothing to
+    /// show.
     fn band(&self, bottom: f64) -> Option<Vec<(f64, f64)>> {
         let known: Vec<((f64, f64), f64)> = self.known().collect();
         let above = known.iter().map(|((x, value), half)| (*x, value + half));
@@ -84,12 +85,12 @@ impl Line {
 }
 
 impl Lines {
-    /// Lines with a key, without rings.
+    /// Creates lines with a key, without rings.
     pub fn new(title: impl Into<String>, scales: (Scale, Scale), lines: Vec<Line>) -> Self {
         Self { title: title.into(), scales, lines, rings: Vec::new(), ring: String::new(), has_key: true }
     }
 
-    /// Values over the axis of a sweep.
+    /// Creates lines of values over the axis of a sweep.
     pub fn over(
         title: impl Into<String>,
         (axis, swept): (&str, &Swept),
@@ -104,7 +105,8 @@ impl Lines {
         Self::new(title, (Scale::swept(axis, swept), y), lines)
     }
 
-    /// Shares of events that took at most so many milliseconds; a label and the points of each curve.
+    /// Creates distributions: for each curve a label, and the shares of events within a time in
+    /// milliseconds.
     pub fn shares(
         title: impl Into<String>,
         axis: &str,
@@ -119,7 +121,7 @@ impl Lines {
         Self::new(title, (x, Scale::share()), lines)
     }
 
-    /// Curves of shares that lie on others, in words; nothing if all can be seen.
+    /// A sentence about distributions that others cover. Empty if all are visible.
     pub fn hidden(&self) -> String {
         let place = |line: &Line, share| self.scales.0.share_of(line.time(share));
         let near = |one: &Line, other: &Line| {
@@ -136,7 +138,7 @@ impl Lines {
         let same = groups.iter().filter(|group| group.len() > 1).map(|group| {
             let names: Vec<String> = group.iter().map(|line| format!("\"{}\"", line.label)).collect();
             let [first @ .., last] = names.as_slice() else { return String::new() };
-            format!(" {} and {last} lie on each other.", first.join(", "))
+            format!(" {} and {last} coincide.", first.join(", "))
         });
         same.collect()
     }

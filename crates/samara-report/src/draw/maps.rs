@@ -1,4 +1,4 @@
-//! Fields of numbers, the darker the more, all of a figure on one scale.
+//! Heat maps: tables of numbers whose colours have one scale in all maps of a figure.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -6,52 +6,52 @@ use plotters::style::text_anchor::HPos;
 use super::{Area, Drawn, Ink, LABEL_SIZE, SIZE, TITLE_SIZE, drawn, shortened, text_pixels, write};
 use crate::words::{percent, shown, three_digits};
 
-/// Pixels of a field, between maps beside each other, around all, and of a line of text.
+/// Sizes in pixels: a field, the gap between two maps, the outer margin, and a line of text.
 const CELL: (i32, i32) = (58, 30);
 const GAP: i32 = 28;
 const MARGIN: i32 = 16;
 const LINE: i32 = 24;
-/// The widest names of rows.
+/// Maximum width of row names in pixels.
 const NAME_PIXELS: f64 = 320.0;
-/// Steps of the scale below all maps.
+/// Number of steps in the scale below all maps.
 const SCALE: i32 = 6;
-/// Shares below this are not written.
+/// Minimum share that is written as a number.
 const SHARE_MIN: f64 = 0.005;
 const GREY: RGBColor = RGBColor(90, 100, 112);
 
 /// A figure of maps.
 #[derive(Clone, Debug)]
 pub struct Maps {
-    /// What is shown.
+    /// The title of the figure.
     pub title: String,
-    /// The axis to the right: its name and its values.
+    /// The horizontal axis: its name and its values.
     pub across: (String, Vec<String>),
-    /// The axis upwards: its name and its values, from the bottom.
+    /// The vertical axis: its name and its values, from the bottom.
     pub upright: (String, Vec<String>),
-    /// Maps beside each other, line by line.
+    /// The lines of maps, from top to bottom.
     pub lines: Vec<MapLine>,
-    /// Whether the numbers are shares of 1; others are on a scale by powers.
+    /// Whether the numbers are shares of 1. Other numbers have a logarithmic scale.
     pub is_share: bool,
 }
 
-/// Maps beside each other.
+/// Maps side by side.
 #[derive(Clone, Debug)]
 pub struct MapLine {
-    /// What they have in common.
+    /// The common heading of the maps.
     pub heading: String,
     pub maps: Vec<Map>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Map {
-    /// What is different about it.
+    /// The heading of this map.
     pub heading: String,
-    /// Row by row from the bottom, and from left to right. What is `None` is left blank.
+    /// The numbers by row from the bottom, and from left to right. `None` is left blank.
     pub fields: Vec<Vec<Option<f64>>>,
 }
 
 impl Maps {
-    /// Whether the figure takes the whole width of a page.
+    /// Returns true if the figure needs the whole width of a page.
     pub(crate) fn is_wide(&self) -> bool {
         self.size().0 > SIZE.0
     }
@@ -112,7 +112,7 @@ impl Maps {
             }
             y += 4;
             for (place, name) in (0..).zip(&self.upright.1) {
-                // The first value is at the bottom, as on any axis.
+                // The first value is at the bottom, as on all axes.
                 let middle = y + map.1 - CELL.1 * place - CELL.1 / 2;
                 let name = shortened(name, NAME_PIXELS, LABEL_SIZE);
                 label(&name, (left - 8, middle), HPos::Right, &BLACK)?;
@@ -136,7 +136,7 @@ impl Maps {
         self.draw_scale(area, (left, height as i32 - MARGIN - CELL.1))
     }
 
-    /// The least and the most of all numbers; of shares, nothing and all.
+    /// The minimum and maximum of all numbers, or 0 and 1 for shares.
     fn range(&self) -> (f64, f64) {
         if self.is_share {
             return (0.0, 1.0);
@@ -148,7 +148,8 @@ impl Maps {
             .fold((f64::INFINITY, 0.0_f64), |(low, high), number| (low.min(number), high.max(number)))
     }
 
-    /// A number on its colour, by powers since some are ten times others.
+    /// Draws a number on its colour, by a logarithmic scale since some numbers are ten times
+    /// others.
     fn draw_field(&self, area: &Area<'_>, (x, y): (i32, i32), number: f64) -> Drawn {
         let (low, high) = self.range();
         let share = match self.is_share {
@@ -164,7 +165,7 @@ impl Maps {
         write(area, &self.written(number), middle, (HPos::Center, LABEL_SIZE), ink)
     }
 
-    /// Three digits.
+    /// The number with three digits.
     fn written(&self, number: f64) -> String {
         shown(number, || match self.is_share {
             true if number < SHARE_MIN => String::new(),

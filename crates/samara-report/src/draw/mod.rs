@@ -1,4 +1,4 @@
-//! Figures: drawn by `plotters`, and for PNG by `tiny-skia`.
+//! Figures, drawn by `plotters`, and rendered as PNG by `tiny-skia`.
 
 mod bars;
 mod glyphs;
@@ -23,19 +23,19 @@ pub(crate) use png::small_png;
 use scale::{Axis, Room};
 pub use scale::{Scale, Swept, Tick, Unit};
 
-/// Pixels of a figure.
+/// Width and height of a figure in pixels.
 const SIZE: (u32, u32) = (800, 460);
-/// The sizes of titles and of all other text, as `plotters` counts them.
+/// Font sizes of titles and of all other text, in the unit of `plotters`.
 const TITLE_SIZE: u32 = 20;
 const LABEL_SIZE: u32 = 15;
 /// Pixels around a chart, below it for the labels of its axis, and left of it.
 const MARGIN: u32 = 12;
 const BELOW: u32 = 46;
 const LEFT: u32 = 74;
-/// Pixels of a figure that its chart does not have from top to bottom.
+/// Pixels above and below the chart of a figure.
 const AROUND: u32 = BELOW + TITLE_SIZE * 3 / 2 + 2 * MARGIN;
-/// Colours that stay apart for most colour-blind readers, on white and on black: those of Okabe and Ito (2008) but yellow, and
-/// three more.
+/// Colours that most colour-blind readers can distinguish, on white and on black: those of Okabe
+/// and Ito (2008) except yellow, and three more.
 pub(crate) const COLOURS: [&str; 9] =
     ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#8c6bb1", "#66a61e", "#7f7f7f"];
 
@@ -43,18 +43,18 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// A colour.
+/// A colour by its red, green and blue parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink(u8, u8, u8);
 
 impl Ink {
-    /// Of bounds and rings.
+    /// Colour of bounds and rings.
     pub const BLACK: Self = Self(0, 0, 0);
-    /// Of what is there but not looked at.
+    /// Colour of values in the background.
     pub const GREY: Self = Self(178, 184, 190);
-    /// Of waiting.
+    /// Colour of waiting times.
     pub const LIGHT: Self = Self(226, 230, 234);
-    /// Of times in which something is wrong.
+    /// Colour of times with a fault.
     pub const WARM: Self = Self(255, 237, 218);
 
     /// The colour of a series by its number.
@@ -62,14 +62,15 @@ impl Ink {
         Self::hex(COLOURS[number % COLOURS.len()]).unwrap_or(Self::BLACK)
     }
 
-    /// The colour that `#` and six hexadecimal digits stand for.
+    /// Reads a colour such as `#0072B2`.
     fn hex(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6)?;
         let [_, red, green, blue] = u32::from_str_radix(digits, 16).ok()?.to_be_bytes();
         Some(Self(red, green, blue))
     }
 
-    /// A colour between violet and yellow, by a share: an approximation of the colour map viridis.
+    /// Returns a colour between violet and yellow for a share: an approximation of the colour map
+    /// viridis.
     pub fn ramp(share: f64) -> Self {
         const STOPS: [[f64; 3]; 5] = [
             [68.0, 1.0, 84.0],
@@ -89,7 +90,7 @@ impl Ink {
     }
 }
 
-/// A figure of so many pixels.
+/// Draws a figure of this size in pixels, as SVG.
 fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut svg = String::new();
     {
@@ -102,7 +103,7 @@ fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     svg
 }
 
-/// A figure of so many pixels with a key below it.
+/// Draws a figure of this size with a key below it.
 fn drawn_with(
     (width, height): (u32, u32),
     key: impl IntoIterator<Item = (Mark, String)>,
@@ -116,7 +117,7 @@ fn drawn_with(
     })
 }
 
-/// The pixels that an axis has from left to right, and from bottom to top, in a figure of so many pixels with a title.
+/// The room of the horizontal and the vertical axis, in a figure of this size with a title.
 fn rooms((width, height): (u32, u32), left: u32) -> (Room, Room) {
     (
         Room::Across(width.saturating_sub(left + 2 * MARGIN).max(1)),
@@ -124,7 +125,7 @@ fn rooms((width, height): (u32, u32), left: u32) -> (Room, Room) {
     )
 }
 
-/// A chart with its title, and lines at what is labelled.
+/// Creates a chart with its title, and grid lines at the labels.
 fn chart<'a, 'b>(
     area: &'a Area<'b>,
     title: &str,
@@ -150,20 +151,20 @@ fn chart<'a, 'b>(
     Ok(chart)
 }
 
-/// Writes a text at a place, of which it is left, right or in the middle.
+/// Writes a text left of a position, right of it or centred on it.
 fn write(area: &Area<'_>, text: &str, at: (i32, i32), (side, size): (HPos, u32), ink: &RGBColor) -> Drawn {
     let style = ("sans-serif", size).into_text_style(area).pos(Pos::new(side, VPos::Center)).color(ink);
     area.draw(&Text::new(text.to_owned(), at, style))?;
     Ok(())
 }
 
-/// Pixels that a text takes in a wide font, so that it fits with others, too: 0.6 em on average in DejaVu Sans; `plotters` writes a size
-/// as 1/1.24 of it.
+/// Width of a text in pixels, in a wide font so that other fonts fit as well: on average 0.6 em in
+/// DejaVu Sans. `plotters` writes a size as 1/1.24 of it.
 fn text_pixels(text: &str, size: u32) -> f64 {
     text.chars().count() as f64 * f64::from(size) / 1.24 * 0.6
 }
 
-/// A text that has so many pixels: cut where it is longer.
+/// Shortens a text to a width in pixels.
 fn shortened(text: &str, pixels: f64, size: u32) -> String {
     if text_pixels(text, size) <= pixels {
         return text.to_owned();
@@ -173,7 +174,7 @@ fn shortened(text: &str, pixels: f64, size: u32) -> String {
     format!("{}…", start.trim_end())
 }
 
-/// The lines of a text that has so many pixels; the last of at most so many lines is cut where there is more.
+/// Wraps a text at a width in pixels, and shortens the last of at most `lines` lines.
 fn wrapped(text: &str, pixels: f64, size: u32, lines: usize) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! Figures as PNG: the part of SVG that `plotters` writes, and nothing else.
+//! Renders figures as PNG. Supports only the part of SVG that `plotters` writes.
 
 use roxmltree::{Document, Node};
 use tiny_skia::{FillRule, Paint, PathBuilder, Pixmap, Rect, Stroke, Transform};
@@ -6,25 +6,24 @@ use tiny_skia::{FillRule, Paint, PathBuilder, Pixmap, Rect, Stroke, Transform};
 use super::Ink;
 use super::glyphs::Font;
 
-/// Pixels that a PNG has at most in a direction.
+/// Maximum width and height of a PNG in pixels.
 const PIXELS_MAX: f32 = 16_384.0;
-/// The only font there is stands for all families, so that figures look the same everywhere.
+/// The only font. It replaces all families, so that figures look the same everywhere.
 const FONT: Font = Font(epaint_default_fonts::UBUNTU_LIGHT);
-/// What the elements of figures have; all other attributes are refused.
+/// Attributes of the elements in figures. All others are rejected.
 const ATTRIBUTES: &str = "cx cy dy fill font-family font-size height opacity points r stroke stroke-width text-anchor \
     transform viewBox width x x1 x2 y y1 y2";
 
 /// Renders an SVG figure as PNG.
 ///
 /// # Errors
-/// The SVG cannot be read, has something that no figure has, or is too large.
+/// The SVG cannot be read, has an element or attribute that figures do not have, or is too large.
 pub fn png(svg: &str) -> Result<Vec<u8>, String> {
-    let too_large =
-        || format!("figure: it has more than {PIXELS_MAX} pixels in a direction, the most that a PNG has");
+    let too_large = || format!("figure: too large for PNG: more than {PIXELS_MAX} pixels wide or high");
     small_png(svg)?.ok_or_else(too_large)
 }
 
-/// The same, and nothing if the figure is too large.
+/// Renders an SVG figure as PNG. Returns `None` if the figure is too large.
 pub(crate) fn small_png(svg: &str) -> Result<Option<Vec<u8>>, String> {
     render(svg).map_err(|error| format!("figure: {error}"))
 }
@@ -65,12 +64,12 @@ fn draw(node: Node<'_, '_>, pixels: &mut Pixmap) -> Result<(), String> {
             }
         }
         "text" => write(node, &mut path)?,
-        _ => return Err(format!("<{name}> is no element of a figure")),
+        _ => return Err(format!("unsupported element <{name}>")),
     }
     if let Some(other) =
         node.attributes().find(|other| ATTRIBUTES.split(' ').all(|known| known != other.name()))
     {
-        return Err(format!("<{name}> has {}, which no figure has", other.name()));
+        return Err(format!("<{name}> has the unsupported attribute {}", other.name()));
     }
     let turn = match node.has_attribute("transform") {
         false => Transform::identity(),
@@ -104,7 +103,7 @@ fn draw(node: Node<'_, '_>, pixels: &mut Pixmap) -> Result<(), String> {
     Ok(())
 }
 
-/// The outlines of a text.
+/// Adds the outlines of a text.
 fn write(node: Node<'_, '_>, path: &mut PathBuilder) -> Result<(), String> {
     let (x, y, size) = (number(node, "x")?, number(node, "y")?, number(node, "font-size")?);
     let words: Vec<&str> = node.text().unwrap_or_default().split_ascii_whitespace().collect();
@@ -142,7 +141,7 @@ fn number(node: Node<'_, '_>, name: &str) -> Result<f32, String> {
     number.filter(|number: &f32| number.is_finite()).ok_or_else(|| unclear(node, name))
 }
 
-/// Numbers between spaces and commas, which may be those of a turn.
+/// Reads numbers separated by spaces and commas, also within a rotation.
 fn numbers(node: Node<'_, '_>, name: &str) -> Result<Vec<f32>, String> {
     let text = node.attribute(name).unwrap_or_default();
     let text = text.strip_prefix("rotate(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);

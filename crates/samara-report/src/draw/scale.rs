@@ -1,4 +1,5 @@
-//! Scales of axes, the values of a sweep on them, and labels: round values, and no more than there is room for.
+//! Scales of axes, the values of a sweep on them, and labels: round values, as many as there is
+//! room for.
 
 use std::ops::Range;
 
@@ -8,38 +9,40 @@ use plotters::coord::types::RangedCoordf64;
 use super::{LABEL_SIZE, text_pixels};
 use crate::words::{number, percent, short_ms, shown, three_digits};
 
-/// Lines between those with labels are drawn from so many pixels of a power of ten on.
+/// Minimum pixels of a power of ten for lines between those with labels.
 const LIGHT_PIXELS: f64 = 70.0;
-/// Scales go by powers of ten where the largest value is so many times the smallest; others are easier to read from zero on.
+/// Minimum ratio of the largest to the smallest value for a logarithmic scale. Others start at
+/// zero, which is easier to read.
 const POWERS_FROM: f64 = 20.0;
 
-/// What an axis shows, and from where to where.
+/// The range of an axis, its name and its unit.
 #[derive(Clone, Debug)]
 pub struct Scale {
     name: String,
     range: Range<f64>,
     by_powers: bool,
-    /// Values that are labelled; round ones of this unit otherwise.
+    /// The values with labels, or the unit of which round values get labels.
     ticks: Result<Vec<Tick>, Unit>,
 }
 
 impl Scale {
-    /// A scale on which equal steps are equally long.
+    /// Creates a linear scale.
     pub fn linear(name: impl Into<String>, range: Range<f64>, unit: Unit) -> Self {
         Self { name: name.into(), range, by_powers: false, ticks: Err(unit) }
     }
 
-    /// A scale on which equal ratios are equally long. Both ends are more than 0.
+    /// Creates a logarithmic scale. Both ends must be positive.
     pub fn powers(name: impl Into<String>, range: Range<f64>, unit: Unit) -> Self {
         Self { name: name.into(), range, by_powers: true, ticks: Err(unit) }
     }
 
-    /// A linear scale with labels at given values, sorted, where they fit; lines are at all of them.
+    /// Creates a linear scale with lines at the given values, which must be sorted, and labels
+    /// where they fit.
     pub fn at(name: impl Into<String>, range: Range<f64>, ticks: Vec<Tick>) -> Self {
         Self { name: name.into(), range, by_powers: false, ticks: Ok(ticks) }
     }
 
-    /// The values of a sweep.
+    /// Creates a scale for the values of a sweep.
     pub fn swept(name: impl Into<String>, swept: &Swept) -> Self {
         let ends = swept.ticks.first().zip(swept.ticks.last());
         let (low, high) = ends.map_or((0.0, 1.0), |(first, last)| (first.0, last.0));
@@ -53,12 +56,13 @@ impl Scale {
         Self { name: name.into(), range, by_powers: swept.by_powers, ticks: Ok(swept.ticks.clone()) }
     }
 
-    /// From nothing to all.
+    /// Creates a scale of shares from 0 to 1.
     pub fn share() -> Self {
         Self::linear("", 0.0..1.02, Unit::Share)
     }
 
-    /// From zero to the largest of some values; by powers of ten where some are much larger than others.
+    /// Creates a scale from zero to the largest value, or a logarithmic one if some values are much
+    /// larger than others.
     pub fn fitting(name: impl Into<String>, values: impl Iterator<Item = f64>, unit: Unit) -> Self {
         let (least, most) = values
             .filter(|value| value.is_finite())
@@ -70,13 +74,13 @@ impl Scale {
         }
     }
 
-    /// Where a value is between the ends: 0 to 1.
+    /// The position of a value between the ends, from 0 to 1.
     pub fn share_of(&self, value: f64) -> f64 {
         let [start, end] = [self.range.start, self.range.end].map(|end| self.place(end));
         (self.place(value) - start) / (end - start)
     }
 
-    /// The value at a share of the scale.
+    /// The value at a position from 0 to 1.
     pub fn value_at(&self, share: f64) -> f64 {
         let [start, end] = [self.range.start, self.range.end].map(|end| self.place(end));
         let place = start + share * (end - start);
@@ -92,7 +96,7 @@ impl Scale {
         if self.by_powers { value.max(f64::MIN_POSITIVE).ln() } else { value }
     }
 
-    /// The scale on paper.
+    /// Returns the axis for a number of pixels.
     pub(crate) fn axis(&self, room: Room) -> Axis {
         let Range { start, end } = self.range;
         let place = |value| self.share_of(value);
@@ -122,14 +126,14 @@ impl Scale {
 #[derive(Clone)]
 pub(crate) struct Axis {
     scale: Scale,
-    /// Values that are labelled, and lines without labels.
+    /// The values with labels, and the values of further lines.
     labels: Vec<Tick>,
     light: Vec<f64>,
     inner: RangedCoordf64,
 }
 
 impl Axis {
-    /// What the axis shows.
+    /// The name of the axis.
     pub(super) fn name(&self) -> &str {
         &self.scale.name
     }
@@ -150,7 +154,7 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        // What lies outside is drawn at the edge.
+        // Values outside of the range are drawn at the edge.
         let Range { start, end } = self.scale.range;
         self.inner.map(&self.scale.place(value.clamp(start, end)), limit)
     }
@@ -174,22 +178,23 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Axes whose last value is this much more than the first go by ratios: sizes of networks and of messages.
+/// Minimum ratio of the last to the first value for a logarithmic axis, as for sizes of networks
+/// and messages.
 const RATIOS_FROM: f64 = 12.0;
 
-/// The values of a sweep's axis: where each is, and what is written there.
+/// The values of a sweep's axis, with their positions and labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swept {
-    /// The values and what the scenario calls them, sorted.
+    /// The sorted positions, with the labels from the scenario.
     pub ticks: Vec<Tick>,
-    /// Whether equal ratios are to be equally long.
+    /// Whether the axis is logarithmic.
     pub by_powers: bool,
-    /// Whether the places are numbers, so that what lies between two of them means something.
+    /// Whether the values are numbers, so that positions between two of them have a meaning.
     pub numbers: bool,
 }
 
 impl Swept {
-    /// An axis with these values, and the place of each.
+    /// Creates an axis for these values, and returns it with the position of each.
     pub fn new(values: &[&str]) -> (Self, Vec<f64>) {
         let numbers = values.iter().all(|value| value.starts_with(|c: char| c.is_ascii_digit()));
         let all = if numbers { places(values) } else { by_order(values) };
@@ -205,7 +210,7 @@ impl Swept {
         (Self { ticks, by_powers, numbers }, all)
     }
 
-    /// What is written at a place: the value that is there, or a number in the unit of the next smaller one.
+    /// The label of a position: the value there, or a number in the unit of the next smaller value.
     pub fn label(&self, place: f64) -> String {
         shown(place, || self.label_of(place))
     }
@@ -222,12 +227,13 @@ impl Swept {
     }
 }
 
-/// What follows the number of a value, with the space between them.
+/// The unit behind the number of a value, with the space before it.
 fn unit(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-eE".contains(c))
 }
 
-/// Where the values of an axis are placed: their numbers, or, where their units differ ("64 B", "4 kB"), multiples of the base unit.
+/// The positions of values: their numbers, or multiples of the base unit if their units differ ("64
+/// B", "4 kB").
 fn places(values: &[&str]) -> Vec<f64> {
     let differ = values.iter().any(|value| unit(value) != unit(values[0]));
     let factor = |unit: &str| match unit {
@@ -248,7 +254,7 @@ fn places(values: &[&str]) -> Vec<f64> {
         .collect()
 }
 
-/// Values that are no numbers stand side by side in the order in which they come.
+/// Positions of values that are not numbers: equally spaced, in the order of their appearance.
 fn by_order(values: &[&str]) -> Vec<f64> {
     let mut known: Vec<&str> = Vec::new();
     let mut places = Vec::new();
@@ -268,21 +274,21 @@ fn leading_number(text: &str) -> f64 {
     text[..end].parse().unwrap_or(0.0)
 }
 
-/// Pixels of a label's height, and of the gap between two labels beside each other.
+/// Height of a label, and gap between two labels side by side, in pixels.
 const LABEL_PIXELS: f64 = 24.0;
 const GAP_PIXELS: f64 = 12.0;
-/// A linear axis has at most so many labels.
+/// Maximum number of labels on a linear axis.
 const LINEAR_MAX: usize = 9;
-/// Fewer labels than this tell nothing about an axis.
+/// Minimum number of labels. Fewer do not describe an axis.
 const LABELS_MIN: usize = 3;
-/// Multiples of a power of ten that are round, from the best.
+/// Round multiples of a power of ten, in the order of preference.
 const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// What the numbers of an axis are.
+/// Units of the numbers on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Number,
-    /// Whole numbers.
+    /// Whole numbers without a unit.
     Count,
     Milliseconds,
     /// Bytes, with decimal prefixes.
@@ -292,7 +298,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A value with its unit, as short as it is exact.
+    /// Formats a value with its unit, as short as it is exact.
     pub fn label(self, value: f64) -> String {
         let with = |parts: &[(f64, &str)]| {
             let part = parts.iter().find(|(factor, _)| value.abs() >= *factor * 0.999_999);
@@ -307,7 +313,7 @@ impl Unit {
         })
     }
 
-    /// A value as people write it in a table.
+    /// Formats a value for a table.
     pub fn written(self, value: f64) -> String {
         shown(value, || match self {
             Self::Milliseconds => short_ms(value),
@@ -320,18 +326,18 @@ impl Unit {
     }
 }
 
-/// At most six decimals, and none that say nothing.
+/// Formats a number with at most six decimals and without trailing zeros.
 fn digits(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The pixels that labels of an axis have.
+/// The room for labels on an axis, in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
-    /// Of an axis from left to right: labels take their width.
+    /// A horizontal axis, where labels need their width.
     Across(u32),
-    /// Of an axis from bottom to top: labels take their height.
+    /// A vertical axis, where labels need their height.
     Upright(u32),
 }
 
@@ -342,7 +348,7 @@ impl Room {
         }
     }
 
-    /// Half of what a label takes, with half of the gap beside it.
+    /// Half of the size of a label and its gap.
     fn half(self, label: &str) -> f64 {
         match self {
             Self::Across(_) => (text_pixels(label, LABEL_SIZE) + GAP_PIXELS) / 2.0,
@@ -351,12 +357,12 @@ impl Room {
     }
 }
 
-/// Where labels stand: the value, and what is written there.
+/// A labelled value: its position and its text.
 pub type Tick = (f64, String);
 
 type Place<'a> = &'a dyn Fn(f64) -> f64;
 
-/// Whether labels that are sorted by value do not touch.
+/// Returns true if labels that are sorted by value do not touch.
 pub(crate) fn fit(ticks: &[Tick], place: Place<'_>, room: Room) -> bool {
     ticks.windows(2).all(|pair| apart(&pair[0], &pair[1], place, room))
 }
@@ -365,7 +371,7 @@ fn apart(one: &Tick, other: &Tick, place: Place<'_>, room: Room) -> bool {
     (place(other.0) - place(one.0)).abs() * room.pixels() >= room.half(&one.1) + room.half(&other.1)
 }
 
-/// Of given values (sorted) those that have room: the first and the last before others.
+/// Selects the values that have room, from a sorted list. The first and the last take precedence.
 pub(crate) fn thinned(values: &[Tick], place: Place<'_>, room: Room) -> Vec<Tick> {
     let [first, between @ .., last] = values else { return values.to_vec() };
     let mut kept = vec![first.clone()];
@@ -382,7 +388,7 @@ pub(crate) fn thinned(values: &[Tick], place: Place<'_>, room: Room) -> Vec<Tick
     kept
 }
 
-/// Round values at the same distance from each other.
+/// Returns round values at equal distances.
 pub(crate) fn linear(from: f64, until: f64, unit: Unit, place: Place<'_>, room: Room) -> Vec<Tick> {
     let span = until - from;
     if span <= 0.0 || !span.is_finite() {
@@ -397,7 +403,7 @@ pub(crate) fn linear(from: f64, until: f64, unit: Unit, place: Place<'_>, room: 
     };
     let mut fewest = Vec::new();
     for step in steps.filter(whole) {
-        // The smallest steps may be thousands on an axis that has no room: do not even write them.
+        // On an axis without room, the smallest steps may be thousands: skip them.
         if span / step > 4.0 * LINEAR_MAX as f64 {
             continue;
         }
@@ -411,8 +417,8 @@ pub(crate) fn linear(from: f64, until: f64, unit: Unit, place: Place<'_>, room: 
     fewest
 }
 
-/// 1, 2 and 5 times the powers of ten; only the powers, or only some of them, where there is no room for more; equal steps where a range
-/// is so short that it has hardly any of these.
+/// Returns labels at 1, 2 and 5 times the powers of ten. Without enough room, returns the powers
+/// only, or some of them. Short ranges that have hardly any of these get equal steps.
 pub(crate) fn powers(from: f64, until: f64, unit: Unit, place: Place<'_>, room: Room) -> Vec<Tick> {
     let decades = (from.log10().floor() as i32)..=(until.log10().ceil() as i32);
     let of = |rounds: &[f64], every: usize| -> Vec<Tick> {

@@ -1,4 +1,4 @@
-//! Which labels axes have, where keys stand, and how numbers are written.
+//! Tests of the labels of axes, the positions of keys, and the format of numbers.
 
 use super::scale::{fit, thinned};
 use super::*;
@@ -15,7 +15,7 @@ fn powers(range: std::ops::Range<f64>, unit: Unit, room: Room) -> Axis {
     Scale::powers("", range, unit).axis(room)
 }
 
-/// No two labels of an axis touch.
+/// Returns true if no two labels of an axis touch.
 fn labels_fit(axis: &Axis, room: Room) -> bool {
     let ticks: Vec<Tick> =
         plotters::coord::ranged1d::Ranged::key_points(axis, plotters::coord::ranged1d::BoldPoints(100))
@@ -26,14 +26,14 @@ fn labels_fit(axis: &Axis, room: Room) -> bool {
 }
 
 #[test]
-fn powers_are_labelled_at_one_two_and_five() {
+fn logarithmic_axes_have_labels_at_one_two_and_five() {
     let axis = powers(30.0..2_600.0, Unit::Milliseconds, ACROSS);
     assert_eq!(axis.labels(), ["50 ms", "100 ms", "200 ms", "500 ms", "1 s", "2 s"]);
     assert!(labels_fit(&axis, ACROSS));
 }
 
 #[test]
-fn long_ranges_are_labelled_at_powers_or_at_some_of_them() {
+fn long_logarithmic_ranges_have_labels_at_some_powers() {
     let axis = powers(1.0..1e6, Unit::Bytes, Room::Across(500));
     assert_eq!(axis.labels(), ["1 B", "10 B", "100 B", "1 kB", "10 kB", "100 kB", "1 MB"]);
     let axis = powers(1.0..1e9, Unit::Bytes, Room::Across(320));
@@ -41,7 +41,7 @@ fn long_ranges_are_labelled_at_powers_or_at_some_of_them() {
 }
 
 #[test]
-fn short_ranges_by_powers_have_equal_steps() {
+fn short_logarithmic_ranges_have_equal_steps() {
     let axis = powers(110.0..190.0, Unit::Milliseconds, ACROSS);
     assert_eq!(
         axis.labels(),
@@ -85,7 +85,7 @@ fn linear_axes_have_round_steps() {
 }
 
 #[test]
-fn given_values_are_labelled_where_they_fit() {
+fn given_values_have_labels_where_they_fit() {
     let values = ["64 B", "256 B", "1 kB", "4 kB", "16 kB", "64 kB"];
     let (swept, at) = Swept::new(&values);
     assert_eq!(at, [64.0, 256.0, 1e3, 4e3, 16e3, 64e3]);
@@ -94,14 +94,14 @@ fn given_values_are_labelled_where_they_fit() {
     let wide = scale.axis(ACROSS);
     assert_eq!(wide.labels(), values);
     let narrow = scale.axis(Room::Across(150));
-    assert_eq!(narrow.labels(), ["64 B", "1 kB", "64 kB"], "the ends, and what fits between");
+    assert_eq!(narrow.labels(), ["64 B", "1 kB", "64 kB"], "the ends, and the values that fit between");
     let crowded: Vec<Tick> = [5.0, 10.0, 11.0, 100.0].map(|value| (value, value.to_string())).into();
     let kept = thinned(&crowded, &|value| value / 100.0, Room::Across(800));
     assert_eq!(kept.iter().map(|(value, _)| *value).collect::<Vec<_>>(), [5.0, 10.0, 100.0]);
 }
 
 #[test]
-fn values_of_a_sweep_are_placed_by_their_size() {
+fn sweep_values_are_positioned_by_their_size() {
     let at = |values: &[&str]| Swept::new(values).1;
     assert_eq!(at(&["10 Mbit/s", "50 Mbit/s"]), [10.0, 50.0], "one unit");
     assert_eq!(at(&["500 us", "1 ms", "2 s"]), [500e-6, 1e-3, 2.0]);
@@ -112,7 +112,7 @@ fn values_of_a_sweep_are_placed_by_their_size() {
 }
 
 #[test]
-fn places_between_values_of_a_sweep_have_names() {
+fn positions_between_sweep_values_have_labels() {
     let (sizes, _) = Swept::new(&["64 B", "256 B", "1 kB"]);
     assert_eq!(sizes.label(315.4), "315 B");
     assert_eq!(sizes.label(64.0), "64 B");
@@ -122,7 +122,7 @@ fn places_between_values_of_a_sweep_have_names() {
 }
 
 #[test]
-fn keys_stand_side_by_side_and_inside() {
+fn key_entries_do_not_touch_and_stay_inside() {
     let entries = |labels: &[&str]| -> Vec<(Mark, String)> {
         labels.iter().map(|label| (Mark::Line(Ink::BLACK), (*label).to_owned())).collect()
     };
@@ -131,7 +131,7 @@ fn keys_stand_side_by_side_and_inside() {
         for width in [300, 800, 1200] {
             let key = Key::new(entries(&labels), width);
             let spans = key.spans();
-            assert_eq!(spans.iter().map(Vec::len).sum::<usize>(), labels.len(), "all are there");
+            assert_eq!(spans.iter().map(Vec::len).sum::<usize>(), labels.len(), "all entries are drawn");
             for row in &spans {
                 assert!(
                     row.iter().all(|(from, until)| *from >= 0.0 && *until <= f64::from(width)),
@@ -146,14 +146,14 @@ fn keys_stand_side_by_side_and_inside() {
 }
 
 #[test]
-fn a_figure_is_as_high_as_its_chart_and_its_key() {
+fn figure_height_is_that_of_chart_and_key() {
     let key = [(Mark::Line(Ink::BLACK), "one".to_owned()), (Mark::Line(Ink::of(0)), "two".to_owned())];
     let svg = drawn_with((400, 300), key.clone(), |area| Ok(area.fill(&WHITE)?));
     assert!(svg.contains(&format!("height=\"{}\"", 300 + Key::new(key, 400).height())), "{svg}");
 }
 
 #[test]
-fn long_labels_are_wrapped_and_then_cut() {
+fn long_labels_are_wrapped_then_shortened() {
     let label = "Announces, never delivers; CAT of 2023";
     assert_eq!(wrapped(label, 1e4, LABEL_SIZE, 2), [label]);
     let lines = wrapped(label, 200.0, LABEL_SIZE, 2);
@@ -164,13 +164,13 @@ fn long_labels_are_wrapped_and_then_cut() {
 }
 
 #[test]
-fn numbers_below_one_are_written_as_they_are() {
+fn numbers_below_one_have_no_prefix() {
     let labels = [0.2, 0.000_5, 1.5, 2e6, 0.0].map(|value| Unit::Number.label(value));
     assert_eq!(labels, ["0.2", "0.0005", "1.5", "2 M", "0"]);
 }
 
 #[test]
-fn every_formatter_writes_a_dash_for_a_number_that_is_not_finite() {
+fn all_formatters_write_a_dash_for_numbers_that_are_not_finite() {
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let mut written = vec![
             fixed(value, 2),
@@ -192,13 +192,13 @@ fn every_formatter_writes_a_dash_for_a_number_that_is_not_finite() {
 }
 
 #[test]
-fn numbers_are_written_short() {
+fn numbers_are_formatted_briefly() {
     let written = [0.0, 12.0, 1234.5, 2_500_000.5, 0.123_456].map(number);
     assert_eq!(written, ["0", "12", "1234", "2.50 M", "0.123"]);
 }
 
 #[test]
-fn there_is_no_ratio_unless_both_are_finite_and_positive() {
+fn ratio_requires_finite_positive_numbers() {
     assert_eq!(times(3.0, 2.0), Some(1.5));
     for (a, b) in
         [(f64::NAN, 1.0), (1.0, f64::NAN), (1.0, 0.0), (0.0, 1.0), (f64::INFINITY, 1.0), (-1.0, 1.0)]
@@ -207,7 +207,7 @@ fn there_is_no_ratio_unless_both_are_finite_and_positive() {
     }
 }
 
-/// The pixels of a figure, 100 by 60, white where nothing else is.
+/// The pixels of a figure of 100 by 60 on a white background.
 fn rendered(element: &str) -> tiny_skia::Pixmap {
     let white = r##"<rect x="0" y="0" width="100" height="60" opacity="1" fill="#FFFFFF" stroke="none"/>"##;
     let svg = format!(r#"<svg width="100" height="60" viewBox="0 0 100 60">{white}{element}</svg>"#);
@@ -220,7 +220,7 @@ fn colour(pixels: &tiny_skia::Pixmap, (x, y): (u32, u32)) -> [u8; 3] {
 }
 
 #[test]
-fn every_element_is_drawn_where_it_is() {
+fn elements_are_drawn_at_their_position() {
     let text = r##"<text x="50" y="30" dy="0.5ex" text-anchor="middle" font-size="40" fill="#0000FF""##;
     let (upright, turned) =
         (format!("{text}>\nI\n</text>"), format!(r#"{text} transform="rotate(270, 50, 30)">I</text>"#));
@@ -264,7 +264,7 @@ fn every_element_is_drawn_where_it_is() {
 }
 
 #[test]
-fn a_text_starts_ends_or_has_its_middle_at_its_place() {
+fn text_starts_ends_or_is_centred_at_its_position() {
     for (anchor, [left, right]) in
         [("start", [false, true]), ("middle", [true, true]), ("end", [true, false])]
     {
@@ -293,17 +293,24 @@ fn all_glyphs_of_the_font_have_outlines() {
         assert!(inside && font.advance(font.glyph(*character)) < 4.0, "{character}");
     }
     let (plain, accented) = (bounds('e').unwrap(), bounds('é').unwrap());
-    assert_eq!((plain.left(), plain.bottom()), (accented.left(), accented.bottom()), "one of two parts");
+    assert_eq!(
+        (plain.left(), plain.bottom()),
+        (accented.left(), accented.bottom()),
+        "the first of two parts"
+    );
     assert!(plain.top() - accented.top() > 15.0, "the other part is above it");
     assert_eq!(font.glyph('\u{1f600}'), 0);
 }
 
 #[test]
-fn what_no_figure_has_is_refused_by_name() {
+fn rejects_unsupported_elements_and_attributes_by_name() {
     let of = |element: &str| format!(r#"<svg width="9" height="9">{element}</svg>"#);
     for (svg, error) in [
-        (of(r#"<path d="M0,0"/>"#), "figure: <path> is no element of a figure"),
-        (of(r#"<circle cx="1" cy="1" r="1" style=""/>"#), "figure: <circle> has style, which no figure has"),
+        (of(r#"<path d="M0,0"/>"#), "figure: unsupported element <path>"),
+        (
+            of(r#"<circle cx="1" cy="1" r="1" style=""/>"#),
+            "figure: <circle> has the unsupported attribute style",
+        ),
         (of(r#"<circle cx="1" cy="1" r="1" fill="red"/>"#), r#"figure: <circle> has "red" as fill"#),
         (of(r#"<circle cx="1" cy="1" r="1%"/>"#), r#"figure: <circle> has "1%" as r"#),
         (of(r#"<text x="1" y="1" font-size="9" dy="1em">a</text>"#), r#"figure: <text> has "1em" as dy"#),
@@ -317,10 +324,10 @@ fn what_no_figure_has_is_refused_by_name() {
 }
 
 #[test]
-fn a_figure_that_is_too_large_for_png_has_svg_alone() {
+fn figure_too_large_for_png_is_written_as_svg_only() {
     let of = |height: u32| png(&format!(r#"<svg width="2" height="{height}"/>"#));
     assert!(of(16_384).is_ok());
-    let error = "figure: it has more than 16384 pixels in a direction, the most that a PNG has";
+    let error = "figure: too large for PNG: more than 16384 pixels wide or high";
     assert_eq!(of(16_385).unwrap_err(), error);
     let scale = Scale::linear("", 0.0..1.0, Unit::Number);
     let bars = |rows| Bars { title: String::new(), scale: scale.clone(), rows, key: Vec::new() };

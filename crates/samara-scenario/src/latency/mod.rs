@@ -1,4 +1,4 @@
-//! Tables of latencies: read from the formats in which they are published, and brought into the order of hosts or regions.
+//! Tables of latencies: reads the published formats, and arranges rows by host or region.
 
 mod read;
 
@@ -13,21 +13,21 @@ use crate::{Inputs, LatencyFile, LatencyFormat};
 use read::Cells;
 pub(crate) use read::unit_of;
 
-/// Rows of a table: as a matrix that is 400 MB.
+/// Maximum number of rows in a table. A matrix of this size has 400 MB.
 const ROWS_MAX: usize = 10_000;
-/// A pair that a table has no latency for.
+/// Marks a pair without a latency.
 const MISSING: u32 = u32::MAX;
 
-/// A square of one-way latencies.
+/// A square matrix of one-way latencies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyTable {
     file: String,
-    /// What its rows are called; `None` if the file does not say.
+    /// The names of its rows; `None` if the file has none.
     names: Option<Arc<Names>>,
     size: usize,
-    /// Nanoseconds, a row for each sender. Latencies between hosts share it where they can.
+    /// Nanoseconds, one row per sender. Latencies between hosts share the memory if possible.
     nanos: Arc<[u32]>,
-    /// What was done that the user may not expect.
+    /// Reports of changes that the user may not expect.
     notes: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl LatencyTable {
             let format = spec.format.unwrap_or_else(|| format_of(&text));
             if let Some(column) = spec.column.as_ref().filter(|_| format != LatencyFormat::Pairs) {
                 return Err(format!(
-                    "{file}: is no list of pairs, and column = \"{column}\" in network.latency_file is for these; remove it, or say \
+                    "{file}: is not a list of pairs, which column = \"{column}\" in network.latency_file requires; remove the column, or set \
                      format = \"pairs\""
                 ));
             }
@@ -57,11 +57,11 @@ impl LatencyTable {
         })
     }
 
-    /// Calls rows by what their ids stand for.
+    /// Replaces the ids of rows by names.
     fn rename(&mut self, file: &str, ids: &BTreeMap<String, String>) -> Result<(), String> {
         let Some(names) = &self.names else {
             return Err(format!(
-                "{}: its rows have no ids, which names in network.latency_file is for",
+                "{}: has no row ids, which names in network.latency_file requires",
                 self.file
             ));
         };
@@ -77,7 +77,7 @@ impl LatencyTable {
         Ok(())
     }
 
-    /// An empty table; `names` say how large it is.
+    /// Creates an empty table with a row for each name.
     fn of_names(file: &str, names: Names) -> Result<Self, String> {
         let size = names.len();
         let mut table = Self::of_size(file, size)?;
@@ -94,7 +94,7 @@ impl LatencyTable {
     }
 
     fn set(&mut self, from: usize, to: usize, nanos: Option<u32>) {
-        // Nobody else has it while it is being filled.
+        // Never copies: a table that is being filled has one owner.
         Arc::make_mut(&mut self.nanos)[from * self.size + to] = nanos.unwrap_or(MISSING);
     }
 
@@ -102,7 +102,7 @@ impl LatencyTable {
         Some(self.nanos[from * self.size + to]).filter(|nanos| *nanos != MISSING)
     }
 
-    /// A pair that the file has one direction of has it in both.
+    /// Completes pairs that the file has in one direction only.
     fn mirror(&mut self) {
         for from in 0..self.size {
             for to in 0..from {
@@ -131,10 +131,11 @@ impl LatencyTable {
         self.names.as_ref().map_or_else(|| row.to_string(), |names| names.all()[row].clone())
     }
 
-    /// Nanoseconds from each host to each, of which each has a row (see [`rows_of_hosts`](Self::rows_of_hosts)).
+    /// The latencies between hosts in nanoseconds, where each host has a row (see
+    /// [`rows_of_hosts`](Self::rows_of_hosts)).
     ///
     /// # Errors
-    /// A latency is 0, or missing and `others` is not given; the message names the pair.
+    /// A latency is 0, or is missing without `others`. The message names the pair.
     pub fn between_hosts(&self, rows: &[usize], spec: &LatencyFile) -> Result<Arc<[u32]>, String> {
         if rows.iter().copied().eq(0..self.size) && self.is_complete() {
             return Ok(Arc::clone(&self.nanos));
@@ -150,15 +151,16 @@ impl LatencyTable {
         rows.flat_map(|(row, all)| all[..row].iter().chain(&all[row + 1..]).copied())
     }
 
-    /// Whether all pairs of different rows have a latency.
+    /// Returns true if all pairs of different rows have a latency.
     fn is_complete(&self) -> bool {
         self.pairs().all(|nanos| nanos != 0 && nanos != MISSING)
     }
 
-    /// The latencies between regions, each of which has a row.
+    /// The latencies between regions, where each region has a row.
     ///
     /// # Errors
-    /// As of [`between_hosts`](Self::between_hosts); within a region without `within`, too.
+    /// As for [`between_hosts`](Self::between_hosts), and for missing latencies within a region
+    /// without `within`.
     pub fn between_regions(&self, rows: &[usize], spec: &LatencyFile) -> Result<Vec<Vec<Span>>, String> {
         let one = |from: usize, to: usize| {
             if let Some(within) = spec.within.filter(|_| from == to) {
@@ -166,7 +168,7 @@ impl LatencyTable {
             }
             if from == to && self.get(from, to).is_none_or(|nanos| nanos == 0) {
                 return Err(format!(
-                    "{}: has no latency between hosts in {}; give one with within = \"10 ms\" in network.latency_file",
+                    "{}: has no latency between hosts in {}; set one with within = \"10 ms\" in network.latency_file",
                     self.file,
                     self.name(from)
                 ));
@@ -189,7 +191,7 @@ impl LatencyTable {
                 .map(Option::unwrap_or_default)
                 .map_err(|why| format!("others in network.latency_file is {why}")),
             (None, None) => Err(format!(
-                "{}: has no latency {} ({} of {} pairs are missing); give them one with others = \"100 ms\" in network.latency_file",
+                "{}: has no latency {} ({} of {} pairs are missing); set one with others = \"100 ms\" in network.latency_file",
                 self.file,
                 pair(),
                 self.pairs().filter(|nanos| *nanos == MISSING).count(),
@@ -198,15 +200,15 @@ impl LatencyTable {
         }
     }
 
-    /// The row of each host. Hosts with names are looked for by these; others have the rows that are called by their numbers, or simply
-    /// the first rows.
+    /// The row of each host. Hosts with names are found by name. Other hosts have the row named by
+    /// their number, or the first rows in order.
     pub fn rows_of_hosts(&self, hosts: u32, names: Option<&Names>) -> Result<Vec<usize>, String> {
         if let (Some(own), Some(names)) = (&self.names, names) {
             return names.all().iter().map(|name| self.row(own, "host", name)).collect();
         }
         if self.size < hosts as usize {
             return Err(format!(
-                "{}: has {} rows, but there are {hosts} hosts; each needs one",
+                "{}: has {} rows for {hosts} hosts; expected a row for each",
                 self.file, self.size
             ));
         }
@@ -219,13 +221,13 @@ impl LatencyTable {
         Ok(rows)
     }
 
-    /// The row of each region: by its name, or in the order of the regions if the rows have no names.
+    /// The row of each region: by name, or in the order of the regions if the rows have no names.
     pub fn rows_of_regions(&self, names: &[String]) -> Result<Vec<usize>, String> {
         match &self.names {
             Some(own) => names.iter().map(|name| self.row(own, "region", name)).collect(),
             None if self.size == names.len() => Ok((0..self.size).collect()),
             None => Err(format!(
-                "{}: has {} rows without names, but there are {} regions; give it a row for each, or names",
+                "{}: has {} rows without names for {} regions; expected a row for each, or names",
                 self.file,
                 self.size,
                 names.len()
@@ -242,7 +244,7 @@ impl LatencyTable {
     }
 }
 
-/// Guesses the format of a file of latencies.
+/// Detects the format of a file of latencies.
 fn format_of(text: &str) -> LatencyFormat {
     if text.trim_start().starts_with('<') {
         LatencyFormat::Graph
@@ -253,7 +255,7 @@ fn format_of(text: &str) -> LatencyFormat {
     }
 }
 
-/// What ids stand for.
+/// Reads the names of ids.
 fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, String> {
     let text = inputs.table(file)?;
     let (mut names, mut columns) = (BTreeMap::new(), None);

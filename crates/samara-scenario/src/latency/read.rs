@@ -1,4 +1,4 @@
-//! Reads latencies: one value, lists of pairs, the edges of a graph, and square matrices.
+//! Reads latencies: single values, lists of pairs, the edges of a graph, and square matrices.
 
 use rustc_hash::FxHashMap;
 use samara_engine::units::Span;
@@ -8,16 +8,16 @@ use crate::graph::GraphFile;
 use crate::table::{column_of, delimiter_or_blank, each_line};
 use crate::{LatencyFile, LatencyKind};
 
-/// How values are written and what they mean.
+/// The unit and the meaning of values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cells {
-    /// Nanoseconds of a plain number.
+    /// Nanoseconds per unit of plain numbers.
     unit_nanos: Option<f64>,
-    /// 0.5 for round trips.
+    /// The one-way share of a value: 0.5 for round trips.
     share: f64,
 }
 
-/// What published tables have where there was no answer.
+/// Marks of missing values in published tables.
 const NONE: [&str; 9] = ["", "-", "--", "na", "n/a", "nan", "null", "none", "inf"];
 
 impl Cells {
@@ -29,14 +29,15 @@ impl Cells {
         Self { unit_nanos: spec.unit.map(|unit| unit.nanos()), share }
     }
 
-    /// One-way nanoseconds of a value; `None` if it says that there is none: nothing, `-`, `nan`, or a negative number.
+    /// One-way nanoseconds of a value. `None` for a mark of a missing value (nothing, `-`, `nan`)
+    /// or a negative number.
     fn read(&self, text: &str) -> Result<Option<f64>, String> {
         let text = text.trim();
         if let Ok(number) = text.parse::<f64>() {
             let unit = self.unit_nanos.or((!number.is_finite() || number < 0.0).then_some(1.0));
             return unit.map(|unit| self.nanos(number * unit)).ok_or_else(|| {
                 format!(
-                    "found {number}, which has no unit; say which with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
+                    "found {number}, which has no unit; set it with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
                 )
             });
         }
@@ -45,11 +46,11 @@ impl Cells {
         }
         match Span::parse(text) {
             Ok(span) => Ok(Some(span.nanos() as f64 * self.share)),
-            Err(why) => Err(format!("found \"{text}\", which is no latency: {why}")),
+            Err(why) => Err(format!("found \"{text}\", which is not a latency: {why}")),
         }
     }
 
-    /// The same of a number whose unit is known.
+    /// One-way nanoseconds of a value in nanoseconds.
     fn nanos(&self, nanos: f64) -> Option<f64> {
         (nanos.is_finite() && nanos >= 0.0).then_some(nanos * self.share)
     }
@@ -63,7 +64,7 @@ impl Cells {
         }
     }
 
-    /// Whether this is no name, but a latency or the mark of a missing one.
+    /// Returns true if a text is a latency or a mark of a missing one, rather than a name.
     fn is_value(text: &str) -> bool {
         text.parse::<f64>().is_ok()
             || NONE.contains(&text.to_ascii_lowercase().as_str())
@@ -71,11 +72,11 @@ impl Cells {
     }
 }
 
-/// Names of the column of one end.
+/// Names of the column with one end.
 const FROM: [&str; 6] = ["from", "source", "src", "source_id", "from_region", "node1"];
-/// Names of the column of the other end.
+/// Names of the column with the other end.
 const TO: [&str; 8] = ["to", "destination", "dest", "dst", "target", "destination_id", "to_region", "node2"];
-/// Names of the column of latencies; the first that is there counts.
+/// Names of the column with latencies. The first one present is used.
 const VALUE: [&str; 10] =
     ["latency", "rtt", "avg", "average", "mean", "median", "p50", "ping", "delay", "avg_rtt"];
 
@@ -85,12 +86,12 @@ struct Columns {
     from: usize,
     to: usize,
     value: usize,
-    /// Nanoseconds of a number, if the header has the unit.
+    /// Nanoseconds per unit of numbers, if the header has the unit.
     unit_nanos: Option<f64>,
 }
 
-/// Returns true if lines look like pairs: they have a header with two ends, or are two names and a value, or more than three lines
-/// of three values.
+/// Returns true if lines look like pairs: a header with two ends, or two names and a value, or more
+/// than three lines of three values.
 pub(super) fn looks_like_pairs(text: &str) -> bool {
     let (mut lines, mut is_head, mut all_three, mut has_ends) = (0_u32, false, true, false);
     let seen = each_line("", text, delimiter_or_blank(text), |_, values| {
@@ -101,7 +102,7 @@ pub(super) fn looks_like_pairs(text: &str) -> bool {
             has_ends = values.len() == 3 && !values[..2].iter().any(|name| Cells::is_value(name));
             all_three &= values.get(2).is_some_and(|value| Cells::is_value(value));
         }
-        // The error ends the reading: more lines cannot change the answer.
+        // An error stops the reading, since further lines cannot change the result.
         if is_head || !all_three || lines > 3 { Err(String::new()) } else { Ok(()) }
     });
     drop(seen);
@@ -163,7 +164,7 @@ pub(super) fn edges(file: &str, graph: &GraphFile, cells: &Cells) -> Result<Late
     pairs.finish()
 }
 
-/// The latencies of pairs while they are read. A pair that is there several times has the mean.
+/// Collects the latencies of pairs. A repeated pair gets the mean.
 struct Pairs<'a> {
     file: &'a str,
     cells: &'a Cells,
@@ -197,7 +198,7 @@ impl<'a> Pairs<'a> {
         let mut table = LatencyTable::of_names(self.file, self.names)?;
         let repeated = self.sums.values().filter(|(_, count)| *count > 1).count();
         if repeated > 0 {
-            let note = format!("{}: {repeated} pairs are there several times; their mean counts", self.file);
+            let note = format!("{}: {repeated} pairs are repeated; their mean is used", self.file);
             table.notes.push(note);
         }
         for ((from, to), (sum, count)) in self.sums {
@@ -208,14 +209,14 @@ impl<'a> Pairs<'a> {
 }
 
 impl Columns {
-    /// The columns that a header names; `None` if it is no header.
+    /// The columns that a header names. `None` if the line is not a header.
     fn of(values: &[&str], column: Option<&str>) -> Result<Option<Self>, String> {
         let Some((from, to)) = ends(values) else {
             return match column {
                 None => Ok(None),
                 Some(column) => Err(format!(
-                    "there is no header with two ends (such as source and destination), but column = \"{column}\" in \
-                     network.latency_file"
+                    "found no header with two ends (such as source and destination), which column = \"{column}\" in \
+                     network.latency_file requires"
                 )),
             };
         };
@@ -224,11 +225,11 @@ impl Columns {
         };
         let value = match column {
             Some(column) => place(column).ok_or_else(|| {
-                format!("there is no column {column}; the columns are {}", values.join(", "))
+                format!("unknown column {column}; expected one of {}", values.join(", "))
             })?,
             None => VALUE.iter().find_map(|name| place(name)).ok_or_else(|| {
                 format!(
-                    "none of the columns {} is known for a latency ({}); name it with column in network.latency_file",
+                    "found no known latency column in {} (known: {}); name it with column in network.latency_file",
                     values.join(", "),
                     VALUE.join(", ")
                 )
@@ -242,15 +243,17 @@ fn ends(values: &[&str]) -> Option<(usize, usize)> {
     Some((column_of(values, &FROM)?, column_of(values, &TO)?)).filter(|_| values.len() > 2)
 }
 
-/// A name without its unit, and the nanoseconds of that unit.
+/// Splits a name into the name without its unit, and the nanoseconds of that unit.
 pub(crate) fn unit_of(name: &str) -> (&str, Option<f64>) {
     let units = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
     let found = units.into_iter().find_map(|(end, nanos)| Some((name.strip_suffix(end)?, Some(nanos))));
     found.unwrap_or((name, None))
 }
 
-/// Reads a matrix: lines of values between commas, semicolons, tabs or blanks. The first line may have the names of the columns, and then
-/// each line the name of its row; rows may have another order than columns.
+/// Reads a matrix: lines of values separated by commas, semicolons, tabs or blanks.
+///
+/// The first line may have the names of the columns. Then each line has the name of its row, and
+/// rows may be in another order than columns.
 pub(super) fn matrix(file: &str, text: &str, cells: &Cells) -> Result<LatencyTable, String> {
     let (mut first, mut matrix): (Option<(u64, Vec<String>)>, Option<Matrix<'_>>) = (None, None);
     each_line(file, text, delimiter_or_blank(text), |line, values| {
@@ -270,7 +273,7 @@ pub(super) fn matrix(file: &str, text: &str, cells: &Cells) -> Result<LatencyTab
     })?;
     match matrix {
         Some(matrix) => matrix.finish(),
-        None => Err(format!("{file}: has less than two lines; expected a square matrix of latencies")),
+        None => Err(format!("{file}: has fewer than two lines; expected a square matrix of latencies")),
     }
 }
 
@@ -284,7 +287,7 @@ struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// Learns from the first two lines what they are: the second shows whether rows have names.
+    /// Detects names from the first two lines. The second one shows whether rows have names.
     fn begin(
         file: &'a str,
         cells: &'a Cells,
@@ -324,7 +327,7 @@ impl<'a> Matrix<'a> {
             Some(names) => {
                 let name = values[0];
                 let row = names.find(name).ok_or_else(|| {
-                    wrong(format!("there is a row {name}, but no such column; expected the same names"))
+                    wrong(format!("row {name} has no column; expected the same names for rows and columns"))
                 })?;
                 (row as usize, &values[1..])
             }
@@ -332,7 +335,7 @@ impl<'a> Matrix<'a> {
         let size = self.table.size;
         if values.len() != size {
             return Err(wrong(format!(
-                "found {} latencies, expected {size}, as many as there are columns",
+                "found {} latencies, expected {size}, one for each column",
                 values.len()
             )));
         }
@@ -357,7 +360,7 @@ impl<'a> Matrix<'a> {
     fn finish(self) -> Result<LatencyTable, String> {
         match self.seen.iter().position(|seen| !seen) {
             Some(row) => Err(format!(
-                "{}: has {} rows and {} columns; the row of {} is missing",
+                "{}: has {} rows and {} columns; row {} is missing",
                 self.file,
                 self.filled,
                 self.table.size,

@@ -14,7 +14,7 @@ fn read(spec: &LatencyFile, text: &str) -> Result<Arc<LatencyTable>, String> {
     LatencyTable::read(spec, &Inputs::default().with("l", text))
 }
 
-/// Milliseconds and names.
+/// Reads a table, and returns its milliseconds and its names.
 fn table(text: &str) -> (Vec<Option<f64>>, Option<Vec<String>>) {
     let table = read(&spec(), text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let nanos = (0..table.size).flat_map(|from| (0..table.size).map(move |to| (from, to)));
@@ -23,13 +23,13 @@ fn table(text: &str) -> (Vec<Option<f64>>, Option<Vec<String>>) {
 }
 
 fn error(text: &str) -> String {
-    read(&spec(), text).map(|table| format!("{table:?}")).expect_err("something is wrong")
+    read(&spec(), text).map(|table| format!("{table:?}")).expect_err("an error")
 }
 
 const VALUES: [Option<f64>; 4] = [Some(1.0), Some(20.5), Some(30.0), Some(0.0)];
 
 #[test]
-fn matrices_of_all_kinds_are_the_same() {
+fn reads_the_same_matrix_from_all_formats() {
     let named = Some(vec!["eu".to_owned(), "us".to_owned()]);
     for text in [
         ",eu,us\neu,1,20.5\nus,30,0\n",
@@ -51,23 +51,24 @@ fn matrices_of_all_kinds_are_the_same() {
 fn names_may_be_numbers() {
     let (values, names) = table(",0,1\n0,1,20.5\n1,30,0\n");
     assert_eq!((values, names), (VALUES.to_vec(), Some(vec!["0".to_owned(), "1".to_owned()])));
-    // North America is no missing value.
+    // NA is North America here, not a missing value.
     assert_eq!(table(",NA,EU\nNA,1,20.5\nEU,30,0\n").1, Some(vec!["NA".to_owned(), "EU".to_owned()]));
 }
 
 #[test]
-fn round_trips_count_half() {
+fn round_trips_are_halved() {
     let spec = LatencyFile { kind: LatencyKind::RoundTrip, ..spec() };
-    let table = read(&spec, "a b 25\n").expect("is right");
+    let table = read(&spec, "a b 25\n").expect("a valid table");
     assert_eq!(table.get(1, 0), Some(12_500_000));
 }
 
 #[test]
-fn repeated_pairs_have_the_mean_and_one_direction_stands_for_both() {
-    let read = read(&spec(), "source,destination,avg\na,b,10\na,b,20\nb,c,5\nc,b,7\n").expect("is right");
+fn repeated_pairs_have_the_mean_and_apply_to_both_directions() {
+    let read =
+        read(&spec(), "source,destination,avg\na,b,10\na,b,20\nb,c,5\nc,b,7\n").expect("a valid table");
     assert_eq!((read.get(0, 1), read.get(1, 0)), (Some(15_000_000), Some(15_000_000)));
     assert_eq!((read.get(1, 2), read.get(2, 1)), (Some(5_000_000), Some(7_000_000)));
-    assert_eq!(read.notes(), ["l: 1 pairs are there several times; their mean counts"]);
+    assert_eq!(read.notes(), ["l: 1 pairs are repeated; their mean is used"]);
 }
 
 #[test]
@@ -78,7 +79,8 @@ fn ids_are_renamed() {
             Inputs::default().with("l", "source,destination,avg\n7,9,10\n").with("servers.csv", servers);
         LatencyTable::read(&spec, &inputs)
     };
-    let table = read("\"id\",\"name\",\"latitude\"\n9,Oslo,59.9\n7,\"Bonn, old\",50\n").expect("is right");
+    let table =
+        read("\"id\",\"name\",\"latitude\"\n9,Oslo,59.9\n7,\"Bonn, old\",50\n").expect("a valid table");
     assert_eq!(
         table.names().map(|names| names.all()),
         Some(["Bonn, old".to_owned(), "Oslo".to_owned()].as_slice())
@@ -91,59 +93,59 @@ fn ids_are_renamed() {
 }
 
 #[test]
-fn hosts_find_their_rows() {
-    let table = read(&spec(), ",b,a,c\nb,0,1,2\na,3,0,4\nc,5,6,0\n").expect("is right");
+fn hosts_are_matched_to_rows() {
+    let table = read(&spec(), ",b,a,c\nb,0,1,2\na,3,0,4\nc,5,6,0\n").expect("a valid table");
     let names: Names = ["a", "b"].into_iter().collect();
     assert_eq!(table.rows_of_hosts(2, Some(&names)), Ok(vec![1, 0]));
     assert_eq!(table.rows_of_hosts(3, None), Ok(vec![0, 1, 2]), "no names: in the order of rows");
     assert_eq!(
         table.rows_of_hosts(4, None),
-        Err("l: has 3 rows, but there are 4 hosts; each needs one".to_owned())
+        Err("l: has 3 rows for 4 hosts; expected a row for each".to_owned())
     );
     let names: Names = ["aa"].into_iter().collect();
     assert_eq!(
         table.rows_of_hosts(1, Some(&names)),
         Err("l: has no row for the host aa; did you mean a?".to_owned())
     );
-    let numbered = read(&spec(), ",1,0\n1,0,5\n0,6,0\n").expect("is right");
+    let numbered = read(&spec(), ",1,0\n1,0,5\n0,6,0\n").expect("a valid table");
     let rows = numbered.rows_of_hosts(2, None).expect("two rows");
-    let pairs = numbered.between_hosts(&rows, &spec()).expect("all there");
+    let pairs = numbered.between_hosts(&rows, &spec()).expect("all latencies");
     assert_eq!(pairs[1], 6_000_000, "by number, whatever the order");
 }
 
 #[test]
 fn regions_need_a_latency_within() {
     let names = ["us".to_owned(), "eu".to_owned()];
-    let table = read(&spec(), ",eu,us\neu,,40\nus,50,2\n").expect("is right");
-    let rows = table.rows_of_regions(&names).expect("both are there");
+    let table = read(&spec(), ",eu,us\neu,,40\nus,50,2\n").expect("a valid table");
+    let rows = table.rows_of_regions(&names).expect("two rows");
     let error = table.between_regions(&rows, &spec()).expect_err("not within eu");
     assert_eq!(
         error,
-        "l: has no latency between hosts in eu; give one with within = \"10 ms\" in network.latency_file"
+        "l: has no latency between hosts in eu; set one with within = \"10 ms\" in network.latency_file"
     );
     let spec = LatencyFile { within: Some(Span::from_millis(9)), ..spec() };
-    let latency = table.between_regions(&rows, &spec).expect("all there");
+    let latency = table.between_regions(&rows, &spec).expect("all latencies");
     let ms: Vec<f64> = latency.iter().flatten().map(|span| span.millis_f64()).collect();
     assert_eq!(ms, [9.0, 50.0, 40.0, 9.0]);
 }
 
 #[test]
-fn pairs_without_a_latency_are_told_or_get_one() {
-    let table = read(&spec(), "0 10 -1\n10 0 nan\n-1 - 0\n").expect("is right");
+fn missing_pairs_are_reported_or_get_a_default() {
+    let table = read(&spec(), "0 10 -1\n10 0 nan\n-1 - 0\n").expect("a valid table");
     let error = table.between_hosts(&[0, 1, 2], &spec()).expect_err("some are missing");
     assert_eq!(
         error,
-        "l: has no latency from 0 to 2 (4 of 6 pairs are missing); give them one with others = \"100 ms\" in network.latency_file"
+        "l: has no latency from 0 to 2 (4 of 6 pairs are missing); set one with others = \"100 ms\" in network.latency_file"
     );
     let spec = LatencyFile { others: Some(Span::from_millis(100)), ..spec() };
-    let pairs = table.between_hosts(&[0, 1, 2], &spec).expect("all have one");
+    let pairs = table.between_hosts(&[0, 1, 2], &spec).expect("all latencies");
     assert_eq!((pairs[2], pairs[1]), (100_000_000, 10_000_000));
     assert_eq!(table.between_hosts(&[0, 1], &spec).map(|pairs| pairs.len()), Ok(4));
 }
 
 #[test]
-fn no_latency_is_0_or_hours() {
-    let table = read(&spec(), "0 0\n5 0\n").expect("is right");
+fn rejects_latencies_of_zero_or_hours() {
+    let table = read(&spec(), "0 0\n5 0\n").expect("a valid table");
     assert_eq!(
         table.between_hosts(&[0, 1], &spec()),
         Err("l: the latency from 0 to 1 is 0; between different hosts it must be positive".to_owned())
@@ -155,20 +157,20 @@ fn no_latency_is_0_or_hours() {
 }
 
 #[test]
-fn mistakes_have_their_lines() {
-    assert_eq!(error("a,b\n1,2\n3\n"), "l:3: found 1 latencies, expected 2, as many as there are columns");
-    assert_eq!(error(",a,b\na,1,2\n"), "l: has 1 rows and 2 columns; the row of b is missing");
+fn errors_name_the_line() {
+    assert_eq!(error("a,b\n1,2\n3\n"), "l:3: found 1 latencies, expected 2, one for each column");
+    assert_eq!(error(",a,b\na,1,2\n"), "l: has 1 rows and 2 columns; row b is missing");
     assert_eq!(error(",a,b\na,1,2\na,1,2\n"), "l:3: duplicate row `a`");
     assert_eq!(
         error(",a,b\na,1,2\nc,1,2\n"),
-        "l:3: there is a row c, but no such column; expected the same names"
+        "l:3: row c has no column; expected the same names for rows and columns"
     );
     assert_eq!(error("1,2\n3,4\n5,6\n"), "l:3: more rows than the 2 columns");
-    assert!(error("a,b\n1,x\n2,3\n").starts_with("l:2: to b: found \"x\", which is no latency: "));
-    assert_eq!(error("\n"), "l: has less than two lines; expected a square matrix of latencies");
+    assert!(error("a,b\n1,x\n2,3\n").starts_with("l:2: to b: found \"x\", which is not a latency: "));
+    assert_eq!(error("\n"), "l: has fewer than two lines; expected a square matrix of latencies");
     assert_eq!(
         error("source,destination,color\na,b,3\n"),
-        "l:1: none of the columns source, destination, color is known for a latency (latency, rtt, avg, average, mean, median, p50, \
+        "l:1: found no known latency column in source, destination, color (known: latency, rtt, avg, average, mean, median, p50, \
          ping, delay, avg_rtt); name it with column in network.latency_file"
     );
     for text in
@@ -179,11 +181,11 @@ fn mistakes_have_their_lines() {
     let column = LatencyFile { column: Some("avg".to_owned()), ..spec() };
     assert_eq!(
         read(&column, "1 2\n3 4\n").map(|table| table.size()),
-        Err("l: is no list of pairs, and column = \"avg\" in network.latency_file is for these; remove it, or say format = \"pairs\""
+        Err("l: is not a list of pairs, which column = \"avg\" in network.latency_file requires; remove the column, or set format = \"pairs\""
             .to_owned())
     );
     let far = LatencyFile { others: Some(Span::from_millis(5_000)), ..spec() };
-    let table = read(&far, "0 -\n- 0\n").expect("is right");
+    let table = read(&far, "0 -\n- 0\n").expect("a valid table");
     assert_eq!(
         table.between_hosts(&[0, 1], &far),
         Err("others in network.latency_file is a one-way latency of 5.0 s; at most 4.29 s, is the unit right?".to_owned())
@@ -191,7 +193,7 @@ fn mistakes_have_their_lines() {
     let bare = LatencyFile { unit: None, ..spec() };
     assert_eq!(
         read(&bare, "1 2\n3 4\n"),
-        Err("l:1: to 0: found 1, which has no unit; say which with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
+        Err("l:1: to 0: found 1, which has no unit; set it with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
             .to_owned())
     );
 }

@@ -1,9 +1,9 @@
-//! Where the keys of a document are, and what is said of one that does not parse.
+//! Tests of the lines of keys, and of errors for invalid documents.
 
 use samara_scenario::{line_of, parse};
 
 #[test]
-fn the_line_of_a_key_is_that_of_its_value_or_of_the_table_around_it() {
+fn line_of_a_key_is_that_of_its_value_or_its_table() {
     let text = "title = \"x\"\n[network]\nnodes = 5\nlisten = [\n  \"a\",\n  \"b\",\n]\n[network.topology]\nkind = 1\n\
                 [[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset.\"network.nodes\" = 5\nlabel = { de = 1 }\n";
     for (key, line) in [
@@ -25,11 +25,11 @@ fn the_line_of_a_key_is_that_of_its_value_or_of_the_table_around_it() {
     ] {
         assert_eq!(line_of(text, key), line, "{key}");
     }
-    assert_eq!(line_of("[", "network"), None, "no document");
+    assert_eq!(line_of("[", "network"), None, "not a document");
 }
 
 #[test]
-fn a_document_that_is_no_toml_is_reported_with_its_line() {
+fn invalid_toml_is_reported_with_its_line() {
     let problem = parse::<toml::Table>("a = 1\nb = = 2\n").unwrap_err();
     assert_eq!((problem.key, problem.line), (None, Some(2)));
 }

@@ -1,4 +1,4 @@
-//! Graphs of a file: edge lists and GraphML, with the hosts and latencies that they have.
+//! Tests of graph files: edge lists and GraphML, with their hosts and latencies.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn ends(graph: &GraphFile) -> Vec<(&str, &str)> {
     graph.edges.iter().map(|(a, b)| (name(a), name(b))).collect()
 }
 
-/// As NetworkX writes it.
+/// Output of NetworkX.
 const NETWORKX: &str = r#"<?xml version='1.0' encoding='utf-8'?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
   <key id="d2" for="edge" attr.name="latency_ms" attr.type="double"/>
@@ -27,7 +27,7 @@ const NETWORKX: &str = r#"<?xml version='1.0' encoding='utf-8'?>
 </graphml>"#;
 
 #[test]
-fn edge_lists_of_all_kinds_are_the_same_graph() {
+fn reads_the_same_graph_from_all_edge_lists() {
     for text in [
         "dialer,listener\n0,1\n2,1\n",
         "0 1\n2 1\n",
@@ -43,16 +43,16 @@ fn edge_lists_of_all_kinds_are_the_same_graph() {
 }
 
 #[test]
-fn both_directions_are_one_link_and_loops_none() {
-    let graph = graph("a b\nb a\nb b\nb c\n").expect("is right");
+fn merges_both_directions_and_ignores_loops() {
+    let graph = graph("a b\nb a\nb b\nb c\n").expect("a valid graph");
     assert_eq!(ends(&graph), [("a", "b"), ("b", "c")]);
     assert_eq!(graph.notes.len(), 2, "{:?}", graph.notes);
-    assert!(graph.notes[0].contains("1 edges are there in both directions"), "{:?}", graph.notes);
+    assert!(graph.notes[0].contains("1 edges are listed in both directions"), "{:?}", graph.notes);
 }
 
 #[test]
-fn mistakes_in_lists_have_their_lines() {
-    let error = |text: &str| graph(text).expect_err("something is wrong");
+fn errors_in_edge_lists_name_the_line() {
+    let error = |text: &str| graph(text).expect_err("an error");
     assert_eq!(
         error("a b\n\na b\n"),
         "g:3: duplicate edge between a and b; between two hosts there is one link"
@@ -72,21 +72,21 @@ fn mistakes_in_lists_have_their_lines() {
 }
 
 #[test]
-fn graphml_has_nodes_in_its_order_and_attributes() {
-    let graph = graph(NETWORKX).expect("is right");
+fn graphml_keeps_node_order_and_attributes() {
+    let graph = graph(NETWORKX).expect("a valid graph");
     assert_eq!(
         (graph.names.all(), ends(&graph)),
         (["b".to_owned(), "a".to_owned()].as_slice(), vec![("a", "b")])
     );
     assert!(graph.has_latencies() && graph.has_rates());
-    let hosts = HostTable::read("g", &Inputs::default().with("g", NETWORKX)).expect("is right");
-    assert_eq!(hosts.regions, ["us", "eu"], "one is a default");
+    let hosts = HostTable::read("g", &Inputs::default().with("g", NETWORKX)).expect("a valid graph");
+    assert_eq!(hosts.regions, ["us", "eu"], "the second is a default");
     let bps: Vec<u64> = hosts.uplink.iter().flatten().map(|rate| rate.bps()).collect();
     assert_eq!((bps, hosts.downlink.as_ref()), (vec![20_000_000, 1_000_000_000], None));
 }
 
 #[test]
-fn nodes_of_igraph_and_gephi_are_called_by_their_names() {
+fn nodes_of_igraph_and_gephi_have_their_names() {
     let text = |second: &str| {
         format!(
             r#"<graphml><key id="v" for="node" attr.name="name" attr.type="string"/><graph>
@@ -94,33 +94,34 @@ fn nodes_of_igraph_and_gephi_are_called_by_their_names() {
             <edge source="n0" target="n1"/></graph></graphml>"#
         )
     };
-    assert_eq!(ends(&graph(&text("rome")).expect("is right")), [("paris", "rome")]);
-    assert_eq!(ends(&graph(&text("paris")).expect("is right")), [("n0", "n1")], "not unique");
+    assert_eq!(ends(&graph(&text("rome")).expect("a valid graph")), [("paris", "rome")]);
+    assert_eq!(ends(&graph(&text("paris")).expect("a valid graph")), [("n0", "n1")], "not unique");
 }
 
 #[test]
-fn mistakes_in_graphml_have_their_lines() {
-    let error = |text: &str| graph(text).expect_err("something is wrong");
-    assert_eq!(error("<svg/>"), "g:1: found <svg>, expected <graphml>; of XML formats only GraphML is read");
+fn errors_in_graphml_name_the_line() {
+    let error = |text: &str| graph(text).expect_err("an error");
+    assert_eq!(
+        error("<svg/>"),
+        "g:1: found <svg>, expected <graphml>; GraphML is the only supported XML format"
+    );
     assert_eq!(error("<graphml/>"), "g: has no <graph>");
     assert!(error("<graphml>\n<graph>\n</graphml>").starts_with("g:3: "));
     let graph = |inner: &str| error(&format!("<graphml><graph>\n{inner}\n</graph></graphml>"));
-    assert_eq!(graph("<node id='a'/><edge source='a' target='b'/>"), "g:2: there is no node b");
+    assert_eq!(graph("<node id='a'/><edge source='a' target='b'/>"), "g:2: unknown node b");
     assert_eq!(graph("<node id='a'/>\n<node id='a'/>"), "g:3: duplicate node `a`");
     assert_eq!(graph("<hyperedge/>"), "g:2: found a <hyperedge>; a link has two ends");
     assert_eq!(
         graph("<node id='a'><graph/></node>"),
-        "g:2: the node a has a graph in it; nested graphs are not read"
+        "g:2: node a contains a graph; nested graphs are not supported"
     );
-    // Entities that grow are not taken.
+    // Entities are rejected, since they can expand without bound.
     assert!(error("<!DOCTYPE a [<!ENTITY b 'c'>]><graphml>&b;</graphml>").starts_with("g:1: "));
 }
 
 #[test]
-fn a_column_is_there_for_all_nodes_or_for_none() {
-    let error = |text: &str| {
-        HostTable::read("g", &Inputs::default().with("g", text)).expect_err("something is wrong")
-    };
+fn attribute_must_exist_for_all_nodes_or_none() {
+    let error = |text: &str| HostTable::read("g", &Inputs::default().with("g", text)).expect_err("an error");
     let some = NETWORKX.replace("<data key=\"d0\">1 Gbit/s</data>", "");
     assert_eq!(error(&some), "g:8: uplink is empty; expected a value");
     assert_eq!(
@@ -133,7 +134,7 @@ fn a_column_is_there_for_all_nodes_or_for_none() {
 }
 
 #[test]
-fn edges_have_latencies_of_the_kind_that_is_said() {
+fn edge_latencies_have_the_configured_kind() {
     let spec = |kind, unit| LatencyFile { file: "g".to_owned(), kind, unit, ..LatencyFile::default() };
     let pairs = |text: &str, kind, unit| {
         let inputs = Inputs::default().with("g", text);

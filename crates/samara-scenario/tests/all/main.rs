@@ -1,4 +1,4 @@
-//! Documents, and the files that they name: what is read, and what is said of one that is wrong.
+//! Tests of documents and of the files that they name, and of the errors in them.
 
 mod document;
 mod graph;

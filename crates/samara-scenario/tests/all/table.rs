@@ -1,4 +1,4 @@
-//! Tables of a file: quantities, names, hosts and regions.
+//! Tests of tables: quantities, names, hosts and regions.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn first(text: &str) -> Result<(Option<Rate>, Option<Span>), String> {
 }
 
 #[test]
-fn quantities_have_units_in_cells_or_in_the_header() {
+fn reads_units_from_cells_or_header() {
     let expected = Ok((Some(Rate::from_bps(20_000_000)), Some(Span::from_nanos(1_500_000))));
     assert_eq!(first("host,uplink,delay\na,20 Mbit/s,1.5 ms\n"), expected);
     assert_eq!(first("# a comment\nhost;delay_us;uplink_mbps\r\na;1500;20\r\n"), expected);
@@ -33,8 +33,8 @@ fn quantities_have_units_in_cells_or_in_the_header() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
-    let error = |text: &str| first(text).expect_err("something is wrong");
+fn errors_name_the_line() {
+    let error = |text: &str| first(text).expect_err("an error");
     assert_eq!(
         error("host,upink\na,1\n"),
         "t.csv:1: found the column \"upink\" (did you mean uplink?); expected a header with host, uplink (optional), delay (optional)"
@@ -46,7 +46,7 @@ fn what_is_wrong_is_told_with_its_line() {
     assert_eq!(error("host,uplink,uplink_bps\n"), "t.csv:1: duplicate column `uplink`");
     assert_eq!(
         error("host,uplink\n\na,20\n"),
-        "t.csv:3: uplink: \"20\" has no unit; expected a rate such as \"20 Mbit/s\", in bit/s, kbit/s, Mbit/s, Gbit/s; or plain \
+        "t.csv:3: uplink: \"20\" has no unit; expected a rate such as \"20 Mbit/s\", in bit/s, kbit/s, Mbit/s, Gbit/s, or plain \
          numbers in a column uplink_bps"
     );
     assert_eq!(
@@ -56,7 +56,7 @@ fn what_is_wrong_is_told_with_its_line() {
     assert_eq!(error("host,uplink\na,\n"), "t.csv:2: uplink is empty; expected a value");
     assert_eq!(
         error("host,uplink\na\n"),
-        "t.csv:2: found 1 values, expected 2, as many as the header has columns"
+        "t.csv:2: found 1 values, expected 2, one for each column of the header"
     );
     assert_eq!(
         error(""),
@@ -72,7 +72,7 @@ fn table(text: &str) -> Result<Arc<HostTable>, String> {
 
 #[test]
 fn numbered_hosts_are_sorted() {
-    let table = table("host,uplink,region\n1,1 Mbit/s,b\n0,2 Mbit/s,a\n").expect("is right");
+    let table = table("host,uplink,region\n1,1 Mbit/s,b\n0,2 Mbit/s,a\n").expect("a valid table");
     assert_eq!(table.names, None);
     assert_eq!(table.uplink, Some(vec![Rate::from_bps(2_000_000), Rate::from_bps(1_000_000)]));
     assert_eq!((table.region.clone(), table.downlink.clone()), (Some(vec![1, 0]), None));
@@ -82,14 +82,14 @@ fn numbered_hosts_are_sorted() {
 
 #[test]
 fn named_hosts_get_numbers_by_their_rows() {
-    let table = table("host,validation_time_ms\nparis,2\n1,3\n").expect("is right");
+    let table = table("host,validation_time_ms\nparis,2\n1,3\n").expect("a valid table");
     assert_eq!((table.find("paris"), table.find("1"), table.find("0")), (Some(0), Some(1), None));
     assert_eq!(table.validation, Some(vec![Span::from_millis(2), Span::from_millis(3)]));
 }
 
 #[test]
-fn mistakes_in_hosts_have_their_lines() {
-    let error = |text: &str| table(text).expect_err("something is wrong");
+fn errors_in_hosts_name_the_line() {
+    let error = |text: &str| table(text).expect_err("an error");
     assert_eq!(error("host\na\na\n"), "h.csv:3: duplicate host `a`");
     assert_eq!(error("host,uplink_bps\na,0\n"), "h.csv:2: uplink is 0 bit/s; a host needs a positive rate");
 }
@@ -97,7 +97,7 @@ fn mistakes_in_hosts_have_their_lines() {
 #[test]
 fn regions_have_weights() {
     let read = |text: &str| RegionWeights::read("w.csv", &Inputs::default().with("w.csv", text));
-    let weights = read("region,weight\neu,60\nus,39.5\n").expect("is right");
+    let weights = read("region,weight\neu,60\nus,39.5\n").expect("a valid table");
     assert_eq!((weights.names.len(), weights.weights.as_slice()), (2, [60.0, 39.5].as_slice()));
     assert_eq!(
         read("region,weight\neu,-1\n"),

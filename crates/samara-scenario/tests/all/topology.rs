@@ -1,4 +1,4 @@
-//! Drawn graphs have the properties that they promise.
+//! Tests of the properties of generated graphs.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,15 @@ proptest! {
         let graph = random_regular(nodes, degree, &mut NodeRng::new(seed, 0, Purpose::Topology));
         prop_assert_eq!(graph.edges.len() as u32, nodes * degree / 2);
         let pairs: BTreeSet<(u32, u32)> = graph.edges.iter().map(|(a, b)| (*a.min(b), *a.max(b))).collect();
-        prop_assert_eq!(pairs.len(), graph.edges.len(), "no edge twice");
+        prop_assert_eq!(pairs.len(), graph.edges.len(), "no repeated edges");
         prop_assert!(graph.edges.iter().all(|(a, b)| a != b), "no loops");
         prop_assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() as u32 == degree));
     }
 }
 
-/// The share of nodes with k links is 2 m (m + 1) / (k (k + 1) (k + 2)) in the limit of large graphs (Bollobás, Riordan,
-/// Spencer and Tusnády 2001); in 20,000 nodes, sampling moves it by a few standard deviations at most.
+/// The share of nodes with k links is 2 m (m + 1) / (k (k + 1) (k + 2)) in the limit of large
+/// graphs (Bollobás, Riordan, Spencer and Tusnády 2001). With 20,000 nodes, sampling changes it by
+/// a few standard deviations at most.
 #[test]
 fn degrees_follow_the_power_law() {
     let (nodes, m) = (20_000, 3_u32);

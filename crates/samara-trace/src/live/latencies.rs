@@ -1,16 +1,18 @@
-//! Latencies as they travel: counted in buckets, with an exact mean.
+//! Latencies in the form that files have: counts in buckets, with an exact mean.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The longest distinguished latency, in nanoseconds: an hour. Longer ones count as this long, except in the mean.
+/// The longest distinguished latency, in nanoseconds: one hour. Longer ones count as this value,
+/// except in the mean.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Two significant digits: values in a bucket differ by less than 1 %.
+/// Number of significant digits. With two, values in a bucket differ by less than 1 %.
 const DIGITS: u8 = 2;
-/// More buckets than a histogram of this precision has are no histogram.
+/// Maximum number of buckets in the input. A histogram of this precision has fewer.
 const BUCKETS_MAX: usize = 1 << 13;
 
-/// Latencies of many slots, in nanoseconds. Mean, least and most are exact; quantiles are within 1 %.
+/// Latencies of many slots, in nanoseconds. Mean, minimum and maximum are exact; quantiles are
+/// within 1 %.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Latencies {
@@ -22,7 +24,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        // 1 ns to an hour with two digits is always possible.
+        // Cannot fail: the bounds are 1 ns and one hour.
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds");
         Self { histogram, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
@@ -40,7 +42,7 @@ impl Latencies {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same bounds.
+        // Cannot fail: both have the same bounds.
         let _ = self.histogram.add(&other.histogram);
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -51,7 +53,7 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// The mean, or nothing if there are none.
+    /// The mean, or `None` without values.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
     }
@@ -64,21 +66,21 @@ impl Latencies {
         (self.count() > 0).then_some(self.max_ns)
     }
 
-    /// What a share of them (0 to 1) does not exceed.
+    /// The latency that a share of the slots (0 to 1) does not exceed.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         (self.count() > 0).then(|| self.histogram.value_at_quantile(share).clamp(self.min_ns, self.max_ns))
     }
 
-    /// Buckets that are not empty: the highest value that counts into each, and how many do.
+    /// The buckets that are not empty: the highest value of each, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 }
 
-/// The form in a file.
+/// The form of latencies in a file.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// Saturates after 584 years of latency.
+    /// Sum of all latencies. Saturates at 584 years.
     sum_ns: u64,
     min_ns: u64,
     max_ns: u64,
@@ -99,10 +101,10 @@ impl TryFrom<Written> for Latencies {
     fn try_from(written: Written) -> Result<Self, Self::Error> {
         let Written { sum_ns, min_ns, max_ns, buckets } = written;
         if buckets.len() > BUCKETS_MAX {
-            return Err("more buckets than a histogram has");
+            return Err("too many buckets for a histogram");
         }
         let total = buckets.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
-        let Some(total) = total else { return Err("more slots than can be counted") };
+        let Some(total) = total else { return Err("the number of slots overflows") };
         let mut latencies = Self::default();
         for (value, count) in buckets {
             latencies.histogram.saturating_record_n(value.max(1), count);

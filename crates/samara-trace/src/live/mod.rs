@@ -1,31 +1,38 @@
-//! Live status, as lines of JSON that can be followed while they are written.
+//! Live status, as lines of JSON that readers can follow while they are written.
 //!
-//! A **source** (a simulation, a testbed, a node, a client) writes one file,
-//! `live/NAME.jsonl` in the directory of the results: the name of the source is the name of its file. [`LiveWriter`] never makes
-//! its source wait; what does not fit is dropped, counted, and said in the file. [`LiveReader`] takes files as they grow, and
-//! survives torn lines, files that were cut or replaced, and rubbish, which it counts. Each line is a [`Line`]:
+//! A **source** (a simulation, a testbed, a node, a client) writes one file, `live/NAME.jsonl` in
+//! the results directory, where NAME is the name of the source. [`LiveWriter`] never blocks its
+//! source: if its queue is full, it drops lines, counts them, and reports the count in the file.
+//! [`LiveReader`] reads files as they grow. It handles incomplete lines, files that were truncated
+//! or replaced, and invalid lines, which it counts. Each line is a [`Line`]:
 //!
 //! ```json
 //! {"v":1,"seq":0,"at_ns":0,"event":"started","role":"simulation","clock":"virtual","started_unix_ns":1760000000000000000,"run":"sequential"}
 //! {"v":1,"seq":1,"at_ns":210000000,"event":"round","round":7,"state":"realtime","team":0}
 //! ```
 //!
-//! # What sources owe their readers
-//! - `at_ns` is on the clock that `started` names, and never goes back: Unix time of a **wall** clock, or the time since the start
-//!   of a simulation on a **virtual** one. Nobody compares times of two virtual clocks.
-//! - Totals (bytes, deliveries, errors) only grow; a source that restarts writes `started` again and begins at 0.
-//! - A value that is not known is left out. It is never 0 instead.
-//! - Nodes are called the same in all files of a run: `peer` and `members` are names of sources, or of nodes that a source
-//!   speaks for with `node`.
-//! - `seq` counts the lines of a source. What a [`LiveWriter`] adds itself (`dropped`; what still holds, at the start of a new file)
-//!   has the number of the line after it.
-//! - Whatever changes often is said a few times a second at most; rounds, phases and slots are said when they happen.
+//! # Rules for sources
+//! - `at_ns` is on the clock that `started` names, and never goes back. On a **wall** clock it is
+//!   Unix time, on a **virtual** one the time since the start of a simulation. Times of two virtual
+//!   clocks are not comparable.
+//! - Totals (bytes, deliveries, errors) never decrease. A source that restarts writes `started`
+//!   again and begins at 0.
+//! - A value that is not known is omitted, never 0.
+//! - A node has the same name in all files of a run: `peer` and `members` are names of sources, or
+//!   of nodes that a source reports on with `node`.
+//! - `seq` counts the lines of a source. A line that a [`LiveWriter`] adds has the number of the
+//!   line after it. It adds `dropped`, and at the start of a new file the lines that are still
+//!   valid.
+//! - Sources report frequent changes a few times a second at most, but rounds, phases and slots
+//!   when they happen.
 //!
 //! # Latency of slots
-//! A payload that mixes cannot be followed by its position: that is what a mix is for. Still the latencies are right, whatever number of
-//! rounds is in flight, since entry and exit are reported **with their round** and never taken from "the batch before". Of a round,
-//! `slots` says when how many came in and went out: their mean latency is exact in any order, because the sum of differences does
-//! not depend on who is whom. Clients recognise their own payloads, and tell `latencies` of slot by slot.
+//! A payload in a mix cannot be followed by its position, since hiding that is the purpose of a
+//! mix. Latencies are nevertheless correct with any number of rounds in flight, because sources
+//! report entry and exit **with their round** and never assume "the batch before". `slots` reports
+//! how many slots of a round entered and left, and when. Their mean latency is exact in any order,
+//! because the sum of differences does not depend on the pairing. Clients recognise their own
+//! payloads, and report `latencies` slot by slot.
 
 mod latencies;
 mod reader;
@@ -37,18 +44,18 @@ pub use latencies::Latencies;
 pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said};
 pub use writer::LiveWriter;
 
-/// The version of the lines that are written, and the only one that is read. Events and fields that readers do not know are no new
-/// version: they leave them out.
+/// The version of the written lines, and the only version that readers accept. Unknown events and
+/// fields do not need a new version, since readers ignore them.
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub v: u32,
-    /// The number of the line since its source started: a reader notices a missing one.
+    /// Number of the line since the start of its source, by which readers notice missing lines.
     pub seq: u64,
-    /// When, in nanoseconds on the clock of the source.
+    /// Time of the event, in nanoseconds on the clock of the source.
     pub at_ns: u64,
-    /// The node that it is about, if not the source itself: a testbed speaks for its nodes.
+    /// The node that the line is about, if not the source itself. A testbed reports on its nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     #[serde(flatten)]
@@ -59,23 +66,24 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The first line, and the first one after a restart.
+    /// The first line of a source, also after a restart.
     Started {
-        /// What it is, for readers: `simulation`, `testbed`, `node`, `scheduler`, `client`, `session`.
+        /// The role of the source: `simulation`, `testbed`, `node`, `scheduler`, `client` or
+        /// `session`.
         role: String,
-        /// What its times mean.
+        /// The clock of the source's times.
         clock: Clock,
-        /// When it started, in Unix time; distinguishes files of different runs in one directory.
+        /// Unix time of the start, which distinguishes files of different runs in one directory.
         started_unix_ns: u64,
-        /// The run of the scenario that it belongs to, if it has several.
+        /// The run of the source, if the scenario has several.
         #[serde(skip_serializing_if = "Option::is_none")]
         run: Option<String>,
     },
-    /// How a link is. What it counts are totals since the start.
+    /// The state of a link. Its counts are totals since the start.
     Link {
         peer: String,
         up: bool,
-        /// The latest round trip over it, of the ping or of the transport.
+        /// The latest round-trip time, measured by the ping or the transport.
         #[serde(skip_serializing_if = "Option::is_none")]
         round_trip_ns: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,101 +95,103 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         queued_bytes: Option<u64>,
     },
-    /// How long something waits: copies in an outbox, jobs for a processor, transactions in a pool.
+    /// The length of a queue: copies in an outbox, jobs for a processor, transactions in a pool.
     Queue {
         queue: String,
         entries: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
-    /// A team was drawn, of these nodes in the order in which slots pass them. No members: there are too few nodes.
+    /// A team of these nodes was formed, in the order in which slots pass them. Without members,
+    /// there were too few nodes.
     Team { team: u64, members: Vec<String> },
-    /// A round is in a new state.
+    /// A round has entered a new state.
     Round {
-        /// The number of the round; no two teams of a run share numbers.
+        /// The number of the round. Teams of a run do not share numbers.
         round: u64,
         state: RoundState,
         #[serde(skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
-        /// Its slots. A reader that knows them waits for all before it computes latencies.
+        /// The number of slots. A reader that knows it computes latencies once all have left.
         #[serde(skip_serializing_if = "Option::is_none")]
         slots: Option<u64>,
-        /// Why it failed, if it did.
+        /// The reason, if the round failed.
         #[serde(skip_serializing_if = "Option::is_none")]
         cause: Option<String>,
     },
-    /// A node begins or ends to work on a phase of a round, by the protocol's name of the phase.
+    /// A node begins or ends its work on a phase of a round, by the protocol's name of the phase.
     Phase { round: u64, phase: String, edge: Edge },
-    /// So many slots of a round have come in, or gone out, at this moment.
+    /// This number of slots of a round has entered or left at this moment.
     Slots { round: u64, step: Step, slots: u64 },
-    /// Slots of a round that were followed one by one, by who sealed them: from when they were handed in to when they came out.
+    /// Latencies of slots that their sender followed one by one, from submission to exit.
     Latencies { round: u64, latencies: Latencies },
-    /// A ping has gone around a team, each node handing it on to the next one: the sum of the one-way latencies.
+    /// A ping has gone around a team from node to node. Its time is the sum of the one-way
+    /// latencies.
     Ping {
-        /// The team, if the sender of the ping knows its number.
+        /// The number of the team, if the sender of the ping knows it.
         #[serde(skip_serializing_if = "Option::is_none")]
         team: Option<u64>,
-        /// The nodes that it passed, in order; the first one holds the clock.
+        /// The nodes on the path of the ping, in order. The first one measures the time.
         members: Vec<String>,
-        /// How long it took. Left out: it did not come back in time.
+        /// Duration of the ping. Omitted if it did not return in time.
         #[serde(skip_serializing_if = "Option::is_none")]
         loop_ns: Option<u64>,
     },
-    /// How far a run of a simulator or a testbed is.
+    /// The progress of a run of a simulator or a testbed.
     Progress(Progress),
-    /// What was done since the start, from which readers make rates.
+    /// Totals since the start, from which readers compute rates.
     Throughput {
-        /// What is counted: `payloads`, `messages`, `transactions`.
+        /// The counted unit: `payloads`, `messages` or `transactions`.
         of: String,
         total: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
-    /// How often something has gone wrong since the start: a cause of the protocol's metrics.
+    /// Number of errors with a cause of the protocol's metrics, since the start.
     Errors { cause: String, total: u64 },
-    /// Lines that the writer had no room for, since the start.
+    /// Number of lines dropped for lack of room in the queue, since the start.
     Dropped { lines: u64 },
-    /// The last line. A source that ends without it was stopped.
+    /// The last line. A source whose file ends without it was stopped.
     Finished {
         outcome: Outcome,
-        /// Why, if it went wrong.
+        /// The reason, if the source failed.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// Something that this version does not know; never written.
+    /// An event that this version does not know. Writers never write it.
     #[serde(other)]
     Unknown,
 }
 
-/// How far a run is. Values that are not known are left out.
+/// The progress of a run. Unknown values are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub state: RunState,
-    /// What is being done, in a word or two.
+    /// The current activity, in a word or two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
-    /// How much of it is done, 0 to 1.
+    /// The completed share, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Time of a wall clock since it began.
+    /// Elapsed wall-clock time since the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_ns: Option<u64>,
-    /// Messages that have reached somebody who was to get them.
+    /// Messages that have reached a node that expects them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<u64>,
-    /// How many of them there are to be.
+    /// Total number of expected deliveries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries_expected: Option<u64>,
-    /// Frames that have arrived, those included that nobody needed.
+    /// Frames that have arrived, including redundant ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
 }
 
-/// What the times of a source mean.
+/// Clocks of a source's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
@@ -191,48 +201,49 @@ pub enum Clock {
     Virtual,
 }
 
-/// How far a round is, in the words of the xx network's scheduling server (`current.Activity` and `states.Round`).
+/// States of a round, with the names of the xx network's scheduling server (`current.Activity` and
+/// `states.Round`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundState {
-    /// The team is drawn.
+    /// The team was formed.
     Pending,
     /// The team shares keys and precomputes.
     Precomputing,
-    /// The precomputation is done.
+    /// The precomputation has finished.
     Standby,
-    /// A batch may come.
+    /// The team accepts a batch.
     Queued,
-    /// Payloads pass.
+    /// The team processes the payloads in real time.
     Realtime,
     /// All nodes have all payloads.
     Completed,
-    /// It is dropped.
+    /// The round was dropped.
     Failed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
-    /// The first slots are there.
+    /// The first slots have arrived.
     Begin,
-    /// The last ones are worked on.
+    /// The last slots are processed.
     End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// They were handed to the team.
+    /// The slots were submitted to the team.
     Entered,
-    /// They have come out.
+    /// The slots have left the team.
     Left,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Its turn has not come.
+    /// The run has not started yet.
     #[default]
     Waiting,
     Running,
@@ -243,9 +254,9 @@ pub enum RunState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// As it should.
+    /// The source completed its work.
     Ok,
     Failed,
-    /// Somebody stopped it.
+    /// A user or a signal stopped the source.
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! Following a live file while it is written.
+//! Follows a live file while it is written.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -6,23 +6,24 @@ use std::path::{Path, PathBuf};
 
 use super::{Event, Line, VERSION};
 
-/// The longest line that is read, in bytes: above a histogram with all its buckets. Longer ones are rubbish.
+/// Maximum length of a line in bytes, above that of a histogram with all its buckets. Longer lines
+/// count as garbage.
 pub const LINE_BYTES_MAX: usize = 1 << 18;
 const PORTION: usize = 1 << 16;
 
 /// Counts of the lines of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// Lines that were understood.
+    /// Lines that were read.
     pub lines: u64,
-    /// Lines that are none: no JSON, fields of the wrong kind, too long.
+    /// Invalid lines: no JSON, fields of the wrong type, or too long.
     pub garbage: u64,
     pub other_version: u64,
     /// Lines with events that this version does not know.
     pub unknown: u64,
-    /// Numbers in `seq` that never came: dropped by the writer, or lost with the file before.
+    /// Numbers in `seq` that never arrived: dropped by the writer, or lost with an earlier file.
     pub missing: u64,
-    /// How often the file was cut or replaced.
+    /// Number of times the file was truncated or replaced.
     pub replaced: u64,
 }
 
@@ -31,21 +32,22 @@ pub struct ReadCounts {
 #[allow(clippy::large_enum_variant, reason = "nearly all items are lines, and each is handed over at once")]
 pub enum Said {
     Line(Line),
-    /// The file is another one, or begins anew: earlier lines may be repeated.
+    /// The file was replaced or truncated, so earlier lines may be repeated.
     Replaced,
 }
 
 /// Follows a file. The file need not exist yet.
 ///
-/// [`poll`](Self::poll) gives what has come since the last call. A line without its end is kept until the rest comes; a file that
-/// was cut is read from its start; one that was replaced is read to its end, and then the new one from its start.
+/// [`poll`](Self::poll) returns the lines that were added since the last call. An incomplete line
+/// is kept until the rest arrives. A truncated file is read from its start. A replaced file is read
+/// to its end, and then the new one from its start.
 #[derive(Debug)]
 pub struct LiveReader {
     path: PathBuf,
     file: Option<Open>,
-    /// The start of a line whose end has not come.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
-    /// The line is too long: everything up to its end is left out.
+    /// The current line is too long, and is skipped up to its end.
     is_skipping: bool,
     next_seq: Option<u64>,
     counts: ReadCounts,
@@ -74,10 +76,11 @@ impl LiveReader {
         self.counts
     }
 
-    /// Gives what has come to `take`, reading at most `bytes_max` bytes. Returns whether there may be more already.
+    /// Passes added lines to `take`, reading at most `bytes_max` bytes. Returns true if there may
+    /// be more.
     ///
     /// # Errors
-    /// The file is there, but cannot be read. The next call tries again.
+    /// The file exists, but cannot be read. The next call tries again.
     pub fn poll(&mut self, bytes_max: usize, mut take: impl FnMut(Said)) -> io::Result<bool> {
         let mut left = bytes_max;
         let mut buffer = vec![0; PORTION.min(bytes_max.max(1))];
@@ -113,7 +116,7 @@ impl LiveReader {
         }
     }
 
-    /// Whether the file was cut, or another one is in its place.
+    /// Returns true if the file was truncated, or another one is in its place.
     fn is_replaced(&self) -> io::Result<bool> {
         let Some(open) = &self.file else { return Ok(false) };
         if open.file.metadata()?.len() < open.offset {
@@ -121,7 +124,7 @@ impl LiveReader {
         }
         match fs::metadata(&self.path) {
             Ok(now) => Ok(Identity::of(&now) != open.identity),
-            // It may come back.
+            // The file may come back.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -129,7 +132,7 @@ impl LiveReader {
 
     fn start_anew(&mut self, take: &mut impl FnMut(Said)) {
         self.file = None;
-        // The end of a line that nobody will write any more.
+        // An incomplete line that will not be completed any more.
         if !self.rest.is_empty() && !self.is_skipping {
             self.counts.garbage += 1;
         }
@@ -175,7 +178,7 @@ impl LiveReader {
             return;
         }
         let Ok(line) = serde_json::from_slice::<Line>(line) else {
-            // Of another version, everything but the version may be different.
+            // In another version, everything except the version may differ.
             match serde_json::from_slice::<Versioned>(line) {
                 Ok(Versioned { v }) if v != VERSION => self.counts.other_version += 1,
                 _ => self.counts.garbage += 1,
@@ -196,7 +199,8 @@ impl LiveReader {
     }
 
     fn note_gap(&mut self, line: &Line) {
-        // Numbers start anew with their source; what a writer adds has the number of the line after it.
+        // Numbers restart with their source, and a line that the writer adds has the number of the
+        // line after it.
         if let Some(next) = self.next_seq.filter(|next| line.seq > *next) {
             self.counts.missing += line.seq - next;
         }
@@ -204,13 +208,13 @@ impl LiveReader {
     }
 }
 
-/// The only thing that lines of all versions have.
+/// The only field that lines of all versions have.
 #[derive(serde::Deserialize)]
 struct Versioned {
     v: u32,
 }
 
-/// The identity of a file, apart from its path.
+/// The identity of a file, independent of its path.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Writing a live file.
+//! Writes a live file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,37 +10,40 @@ use super::{Event, Line, VERSION};
 use crate::Counts;
 use crate::writer::{Background, Sink};
 
-/// Lines that wait for the thread at most, by default: some MB.
+/// Default limit of lines that wait for the thread, which take some MB.
 const QUEUE_DEFAULT: usize = 1 << 14;
-/// A file that grows beyond this many bytes is renamed to `NAME.jsonl.old`, and a new one started.
+/// Maximum size of a file in bytes. Then it is renamed to `NAME.jsonl.old`, and a new one is
+/// started.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Teams that are repeated at the start of a new file, at most.
+/// Maximum number of teams that are repeated at the start of a new file.
 const TEAMS_MAX: usize = 256;
 
-/// Writes the live file of a source. Dropping it waits until all is written; [`finish`](Self::finish)
-/// also reports errors.
+/// Writes the live file of a source. Dropping it waits until all lines are written;
+/// [`finish`](Self::finish) also reports errors.
 ///
-/// It never makes its caller wait: lines that find the queue full are dropped, and as soon as there is
-/// room again a [`Dropped`](Event::Dropped) line says how many. Readers see the gap in `seq` as well.
+/// It never blocks its caller. If the queue is full, a line is dropped, and as soon as there is
+/// room again a [`Dropped`](Event::Dropped) line reports the number of dropped lines. Readers also
+/// notice the gap in `seq`.
 #[derive(Debug)]
 pub struct LiveWriter {
     background: Background<Line>,
-    /// The number of the next line. Held while a line is handed over, so that numbers are in order in the file.
+    /// The number of the next line. The lock is held while a line enters the queue, so that the
+    /// file has the numbers in order.
     seq: Mutex<u64>,
 }
 
 impl LiveWriter {
-    /// Creates `live/NAME.jsonl` in the directory of the results, or replaces it. Characters of the name
-    /// that not every file system takes become `_`.
+    /// Creates `live/NAME.jsonl` in the results directory, or replaces it. Characters of the name
+    /// that some file systems do not support become `_`.
     ///
     /// # Errors
-    /// The directory or the file cannot be made, or the thread cannot be started.
+    /// The directory or the file cannot be created, or the thread cannot be started.
     pub fn create(results: &Path, name: &str) -> io::Result<Self> {
         Self::with_limits(results, name, QUEUE_DEFAULT, FILE_BYTES_MAX)
     }
 
-    /// The same, with at most `queue` lines that wait (at least 1) and `file_bytes_max` bytes before a new
-    /// file is started.
+    /// Creates the file with at most `queue` waiting lines (at least 1), and starts a new file
+    /// after `file_bytes_max` bytes.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -58,7 +61,7 @@ impl LiveWriter {
         self.say_of(None, at_ns, event)
     }
 
-    /// Reports an event of a node that the source speaks for. Returns false if it was dropped.
+    /// Reports an event of a node for which the source reports. Returns false if it was dropped.
     pub fn say_of(&self, node: Option<&str>, at_ns: u64, event: Event) -> bool {
         let node = node.map(str::to_owned);
         let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,13 +70,14 @@ impl LiveWriter {
         self.background.offer(line, false)
     }
 
-    /// Waits until everything is in the file. Also returns the first error, after which nothing was written.
+    /// Waits until all lines are in the file. Also returns the first error, after which nothing was
+    /// written.
     pub fn finish(self) -> (Counts, io::Result<()>) {
         self.background.finish()
     }
 }
 
-/// The file, and the lines with which the next one has to begin.
+/// The file, and the lines that must be repeated at the start of the next one.
 struct Target {
     path: PathBuf,
     out: BufWriter<File>,
@@ -81,7 +85,7 @@ struct Target {
     bytes_max: u64,
     started: Option<Line>,
     teams: BTreeMap<u64, Line>,
-    /// Dropped lines that were reported.
+    /// Number of dropped lines that were reported.
     dropped: u64,
 }
 
@@ -116,7 +120,8 @@ impl Target {
         self.out.write_all(&bytes)
     }
 
-    /// Starts a new file with what still holds, said as of the line that follows. Who has the old one open can read it to its end.
+    /// Starts a new file with the lines that are still valid, at the time of the line that follows.
+    /// Readers that have the old file open can read it to its end.
     fn rotate(&mut self, before: &Line) -> io::Result<()> {
         self.out.flush()?;
         fs::rename(&self.path, self.path.with_extension("jsonl.old"))?;
@@ -142,7 +147,7 @@ impl Sink<Line> for Target {
     }
 }
 
-/// A new file in place of an old one, whose readers keep its contents.
+/// Creates a file in place of an old one. Readers that have the old one open keep its contents.
 fn new_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

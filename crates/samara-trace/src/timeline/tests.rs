@@ -10,7 +10,8 @@ fn meta() -> Option<RpcMeta> {
     Some(RpcMeta { messages: vec![message], ..RpcMeta::default() })
 }
 
-/// Node a publishes; b gets it from a and forwards it to c, who has it from a already; c finds a third copy wrong.
+/// Node a publishes. b receives the message from a and forwards it to c, which has it from a
+/// already. c rejects a third copy.
 fn events() -> Vec<TraceEvent> {
     let id = || Some(ID.to_vec());
     let topic = || Some("/eth2/0/beacon_block/ssz_snappy".to_owned());
@@ -48,7 +49,7 @@ fn timeline() -> Timeline {
 }
 
 #[test]
-fn copies_are_slices_from_their_sending_to_their_arrival() {
+fn copies_are_slices_from_sending_to_arrival() {
     let timeline = timeline();
     assert_eq!(timeline.counts(), (3, 1, 5));
     let slice = |slice: &Slice| (slice.node, slice.kind, slice.start, slice.end, slice.peer, slice.source);
@@ -73,7 +74,7 @@ fn slices_of_one_lane_do_not_overlap() {
     let timeline = timeline();
     let lanes = timeline.lanes();
     assert_eq!(lanes.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [0, 1, 1, 2, 1]);
-    // Many copies at one moment, and one that is long.
+    // Many copies at one moment, and one long one.
     let mut crowded = Timeline::default();
     for peer in 0..20_u8 {
         let start = i64::from(peer / 5);
@@ -90,7 +91,7 @@ fn slices_of_one_lane_do_not_overlap() {
 }
 
 #[test]
-fn chrome_has_a_slice_for_each_copy_and_an_arrow_for_each_first_one() {
+fn chrome_has_slices_for_copies_and_arrows_for_first_ones() {
     let mut out = Vec::new();
     timeline().write_chrome(&mut out).unwrap();
     let json: Value = serde_json::from_slice(&out).unwrap();
@@ -108,7 +109,7 @@ fn chrome_has_a_slice_for_each_copy_and_an_arrow_for_each_first_one() {
     }
 }
 
-/// Field by field, without the types that wrote it: tags are Perfetto's.
+/// Decodes field by field, without the types that wrote the packets. Tags are those of Perfetto.
 #[test]
 fn perfetto_packets_are_in_order_and_balanced() {
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Files, and one event of every kind, with every field.
+//! Paths of files, and one event of every kind with every field.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What is written is read, and what is wrong with a file is told.
+//! Tests that written events can be read, and that errors in files are reported.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use samara_trace::{
 use crate::common::{all, path};
 
 #[test]
-fn every_kind_of_event_comes_back_in_both_forms() {
+fn all_kinds_of_events_round_trip_in_both_formats() {
     for (format, name) in [(Format::Protobuf, "all.pb"), (Format::Json, "all.json")] {
         let path = path(name);
         let writer = TraceWriter::create(&path, format, 4, WhenFull::Wait).unwrap();
@@ -31,13 +31,13 @@ fn every_kind_of_event_comes_back_in_both_forms() {
 }
 
 #[test]
-fn batches_come_back() {
+fn batches_round_trip() {
     let batch = TraceEventBatch { batch: all() };
     assert_eq!(TraceEventBatch::decode(&batch.encode_to_vec()[..]).unwrap(), batch);
 }
 
 #[test]
-fn types_are_read_by_number_and_by_name() {
+fn reads_types_by_number_and_name() {
     let text = "{\"type\":\"JOIN\",\"join\":{\"topic\":\"t\"}}\n\n{\"type\":9,\"join\":{\"topic\":\"t\"},\"new\":1}\n";
     let reader = TraceReader::new(Path::new("x"), Format::Json, text.as_bytes());
     let events: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
@@ -61,7 +61,7 @@ fn read(format: Format, bytes: &[u8]) -> (usize, String, Place) {
 }
 
 #[test]
-fn errors_name_the_file_and_the_place() {
+fn errors_name_file_and_position() {
     let mut bytes = Vec::new();
     let first = &all()[0];
     Format::Protobuf.encode(first, &mut bytes);
@@ -76,7 +76,7 @@ fn errors_name_the_file_and_the_place() {
         (&[0xff; 11], "varint"),
         (&[0x80], "within the length"),
         (&[0xff, 0xff, 0xff, 0xff, 0x0f, 1], "is this a trace"),
-        (&[2, 0x08, 0x80], "no event"),
+        (&[2, 0x08, 0x80], "not an event"),
     ];
     for (bytes, expected) in cases {
         let (good, text, place) = read(Format::Protobuf, bytes);
@@ -99,7 +99,7 @@ fn errors_name_the_file_and_the_place() {
     assert!(missing.starts_with("no/such.pb: cannot be read"), "{missing}");
 }
 
-/// Takes bytes only when it is let.
+/// A writer that blocks until the test permits each write.
 struct Slow(Receiver<()>);
 
 impl Write for Slow {
@@ -113,10 +113,10 @@ impl Write for Slow {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped_and_counted() {
+fn events_beyond_the_queue_are_dropped_and_counted() {
     let (go, wait) = channel();
     let writer = TraceWriter::into(Slow(wait), Format::Json, 8, WhenFull::Drop).unwrap();
-    // The thread holds at most one event, and eight wait.
+    // The thread holds at most one event, and the queue eight.
     let taken = (0..1000).filter(|_| writer.record(TraceEvent::default())).count() as u64;
     assert!((8..1000).contains(&taken), "{taken}");
     assert_eq!(writer.counts().dropped, 1000 - taken);
@@ -138,7 +138,7 @@ impl Write for Full {
 }
 
 #[test]
-fn errors_of_the_disk_are_told_and_nobody_waits_for_ever() {
+fn disk_errors_are_reported_and_do_not_block_callers() {
     let writer = TraceWriter::into(Full, Format::Json, 1, WhenFull::Wait).unwrap();
     for _ in 0..100 {
         writer.record(all()[7].clone());

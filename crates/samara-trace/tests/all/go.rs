@@ -1,6 +1,7 @@
-//! Beside go-libp2p-pubsub's own types and tracers (`interop/go-trace`).
+//! Tests against the types and tracers of go-libp2p-pubsub (`interop/go-trace`).
 //!
-//! Needs Go. Without it these tests say that they were skipped; with `SAMARA_REQUIRE_PEERS` set they fail.
+//! They need Go. Without it they print that they were skipped, or fail if `SAMARA_REQUIRE_PEERS` is
+//! set.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,14 +12,14 @@ use samara_trace::{Format, TraceEvent, TraceReader, TraceWriter, Type, WhenFull}
 
 use crate::common::{all, path};
 
-/// Builds the program once; `None` if there is no Go.
+/// Builds the program once; `None` without Go.
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         if Command::new("go").arg("version").output().is_err() {
             assert!(
                 std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
-                "SAMARA_REQUIRE_PEERS is set, but there is no Go"
+                "SAMARA_REQUIRE_PEERS is set, but found no Go"
             );
             return None;
         }
@@ -32,8 +33,9 @@ fn program() -> Option<&'static Path> {
     };
     let program = PROGRAM.get_or_init(build).as_deref();
     if program.is_none() {
-        // Not through a macro of the standard library, whose output is only shown where a test fails.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no Go, so no trace was read or written by it");
+        // Written directly: the test harness captures the output of macros and shows it for
+        // failures only.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: found no Go, so it read and wrote no trace");
     }
     program
 }
@@ -55,7 +57,7 @@ fn write(name: &str, format: Format) -> String {
 }
 
 #[test]
-fn go_reads_what_is_written_here() {
+fn go_reads_our_traces() {
     let Some(program) = program() else { return };
     for (name, format, word) in
         [("ours.pb", Format::Protobuf, "protobuf"), ("ours.json", Format::Json, "json")]
@@ -70,7 +72,7 @@ fn go_reads_what_is_written_here() {
 }
 
 #[test]
-fn what_go_writes_is_read_here_and_is_the_same_to_the_byte() {
+fn reads_traces_of_go_and_writes_the_same_bytes() {
     let Some(program) = program() else { return };
     let ours = write("copied.pb", Format::Protobuf);
     let ours_json = write("copied.json", Format::Json);

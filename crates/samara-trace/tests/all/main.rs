@@ -1,4 +1,4 @@
-//! Traces and live files: what is written is read again, here and by others.
+//! Tests that traces and live files can be read again, by this crate and by other programs.
 
 mod common;
 mod files;

@@ -4,7 +4,8 @@ use samara_spec::{Overrides, load_source};
 
 use super::*;
 
-/// Whether processes with these contents of the file of hosts find that they have the same.
+/// Returns what two processes with these contents of the hosts file find: whether the files are the
+/// same.
 fn agree(contents: [&'static str; 2]) -> Vec<bool> {
     let text = "[scenario]\nname = \"two\"\ntitle = \"\"\n[network]\nhosts_file = \"hosts.csv\"\ntopology = { kind = \"ring\" }\n[columns]\n";
     let one = |(mut ranks, hosts): (Threads, &str)| {
@@ -22,7 +23,7 @@ fn agree(contents: [&'static str; 2]) -> Vec<bool> {
 }
 
 #[test]
-fn processes_with_other_files_do_not_begin() {
+fn processes_with_different_files_do_not_start() {
     let (one, other) = ("host,uplink_mbps\n0,1\n1,1\n2,1\n", "host,uplink_mbps\n0,1\n1,1\n2,2\n");
     assert_eq!(agree([one, one]), [true, true]);
     assert_eq!(agree([one, other]), [false, false]);

@@ -1,4 +1,4 @@
-//! `samara export`: a room for each form that other programs read.
+//! `samara export`: scenarios and results in the formats of other programs.
 
 mod network;
 mod trace;
@@ -19,23 +19,27 @@ use crate::args::{ScenarioOptions, whole};
 pub(crate) enum Export {
     /// Export the graph of a run: the links between hosts, and the dialer of each.
     ///
-    /// GraphML also has rates, regions and classes of hosts, and the latency of each link. `network.topology.file`,
-    /// `network.hosts_file` and `network.latency_file` read it.
+    /// GraphML also has rates, regions and classes of hosts, and the latency of each link.
+    /// `network.topology.file`, `network.hosts_file` and `network.latency_file` read it.
     Graph(network::GraphOptions),
-    /// Export the hosts of a run as CSV for `network.hosts_file`: rates, regions and validation times.
+    /// Export the hosts of a run as CSV for `network.hosts_file`: rates, regions and validation
+    /// times.
     Hosts(network::OneRun),
-    /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for `network.latency_file`.
+    /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for
+    /// `network.latency_file`.
     ///
-    /// Latencies are between regions if the scenario gives them between regions, and between hosts otherwise.
+    /// Latencies are between regions if the scenario gives them between regions, and between hosts
+    /// otherwise.
     Latencies(network::OneRun),
     /// Export a run for Shadow, with a real node on each host.
     ///
-    /// `shadow shadow.yaml` runs it in that directory; `samara testbed SCENARIO --shadow DIR` then computes the results. The
-    /// nodes run this program, which needs a build with `--features net`.
+    /// `shadow shadow.yaml` runs it in that directory; `samara testbed SCENARIO --shadow DIR` then
+    /// computes the results. The nodes run this program, which needs a build with `--features net`.
     Shadow(ShadowOptions),
     /// Export the events at the nodes of a run, for trace viewers.
     ///
-    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of blocks of columns.
+    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of
+    /// columns.
     Trace(trace::TraceOptions),
 }
 
@@ -49,10 +53,10 @@ pub(crate) fn run(what: &Export) -> Result<ExitCode, String> {
     }
 }
 
-/// The run of a scenario, if it is one only.
+/// The run of a scenario that has only one.
 ///
 /// # Errors
-/// A text that names all runs.
+/// A text that lists all runs, if there are several.
 #[cfg(feature = "net")]
 pub(crate) fn one_run(loaded: &Loaded) -> Result<&Point, String> {
     match loaded.points.as_slice() {
@@ -60,7 +64,7 @@ pub(crate) fn one_run(loaded: &Loaded) -> Result<&Point, String> {
         points => {
             let names: Vec<String> = points.iter().map(Point::name).collect();
             Err(format!(
-                "{}: found {} runs ({}); expected one: choose it with --only and --seed",
+                "{}: found {} runs ({}); expected one: select it with --only and --seed",
                 loaded.source,
                 points.len(),
                 names.join(", ")
@@ -122,7 +126,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
     ))
 }
 
-/// What chooses the same run again.
+/// Arguments that select the same run again.
 #[cfg(feature = "net")]
 fn arguments(scenario: &ScenarioOptions) -> String {
     let mut words = vec![quoted(&scenario.scenario)];

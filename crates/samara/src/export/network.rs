@@ -36,7 +36,7 @@ struct Built {
 }
 
 impl Built {
-    /// Of the points that have this network the first.
+    /// The first of the points that have this network.
     fn point(&self) -> &Point {
         &self.loaded.points[0]
     }
@@ -46,7 +46,7 @@ impl Built {
         named.map_or_else(|| host.to_string(), Clone::clone)
     }
 
-    /// The region of a host, if it is in one.
+    /// The region of a host, if it has one.
     fn region(&self, host: u32) -> Option<&str> {
         let region = self.hosts.configs[host as usize].region;
         self.hosts.regions.get(usize::from(region)).map(String::as_str)
@@ -62,7 +62,7 @@ impl Built {
         let family = scenario.family();
         if !family.has_topology() {
             return Err(format!(
-                "{}: its nodes have the links that their protocol makes, no graph; hosts and latencies can be exported",
+                "{}: its protocol makes the links between nodes, so it has no graph; hosts and latencies can be exported",
                 self.loaded.source
             ));
         }
@@ -74,9 +74,9 @@ impl Built {
 impl OneRun {
     fn build(&self) -> Result<Built, String> {
         let loaded = self.which.load_with(&self.grid)?;
-        crate::session::tell_notes(&loaded, false);
+        crate::session::print_notes(&loaded, false);
         let first = loaded.points.first().ok_or_else(|| format!("{}: has no runs", loaded.source))?;
-        let is_same = |point: &Point| what_counts(&point.scenario) == what_counts(&first.scenario);
+        let is_same = |point: &Point| relevant_parts(&point.scenario) == relevant_parts(&first.scenario);
         let of_seed = loaded.points.iter().filter(|point| point.seed == first.seed);
         if let Some(other) = of_seed.into_iter().find(|point| !is_same(point)) {
             return Err(format!(
@@ -92,7 +92,7 @@ impl OneRun {
         Ok(Built { loaded, hosts })
     }
 
-    /// Writes the text where it is to go.
+    /// Writes the text to the output file or to standard output.
     fn write(&self, text: &str) -> Result<ExitCode, String> {
         match &self.output {
             None => crate::print(text),
@@ -104,8 +104,10 @@ impl OneRun {
     }
 }
 
-/// What a network is built of: neither how it is shared, nor what is lost in it, nor, where links do not depend on it, what is sent.
-fn what_counts(scenario: &Scenario) -> (Network, Option<Columns>) {
+/// The settings that determine the exported network.
+///
+/// Leaves out the queues, jitter and loss, and the workload unless the links depend on it.
+fn relevant_parts(scenario: &Scenario) -> (Network, Option<Columns>) {
     let plain = Network::default();
     let network = Network {
         interface: plain.interface,
@@ -114,7 +116,7 @@ fn what_counts(scenario: &Scenario) -> (Network, Option<Columns>) {
         loss: plain.loss,
         ..scenario.network.clone()
     };
-    // Subscribers of columns look for others.
+    // Subscribers of columns dial peers of their topics, so links depend on the columns.
     let kept = |workload: &Columns| Columns {
         count: workload.count,
         custody: workload.custody,
@@ -134,7 +136,7 @@ fn millis(latency: std::time::Duration) -> f64 {
 
 /// One-way milliseconds between two hosts, as the simulator has them.
 fn latency(hosts: &Hosts, from: u32, to: u32) -> f64 {
-    // Nothing is drawn: scenarios have no such latency.
+    // The random draw is 0: no latency of a scenario depends on it.
     hosts.latency.nanos(0, &hosts.configs, from, to) as f64 / 1e6
 }
 
@@ -165,12 +167,12 @@ pub(super) fn graph(options: &GraphOptions) -> Result<ExitCode, String> {
     let text = match options.format {
         GraphFormat::Graphml => graphml(&built, &graph)?,
         GraphFormat::Edges => edges(&built, &graph)?,
-        GraphFormat::Csv => dialled(&built, &graph)?,
+        GraphFormat::Csv => csv_edges(&built, &graph)?,
     };
     options.which.write(&text)
 }
 
-/// An attribute: its key, what has it, its name and its type.
+/// A GraphML attribute: its key, its element, its name and its type.
 type Attribute = (&'static str, &'static str, &'static str, &'static str);
 
 const UPLINK: Attribute = ("u", "node", "uplink_bps", "long");
@@ -179,7 +181,7 @@ const REGION: Attribute = ("r", "node", "region", "string");
 const CLASS: Attribute = ("c", "node", "class", "string");
 const VALIDATION: Attribute = ("v", "node", "validation_time_ms", "double");
 const LATENCY: Attribute = ("l", "edge", "latency_ms", "double");
-/// Where the way back takes another time.
+/// Latency in the reverse direction, if it differs.
 const REVERSE: Attribute = ("b", "edge", "latency_reverse_ms", "double");
 
 fn graphml(built: &Built, graph: &Graph) -> Result<String, String> {
@@ -249,7 +251,7 @@ fn edges(built: &Built, graph: &Graph) -> Result<String, String> {
         let (a, b) = (built.name(*dialler), built.name(*listener));
         if let Some(name) = [&a, &b].into_iter().find(|name| name.contains(char::is_whitespace)) {
             return Err(format!(
-                "the host \"{name}\" has a blank in its name, which edge lists cannot have; use --format graphml or csv"
+                "host \"{name}\" has a blank in its name, which edge lists do not support; use --format graphml or csv"
             ));
         }
         let _ = writeln!(text, "{a} {b}");
@@ -257,12 +259,12 @@ fn edges(built: &Built, graph: &Graph) -> Result<String, String> {
     Ok(text)
 }
 
-fn dialled(built: &Built, graph: &Graph) -> Result<String, String> {
+fn csv_edges(built: &Built, graph: &Graph) -> Result<String, String> {
     let edges = graph.edges.iter().map(|(a, b)| vec![built.name(*a), built.name(*b)]);
     csv(std::iter::once(vec!["dialer".to_owned(), "listener".to_owned()]).chain(edges))
 }
 
-/// Hosts of a matrix: 100 million values.
+/// Maximum number of hosts in an exported matrix, which then has 100 million values.
 const HOSTS_MAX: u32 = 10_000;
 
 pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
@@ -292,7 +294,7 @@ pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     let is_regional = matches!(hosts.latency, samara_sim::Latency::Regions(_));
     if !is_regional && built.nodes() > HOSTS_MAX {
         return Err(format!(
-            "{}: {} hosts; a matrix of more than {HOSTS_MAX} is not written",
+            "{}: {} hosts; expected at most {HOSTS_MAX}, since the matrix has a value for each pair",
             built.loaded.source,
             built.nodes()
         ));

@@ -42,7 +42,8 @@ pub(crate) enum TraceFormat {
     Protobuf,
     /// go-libp2p-pubsub's JSON, a line for each event: the format of its JSONTracer.
     Json,
-    /// The same protobuf, packed with gzip: the format of go-libp2p-pubsub-tracer's traced and tracestat.
+    /// The same protobuf, packed with gzip: the format of go-libp2p-pubsub-tracer's traced and
+    /// tracestat.
     Tracestat,
     /// A timeline for Perfetto (ui.perfetto.dev), in its protobuf.
     Perfetto,
@@ -50,11 +51,11 @@ pub(crate) enum TraceFormat {
     Chrome,
 }
 
-/// Where the events of a trace come from.
+/// The source of a trace's events.
 enum Source {
-    /// Files of nodes: the name of each, and where it is.
+    /// Trace files of nodes: the name and path of each.
     Files(Vec<(String, PathBuf)>),
-    /// A table of a simulated run, and how many nodes there are.
+    /// The events of a simulated run, and its number of nodes.
     Simulated(Vec<TraceEvent>, u32),
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", options.out.display());
     let file = File::create(&options.out).map_err(wrong)?;
     let mut out = BufWriter::new(file);
-    let said = match options.format {
+    let counts = match options.format {
         TraceFormat::Protobuf => format!("{} events", events(&source, Format::Protobuf, &mut out)?),
         TraceFormat::Json => format!("{} events", events(&source, Format::Json, &mut out)?),
         TraceFormat::Tracestat => {
@@ -85,10 +86,10 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
         }
     };
     out.flush().map_err(wrong)?;
-    crate::print(&format!("{}: {said}\n", options.out.display()))
+    crate::print(&format!("{}: {counts}\n", options.out.display()))
 }
 
-/// Files that are all there: nothing is written before that is known.
+/// Checks that all files can be opened before anything is written.
 fn files(files: Vec<(String, PathBuf)>) -> Result<Source, String> {
     for (_, path) in &files {
         TraceReader::open(path).map_err(|error| error.to_string())?;
@@ -96,7 +97,7 @@ fn files(files: Vec<(String, PathBuf)>) -> Result<Source, String> {
     Ok(Source::Files(files))
 }
 
-/// What is given: trace files, or a directory of results, of which one run is chosen.
+/// The events of the given trace files, or of one run in the given results directory.
 fn source(options: &TraceOptions) -> Result<Source, String> {
     let [directory] = options.input.as_slice() else { return files(named(&options.input)) };
     if !directory.is_dir() {
@@ -106,7 +107,7 @@ fn source(options: &TraceOptions) -> Result<Source, String> {
     if hosts.is_dir() {
         return traces_of(&hosts);
     }
-    let runs = chosen(directory, options.run.as_deref())?;
+    let runs = run_directory(directory, options.run.as_deref())?;
     let nodes = directory.join("nodes").join(&runs);
     if nodes.is_dir() {
         return traces_of(&nodes);
@@ -141,11 +142,11 @@ fn traces_of(nodes: &Path) -> Result<Source, String> {
     Ok(Source::Files(found.into_iter().map(|(_, name, path)| (name, path)).collect()))
 }
 
-/// The directory of the run that is asked for, or of the only one.
-fn chosen(directory: &Path, run: Option<&str>) -> Result<String, String> {
+/// The directory of the requested run, or of the only one.
+fn run_directory(directory: &Path, run: Option<&str>) -> Result<String, String> {
     let entries = std::fs::read_dir(directory.join("runs")).map_err(|error| {
         format!(
-            "{}: {error}; expected trace files, a results directory, or one that `samara export shadow` wrote and Shadow has run in",
+            "{}: {error}; expected trace files, a results directory, or a directory of `samara export shadow` in which Shadow has run",
             directory.join("runs").display()
         )
     })?;
@@ -160,7 +161,7 @@ fn chosen(directory: &Path, run: Option<&str>) -> Result<String, String> {
     match of_run.as_slice() {
         [name] => Ok((*name).clone()),
         found => Err(format!(
-            "{}: found {} runs{}; expected one: choose it with --run, of {}",
+            "{}: found {} runs{}; expected one: select it with --run, from {}",
             directory.display(),
             found.len(),
             run.map(|run| format!(" called {run}")).unwrap_or_default(),
@@ -169,31 +170,31 @@ fn chosen(directory: &Path, run: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// A simulated run: its copies are in a table.
+/// The events of a simulated run, from its table of copies.
 fn simulated(directory: &Path, run: &str) -> Result<Source, String> {
     let table = directory.join("runs").join(run).join("copies.parquet");
     if !table.is_file() {
         return Err(format!(
-            "{}: there is none: a simulation keeps the copies of blocks of columns only; of others, `samara testbed` keeps traces",
+            "{}: does not exist; simulations record copies of columns only; `samara testbed` records traces of other workloads",
             table.display()
         ));
     }
     let scenario = directory.join("scenario.toml");
     let loaded = load(&scenario.to_string_lossy(), &[], &[], None).map_err(|error| error.to_string())?;
     let point = loaded.points.iter().find(|point| samara_lab::results::point_name(point) == run);
-    let point = point.ok_or_else(|| format!("{}: found no run {run} in it", scenario.display()))?;
+    let point = point.ok_or_else(|| format!("{}: has no run {run}", scenario.display()))?;
     let events = copies(&table, point.scenario.part::<Columns>())?;
     Ok(Source::Simulated(events, point.scenario.network.nodes))
 }
 
-/// Writes all events, in the order of time.
+/// Writes all events in the order of time.
 fn events(source: &Source, format: Format, out: &mut impl Write) -> Result<u64, String> {
     let (mut count, mut bytes) = (0, Vec::new());
     each(source, |event| {
         bytes.clear();
         format.encode(event, &mut bytes);
         count += 1;
-        out.write_all(&bytes).map_err(|error| format!("cannot be written: {error}"))
+        out.write_all(&bytes).map_err(|error| format!("cannot write: {error}"))
     })?;
     Ok(count)
 }
@@ -206,7 +207,7 @@ fn timeline(source: &Source) -> Result<Timeline, String> {
         }
         Source::Files(files) => {
             for (name, path) in files {
-                // The first event says whose trace it is.
+                // The first event has the peer id of the trace's node.
                 let first = TraceReader::open(path).map_err(|error| error.to_string())?.next().transpose();
                 let first = first.map_err(|error| error.to_string())?;
                 if let Some(peer) = first.and_then(|event| event.peer_id) {
@@ -222,7 +223,7 @@ fn timeline(source: &Source) -> Result<Timeline, String> {
     Ok(timeline)
 }
 
-/// All events in the order of time; those of one file stay in its order.
+/// Calls `take` with all events in the order of time. Events of one file keep their order.
 fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>) -> Result<(), String> {
     let files = match source {
         Source::Simulated(events, _) => return events.iter().try_for_each(take),
@@ -231,7 +232,7 @@ fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>
     let open = |(_, path): &(String, PathBuf)| TraceReader::open(path).map_err(|error| error.to_string());
     let mut readers = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let mut waiting: Vec<Option<TraceEvent>> = vec![None; files.len()];
-    // No event comes before the first one of every file is there.
+    // Starts with every file, since any of them may have the earliest event.
     let mut next: BinaryHeap<_> = (0..files.len()).map(|file| Reverse((i64::MIN, file))).collect();
     while let Some(Reverse((at, file))) = next.pop() {
         if let Some(event) = waiting[file].take() {
@@ -239,7 +240,7 @@ fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>
         }
         let event = readers[file].next().transpose().map_err(|error| error.to_string())?;
         if let Some(event) = &event {
-            // A clock that was set back does not change the order of a file.
+            // Keeps the order of a file even if its node's clock was set back.
             next.push(Reverse((event.timestamp.unwrap_or(0).max(at), file)));
         }
         waiting[file] = event;
@@ -247,11 +248,13 @@ fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>
     Ok(())
 }
 
-/// When simulated runs begin by the clocks of their nodes: on 1 January 2000, in nanoseconds since 1970.
+/// Start of simulated runs on the clocks of their nodes: 1 January 2000, in nanoseconds since 1970.
 const START_NS: i64 = 946_684_800_000_000_000;
 
-/// The peer id of a simulated node: what a peer id looks like (a key of 32 bytes in an identity multihash), with the node's number for a
-/// key. No key belongs to it.
+/// The peer id of a simulated node.
+///
+/// Has the form of a real one, an identity multihash of a key of 32 bytes, with the node's number
+/// in place of the key.
 fn peer_id(node: u32) -> Vec<u8> {
     let mut id = vec![0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
     id.resize(6 + 28, 0);
@@ -259,10 +262,11 @@ fn peer_id(node: u32) -> Vec<u8> {
     id
 }
 
-/// The copies of a run, in the order of time: publications, arrivals, and what became of them.
+/// The events of a simulated run in the order of time: publications, arrivals, and the outcome of
+/// each arrival.
 ///
 /// # Errors
-/// A text: the table cannot be read.
+/// A text, if the table cannot be read.
 fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
     let mut events = Vec::new();
     let published = |slot: u32| {
@@ -288,22 +292,22 @@ fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
             let received_from = Some(peer_id(from));
             let message = MessageMeta { message_id: message_id.clone(), topic: topic.clone() };
             let meta = Some(RpcMeta { messages: vec![message], ..RpcMeta::default() });
-            let came = Body::RecvRpc(RecvRpc { received_from: received_from.clone(), meta });
-            let became = if *is_first {
+            let arrival = Body::RecvRpc(RecvRpc { received_from: received_from.clone(), meta });
+            let outcome = if *is_first {
                 Body::DeliverMessage(DeliverMessage { message_id, topic, received_from })
             } else {
                 Body::DuplicateMessage(DuplicateMessage { message_id, topic, received_from })
             };
-            events.extend([came, became].map(|body| TraceEvent::new(&peer_id(node), at, body)));
+            events.extend([arrival, outcome].map(|body| TraceEvent::new(&peer_id(node), at, body)));
         }
         Some(())
     })?;
-    // Stable: what became of a copy stays behind its arrival.
+    // A stable sort keeps the outcome of a copy behind its arrival.
     events.sort_by_key(|event| event.timestamp);
     Ok(events)
 }
 
-/// Id and topic of a column: the numbers of slot and column, and Ethereum's name.
+/// The id and topic of a column: its slot and index, and Ethereum's topic name.
 fn names(slot: u32, column: u32) -> (Option<Vec<u8>>, Option<String>) {
     let id = [slot.to_be_bytes(), column.to_be_bytes()].concat();
     (Some(id), Some(format!("/eth2/00000000/data_column_sidecar_{column}/ssz_snappy")))

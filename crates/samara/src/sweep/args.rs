@@ -1,4 +1,4 @@
-//! What the command line understands of sweeps.
+//! Command-line arguments of sweeps.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,18 @@ use samara_spec::{Loaded, Overrides, load_with};
 
 use crate::args::{Format, ScenarioOptions, key_value, whole};
 
-/// Which scenario, and which points of it.
+/// Options of `samara sweep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
     pub(crate) scenario: String,
-    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s". Can be repeated: the sweep
-    /// runs all combinations. Adds an axis to the scenario's own sweep, or replaces the values of the axis with this key.
+    /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s". Can
+    /// be repeated: the sweep runs all combinations. Adds an axis to the scenario's own sweep, or
+    /// replaces the values of the axis with this key.
     #[arg(long, value_name = "KEY=A,B,C", value_parser = parse_axis)]
     pub(crate) grid: Vec<GridAxis>,
-    /// Seeds: a number (20 means 1 to 20), a range (5..24, both included), or a list (1,4,9). Default: the scenario's.
+    /// Seeds: a number (20 means 1 to 20), a range (5..24, both included), or a list (1,4,9).
+    /// Default: the scenario's.
     #[arg(long, value_parser = seeds)]
     pub(crate) seeds: Option<Seeds>,
     /// Set a key of the scenario, for example network.nodes=200; can be repeated.
@@ -30,9 +32,10 @@ pub(crate) struct SweepOptions {
     /// Let the expectations of a built-in scenario set the exit status although keys are changed.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Number of points that run at once, each in a separate process. Default: the number of processors; points with more
-    /// than 4,000 nodes run one after the other, each on all processors. On a cluster, the maximum number of points in
-    /// progress. Default: as many as the cluster has room for.
+    /// Number of points that run at once, each in a separate process. Default: the number of
+    /// processors; points with more than 4,000 nodes run one after the other, each on all
+    /// processors. On a cluster, the maximum number of points in progress. Default: as many as the
+    /// cluster has room for.
     #[arg(long, value_parser = whole(1..=4096_u16))]
     pub(crate) jobs: Option<u16>,
     /// Directory of the sweep; an existing sweep is resumed. Default: results/SCENARIO-sweep.
@@ -44,8 +47,8 @@ pub(crate) struct SweepOptions {
     /// Where to run the points.
     #[arg(long, value_enum, default_value_t = Place::Local)]
     pub(crate) engine: Place,
-    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that runs on this machine.
-    /// Default: starts a cluster on this machine.
+    /// The Ray cluster, for example 10.0.0.1:6379, ray://10.0.0.1:10001, or auto for the one that
+    /// runs on this machine. Default: starts a cluster on this machine.
     #[arg(long)]
     pub(crate) address: Option<String>,
     /// A Python interpreter with Ray.
@@ -62,7 +65,7 @@ pub(crate) struct SweepOptions {
     pub(crate) quiet: bool,
 }
 
-/// Where points are run.
+/// Places to run points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Place {
     /// On this machine.
@@ -94,7 +97,7 @@ impl SweepOptions {
     }
 }
 
-/// One point of a scenario.
+/// Options of `samara point`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PointOptions {
     #[command(flatten)]
@@ -120,7 +123,9 @@ pub(crate) struct PointOptions {
 }
 
 fn seeds(text: &str) -> Result<Seeds, String> {
-    let wrong = || format!("\"{text}\" is none of 20, 1..20 and 1,4,9");
+    let wrong = || {
+        format!("\"{text}\" is not a number, range or list of seeds; expected for example 20, 1..20 or 1,4,9")
+    };
     let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong());
     let (from, to) = match (text.split_once(".."), text.contains(',')) {
         (Some((from, to)), false) => (number(from)?, number(to.trim_start_matches('='))?),
@@ -129,10 +134,10 @@ fn seeds(text: &str) -> Result<Seeds, String> {
         (Some(_), true) => return Err(wrong()),
     };
     if from > to {
-        return Err(format!("\"{text}\" has no seed"));
+        return Err(format!("\"{text}\" has no seeds"));
     }
     if to - from >= SWEEP_POINTS_MAX as u64 {
-        return Err(format!("\"{text}\" is more than {SWEEP_POINTS_MAX} seeds"));
+        return Err(format!("\"{text}\" has more than {SWEEP_POINTS_MAX} seeds"));
     }
     Ok(Seeds((from..=to).collect()))
 }

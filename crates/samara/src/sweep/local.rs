@@ -1,4 +1,5 @@
-//! Points on this machine, each a process of its own: one that crashes takes nothing else with it. And what that process does.
+//! Runs points on this machine. Each has a separate process, so that a crash affects no other
+//! point.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -19,43 +20,43 @@ use super::{ATTEMPTS, Job, PointEvent, PointOptions, Program};
 use crate::BAD_INPUT;
 use crate::session::INTERRUPTED;
 
-/// How often a process is looked at.
-const LOOK: Duration = Duration::from_millis(5);
-/// So much of what a failed point had to say is told: the end of it.
-const SAID_MAX: u64 = 4096;
+/// Interval between two checks of a process.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Maximum number of bytes from the end of a failed point's output in its error.
+const OUTPUT_MAX: u64 = 4096;
 
 enum End {
     Done(Box<PointRecord>),
-    /// Why, and whether another attempt may end otherwise.
+    /// The reason, and whether another attempt may succeed.
     Failed(String, bool),
     Dropped,
 }
 
-/// Runs all points, and tells what becomes of them.
-pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<PointEvent>) -> Result<(), String> {
+/// Runs all points, and reports their progress.
+pub(super) fn run(job: &Job<'_>, program: &Program, events: Sender<PointEvent>) -> Result<(), String> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = job.jobs.unwrap_or(if job.is_large { 1 } else { available }).min(job.todo.len()).max(1);
     let threads = if job.is_large { (available / jobs).max(1) } else { 1 };
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..jobs {
-            let (news, next) = (news.clone(), &next);
+            let (events, next) = (events.clone(), &next);
             scope.spawn(move || {
-                // Nobody listens any more only if everything is over.
-                let tell = |item| drop(news.send(item));
+                // The receiver is gone only after the sweep has ended.
+                let report = |item| drop(events.send(item));
                 while !job.stop.load(Ordering::SeqCst) {
                     let place = next.fetch_add(1, Ordering::SeqCst);
                     let Some(planned) = job.todo.get(place) else { return };
                     for attempt in 1..=ATTEMPTS {
-                        tell(PointEvent::Started);
+                        report(PointEvent::Started);
                         match point(job, program, planned, threads) {
-                            End::Done(record) => tell(PointEvent::Done(record)),
+                            End::Done(record) => report(PointEvent::Done(record)),
                             End::Failed(why, true) if attempt < ATTEMPTS => {
-                                tell(PointEvent::Again(place, why));
+                                report(PointEvent::Again(place, why));
                                 continue;
                             }
-                            End::Failed(why, _) => tell(PointEvent::Failed(place, why)),
-                            End::Dropped => tell(PointEvent::Dropped),
+                            End::Failed(why, _) => report(PointEvent::Failed(place, why)),
+                            End::Dropped => report(PointEvent::Dropped),
                         }
                         break;
                     }
@@ -67,31 +68,31 @@ pub(super) fn run(job: &Job<'_>, program: &Program, news: Sender<PointEvent>) ->
 }
 
 fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) -> End {
-    let said_path = job.directory.failures().join(format!("{}.txt", planned.id));
-    let end = said_at(&said_path).and_then(|mut said| {
-        let status = wait(job, start(job, program, planned, threads, &said)?)?;
+    let log_path = job.directory.failures().join(format!("{}.txt", planned.id));
+    let end = open_log(&log_path).and_then(|mut log| {
+        let status = wait(job, start(job, program, planned, threads, &log)?)?;
         Ok(match status {
             None => End::Dropped,
             Some(status) if status.success() => match job.directory.record(&planned.id) {
                 Ok(record) => End::Done(Box::new(record)),
                 Err(error) => End::Failed(error, true),
             },
-            // What is wrong with the input will be wrong with it again.
+            // Wrong input will fail again.
             Some(status) => {
                 let is_input = status.code() == Some(i32::from(BAD_INPUT));
-                End::Failed(format!("{}{}", how(status), end_of(&mut said)), !is_input)
+                End::Failed(format!("{}{}", describe_exit(status), tail_of(&mut log)), !is_input)
             }
         })
     });
     let end = end.unwrap_or_else(|error| End::Failed(error.to_string(), true));
     if !matches!(end, End::Failed(..)) {
-        // There is nothing to be read in it.
-        let _ = std::fs::remove_file(said_path);
+        // The log of a point that did not fail has no use.
+        let _ = std::fs::remove_file(log_path);
     }
     end
 }
 
-fn said_at(path: &Path) -> std::io::Result<File> {
+fn open_log(path: &Path) -> std::io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
 
@@ -100,7 +101,7 @@ fn start(
     program: &Program,
     planned: &Planned,
     threads: usize,
-    said: &File,
+    log: &File,
 ) -> std::io::Result<Child> {
     let mut command = Command::new(&program.path);
     command.arg("point").arg(job.directory.scenario()).args(planned.arguments());
@@ -111,11 +112,12 @@ fn start(
     } else {
         command.args(["--files", "."]);
     }
-    // A pipe that closes when this process is gone, however it goes; and a group of its own, so that interrupts come here only.
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0).spawn()
+    // Standard input is a pipe that closes when this process ends, for whatever reason. The
+    // separate process group keeps interrupts from the points, so that this process handles them.
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log.try_clone()?).process_group(0).spawn()
 }
 
-/// Waits for the end of a process, or ends it; `None` if it was ended.
+/// Waits until a process ends, or kills it on an interrupt. Returns `None` if it was killed.
 fn wait(job: &Job<'_>, mut child: Child) -> std::io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -126,35 +128,34 @@ fn wait(job: &Job<'_>, mut child: Child) -> std::io::Result<Option<ExitStatus>> 
             child.wait()?;
             return Ok(None);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn how(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("its process ended with status {code}"),
-        (None, Some(signal)) => format!("its process was ended by signal {signal}"),
+        (None, Some(signal)) => format!("its process was killed by signal {signal}"),
         (None, None) => "its process ended".to_owned(),
     }
 }
 
-/// The end of what a process had to say.
-fn end_of(said: &mut File) -> String {
+/// The end of a process's error output.
+fn tail_of(log: &mut File) -> String {
     let mut text = Vec::new();
-    let from = said.metadata().map_or(0, |data| data.len().saturating_sub(SAID_MAX));
-    if said.seek(SeekFrom::Start(from)).and_then(|_| said.read_to_end(&mut text)).is_err() || text.is_empty()
-    {
+    let from = log.metadata().map_or(0, |data| data.len().saturating_sub(OUTPUT_MAX));
+    if log.seek(SeekFrom::Start(from)).and_then(|_| log.read_to_end(&mut text)).is_err() || text.is_empty() {
         return String::new();
     }
     format!(": {}", String::from_utf8_lossy(&text).trim_end())
 }
 
-/// `samara point`: one point of a sweep, for whoever runs many of them.
+/// Runs `samara point`: one point of a sweep.
 pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     if options.end_with_stdin {
         std::thread::spawn(|| {
-            // Whatever comes is thrown away, up to the end or an error.
+            // Discards the input up to its end or an error.
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
             std::process::exit(i32::from(INTERRUPTED));
         });
@@ -171,7 +172,7 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     };
     let [point] = loaded.points.as_slice() else {
         return Err(format!(
-            "{}: {} points; --only, --seed and --grid KEY=VALUE have to choose one of them",
+            "{}: {} points; expected one: select it with --only, --seed and --grid KEY=VALUE",
             loaded.source,
             loaded.points.len()
         ));
@@ -179,8 +180,8 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     let id = point_id(point, &loaded.inputs)?;
     if let Some(wanted) = options.id.as_ref().filter(|wanted| **wanted != id) {
         return Err(format!(
-            "{}: the point has the id {id}, not {wanted}: its scenario, its files or the program are not those that the sweep was \
-             planned with",
+            "{}: the point has the id {id}, not {wanted}: its scenario, files or program differ from those of the \
+             sweep",
             loaded.source
         ));
     }

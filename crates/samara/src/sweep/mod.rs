@@ -26,38 +26,38 @@ pub(crate) use args::{PointOptions, SweepOptions};
 pub(crate) use local::run_one;
 
 use crate::args::{Format, quoted};
-use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt, tell, tell_notes};
+use crate::session::{INTERRUPTED, NOT_MET, print_expectations, print_notes, stop_on_interrupt};
 use args::Place;
 
 const FAILED: u8 = 3;
-/// A point that fails is tried so often.
+/// Maximum number of attempts for a point that fails.
 const ATTEMPTS: u32 = 2;
 
-/// What whoever runs points is to do.
+/// The task of an engine: the points to run.
 struct Job<'a> {
     directory: &'a SweepDirectory,
     files: &'a Path,
     todo: Vec<&'a Planned>,
-    /// How many of them at once, if that was said.
+    /// Requested number of points that run at once.
     jobs: Option<usize>,
-    /// Whether they are so large that each is to have a machine for itself.
+    /// Whether each point is so large that it needs all processors.
     is_large: bool,
-    /// Set when it is to end.
+    /// Set to stop the sweep.
     stop: &'a AtomicBool,
 }
 
-/// What is heard of points; numbers are places in [`Job::todo`].
+/// Reports of an engine. Numbers are indices into [`Job::todo`].
 enum PointEvent {
     Started,
-    /// One is finished and in the directory.
+    /// A point has finished and its record is in the directory.
     Done(Box<PointRecord>),
     Again(usize, String),
-    /// It is lost with who worked on it, and is run again.
+    /// A point was lost with its worker, and runs again.
     Lost(usize, String),
     Failed(usize, String),
-    /// One has been given up, since everything is to end.
+    /// A point was cancelled, since the sweep stops.
     Dropped,
-    /// Something that is worth saying once.
+    /// A message for the user.
     Note(String),
 }
 
@@ -70,10 +70,10 @@ struct Gathered {
 pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     let loaded = options.load()?;
-    tell_notes(&loaded, options.quiet);
+    print_notes(&loaded, options.quiet);
     if loaded.wants_costs() {
         return Err(format!(
-            "{}: costs that are measured would be others whenever the sweep goes on; sweep the scenario.toml of a `samara run`, which has them in numbers",
+            "{}: measured costs would change when the sweep is resumed; sweep the scenario.toml of a `samara run`, which has them as numbers",
             loaded.source
         ));
     }
@@ -101,11 +101,11 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     write_report(&directory, &page)?;
     directory.finish(&summary, is_complete)?;
     show(options.format, &summary, &page, directory.path())?;
-    tell(&outcomes, options.format);
+    print_expectations(&outcomes, options.format);
     let interrupted = stop.load(Ordering::SeqCst) && !is_complete;
     if !is_complete {
         eprintln!(
-            "samara: {} of {} points are in {}; the same command goes on from there",
+            "samara: {} of {} points are in {}; run the same command to resume",
             summary.runs.len(),
             planned.len(),
             directory.path().display()
@@ -133,12 +133,12 @@ fn gather(
     let Opened { directory, finished, is_of_another_program } = opened;
     if is_of_another_program {
         eprintln!(
-            "samara: finished points are of another build of this version; if it makes other results, begin anew with another --out"
+            "samara: finished points come from another build of this version; if its results differ, start a new sweep with another --out"
         );
     }
     let todo: Vec<&Planned> = planned.iter().filter(|planned| !finished.contains_key(&planned.id)).collect();
     if !finished.is_empty() && !options.quiet {
-        eprintln!("samara: {} of {} points are there already", finished.len(), planned.len());
+        eprintln!("samara: {} of {} points are finished already", finished.len(), planned.len());
     }
     let mut gathered = Gathered { finished, failed: Vec::new() };
     if !todo.is_empty() {
@@ -151,26 +151,26 @@ fn gather(
             todo,
             stop,
         };
-        let (sender, news) = channel();
+        let (sender, events) = channel();
         std::thread::scope(|scope| {
             let worked = scope.spawn(|| match options.engine {
                 Place::Local => local::run(&job, program, sender),
                 Place::Ray => ray::run(&job, program, options, sender),
             });
-            listen(&job, news, progress, &mut gathered);
-            worked.join().unwrap_or_else(|_| Err("whoever runs points has panicked".to_owned()))
+            listen(&job, events, progress, &mut gathered);
+            worked.join().unwrap_or_else(|_| Err("the thread that runs points has panicked".to_owned()))
         })?;
     }
     Ok((directory, gathered))
 }
 
-fn listen(job: &Job<'_>, news: Receiver<PointEvent>, mut progress: Progress, gathered: &mut Gathered) {
-    for news in news {
-        progress.take(&news, |place| {
+fn listen(job: &Job<'_>, events: Receiver<PointEvent>, mut progress: Progress, gathered: &mut Gathered) {
+    for event in events {
+        progress.take(&event, |place| {
             let planned = job.todo[place];
             format!("{}, seed {}", planned.point.name(), planned.point.seed)
         });
-        match news {
+        match event {
             PointEvent::Done(record) => {
                 gathered.finished.insert(record.id.clone(), *record);
             }
@@ -193,7 +193,7 @@ fn listen(job: &Job<'_>, news: Receiver<PointEvent>, mut progress: Progress, gat
     progress.finish();
 }
 
-/// This program, for those who run points.
+/// This program, which runs the points.
 struct Program {
     path: std::path::PathBuf,
     sha256: String,
@@ -202,7 +202,7 @@ struct Program {
 impl Program {
     fn own() -> Result<Self, String> {
         let fail = |error: std::io::Error| format!("cannot read this program: {error}");
-        // Also when it has been replaced by another build in the meantime.
+        // The link also names this program after another build has replaced the file.
         let running = Path::new("/proc/self/exe");
         let path =
             if running.exists() { running.to_path_buf() } else { std::env::current_exe().map_err(fail)? };
@@ -244,7 +244,7 @@ fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Res
     } else {
         let text = page.terminal()
             + &format!(
-                "digest {}  {} points, {:.1} s of waiting, {:.1} s of processor, at most {} MB a point\nreport {}\n",
+                "digest {}  {} points, {:.1} s elapsed, {:.1} s of processor, at most {} MB a point\nreport {}\n",
                 summary.digest,
                 summary.runs.len(),
                 summary.wall_s,
@@ -260,7 +260,7 @@ fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Res
     Ok(())
 }
 
-/// One line: points done, under way and failed, and when it will be over.
+/// A progress line: points finished, running and failed, and the remaining time.
 struct Progress {
     bar: ProgressBar,
     quiet: bool,
@@ -271,7 +271,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Of so many points, so many of which are there.
+    /// Creates the line for a sweep with this number of points, of which some are finished.
     fn new(points: usize, finished: usize, quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(points as u64), target).with_position(finished as u64);
@@ -283,26 +283,26 @@ impl Progress {
         Self { bar, quiet, running: 0, again: 0, lost: 0, failed: 0 }
     }
 
-    /// Takes what is heard of a point; `name` names the one at a place.
-    fn take(&mut self, news: &PointEvent, name: impl Fn(usize) -> String) {
-        match news {
+    /// Updates the line for an event. `name` returns the name of the point at an index.
+    fn take(&mut self, event: &PointEvent, name: impl Fn(usize) -> String) {
+        match event {
             PointEvent::Started => self.running += 1,
             PointEvent::Note(_) => {}
             _ => self.running = self.running.saturating_sub(1),
         }
-        match news {
+        match event {
             PointEvent::Done(_) => self.bar.inc(1),
             PointEvent::Again(place, why) => {
                 self.again += 1;
-                self.say(&format!("{} failed and is run again: {why}", name(*place)));
+                self.say(&format!("{} failed and runs again: {why}", name(*place)));
             }
             PointEvent::Lost(place, why) => {
                 self.lost += 1;
-                self.say(&format!("{} is lost with its worker and is run again: {why}", name(*place)));
+                self.say(&format!("{} was lost with its worker and runs again: {why}", name(*place)));
             }
             PointEvent::Failed(place, why) => {
                 self.failed += 1;
-                // Without its details, which come at the end.
+                // The first line only: the details come at the end.
                 self.say(&format!("{} failed: {}", name(*place), why.lines().next().unwrap_or_default()));
             }
             PointEvent::Note(text) => self.say(text),
@@ -317,19 +317,19 @@ impl Progress {
         self.bar.set_message(parts.join(", "));
     }
 
-    /// Tells also where there is no terminal: what goes wrong belongs into logs.
+    /// Prints a message, also without a terminal, since logs need failures.
     fn say(&self, text: &str) {
         if !self.quiet {
             self.bar.suspend(|| eprintln!("samara: {text}"));
         }
     }
 
-    /// Removes the line, and tells how often points had to be run again.
+    /// Removes the line, and prints how many points ran again.
     fn finish(self) {
         self.bar.finish_and_clear();
         if self.again + self.lost > 0 {
             eprintln!(
-                "samara: {} points were run again after a failure, {} after their worker was lost",
+                "samara: {} points ran again after a failure, {} after their worker was lost",
                 self.again, self.lost
             );
         }

@@ -1,4 +1,4 @@
-//! Points on a Ray cluster, through a small driver in Python, which is part of this program.
+//! Runs points on a Ray cluster, through a small driver in Python that this program contains.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,13 +18,14 @@ use super::{ATTEMPTS, Job, PointEvent, Program, SweepOptions};
 use crate::BAD_INPUT;
 
 const DRIVER: &str = include_str!("ray_driver.py");
-/// A point is given up when it has lost so many workers: it may be what kills them.
+/// Maximum number of workers that a point may lose. Then the sweep gives the point up, since it may
+/// be the cause.
 const LOSSES_MAX: u32 = 5;
-/// How often it is looked at whether everything is to end, and how long the driver may take for it.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval between two checks for the end of the sweep, and maximum time for the driver to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const END_MAX: Duration = Duration::from_secs(20);
-/// The file in the directory of failures that has what driver and Ray had to say.
-const SAID: &str = "ray.txt";
+/// File with the error output of the driver and of Ray, in the directory of failures.
+const DRIVER_LOG: &str = "ray.txt";
 
 #[derive(Serialize)]
 struct Order<'a> {
@@ -32,7 +33,7 @@ struct Order<'a> {
     program: String,
     sha256: &'a str,
     scenario: String,
-    /// Names and contents in base64.
+    /// Contents in base64, by name.
     files: BTreeMap<String, String>,
     jobs: Option<usize>,
     attempts_max: u32,
@@ -46,7 +47,7 @@ struct PointOrder {
     arguments: Vec<String>,
 }
 
-/// What the driver tells; places are those of [`Order::points`].
+/// Events that the driver reports. Places are indices into [`Order::points`].
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
@@ -60,33 +61,33 @@ enum Event {
     Error { text: String },
 }
 
-/// Runs all points, and tells what becomes of them.
+/// Runs all points, and reports their progress.
 pub(super) fn run(
     job: &Job<'_>,
     program: &Program,
     options: &SweepOptions,
-    news: Sender<PointEvent>,
+    events: Sender<PointEvent>,
 ) -> Result<(), String> {
     let order = serde_json::to_string(&order(job, program, options)?).map_err(|error| error.to_string())?;
     let mut driver = start(job, options)?;
     let mut stdin = driver.stdin.take();
     if let Some(stdin) = &mut stdin {
-        // A driver that is gone already has said why.
+        // A driver that has ended already has reported its error.
         let _ = stdin.write_all((order + "\n").as_bytes());
     }
-    let error = follow(job, &mut driver, stdin, &news);
+    let error = follow(job, &mut driver, stdin, &events);
     let status = end(&mut driver);
-    let said = job.directory.failures().join(SAID);
+    let log = job.directory.failures().join(DRIVER_LOG);
     match error {
         Some(text) => Err(format!(
-            "{text}\nthe engine ray needs Python with Ray (pip install 'ray>=2.51'; --python chooses another Python, --address another \
-             cluster); finished points are kept"
+            "{text}\n--engine ray needs Python with Ray (pip install 'ray>=2.51'; select another Python with --python, or another \
+             cluster with --address); finished points are kept"
         )),
         None if status == Some(0) || job.stop.load(Ordering::SeqCst) => {
-            let _ = std::fs::remove_file(said);
+            let _ = std::fs::remove_file(log);
             Ok(())
         }
-        None => Err(format!("the driver of Ray ended early; {} has what it said", said.display())),
+        None => Err(format!("the Ray driver ended early; {} has its output", log.display())),
     }
 }
 
@@ -97,7 +98,9 @@ fn order<'a>(job: &Job<'_>, program: &'a Program, options: &'a SweepOptions) -> 
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)))
         {
-            return Err(format!("{name}: files for a cluster have to be beside the scenario, or below it"));
+            return Err(format!(
+                "{name}: expected a file in the directory of the scenario or below, as Ray requires"
+            ));
         }
         if let Entry::Vacant(place) = files.entry(name) {
             let path = job.files.join(place.key());
@@ -127,25 +130,26 @@ fn order<'a>(job: &Job<'_>, program: &'a Program, options: &'a SweepOptions) -> 
 }
 
 fn start(job: &Job<'_>, options: &SweepOptions) -> Result<Child, String> {
-    let said = job.directory.failures().join(SAID);
-    let said = std::fs::File::create(&said).map_err(|error| format!("{}: {error}", said.display()))?;
+    let log = job.directory.failures().join(DRIVER_LOG);
+    let log = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
     let mut command = Command::new(&options.python);
-    // A group of its own, so that interrupts come here only; the driver ends with its standard input.
-    command.args(["-c", DRIVER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said).process_group(0);
+    // The separate process group keeps interrupts from the driver. It ends when its standard input
+    // closes.
+    command.args(["-c", DRIVER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).process_group(0);
     command.spawn().map_err(|error| {
         format!(
-            "{}: {error}; the engine ray needs Python with Ray (pip install 'ray>=2.51'); --python chooses another Python",
+            "{}: {error}; --engine ray needs Python with Ray (pip install 'ray>=2.51'); select another Python with --python",
             options.python.display()
         )
     })
 }
 
-/// Passes on what the driver tells, until it ends; what it could not do is returned.
+/// Forwards the driver's events until it ends. Returns the error that the driver reported.
 fn follow(
     job: &Job<'_>,
     driver: &mut Child,
     mut stdin: Option<ChildStdin>,
-    news: &Sender<PointEvent>,
+    events: &Sender<PointEvent>,
 ) -> Option<String> {
     let output = driver.stdout.take()?;
     let (sender, lines) = channel();
@@ -159,18 +163,18 @@ fn follow(
     let mut error = None;
     loop {
         if job.stop.load(Ordering::SeqCst) {
-            // The driver takes it for the end.
+            // Closing its standard input stops the driver.
             stdin = None;
         }
-        match lines.recv_timeout(LOOK) {
+        match lines.recv_timeout(POLL_INTERVAL) {
             Ok(line) => match serde_json::from_str(&line) {
                 Ok(Event::Error { text }) => error = Some(text),
                 Ok(event) => {
-                    if let Some(item) = heard(job, event) {
-                        let _ = news.send(item);
+                    if let Some(item) = to_point_event(job, event) {
+                        let _ = events.send(item);
                     }
                 }
-                Err(_) => error = Some(format!("the driver of Ray said \"{line}\"")),
+                Err(_) => error = Some(format!("unexpected output of the Ray driver: \"{line}\"")),
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -180,8 +184,9 @@ fn follow(
     error
 }
 
-/// What an event of the driver is to the sweep; records are written here, where the directory is.
-fn heard(job: &Job<'_>, event: Event) -> Option<PointEvent> {
+/// Converts an event of the driver. Writes its record here, since workers may not see the
+/// directory.
+fn to_point_event(job: &Job<'_>, event: Event) -> Option<PointEvent> {
     let is_place = |place: usize| place < job.todo.len();
     let item = match event {
         Event::Cluster { version, nodes, processors } => {
@@ -204,22 +209,22 @@ fn heard(job: &Job<'_>, event: Event) -> Option<PointEvent> {
 }
 
 fn written(job: &Job<'_>, id: &str, record: &str) -> Result<PointRecord, String> {
-    let record: PointRecord =
-        serde_json::from_str(record).map_err(|error| format!("what came back is no record: {error}"))?;
+    let record: PointRecord = serde_json::from_str(record)
+        .map_err(|error| format!("its worker did not return a record: {error}"))?;
     if record.id != id {
-        return Err(format!("what came back is the point {}", record.id));
+        return Err(format!("its worker returned the record of point {}", record.id));
     }
     SweepDirectory::write_point(&job.directory.points(), &record)?;
     Ok(record)
 }
 
-/// Waits until the driver has ended; one that does not is killed.
+/// Waits until the driver has ended, and kills it after [`END_MAX`].
 fn end(driver: &mut Child) -> Option<i32> {
     let until = Instant::now() + END_MAX;
     while Instant::now() < until {
         match driver.try_wait() {
             Ok(Some(status)) => return status.code(),
-            Ok(None) => std::thread::sleep(LOOK),
+            Ok(None) => std::thread::sleep(POLL_INTERVAL),
             Err(_) => break,
         }
     }

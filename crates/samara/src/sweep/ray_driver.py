@@ -1,8 +1,10 @@
 """Runs the points of a sweep on a Ray cluster, for `samara sweep --engine ray`.
 
-Reads one line of JSON, the job, from standard input; writes a line of JSON for everything that happens to standard output; ends
-all that is under way when standard input is closed. A worker runs `samara point` in a process of its own. It takes the program from
-its path if it is there (a file system that all share), and from Ray's object store otherwise.
+Reads the job from standard input, one line of JSON. Writes one line of JSON per event to standard
+output. Cancels all running points when standard input closes.
+
+A worker runs `samara point` in a separate process. It takes the program from its path if the
+machine has the same one there (on a shared file system), and from Ray's object store otherwise.
 """
 
 import base64
@@ -15,15 +17,15 @@ import sys
 import tempfile
 import threading
 
-# A folder "ray" where the sweep was started is not Ray.
+# A folder "ray" in the working directory must not hide the package.
 sys.path = [place for place in sys.path if place]
 
-# Ray, and whatever it uses, may print: only events go to standard output.
+# Ray and its libraries print to standard output. This redirects them to standard error.
 EVENTS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 
-def tell(event, **fields):
+def report(event, **fields):
     EVENTS.write(json.dumps({"event": event, **fields}) + "\n")
     EVENTS.flush()
 
@@ -37,13 +39,13 @@ def sha256(path):
 
 
 def run_point(shared, arguments):
-    """A point, on a worker: its status, record, and what it had to say."""
+    """Runs a point on a worker. Returns its exit status, record and error output."""
     import ray
 
     shared = ray.get(shared[0]) if isinstance(shared, list) else shared
     program, wanted = shared["program"], shared["sha256"]
     if not os.path.isfile(program) or sha256(program) != wanted:
-        # Readable by this user only, and checked before it is run: the directory may be everybody's.
+        # The directory may be writable by others: the file is private, and checked before it runs.
         program = os.path.join(tempfile.gettempdir(), f"samara-{os.getuid()}-{wanted[:16]}")
         if not os.path.isfile(program) or sha256(program) != wanted:
             handle, fresh = tempfile.mkstemp(prefix="samara-")
@@ -61,31 +63,31 @@ def run_point(shared, arguments):
         with open(scenario, "w") as file:
             file.write(shared["scenario"])
         command = [program, "point", scenario, *arguments, "--files", place, "--end-with-stdin"]
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
-            # The pipe closes when this worker is gone, and with it the point ends.
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=said)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            # The pipe closes when this worker ends, which stops the point.
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=errors)
             try:
                 status = process.wait()
             finally:
                 process.kill()
                 process.wait()
             out.seek(0)
-            said.seek(0)
+            errors.seek(0)
             return {
                 "status": status,
                 "record": out.read().decode(),
-                "said": said.read()[-4096:].decode(errors="replace").rstrip(),
+                "output": errors.read()[-4096:].decode(errors="replace").rstrip(),
             }
 
 
 class Sweep:
-    """The points of a job, and what has become of them."""
+    """The points of a job and their state."""
 
     def __init__(self, ray, job, stop):
         self.ray, self.job, self.stop = ray, job, stop
         self.points = job["points"]
         self.waiting = collections.deque(range(len(self.points)))
-        self.under_way = {}
+        self.running = {}
         self.attempts = collections.Counter()
         self.losses = collections.Counter()
         errors = ray.exceptions
@@ -96,7 +98,7 @@ class Sweep:
             errors.ObjectLostError,
             errors.OutOfMemoryError,
         )
-        # Lost points are run again here, and not by Ray, so that they can be counted.
+        # This class reruns lost points instead of Ray, so that it can count the losses.
         self.remote = ray.remote(num_cpus=1, max_retries=0)(run_point)
         with open(job["program"], "rb") as file:
             program = ray.put(file.read())
@@ -105,24 +107,24 @@ class Sweep:
         self.program = program
 
     def room(self):
-        """How many points may be under way: one for each processor, and two more so that none is idle."""
+        """Maximum number of running points: one per processor, and two more to keep all busy."""
         cluster = int(self.ray.cluster_resources().get("CPU", 1)) + 2
         return min(self.job["jobs"] or cluster, cluster)
 
     def run(self):
-        while (self.waiting or self.under_way) and not self.stop.is_set():
+        while (self.waiting or self.running) and not self.stop.is_set():
             room = self.room()
-            while self.waiting and len(self.under_way) < room:
+            while self.waiting and len(self.running) < room:
                 place = self.waiting.popleft()
                 reference = self.remote.remote([self.shared], self.points[place]["arguments"])
-                self.under_way[reference] = place
-                tell("started")
-            ready, _ = self.ray.wait(list(self.under_way), num_returns=1, timeout=0.5)
+                self.running[reference] = place
+                report("started")
+            ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=0.5)
             for reference in ready:
-                self.ended(reference, self.under_way.pop(reference))
-        for reference in self.under_way:
+                self.ended(reference, self.running.pop(reference))
+        for reference in self.running:
             self.ray.cancel(reference, force=True)
-            tell("dropped")
+            report("dropped")
 
     def ended(self, reference, place):
         try:
@@ -131,26 +133,26 @@ class Sweep:
             self.losses[place] += 1
             why = f"{type(error).__name__}: {str(error).splitlines()[0]}"
             if self.losses[place] < self.job["losses_max"]:
-                tell("lost", place=place, why=why)
+                report("lost", place=place, why=why)
                 self.waiting.append(place)
             else:
-                tell("failed", place=place, why=f"its worker was lost {self.losses[place]} times: {why}")
+                report("failed", place=place, why=f"its worker was lost {self.losses[place]} times: {why}")
             return
         except self.ray.exceptions.RayError as error:
-            result = {"status": None, "record": "", "said": str(error)[-4096:]}
+            result = {"status": None, "record": "", "output": str(error)[-4096:]}
         if result["status"] == 0:
-            tell("done", place=place, record=result["record"])
+            report("done", place=place, record=result["record"])
             return
         self.attempts[place] += 1
         status = result["status"]
         how = "its worker failed" if status is None else f"its process ended with status {status}"
-        why = how + (f": {result['said']}" if result["said"] else "")
-        # What is wrong with the input will be wrong with it again.
+        why = how + (f": {result['output']}" if result["output"] else "")
+        # Wrong input will fail again.
         if status != self.job["bad_input"] and self.attempts[place] < self.job["attempts_max"]:
-            tell("again", place=place, why=why)
+            report("again", place=place, why=why)
             self.waiting.append(place)
         else:
-            tell("failed", place=place, why=why)
+            report("failed", place=place, why=why)
 
 
 def main():
@@ -159,7 +161,7 @@ def main():
         import ray
     except ImportError as error:
         version = ".".join(map(str, sys.version_info[:3]))
-        tell("error", text=f"{sys.executable} (Python {version}) has no Ray ({error})")
+        report("error", text=f"{sys.executable} (Python {version}) has no Ray ({error})")
         return 2
     stop = threading.Event()
 
@@ -172,16 +174,16 @@ def main():
     where = {"address": job["address"]} if job["address"] else {}
     try:
         ray.init(log_to_driver=False, logging_level="error", **where)
-    except Exception as error:  # Ray raises errors of many kinds here.
-        tell("error", text=f"no Ray cluster at {job['address'] or 'this machine'}: {error}")
+    except Exception as error:  # Ray raises many types here.
+        report("error", text=f"cannot connect to a Ray cluster at {job['address'] or 'this machine'}: {error}")
         return 2
     nodes = [node for node in ray.nodes() if node["Alive"]]
     processors = ray.cluster_resources().get("CPU", 0)
-    tell("cluster", version=ray.__version__, nodes=len(nodes), processors=processors)
+    report("cluster", version=ray.__version__, nodes=len(nodes), processors=processors)
     try:
         Sweep(ray, job, stop).run()
     except ray.exceptions.RayError as error:
-        tell("error", text=f"the Ray cluster is gone: {error}")
+        report("error", text=f"the Ray cluster is gone: {error}")
         return 1
     finally:
         ray.shutdown()

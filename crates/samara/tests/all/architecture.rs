@@ -1,22 +1,23 @@
-//! The crate graph: who may import whom. `ARCHITECTURE.md` shows the same floors as a picture.
+//! The crate graph: the allowed imports of each crate. `ARCHITECTURE.md` shows the same layers as a
+//! picture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each crate with the crates of this workspace that it may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
-    // Ground.
+    // Ground layer.
     ("samara-engine", &[]),
     ("samara-scenario", &["samara-engine"]),
-    // Engines: never each other.
+    // Engines, which never import each other.
     ("samara-gossipsub", &["samara-engine"]),
     ("samara-baselines", &["samara-engine"]),
     ("samara-cat", &["samara-engine"]),
     ("samara-ring", &["samara-engine"]),
     ("samara-mix", &["samara-engine"]),
-    // Virtual.
+    // Virtual network.
     ("samara-sim", &["samara-engine"]),
-    // Real.
+    // Real network.
     ("samara-emulation", &["samara-engine", "samara-sim"]),
     ("samara-trace", &[]),
     ("samara-net", &["samara-engine", "samara-cat", "samara-ring", "samara-mix"]),
@@ -35,7 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-trace",
         ],
     ),
-    // What scenarios say.
+    // Scenarios.
     (
         "samara-spec",
         &[
@@ -48,7 +49,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-sim",
         ],
     ),
-    // Families and pictures.
+    // Families and figures.
     (
         "samara-apps",
         &[
@@ -82,7 +83,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("samara-dashboard", &["samara-trace"]),
 ];
 
-/// Crates that nobody below the command line may reach, with what must not lead to them.
+/// Crates that only the command line may reach, each with crates that must not depend on it.
 const NEVER_REACHED: &[(&str, &[&str])] = &[
     ("samara-node", &["samara-sim", "samara-spec", "samara-lab", "samara-report", "arrow-array", "parquet"]),
     (
@@ -92,7 +93,7 @@ const NEVER_REACHED: &[(&str, &[&str])] = &[
     ("samara-net", &["samara-sim", "samara-spec", "samara-lab", "samara-report", "arrow-array", "parquet"]),
 ];
 
-/// An engine has no runtime, no socket, no clock and no global generator.
+/// Crates that engines must not depend on: runtimes, sockets, clocks and global random generators.
 const NOT_IN_ENGINES: &[&str] =
     &["tokio", "futures", "futures-timer", "libp2p", "socket2", "getrandom", "rand", "time", "ureq"];
 const ENGINES: &[&str] =
@@ -118,17 +119,17 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 fn crates_import_only_crates_below_them() {
     let all = dependencies();
     for (name, allowed) in MAY_IMPORT {
-        let own = all.get(*name).unwrap_or_else(|| panic!("there is no crate {name}"));
+        let own = all.get(*name).unwrap_or_else(|| panic!("unknown crate {name}"));
         let wrong: Vec<&String> = own
             .iter()
             .filter(|dependency| dependency.starts_with("samara") && !allowed.contains(&dependency.as_str()))
             .collect();
-        assert!(wrong.is_empty(), "{name} imports {wrong:?}, which are not below it");
+        assert!(wrong.is_empty(), "{name} imports {wrong:?}, which are not on its list");
     }
 }
 
 #[test]
-fn real_nodes_reach_neither_the_simulator_nor_the_lab() {
+fn real_nodes_do_not_depend_on_simulator_or_lab() {
     let all = dependencies();
     for (name, forbidden) in NEVER_REACHED {
         let (mut reached, mut waiting) = (BTreeSet::new(), vec![(*name).to_owned()]);
@@ -142,7 +143,7 @@ fn real_nodes_reach_neither_the_simulator_nor_the_lab() {
 }
 
 #[test]
-fn engines_have_no_runtime_no_socket_no_clock_and_no_global_generator() {
+fn engines_do_not_depend_on_runtime_sockets_clock_or_global_rng() {
     let all = dependencies();
     for name in ENGINES {
         let wrong: Vec<&&str> = NOT_IN_ENGINES.iter().filter(|other| all[*name].contains(**other)).collect();

@@ -1,4 +1,4 @@
-//! The command line as its users see it.
+//! Tests of the command line through its program.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::{Scratch, names, text};
 
-/// A run of about a second, with further arguments.
+/// Arguments of a run of about one second, with further ones.
 fn small_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let small = "run peerdas --only batch --set network.nodes=60 --set network.topology.degree=20 \
                  --set columns.count=16 --set columns.custody=4 --set columns.blobs=1 --set";
@@ -18,7 +18,7 @@ fn small(scratch: &Scratch, args: &[&str]) -> Output {
     scratch.samara(small_args(args))
 }
 
-/// Starts a run; [`Child::wait_with_output`] ends it.
+/// Starts a run; [`Child::wait_with_output`] waits for its end.
 #[cfg(unix)]
 fn start(scratch: &Scratch, args: &[&str]) -> Child {
     scratch.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -68,7 +68,7 @@ fn json_is_one_document_with_the_documented_keys() {
 }
 
 #[test]
-fn threads_do_not_show_in_the_digest() {
+fn digest_does_not_depend_on_threads() {
     let scratch = Scratch::new("threads");
     let digest = |threads: &str, out: &str| {
         scratch.json(small_args(&["--format", "json", "--threads", threads, "--out", out]))["digest"].clone()
@@ -81,7 +81,7 @@ fn threads_do_not_show_in_the_digest() {
 }
 
 #[test]
-fn a_missed_expectation_makes_the_status_1() {
+fn missed_expectation_exits_with_status_1() {
     let scratch = Scratch::new("expect");
     let text_of = include_str!("../../../samara-spec/scenarios/peerdas.toml")
         .replace("\"time_to_custody_ms.max\" = \"< 30 s\"", "\"time_to_custody_ms.max\" = \"< 1 ms\"");
@@ -89,9 +89,10 @@ fn a_missed_expectation_makes_the_status_1() {
     let args = "run own.toml --only batch --set network.nodes=60 --set network.topology.degree=20";
     let output = scratch.samara(args.split(' '));
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
-    let missed = told.lines().find(|line| line.contains("✗ batch: time_to_custody_ms.max < 1 ms, but it is"));
-    assert!(missed.is_some_and(|line| line.rsplit("but it is").next().unwrap().contains(" ms")), "{told}");
+    let stderr = text(&output.stderr);
+    let missed =
+        stderr.lines().find(|line| line.contains("✗ batch: time_to_custody_ms.max < 1 ms, but it is"));
+    assert!(missed.is_some_and(|line| line.rsplit("but it is").next().unwrap().contains(" ms")), "{stderr}");
     assert!(scratch.path("results/peerdas-seed1/report.html").exists(), "the default directory");
 }
 
@@ -109,14 +110,14 @@ fn finished_results_are_not_overwritten() {
     let foreign = scratch.refused(small_args(&["--out", "mine", "--force"]));
     assert!(foreign.contains("mine: holds precious.txt, which is no part of a result"));
     assert!(scratch.path("mine/precious.txt").exists());
-    // Neither somebody's own scenario nor what was put beside a result.
+    // Neither a scenario of the user nor a file beside a result is overwritten.
     scratch.write("r/notes.txt", "x");
     scratch.write("scenario.toml", "x");
     for out in ["r", "."] {
         scratch.refused(small_args(&["--out", out, "--force"]));
     }
     assert!(scratch.path("r/complete").exists() && scratch.path("scenario.toml").exists());
-    // Where nobody chose a place, the next one is taken.
+    // A default directory that exists is skipped.
     for finished in ["results/peerdas-seed1", "results/peerdas-seed1-2", "results/peerdas-seed1-3"] {
         assert!(!scratch.0.join(finished).exists());
         assert!(small(&scratch, &[]).status.success());
@@ -127,9 +128,9 @@ fn finished_results_are_not_overwritten() {
 }
 
 #[test]
-fn bad_input_is_told_and_makes_the_status_2() {
+fn bad_input_exits_with_status_2() {
     let scratch = Scratch::new("bad");
-    for (args, told) in [
+    for (args, expected) in [
         ("run nothing", "neither a built-in scenario nor a file"),
         ("run peerdas --set nonsense", "\"nonsense\" is not KEY=VALUE"),
         ("run peerdas --set network.loss=5", "--set network.loss=5: found 5; expected a share"),
@@ -139,7 +140,7 @@ fn bad_input_is_told_and_makes_the_status_2() {
         ("compare a b", "expected a results directory of samara run"),
     ] {
         let error = scratch.refused(args.split(' '));
-        assert!(error.contains(told), "{args}: {error}");
+        assert!(error.contains(expected), "{args}: {error}");
     }
 }
 
@@ -154,7 +155,7 @@ fn scenarios_are_listed_shown_and_described() {
     }
     let shown = scratch.ok(["show", "peerdas", "--set", "network.nodes=77"]);
     scratch.write("shown.toml", &shown);
-    assert_eq!(shown, scratch.ok(["show", "shown.toml"]), "what is shown can be run");
+    assert_eq!(shown, scratch.ok(["show", "shown.toml"]), "the output of show can be run");
     assert!(shown.contains("nodes = 77"));
     assert!(scratch.json(["schema"])["properties"]["network"].is_object());
     assert!(!scratch.ok(["completions", "bash"]).is_empty());
@@ -162,21 +163,25 @@ fn scenarios_are_listed_shown_and_described() {
 
 #[cfg(unix)]
 #[test]
-fn runs_at_once_have_a_directory_each() {
+fn concurrent_runs_use_separate_directories() {
     let scratch = Scratch::new("at-once");
     let first = start(&scratch, &small_args(&[]));
-    // Stopped while it runs, so that the others surely meet it.
+    // Stopped while it runs, so that its directory is busy when the others start.
     wait_until_exists(&scratch.path("results/peerdas-seed1/live/session.jsonl"));
     send("STOP", &first);
     let before = names(&scratch.path("results/peerdas-seed1"));
     for force in [&[][..], &["--force"]] {
         let out = [&["--out", "results/peerdas-seed1"][..], force].concat();
-        let told = scratch.refused(small_args(&out));
-        assert!(told.contains("peerdas-seed1: another process is writing a result there"), "{told}");
+        let stderr = scratch.refused(small_args(&out));
+        assert!(stderr.contains("peerdas-seed1: another process is writing a result there"), "{stderr}");
     }
     scratch.ok(small_args(&["--set", "network.loss=1 %"]));
     scratch.ok(small_args(&["--force"]));
-    assert_eq!(names(&scratch.path("results/peerdas-seed1")), before, "nobody touches the first one");
+    assert_eq!(
+        names(&scratch.path("results/peerdas-seed1")),
+        before,
+        "the other runs do not change the first directory"
+    );
     send("CONT", &first);
     let first = first.wait_with_output().unwrap();
     assert!(first.status.success(), "{}", text(&first.stderr));
@@ -194,7 +199,7 @@ fn runs_at_once_have_a_directory_each() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_run_keeps_what_is_finished() {
+fn interrupted_run_keeps_finished_results() {
     let scratch = Scratch::new("interrupt");
     for signal in ["INT", "TERM"] {
         let args = "run peerdas --threads 1 --out r --set network.nodes=300";
@@ -202,23 +207,23 @@ fn an_interrupted_run_keeps_what_is_finished() {
         wait_until_exists(&scratch.path("r/runs/sequential-seed1/run.json"));
         send(signal, &child);
         let output = child.wait_with_output().unwrap();
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(130), "{signal}: {:?}: {told}", output.status);
-        assert!(told.contains("samara: interrupted; ") && told.contains(" runs are in r"), "{told}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{signal}: {:?}: {stderr}", output.status);
+        assert!(stderr.contains("samara: interrupted; ") && stderr.contains(" runs are in r"), "{stderr}");
         let parts = ["figures", "live", "report.html", "runs", "scenario.toml", "summary.json", "unfinished"];
         assert_eq!(names(&scratch.path("r")), parts);
         let summary: Value = serde_json::from_str(&scratch.read("r/summary.json")).unwrap();
         assert!(!summary["runs"].as_array().unwrap().is_empty());
         std::fs::remove_file(scratch.path("r/runs/sequential-seed1/run.json")).unwrap();
     }
-    // What was not finished may be written again without force.
+    // An unfinished result is overwritten without --force.
     scratch.ok("run peerdas --only batch --out r --set network.nodes=100".split(' '));
 }
 
 /// `kill -9` leaves the lock's file, but not the lock.
 #[cfg(unix)]
 #[test]
-fn a_run_that_was_killed_is_replaced_without_a_question() {
+fn result_of_killed_run_is_overwritten_without_force() {
     let scratch = Scratch::new("killed");
     let mut child = start(&scratch, &small_args(&[]));
     wait_until_exists(&scratch.path("results/peerdas-seed1/live/session.jsonl"));
@@ -233,7 +238,7 @@ fn a_run_that_was_killed_is_replaced_without_a_question() {
 
 #[cfg(not(feature = "net"))]
 #[test]
-fn a_build_without_sockets_says_so() {
+fn build_without_sockets_reports_missing_feature() {
     let scratch = Scratch::new("node");
     let error = scratch.refused(["node", "--config", "node.toml"]);
     assert!(error.contains("built without real sockets"), "{error}");

@@ -1,4 +1,4 @@
-//! A directory of its own for each test, and the program in it.
+//! A temporary directory for each test, in which it runs the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Removed at the end.
+/// A directory that is removed at the end of its test.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -39,7 +39,7 @@ impl Scratch {
         self.command(args).output().unwrap()
     }
 
-    /// What a command that succeeds prints.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn ok<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         let mut command = self.command(args);
         let output = command.output().unwrap();
@@ -47,12 +47,12 @@ impl Scratch {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command that prints one document of JSON prints.
+    /// Runs a command that must print one JSON document, and returns it.
     pub(crate) fn json<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Value {
         serde_json::from_str(&self.ok(args)).expect("exactly one document")
     }
 
-    /// What a command says whose input is wrong.
+    /// Runs a command that must reject its input, and returns its error text.
     pub(crate) fn refused<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         let mut command = self.command(args);
         let output = command.output().unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What is in a directory, in order.
+/// The names of the files in a directory, sorted.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<String> =

@@ -1,11 +1,11 @@
-//! `samara compare` as its users see it.
+//! Tests of `samara compare`.
 
 use serde_json::Value;
 
 use crate::common::{Scratch, text};
 
-/// Results that are compared: a scenario with three seeds, and the same over a longer way, with the same parameters, so that runs are
-/// matched.
+/// Creates two results: a scenario with three seeds, and the same with a higher latency. The runs
+/// match by their equal parameters.
 fn results(name: &str) -> Scratch {
     let results = Scratch::new(&format!("compare-{name}"));
     let run = "run peerdas-small --only batch --only node-wide --quiet --out";
@@ -27,7 +27,7 @@ fn changes_have_intervals_and_significance() {
         changes.iter().find(|change| change["run"] == run && change["metric"] == metric).unwrap()
     };
     assert!(changes.len() > 60, "all metrics of two runs: {}", changes.len());
-    assert_eq!(changes[0]["metric"], "time_to_custody_ms.mean", "the most telling first");
+    assert_eq!(changes[0]["metric"], "time_to_custody_ms.mean", "the most important metric first");
     let custody = of("batch", "time_to_custody_ms.mean");
     assert_eq!((custody["better"].as_str(), custody["verdict"].as_str()), (Some("less"), Some("worse")));
     assert!(custody["significant"].as_bool().unwrap() && custody["p"].as_f64().unwrap() < 0.05, "{custody}");
@@ -35,7 +35,7 @@ fn changes_have_intervals_and_significance() {
     assert!(custody["a"]["confidence_95"].as_f64().unwrap() > 0.0);
     let incomplete = of("batch", "incomplete");
     assert_eq!(incomplete["verdict"], "same");
-    // The other way around it is better.
+    // In the opposite direction the change is an improvement.
     let back = compared(&results, "slow", "fast");
     assert_eq!(back["changes"][0]["verdict"], "better");
     // A sweep over the same seeds has the same figures.
@@ -46,7 +46,7 @@ fn changes_have_intervals_and_significance() {
 }
 
 #[test]
-fn thresholds_make_the_status() {
+fn crossed_thresholds_set_exit_status() {
     let results = results("thresholds");
     let status = |a: &str, b: &str, thresholds: &[&str]| {
         let mut args = vec!["compare", a, b];
@@ -54,15 +54,19 @@ fn thresholds_make_the_status() {
         let output = results.samara(args);
         (output.status.code().unwrap(), text(&output.stderr))
     };
-    let (code, told) = status("fast", "slow", &["time_to_custody_ms.mean=5%"]);
-    assert_eq!(code, 1, "{told}");
-    assert!(told.contains("✗ batch: time_to_custody_ms.mean") && told.contains("allowed"), "{told}");
-    assert_eq!(status("slow", "fast", &["time_to_custody_ms.mean=5%"]).0, 0, "better is no harm");
+    let (code, output) = status("fast", "slow", &["time_to_custody_ms.mean=5%"]);
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("✗ batch: time_to_custody_ms.mean") && output.contains("allowed"), "{output}");
+    assert_eq!(
+        status("slow", "fast", &["time_to_custody_ms.mean=5%"]).0,
+        0,
+        "an improvement crosses no threshold"
+    );
     assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=500%"]).0, 0);
     assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=1", "incomplete=0"]).0, 1);
     assert_eq!(status("fast", "slow", &["incomplete=0", "delivery_ratio=0%"]).0, 0);
     assert_eq!(status("fast", "slow", &["share_of_bound=1%", "batch:incomplete=0"]).0, 1, "more is better");
-    assert_eq!(status("slow", "fast", &["time_to_custody_ms.mean=-5%"]).0, 1, "a sign asks for it");
+    assert_eq!(status("slow", "fast", &["time_to_custody_ms.mean=-5%"]).0, 1, "a sign requires the decrease");
     assert_eq!(status("fast", "slow", &["mesh_size=+90%,-90%"]).0, 0);
     for (threshold, what) in [
         ("mesh_size=5%", "mesh_size=+5%,-5%"),
@@ -73,24 +77,24 @@ fn thresholds_make_the_status() {
         ("incomplete=1,2", "METRIC=LIMIT"),
         ("nobody:incomplete=1", "the runs are batch, node-wide"),
     ] {
-        let (code, told) = status("fast", "slow", &[threshold]);
+        let (code, output) = status("fast", "slow", &[threshold]);
         let what = if what == "unknown" { "whether more or less of delivery_ration" } else { what };
-        assert_eq!(code, 2, "{threshold}: {told}");
-        assert!(told.contains(what), "{threshold}: {told}");
+        assert_eq!(code, 2, "{threshold}: {output}");
+        assert!(output.contains(what), "{threshold}: {output}");
     }
-    let (code, told) = status("fast", "slow", &["delivery_ration=+5%,-5%"]);
-    assert!(code == 2 && told.contains("did you mean delivery_ratio"), "{told}");
-    // A value that the second result lacks does not pass for unchanged.
+    let (code, output) = status("fast", "slow", &["delivery_ration=+5%,-5%"]);
+    assert!(code == 2 && output.contains("did you mean delivery_ratio"), "{output}");
+    // A value that is missing from the second result does not count as unchanged.
     let summary = results.read("slow/summary.json");
     // The run `batch` comes first, with three seeds.
     results.write("slow/summary.json", summary.replacen("\"mesh_size\"", "\"size\"", 3));
-    let (code, told) = status("fast", "slow", &["mesh_size=+90%,-90%"]);
-    assert!(code == 2 && told.contains("slow has no mesh_size of batch"), "{told}");
+    let (code, output) = status("fast", "slow", &["mesh_size=+90%,-90%"]);
+    assert!(code == 2 && output.contains("slow has no mesh_size of batch"), "{output}");
     assert_eq!(status("fast", "slow", &["node-wide:mesh_size=+90%,-90%"]).0, 0, "the other run has it");
 }
 
 #[test]
-fn the_page_and_the_comment_say_the_same() {
+fn page_and_comment_report_the_same_changes() {
     let results = results("page");
     let args = "compare fast slow --html c.html --format markdown --threshold time_to_custody_ms.mean=5%";
     let output = results.samara(args.split(' '));
@@ -101,14 +105,14 @@ fn the_page_and_the_comment_say_the_same() {
         markdown.contains("| batch | `time_to_custody_ms.mean` |") && markdown.contains("**worse**"),
         "{markdown}"
     );
-    assert!(!markdown.contains("| `incomplete` |"), "what is the same is left out");
+    assert!(!markdown.contains("| `incomplete` |"), "unchanged metrics are left out");
     let page = results.read("c.html");
     for part in
         ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"]
     {
         assert!(page.contains(part), "{part}");
     }
-    // Changes, and for both runs two distributions.
+    // The figure of changes, and two distributions for each of the two runs.
     assert_eq!(page.matches("<svg").count(), 5);
     for loads in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(loads), "the page has {loads}");
@@ -116,14 +120,14 @@ fn the_page_and_the_comment_say_the_same() {
 }
 
 #[test]
-fn other_scenarios_and_versions_are_told() {
+fn reports_different_scenarios_and_versions() {
     let results = results("others");
     let summary = results.read("slow/summary.json");
     let other = summary.replace("\"scenario\": \"peerdas-small\"", "\"scenario\": \"mine\"");
     results.write("slow/summary.json", other.replacen("\"version\": \"", "\"version\": \"9.", 1));
-    let told = results.ok(["compare", "fast", "slow"]);
-    assert!(told.contains("different scenarios: peerdas-small and mine"), "{told}");
-    assert!(told.contains("different versions: ") && told.contains("9."), "{told}");
+    let output = results.ok(["compare", "fast", "slow"]);
+    assert!(output.contains("different scenarios: peerdas-small and mine"), "{output}");
+    assert!(output.contains("different versions: ") && output.contains("9."), "{output}");
     results.ok("run peerdas-small --only sequential --seed 1 --quiet --out else".split(' '));
     assert!(results.refused(["compare", "fast", "else"]).contains("no run in common"));
 }

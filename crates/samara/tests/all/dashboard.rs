@@ -1,4 +1,4 @@
-//! Live files of a run, and the dashboard that shows them.
+//! Tests of a run's live files and of the dashboard that shows them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use samara_trace::live::{Event, LiveReader, Outcome, RunState, Said};
 
 use crate::common::Scratch;
 
-/// Ended at the end of the test, whatever comes of it.
+/// A process that is killed at the end of its test, also after a failure.
 struct Running(Child);
 
 impl Drop for Running {
@@ -19,7 +19,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs two small runs into a directory; expectations may be missed.
+/// Executes two small runs into a directory. They may miss their expectations.
 fn run(scratch: &Scratch, out: &[&str]) {
     let small = "run peerdas --only batch --only node-wide --quiet --format json --set network.nodes=60 \
                  --set network.topology.degree=20 --set columns.count=16 --set columns.custody=4 --set";
@@ -41,15 +41,16 @@ fn lines(path: &Path) -> Vec<samara_trace::live::Line> {
 }
 
 #[test]
-fn a_run_says_how_far_it_is_until_it_is_done() {
+fn run_reports_progress_until_done() {
     let scratch = Scratch::new("dashboard-run");
     run(&scratch, &["r"]);
     let lines = lines(&scratch.path("r/live/session.jsonl"));
     assert!(matches!(&lines[0].event, Event::Started { role, .. } if role == "session"));
     assert!(matches!(lines.last().unwrap().event, Event::Finished { outcome: Outcome::Ok, .. }));
     for run in ["batch, seed 1", "node-wide, seed 1"] {
-        let mut told = lines.iter().filter(|line| line.node.as_deref() == Some(run)).map(|line| &line.event);
-        let states: Vec<_> = told
+        let mut events =
+            lines.iter().filter(|line| line.node.as_deref() == Some(run)).map(|line| &line.event);
+        let states: Vec<_> = events
             .clone()
             .map(|event| match event {
                 Event::Progress(progress) => progress.state,
@@ -58,7 +59,7 @@ fn a_run_says_how_far_it_is_until_it_is_done() {
             .collect();
         assert_eq!((states[0], *states.last().unwrap()), (RunState::Waiting, RunState::Done));
         assert!(states.contains(&RunState::Running));
-        let Some(Event::Progress(last)) = told.next_back() else { panic!("there is no progress of {run}") };
+        let Some(Event::Progress(last)) = events.next_back() else { panic!("no progress of {run}") };
         // 59 nodes wait for 4 columns each.
         assert_eq!(
             (last.share, last.deliveries, last.deliveries_expected),
@@ -66,7 +67,8 @@ fn a_run_says_how_far_it_is_until_it_is_done() {
         );
         assert!(last.virtual_ns.unwrap() > 5_000_000_000 && last.steps.unwrap() > 1000);
     }
-    // Another run in the same place begins anew, and is not kept from it by what the first one left.
+    // Another run in the same directory starts over, and the files of the first one do not prevent
+    // it.
     run(&scratch, &["r", "--force"]);
 }
 
@@ -93,16 +95,16 @@ fn the_dashboard_shows_runs_of_this_directory() {
 }
 
 #[test]
-fn others_may_look_only_with_a_token() {
+fn address_beyond_loopback_requires_token() {
     let scratch = Scratch::new("dashboard-token");
     let refused =
         |args: &str| scratch.refused("dashboard --open no --listen".split(' ').chain(args.split(' ')));
-    for (args, expected) in [("0.0.0.0:0", "give a token"), ("0.0.0.0:0 --token short", "at least 16")] {
-        let said = refused(args);
-        assert!(said.contains(expected), "{said}");
+    for (args, expected) in [("0.0.0.0:0", "set a token"), ("0.0.0.0:0 --token short", "at least 16")] {
+        let error = refused(args);
+        assert!(error.contains(expected), "{error}");
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = refused(&address);
-    assert!(said.contains(&address) && said.contains("free port"), "{said}");
+    let error = refused(&address);
+    assert!(error.contains(&address) && error.contains("free port"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What is exported can be read again, and is the same network.
+//! Tests that exported files can be read again and describe the same network.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn digest(scratch: &Scratch, scenario: &str, args: &[&str]) -> Value {
     scratch.json([&["run", scenario, "--format", "json", "--out", &out], args].concat())["digest"].take()
 }
 
-/// Regions that are not as far from each other in both directions, classes, and validation.
+/// A network with asymmetric latencies between regions, classes, and validation times.
 const SMALL: &str = r#"
 [scenario]
 name = "small"
@@ -52,7 +52,7 @@ warm_up = "6 s"
 cool_down = "10 s"
 "#;
 
-/// The same without anything that files bring.
+/// The same scenario without the settings that exported files contain.
 fn bare(network: &str) -> String {
     let (_, messages) = SMALL.split_once("[messages]").unwrap();
     format!("[scenario]\nname = \"bare\"\ntitle = \"\"\n[network]\n{network}\n[messages]{messages}")
@@ -73,7 +73,7 @@ fn graphs_in_all_formats_give_the_same_digest() {
 }
 
 #[test]
-fn graphml_has_all_of_the_network() {
+fn graphml_describes_the_whole_network() {
     let scratch = scratch("graphml");
     let text = export(&scratch, "graph small.toml");
     assert!(text.contains("us &amp; canada") && text.contains("home &lt;&amp;&gt; office"), "{text}");
@@ -105,7 +105,7 @@ fn tables_of_hosts_and_latencies_give_the_same_digest() {
     assert_eq!(inputs[0]["sha256"].as_str().map(str::len), Some(64));
     assert_eq!(inputs.as_array().map(Vec::len), Some(3));
     assert!(scratch.path("bare/runs/bare-seed1/hosts.parquet").exists());
-    // Between hosts each pair has its own.
+    // Between hosts, each pair has its own latency.
     let by_hosts = network
         .replace("latencies.csv", "pairs.csv")
         .replace("kind = \"one-way\"", "kind = \"one-way\", of = \"hosts\"");
@@ -117,7 +117,7 @@ fn tables_of_hosts_and_latencies_give_the_same_digest() {
 }
 
 #[test]
-fn a_sweep_reads_the_files_of_its_scenario() {
+fn sweep_reads_files_beside_its_scenario() {
     let scratch = scratch("sweep");
     export(&scratch, "hosts small.toml -o hosts.csv");
     let network = "hosts_file = \"hosts.csv\"\ntopology = { degree = 6 }";
@@ -130,7 +130,7 @@ fn a_sweep_reads_the_files_of_its_scenario() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_told() {
+fn rejects_networks_that_cannot_be_exported() {
     let scratch = scratch("errors");
     let error = |args: &str| scratch.refused(["export"].into_iter().chain(args.split(' ')));
     assert!(error("graph ring").contains("no graph; hosts and latencies can be exported"));

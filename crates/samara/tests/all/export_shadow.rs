@@ -1,6 +1,7 @@
-//! `samara export shadow`, and what its nodes do under Shadow.
+//! Tests of `samara export shadow`, and of its nodes under Shadow.
 //!
-//! Shadow is run where `SAMARA_SHADOW` names it or it is found; without it, that test says that it was skipped.
+//! The test under Shadow uses the program that `SAMARA_SHADOW` names, or the one in `PATH`. Without
+//! either, it prints that it was skipped.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,15 +36,18 @@ warm_up = "3 s"
 deadline = "10 s"
 "#;
 
-/// With the scenario in it.
+/// A directory that contains the scenario.
 fn scratch(name: &str) -> Scratch {
     let scratch = Scratch::new(&format!("shadow-{name}"));
     scratch.write("small.toml", SCENARIO);
     scratch
 }
 
-/// What is the same for all hosts, with keys of Shadow's specification (`docs/shadow_config_spec.md`, 3.3.0). Start, 5 s to
-/// settle, a slot 2 s later, 10 s of patience, and the end.
+/// The part that is the same for all hosts, with keys of Shadow's specification
+/// (`docs/shadow_config_spec.md`, 3.3.0).
+///
+/// The stop time is the sum of the start, 5 s to settle, a slot 2 s later, the deadline of 10 s,
+/// and the end.
 const GENERAL: &str = "\
 general:
   seed: 1
@@ -89,10 +93,10 @@ fn host(node: u32, program: &Path) -> String {
 }
 
 #[test]
-fn what_shadow_reads_is_as_specified() {
+fn exported_files_match_the_specification_of_shadow() {
     let scratch = scratch("form");
-    let said = scratch.ok("export shadow small.toml --settle 5 --out out".split(' '));
-    assert!(said.contains("6 nodes") && said.contains("--shadow"), "{said}");
+    let output = scratch.ok("export shadow small.toml --settle 5 --out out".split(' '));
+    assert!(output.contains("6 nodes") && output.contains("--shadow"), "{output}");
     let program = Path::new(env!("CARGO_BIN_EXE_samara")).canonicalize().unwrap();
     let hosts: String = (0..6).map(|node| host(node, &program)).collect();
     assert_eq!(scratch.read("out/shadow.yaml"), GENERAL.to_owned() + &hosts);
@@ -113,7 +117,7 @@ fn what_shadow_reads_is_as_specified() {
 }
 
 #[test]
-fn what_shadow_has_not_is_refused() {
+fn rejects_features_that_shadow_lacks() {
     let scratch = scratch("refused");
     for (set, expected) in [
         ("network.jitter=5 ms", "network.jitter: Shadow has none"),
@@ -133,7 +137,7 @@ fn what_shadow_has_not_is_refused() {
 }
 
 #[test]
-fn what_is_gathered_must_be_what_was_exported() {
+fn rejects_results_of_another_scenario() {
     let scratch = scratch("other");
     scratch.ok("export shadow small.toml --out out".split(' '));
     let gather = |set: &str| {
@@ -152,15 +156,16 @@ fn shadow() -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path).map(|directory| directory.join("shadow")).find(|path| path.is_file())
     };
-    // The programs that set passwords have a file of that name, but not in PATH.
+    // The tools that manage passwords install a file of that name, but outside of PATH.
     named.or_else(in_path)
 }
 
 #[test]
 fn real_nodes_under_shadow_deliver_everything() {
     let Some(shadow) = shadow() else {
-        // Not through a macro of the standard library, whose output is only shown where a test fails.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no Shadow (SAMARA_SHADOW, PATH)");
+        // Written directly: the test harness captures the output of macros and shows it for
+        // failures only.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: found no Shadow (SAMARA_SHADOW, PATH)");
         return;
     };
     let scratch = scratch("real");
@@ -173,11 +178,11 @@ fn real_nodes_under_shadow_deliver_everything() {
     let run = &document["runs"][0];
     assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
     assert_eq!(run["real"]["doubts"], serde_json::json!([]), "{run}");
-    // Two hops of 20 ms are the least for somebody; all is over in a second.
+    // Some node is two hops of 20 ms away. All is over within a second.
     let custody = run["metrics"]["time_to_custody_ms"]["mean"].as_f64().unwrap();
     assert!((20.0..1000.0).contains(&custody), "{custody}");
     let late = run["real"]["publish_error_ms"]["max"].as_f64().unwrap();
     assert!(late < 1.0, "{late}");
-    let said = scratch.ok("export trace out --format perfetto --out trace.perfetto".split(' '));
-    assert!(said.contains("6 nodes, 32 messages"), "{said}");
+    let output = scratch.ok("export trace out --format perfetto --out trace.perfetto".split(' '));
+    assert!(output.contains("6 nodes, 32 messages"), "{output}");
 }

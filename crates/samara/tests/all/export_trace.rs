@@ -1,4 +1,4 @@
-//! `samara export trace`: what the field's viewers read, from a simulated run.
+//! Tests of `samara export trace`: traces of a simulated run for the viewers of the field.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::common::Scratch;
 
-/// Two runs of a small block.
+/// Creates the results of two runs of a small block.
 fn results(name: &str) -> Scratch {
     let scratch = Scratch::new(&format!("export-trace-{name}"));
     let run = "run peerdas-small --seed 1 --only batch --only node-wide --set network.nodes=12 --quiet --out results";
@@ -17,7 +17,7 @@ fn results(name: &str) -> Scratch {
     scratch
 }
 
-/// The path of the trace of one of them in a format.
+/// Exports the trace of one of them in a format, and returns its path.
 fn export(scratch: &Scratch, format: &str) -> PathBuf {
     scratch.ok(["export", "trace", "results", "--run", "batch", "--format", format, "--out", format]);
     scratch.path(format)
@@ -28,7 +28,7 @@ fn events(path: &Path) -> Vec<TraceEvent> {
 }
 
 #[test]
-fn every_copy_is_an_event_and_all_forms_have_the_same() {
+fn every_copy_is_an_event_in_all_formats() {
     let scratch = results("forms");
     let file = export(&scratch, "protobuf");
     let protobuf = events(&file);
@@ -46,7 +46,7 @@ fn every_copy_is_an_event_and_all_forms_have_the_same() {
     let received = count(|body| matches!(body, Body::RecvRpc(_)));
     assert_eq!(received, delivered + count(|body| matches!(body, Body::DuplicateMessage(_))));
     assert!(protobuf.is_sorted_by_key(|event| event.timestamp));
-    // Nothing arrives before it has crossed the network: 50 ms.
+    // The first arrival takes at least the latency of 50 ms.
     let first = protobuf.iter().filter_map(|event| event.timestamp).min().unwrap();
     let arrivals = protobuf.iter().filter(|event| !matches!(event.body(), Some(Body::PublishMessage(_))));
     let earliest = arrivals.filter_map(|event| event.timestamp).min().unwrap();
@@ -76,7 +76,7 @@ fn timelines_have_every_copy() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn rejects_ambiguous_or_missing_input() {
     let scratch = results("wrong");
     let refused =
         |args: &str| scratch.refused(format!("export trace {args} --format json --out never").split(' '));
@@ -92,5 +92,5 @@ fn what_is_wrong_is_said() {
     std::fs::create_dir(scratch.path("empty")).unwrap();
     let error = refused("empty");
     assert!(error.contains("expected trace files, a results directory"), "{error}");
-    assert!(!scratch.path("never").exists(), "nothing is written before the input is known to be there");
+    assert!(!scratch.path("never").exists(), "nothing is written if the input is missing");
 }

@@ -1,4 +1,4 @@
-//! The program as its users see it, and the rules of the house.
+//! Tests of the program, and of the rules for this repository.
 
 mod architecture;
 mod command_line;

@@ -1,4 +1,4 @@
-//! `samara node` as a process: its lines on standard output, signals, exit codes.
+//! Tests of `samara node` as a process: its lines on standard output, signals, exit statuses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Scratch, names};
 
-/// Nothing here takes this long unless it does not work.
+/// Maximum time for any step; a step that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn scratch(name: &str) -> Scratch {
@@ -28,8 +28,10 @@ fn command_with(scratch: &Scratch, file: &str, text: &str) -> Command {
     scratch.command(["node", "--config", file])
 }
 
-/// A page or a file of the documentation, with a loopback address of this test's own in place of 127.0.0.1: its ports are as
-/// written, and may be taken there. Only Linux has all of 127/8.
+/// A page or a file of the documentation, with a loopback address that only this test uses in place
+/// of 127.0.0.1.
+///
+/// The documented ports may be in use on 127.0.0.1. Only Linux has all of 127/8.
 fn documented(path: &str, test: u8) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path);
     let text = std::fs::read_to_string(path).expect("a file");
@@ -41,8 +43,9 @@ fn documented(path: &str, test: u8) -> String {
     }
 }
 
-/// The documented configuration with all settings that are commented out: behind `#` without a space, or with the four of a
-/// continuation.
+/// The documented configuration with all settings that are commented out.
+///
+/// These are behind a `#` without a space, or with the four spaces of a continuation.
 fn with_all_settings(text: &str) -> String {
     let is_prose = |rest: &str| rest.is_empty() || (rest.starts_with(' ') && !rest.starts_with("    "));
     let lines =
@@ -50,7 +53,7 @@ fn with_all_settings(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What is in a directory besides the configuration.
+/// The files in a directory except the configuration.
 fn left_in(scratch: &Scratch) -> Vec<String> {
     let mut names = names(&scratch.0);
     names.retain(|name| name != "node.toml");
@@ -117,7 +120,7 @@ impl Node {
             if holds(&status, metrics.as_str().unwrap_or_default()) {
                 return;
             }
-            assert!(start.elapsed() < PATIENCE, "waited in vain for {what}: {status}");
+            assert!(start.elapsed() < PATIENCE, "timed out waiting for {what}: {status}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -136,7 +139,7 @@ impl Node {
         assert_eq!(report["copies"], count, "{report}");
     }
 
-    /// The last line, and how the process has ended.
+    /// Waits for the end of the process, and returns its last line and exit status.
     fn end(mut self) -> (Value, ExitStatus) {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("a line");
@@ -153,14 +156,14 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // It may have ended already. A process that is stopped is killed as well.
+        // The process may have ended already. Killing also ends a stopped one.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 #[test]
-fn sigterm_lets_copies_leave_and_ends_the_trace() {
+fn sigterm_drains_copies_and_completes_the_trace() {
     let (here, leaf) = (scratch("drained"), scratch("drained-leaf"));
     let hub = Node::start(&here, "[trace]\nfile = \"hub.trace\"\nformat = \"json\"\n");
     let id = hub.ready["peer_id"].clone();
@@ -176,7 +179,7 @@ fn sigterm_lets_copies_leave_and_ends_the_trace() {
     assert_eq!(trace.lines().count() as u64, stopped["trace"]["written"].as_u64().unwrap());
     assert_eq!(trace.lines().filter(|line| line.starts_with("{\"type\":0,")).count(), 30, "PUBLISH_MESSAGE");
 
-    // The same key, and so the same node.
+    // The same key gives the same peer id.
     let again = Node::start(&here, "");
     assert_eq!(again.ready["peer_id"], id);
     again.signal(Signal::SIGINT);
@@ -184,7 +187,7 @@ fn sigterm_lets_copies_leave_and_ends_the_trace() {
 }
 
 #[test]
-fn what_a_stuck_peer_did_not_take_is_reported() {
+fn reports_copies_that_a_stuck_peer_did_not_take() {
     let (hub, leaf) = (scratch("stuck-hub"), scratch("stuck-leaf"));
     let hub = Node::start(&hub, "[stop]\ndrain = \"1 s\"\n");
     let leaf = Node::start(&leaf, &hub.dial());
@@ -200,7 +203,7 @@ fn what_a_stuck_peer_did_not_take_is_reported() {
     assert_eq!(stopped["left"][leaf.ready["peer_id"].as_str().expect("a peer")], left);
 }
 
-/// A section `[mix]` whose pool has this fingerprint.
+/// A section `[mix]` with a pool whose only node has this fingerprint.
 fn mix(fingerprint: &str) -> String {
     let peer =
         |fingerprint: &str| format!("{{ fingerprint = \"{fingerprint}\", address = \"127.0.0.1:1\" }}");
@@ -213,13 +216,13 @@ fn mix(fingerprint: &str) -> String {
     )
 }
 
-/// Its fingerprint.
+/// Creates a certificate and returns its fingerprint.
 fn new_certificate(scratch: &Scratch) -> String {
     scratch.ok(["node", "--new-certificate", "mix.pem"]).trim().to_owned()
 }
 
 #[test]
-fn mistakes_of_the_configuration_end_the_process_before_it_writes() {
+fn invalid_configuration_is_rejected_before_writing_files() {
     let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = busy.local_addr().expect("an address").port();
     let cases = [
@@ -244,13 +247,13 @@ fn mistakes_of_the_configuration_end_the_process_before_it_writes() {
 }
 
 #[test]
-fn a_certificate_is_made_once_and_has_to_be_in_the_pool() {
+fn certificate_is_created_once_and_must_be_in_the_pool() {
     let here = scratch("certificate");
     let fingerprint = new_certificate(&here);
     here.write("node.toml", format!("[identity]\nkey_file = \"key\"\n{}", mix(&"1".repeat(64))));
     let error = here.refused(["node", "--config", "node.toml"]);
     assert!(error.contains(&fingerprint) && error.contains("certificate of a node of the pool"), "{error}");
-    assert_eq!(left_in(&here), ["mix.pem"], "no key");
+    assert_eq!(left_in(&here), ["mix.pem"], "no key file is written");
     let node = Node::of(command(&here, &format!("[identity]\nkey_file = \"key\"\n{}", mix(&fingerprint))));
     assert_eq!(node.ready["mix"]["fingerprint"], fingerprint);
     // An existing certificate is kept.
@@ -258,7 +261,7 @@ fn a_certificate_is_made_once_and_has_to_be_in_the_pool() {
 }
 
 #[test]
-fn the_documented_configuration_starts_as_it_is() {
+fn documented_configuration_starts_unchanged() {
     let here = scratch("documented");
     let node = Node::of(command(&here, &documented("node.toml", 1)));
     let parts = ["control", "metrics", "pool", "group", "mix"];
@@ -272,7 +275,7 @@ fn the_documented_configuration_starts_as_it_is() {
 }
 
 #[test]
-fn the_documented_configuration_starts_with_all_its_parts() {
+fn documented_configuration_starts_with_all_settings() {
     let here = scratch("documented-parts");
     let fingerprint = new_certificate(&here);
     here.write("publications.json", "{\"publications\": []}");
@@ -286,14 +289,15 @@ fn the_documented_configuration_starts_with_all_its_parts() {
     assert_eq!(status.code(), Some(0), "{stopped}");
 }
 
-/// Blocks of code of a page in Markdown, in a language.
+/// The code blocks of a Markdown page in one language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     let parts = page.split(&fence).skip(1);
     parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Runs a line of the guide until it prints this: meshes take a heartbeat, messages a moment.
+/// Runs a line of the guide until it prints the expected text, since meshes and messages take a
+/// moment.
 fn until_printed(line: &str, expected: &str) {
     let start = Instant::now();
     loop {
@@ -309,7 +313,7 @@ fn until_printed(line: &str, expected: &str) {
 }
 
 #[test]
-fn the_two_nodes_of_the_guide_talk() {
+fn the_two_nodes_of_the_guide_exchange_messages() {
     if Command::new("curl").arg("--version").output().is_err() {
         assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "no curl");
         eprintln!("skipped: no curl");

@@ -1,4 +1,4 @@
-//! Sweeps as their users see them: what is finished stays, what is missing is done, what is wrong is told.
+//! Tests of `samara sweep`: finished points are kept, missing points run, errors are reported.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{Scratch, text};
 
-/// A sweep of twelve small points.
+/// Arguments of a sweep with twelve small points.
 fn small<'a>(extra: &[&'a str]) -> Vec<&'a str> {
     let grid = "network.uplink=10 Mbit/s,50 Mbit/s";
     let mut args = vec!["sweep", "peerdas-small", "--only", "batch", "--only", "node-wide", "--grid", grid];
@@ -20,7 +20,7 @@ fn small<'a>(extra: &[&'a str]) -> Vec<&'a str> {
     args
 }
 
-/// The finished points and when they were finished.
+/// The finished points with the times at which they finished.
 fn points(directory: &Path) -> BTreeMap<String, SystemTime> {
     let Ok(entries) = std::fs::read_dir(directory.join("points")) else { return BTreeMap::new() };
     entries
@@ -36,18 +36,18 @@ fn points(directory: &Path) -> BTreeMap<String, SystemTime> {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < until, "{what}: not within a minute");
+        assert!(Instant::now() < until, "timed out after a minute: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 #[test]
-fn a_sweep_is_what_run_does_with_the_same_scenario() {
+fn sweep_and_run_have_the_same_results() {
     let scratch = Scratch::new("sweep-same");
     let summary = scratch.json(small(&["--jobs", "3", "--format", "json"]));
     assert_eq!(summary["points"], 12);
     assert_eq!(summary["seeds"], serde_json::json!([1, 2, 3]));
-    // Expectations may be missed.
+    // The runs may miss their expectations.
     let again = "run s/scenario.toml --only batch --only node-wide --format json --quiet --out r".split(' ');
     let run: Value = serde_json::from_slice(&scratch.samara(again).stdout).unwrap();
     assert_eq!(summary["digest"], run["digest"]);
@@ -64,7 +64,7 @@ fn a_sweep_is_what_run_does_with_the_same_scenario() {
 }
 
 #[test]
-fn means_and_intervals_are_those_of_the_seeds() {
+fn means_and_intervals_are_over_seeds() {
     let scratch = Scratch::new("sweep-means");
     let summary = scratch.json(small(&["--format", "json"]));
     let first = &summary["aggregates"][0];
@@ -89,7 +89,7 @@ fn means_and_intervals_are_those_of_the_seeds() {
 }
 
 #[test]
-fn a_sweep_that_was_killed_goes_on_and_grows() {
+fn killed_sweep_resumes_and_grows() {
     let scratch = Scratch::new("sweep-killed");
     let mut command = scratch.command(small(&["--jobs", "1"]));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -100,7 +100,7 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
     assert!(second.contains("another sweep works on it"), "{second}");
     child.kill().unwrap();
     child.wait().unwrap();
-    // The point that was under way ends with its parent, and may just have been finished.
+    // The point in progress ends with its parent, and may just have finished.
     std::thread::sleep(Duration::from_millis(300));
     let before = points(&directory);
     assert!(before.len() < 12 && !directory.join("complete").exists(), "{}", before.len());
@@ -110,9 +110,9 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
     assert_eq!(after.len(), 12);
     assert!(before.iter().all(|(name, at)| after[name] == *at), "a finished point was run again");
     assert!(!directory.join("points/0123456789abcdef.4711.tmp").exists());
-    // A second --out is refused, so that nothing is taken for what it is not.
+    // A second --out is rejected, so that results cannot go to the wrong directory.
     scratch.refused(small(&["--format", "json", "--out", "other"]));
-    // More seeds: only what is missing.
+    // With more seeds, only the missing points run.
     let mut more = small(&["--format", "json"]);
     let at = more.iter().position(|arg| *arg == "3").unwrap();
     more[at] = "4";
@@ -123,35 +123,35 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
 }
 
 #[test]
-fn a_changed_scenario_is_noticed() {
+fn changed_scenario_is_detected() {
     let scratch = Scratch::new("sweep-changed");
     let scenario = scratch.ok(["show", "peerdas-small"]);
     scratch.write("mine.toml", &scenario);
     let sweep = || "sweep mine.toml --only batch --seeds 2 --out s --quiet".split(' ');
     scratch.ok(sweep());
     let before = points(&scratch.path("s"));
-    // Other words change no result.
+    // A changed title changes no result.
     scratch.write("mine.toml", scenario.replace("title = \"A block", "title = \"The block"));
     scratch.ok(sweep());
     assert_eq!(points(&scratch.path("s")), before);
     scratch.write("mine.toml", scenario.replace("nodes = 20", "nodes = 21"));
-    let told = scratch.refused(sweep());
-    assert!(told.contains("network.nodes was 20, is 21") && told.contains("--force"), "{told}");
-    assert_eq!(points(&scratch.path("s")), before, "nothing is removed unasked");
+    let stderr = scratch.refused(sweep());
+    assert!(stderr.contains("network.nodes was 20, is 21") && stderr.contains("--force"), "{stderr}");
+    assert_eq!(points(&scratch.path("s")), before, "nothing is removed without --force");
     scratch.ok(sweep().chain(["--force"]));
     let after = points(&scratch.path("s"));
     assert!(after.len() == 2 && after.keys().all(|name| !before.contains_key(name)));
-    // What is no sweep is left alone.
+    // A directory that is not a sweep is left alone.
     std::fs::create_dir(scratch.path("other")).unwrap();
     scratch.write("other/thesis.tex", "text");
-    let told = scratch.refused("sweep mine.toml --out other --quiet".split(' '));
-    assert!(told.contains("no sweep"), "{told}");
+    let stderr = scratch.refused("sweep mine.toml --out other --quiet".split(' '));
+    assert!(stderr.contains("no sweep"), "{stderr}");
 }
 
 #[test]
-fn a_point_that_fails_is_named_and_takes_nothing_with_it() {
+fn failing_point_is_named_and_does_not_affect_others() {
     let scratch = Scratch::new("sweep-fails");
-    // Ten of 30 nodes have no links: only building the network shows it.
+    // Ten of 30 nodes have no links, which only building the network detects.
     let edges: String = (0..20)
         .flat_map(|a| (a + 1..20).map(move |b| (a, b)))
         .filter(|(a, b)| b - a < 9)
@@ -175,7 +175,7 @@ fn a_point_that_fails_is_named_and_takes_nothing_with_it() {
     assert!(page.contains("2 points failed"));
 }
 
-/// The processes that a process or one of its threads has started.
+/// The processes that a process or one of its threads started.
 fn descendants(child: &Child) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id()));
     let tasks = tasks.into_iter().flatten().flatten();
@@ -188,9 +188,9 @@ fn descendants(child: &Child) -> Vec<u32> {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_worker_that_is_killed_is_counted_and_run_again() {
+fn killed_worker_is_counted_and_its_point_runs_again() {
     let scratch = Scratch::new("sweep-worker");
-    // Long enough to be hit.
+    // The points run long enough for the test to kill one.
     let args = "sweep peerdas --only batch --set network.nodes=150 --seeds 2 --jobs 1 --out s";
     let mut command = scratch.command(args.split(' '));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -200,20 +200,20 @@ fn a_worker_that_is_killed_is_counted_and_run_again() {
         let _ = kill(Pid::from_raw(worker as i32), Signal::SIGKILL);
     }
     let output = child.wait_with_output().unwrap();
-    let told = text(&output.stderr);
-    assert!(told.contains("ended by signal 9") && told.contains("1 points were run again"), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("killed by signal 9") && stderr.contains("1 points ran again"), "{stderr}");
     let summary: Value = serde_json::from_str(&scratch.read("s/summary.json")).unwrap();
     assert_eq!(summary["runs"].as_array().unwrap().len(), 2);
     assert!(scratch.path("s/complete").exists());
 }
 
 #[test]
-fn commands_of_points_can_be_run_by_anybody() {
+fn listed_commands_run_in_a_shell() {
     let scratch = Scratch::new("sweep-list");
     let listed = scratch.ok(small(&["--list"]));
     assert_eq!(listed.lines().count(), 12);
     assert!(!scratch.path("s").exists(), "nothing is written");
-    // As a shell runs them.
+    // Runs the listed commands in a shell.
     let script = listed.replace("samara point", &format!("'{}' point", env!("CARGO_BIN_EXE_samara")));
     let shell = Command::new("sh").current_dir(&scratch.0).args(["-ec", &script]).output().unwrap();
     assert!(shell.status.success(), "{}", text(&shell.stderr));
@@ -221,24 +221,24 @@ fn commands_of_points_can_be_run_by_anybody() {
     assert_eq!(before.len(), 12);
     scratch.ok(small(&[]));
     assert_eq!(points(&scratch.path("s")), before);
-    // A point that is not what it is called.
+    // A point with another id than requested.
     scratch.refused("point peerdas-small --only batch --seed 1 --id 0".split(' '));
 }
 
 #[test]
-fn bad_input_is_told() {
+fn rejects_bad_input() {
     let scratch = Scratch::new("sweep-bad");
     for (args, what) in [
         ("sweep peerdas-small --grid network.nodes", "is not KEY=VALUE"),
         ("sweep peerdas-small --grid network.nodes=20,20", "duplicate value 20"),
         ("sweep peerdas-small --grid network.nods=20,30", "did you mean `nodes`"),
         ("sweep peerdas-small --grid network.uplink=1,2", "expected a rate"),
-        ("sweep peerdas-small --seeds 0", "has no seed"),
+        ("sweep peerdas-small --seeds 0", "has no seeds"),
         ("sweep peerdas-small --seeds 1,1 --only batch", "is a duplicate"),
         ("sweep peerdas-small --engine ray --python no-such-python --out r", "pip install"),
-        ("point peerdas-small", "have to choose one of them"),
+        ("point peerdas-small", "expected one: select it with"),
     ] {
-        let told = scratch.refused(args.split(' '));
-        assert!(told.contains(what), "{args}: {told}");
+        let stderr = scratch.refused(args.split(' '));
+        assert!(stderr.contains(what), "{args}: {stderr}");
     }
 }

@@ -1,8 +1,8 @@
-//! `samara testbed`: real processes of samara and of go-libp2p-pubsub (`interop/go-node`) over emulated links, and what
-//! becomes of a run whose nodes fail.
+//! Tests of `samara testbed`: real processes of samara and of go-libp2p-pubsub (`interop/go-node`)
+//! over emulated links, and runs whose nodes fail.
 //!
-//! Needs the right to emulate links, and Go for the tests beside it. Without them these tests say that they were skipped; with
-//! `SAMARA_REQUIRE_PEERS` set they fail.
+//! They need permission to emulate links, and some need Go. Without these they print that they were
+//! skipped, or fail if `SAMARA_REQUIRE_PEERS` is set.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Nothing here takes this long unless it does not work.
+/// Maximum time for any step; a step that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Six nodes, all connected; the publisher of blocks is node 0.
@@ -101,7 +101,7 @@ cool_down = "30 s"
 block_interval = "1500 ms"
 "#;
 
-/// A team whose nodes have half a processor each, and rounds for hours.
+/// A team whose nodes have half a processor each, with rounds for hours.
 const TEAM: &str = r#"
 [scenario]
 name = "team"
@@ -121,10 +121,11 @@ stock = 1
 processor = "50 %"
 "#;
 
-/// Tells why a test did nothing; fails where that is not allowed.
+/// Prints the reason for skipping a test; fails if `SAMARA_REQUIRE_PEERS` forbids that.
 fn skipped(why: &str) {
     assert!(std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(), "SAMARA_REQUIRE_PEERS is set, but {why}");
-    // Not through a macro of the standard library, whose output is only shown where a test fails.
+    // Written directly: the test harness captures the output of macros and shows it for failures
+    // only.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
@@ -146,12 +147,12 @@ fn go_node() -> Option<&'static Path> {
     };
     let program = PROGRAM.get_or_init(build).as_deref();
     if program.is_none() {
-        skipped("there is no Go, so nothing was tested beside go-libp2p-pubsub");
+        skipped("found no Go, so the test beside go-libp2p-pubsub did not run");
     }
     program
 }
 
-/// A running testbed. Its own end takes its nodes with it.
+/// A running testbed, whose nodes end with it.
 struct Testbed {
     child: Child,
     directory: PathBuf,
@@ -184,7 +185,8 @@ impl Testbed {
         Self { child, directory }
     }
 
-    /// How it ended, and what it said on standard error; `None` where links cannot be emulated.
+    /// Waits for the end, and returns the exit status and the error output; `None` where links
+    /// cannot be emulated.
     fn end(&mut self) -> Option<(ExitStatus, String)> {
         let start = Instant::now();
         let status = loop {
@@ -211,7 +213,7 @@ impl Testbed {
         Some(summary["runs"][0].take())
     }
 
-    /// The processes that it has started, by the node's number.
+    /// The processes that the testbed has started, by the node's number.
     fn nodes(&self) -> Vec<(Pid, u32)> {
         let parent = format!(" {} ", self.child.id());
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -219,7 +221,7 @@ impl Testbed {
             .filter_map(|entry| {
                 let id: i32 = entry.file_name().to_str()?.parse().ok()?;
                 let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-                // After the name: state, parent.
+                // The fields after the name: state, then parent.
                 let child = stat.rsplit_once(") ")?.1.get(1..)?.starts_with(&parent);
                 child.then(|| node_of(id).map(|node| (Pid::from_raw(id), node)))?
             })
@@ -228,14 +230,14 @@ impl Testbed {
         nodes
     }
 
-    /// Waits until something holds; returns false if the testbed ends before.
+    /// Waits until a condition holds; returns false if the testbed ends before.
     fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) -> bool {
         let start = Instant::now();
         while !holds(self) {
             if self.child.try_wait().expect("a process").is_some() {
                 return false;
             }
-            assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+            assert!(start.elapsed() < PATIENCE, "timed out waiting for {what}");
             std::thread::sleep(Duration::from_millis(50));
         }
         true
@@ -244,7 +246,7 @@ impl Testbed {
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        // It has ended, unless the test fails.
+        // The testbed has ended already, unless the test fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -260,7 +262,7 @@ fn control_groups(testbed: u32) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_own).collect()
 }
 
-/// A program for `--node` in a file.
+/// Writes a program for `--node` to a file.
 fn script(name: &str, text: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
@@ -268,7 +270,7 @@ fn script(name: &str, text: &str) -> PathBuf {
     program
 }
 
-/// Which node a process is; `None` if it is not there, or no node.
+/// The number of the node that a process runs; `None` if the process has ended or is no node.
 fn node_of(process: i32) -> Option<u32> {
     let line = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).into_owned();
@@ -278,12 +280,12 @@ fn node_of(process: i32) -> Option<u32> {
 
 fn assert_gone(nodes: &[(Pid, u32)]) {
     for (process, node) in nodes {
-        assert_eq!(node_of(process.as_raw()), None, "node {node} is still there");
+        assert_eq!(node_of(process.as_raw()), None, "node {node} is still running");
     }
 }
 
 #[test]
-fn blocks_of_go_reach_everybody() {
+fn blocks_of_go_reach_all_nodes() {
     let Some(go) = go_node() else { return };
     let mut testbed = Testbed::start("columns", COLUMNS, &[go, Path::new("samara")]);
     let Some(run) = testbed.results() else { return };
@@ -293,7 +295,7 @@ fn blocks_of_go_reach_everybody() {
 }
 
 #[test]
-fn messages_of_either_implementation_reach_everybody() {
+fn messages_of_both_implementations_reach_all_nodes() {
     let Some(go) = go_node() else { return };
     for signed in [false, true] {
         let name = if signed { "signed" } else { "anonymous" };
@@ -304,7 +306,7 @@ fn messages_of_either_implementation_reach_everybody() {
     }
 }
 
-/// How many transactions each node had at each look, by its live file.
+/// The transaction counts of each node in the order of its reports, from its live file.
 fn live_totals(path: &Path) -> Vec<(String, u64)> {
     use samara_trace::live::{Event, LiveReader, Said};
 
@@ -331,23 +333,24 @@ fn transactions_reach_every_pool_about_once() {
     assert_eq!(metrics["incomplete"], 0, "{run}");
     let copies = metrics["duplication_factor"].as_f64().expect("a number");
     assert!((0.7..=1.02).contains(&copies), "{run}");
-    // What nodes counted was told while they did.
-    let told = live_totals(&testbed.directory.join("out/live/testbed-pools__seed_1.jsonl"));
+    // The live file has counts from during the run.
+    let totals = live_totals(&testbed.directory.join("out/live/testbed-pools__seed_1.jsonl"));
     for node in 0..5 {
         let name = format!("node-{node}");
-        assert!(told.iter().any(|(of, total)| *of == name && *total > 0), "{name}: {told:?}");
+        assert!(totals.iter().any(|(of, total)| *of == name && *total > 0), "{name}: {totals:?}");
     }
-    // Blocks took all of them out, at every node.
+    // Blocks removed all transactions at every node.
     assert_eq!(metrics["successful_txs"], 100, "{run}");
     assert!(metrics["blocks"].as_u64().is_some_and(|blocks| blocks >= 2), "{run}");
-    // 10 ms are the least; with an announcement and a request it is three times that.
+    // The latency is at least 10 ms, and three times that with an announcement and a request.
     let latency = metrics["delivery_latency_ms"]["p50"].as_f64().expect("a number");
     assert!((10.0..200.0).contains(&latency), "{run}");
     assert!(run["real"]["publish_error_ms"]["p50"].as_f64().is_some_and(|late| late < 5.0), "{run}");
     assert!(run["real"]["node_peak_rss_bytes"]["mean"].as_f64().is_some_and(|bytes| bytes > 1e6), "{run}");
 }
 
-/// Ten clients, each of which submits when a block has its last transaction: at 1 s, after 2.5 and after 4 s.
+/// Ten clients, each of which submits when a block has its last transaction: at 1 s, after 2.5 and
+/// after 4 s.
 #[test]
 fn clients_wait_for_blocks() {
     let scenario = POOLS
@@ -357,7 +360,7 @@ fn clients_wait_for_blocks() {
     let Some(run) = testbed.results() else { return };
     let metrics = &run["metrics"];
     let transactions = metrics["transactions"].as_u64().expect("a number");
-    // A machine that is too slow makes blocks late; a client never has two transactions under way.
+    // A slow machine delays blocks; a client never has two transactions in progress.
     assert!((20..=30).contains(&transactions), "{run}");
     assert_eq!(metrics["delivered_share"], 1.0, "{run}");
     assert_eq!(metrics["successful_txs"], 5 * transactions, "{run}");
@@ -365,7 +368,7 @@ fn clients_wait_for_blocks() {
 }
 
 #[test]
-fn what_real_pools_cannot_do_is_refused() {
+fn rejects_settings_that_real_pools_lack() {
     for (from, to, key) in [
         ("signed = false", "signed = true", "pool.signed"),
         ("preset = \"cat\"", "preset = \"cat\"\ncoalesce = \"50 ms\"", "protocol.coalesce"),
@@ -379,7 +382,7 @@ fn what_real_pools_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_pool_that_dies_fails_the_run_and_takes_the_others_with_it() {
+fn killed_pool_fails_the_run_and_ends_the_others() {
     let scenario = POOLS.replace("duration = \"2 s\"", "duration = \"100 s\"");
     let mut testbed = Testbed::start("pools-killed", &scenario, &[]);
     let submitting = |testbed: &Testbed| {
@@ -397,12 +400,12 @@ fn a_pool_that_dies_fails_the_run_and_takes_the_others_with_it() {
         assert_gone(&nodes);
     } else {
         let Some((_, errors)) = testbed.end() else { return };
-        panic!("the testbed ended by itself: {errors}");
+        panic!("the testbed ended early: {errors}");
     }
 }
 
 #[test]
-fn go_has_the_same_identity_for_the_same_seed() {
+fn go_derives_the_same_identity_from_a_seed() {
     let Some(go) = go_node() else { return };
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed-identity");
     std::fs::create_dir_all(&directory).expect("a directory");
@@ -423,7 +426,7 @@ fn go_has_the_same_identity_for_the_same_seed() {
             .expect("the node starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let first = lines.next().expect("a line").expect("text");
-        // Both end with their standard input, and say so.
+        // Both stop when their standard input closes, and print their last line.
         drop(child.stdin.take());
         let last = lines.next().expect("a line").expect("text");
         assert!(last.contains("\"stopped\":true"), "{name}: {last}");
@@ -438,7 +441,7 @@ fn go_has_the_same_identity_for_the_same_seed() {
 }
 
 #[test]
-fn what_go_cannot_do_is_refused() {
+fn rejects_settings_that_go_lacks() {
     let Some(go) = go_node() else { return };
     let scenario = COLUMNS.replace("withdraw = false", "withdraw = true");
     let mut testbed = Testbed::start("refused", &scenario, &[go, Path::new("samara")]);
@@ -449,10 +452,10 @@ fn what_go_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_node_that_dies_fails_the_run_and_takes_the_others_with_it() {
+fn killed_node_fails_the_run_and_ends_the_others() {
     let scenario = COLUMNS.replace("slots = 2", "slots = 100");
     let mut testbed = Testbed::start("killed", &scenario, &[]);
-    // Columns have arrived: what is there before them is far smaller.
+    // The traces are much smaller before columns arrive.
     let publishing = |testbed: &Testbed| {
         let trace = testbed.directory.join("out/nodes/mixed-seed1/node-3/trace.pb");
         std::fs::metadata(trace).is_ok_and(|trace| trace.len() > 30_000)
@@ -468,12 +471,12 @@ fn a_node_that_dies_fails_the_run_and_takes_the_others_with_it() {
         assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
         assert_gone(&nodes);
     } else if let Some((_, errors)) = testbed.end() {
-        panic!("the testbed ended by itself: {errors}");
+        panic!("the testbed ended early: {errors}");
     }
 }
 
 #[test]
-fn a_program_that_hangs_at_the_start_fails_the_run() {
+fn program_that_hangs_at_start_fails_the_run() {
     let program = script("hangs", "echo waiting for nothing >&2\nread -r line");
     let mut testbed =
         Testbed::start_with(&["--ready-timeout", "10"], "hangs", COLUMNS, &[Path::new("samara"), &program]);
@@ -487,14 +490,14 @@ fn a_program_that_hangs_at_the_start_fails_the_run() {
 }
 
 #[test]
-fn interrupts_end_a_testbed_whose_programs_hang() {
-    // Neither ends with its standard input, nor with a signal that it can ignore.
+fn interrupt_ends_a_testbed_with_hanging_programs() {
+    // The program ignores the end of its standard input and all signals that it can ignore.
     let program = script("hangs-for-ever", "trap '' TERM INT\nwhile :; do sleep 1; done");
     for (name, signal) in [("term", Signal::SIGTERM), ("int", Signal::SIGINT)] {
         let mut testbed = Testbed::start(name, COLUMNS, &[Path::new("samara"), &program]);
         if !testbed.until("six processes", |testbed| testbed.nodes().len() == 6) {
             let Some((_, errors)) = testbed.end() else { return };
-            panic!("the testbed ended by itself: {errors}");
+            panic!("the testbed ended early: {errors}");
         }
         let nodes = testbed.nodes();
         let pid = Pid::from_raw(testbed.child.id() as i32);
@@ -512,20 +515,23 @@ fn interrupts_end_a_testbed_whose_programs_hang() {
 }
 
 #[test]
-fn no_end_of_a_testbed_leaves_processes_or_control_groups() {
-    // This program, but it does not end with its standard input.
+fn testbed_always_removes_processes_and_control_groups() {
+    // This program, started so that it does not stop when its standard input closes.
     let program = script("no-stdin", &format!("exec {} node --config \"$1\"", env!("CARGO_BIN_EXE_samara")));
     let mut killed = Vec::new();
     for (name, signal) in [("team-kill", Signal::SIGKILL), ("team-term", Signal::SIGTERM)] {
         let mut testbed = Testbed::start(name, TEAM, &[program.as_path()]);
         let pid = testbed.child.id();
-        // One for each node, and the one that showed that there can be any.
+        // One for each node, and one that checked that control groups can be created.
         if !testbed.until("control groups", |_| control_groups(pid).len() == 4) {
             let Some((_, errors)) = testbed.end() else { return };
             assert!(errors.contains("cannot limit processes to a part of a processor"), "{errors}");
             return skipped(&errors);
         }
-        assert!(killed.iter().all(|pid| control_groups(*pid).is_empty()), "those of the killed one");
+        assert!(
+            killed.iter().all(|pid| control_groups(*pid).is_empty()),
+            "the control groups of the killed testbed remain"
+        );
         let nodes = testbed.nodes();
         assert_eq!(nodes.len(), 4, "nodes and scheduler: {nodes:?}");
         kill(Pid::from_raw(pid as i32), signal).expect("the testbed runs");

@@ -1,11 +1,12 @@
-//! What the house cares about and no compiler checks: documented modules, comments that say something, no paths of
-//! one machine. Sizes of files and functions are printed as warnings (`--nocapture`).
+//! Rules for this repository that no compiler checks: modules have documentation, comments add
+//! information, and no file contains a path of one machine. Sizes of files and functions are
+//! printed as warnings (`--nocapture`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What was built, fetched or generated.
-const NOT_OURS: &[&str] =
+/// Directories of files that were built, fetched or generated.
+const GENERATED: &[&str] =
     &["target", ".git", "node_modules", "results", "dist", "corpus", "artifacts", "__pycache__"];
 const TEXTS: &[&str] = &[
     "rs", "md", "toml", "yml", "py", "pyi", "go", "js", "html", "css", "json", "java", "xml", "ipynb", "sh",
@@ -25,7 +26,7 @@ fn texts() -> Vec<(PathBuf, String)> {
             let path = entry.expect("an entry").path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             // In a second work tree, .git is a file.
-            if NOT_OURS.contains(&name) || name.starts_with("target") {
+            if GENERATED.contains(&name) || name.starts_with("target") {
                 continue;
             }
             if path.is_dir() && !path.is_symlink() {
@@ -58,7 +59,7 @@ fn assert_none(what: &str, wrong: &[String]) {
 }
 
 #[test]
-fn modules_begin_with_what_they_are_for() {
+fn modules_begin_with_a_doc_comment() {
     let wrong: Vec<String> = sources()
         .filter(|(_, text)| !text.starts_with("//! ") && !text.starts_with("#![doc = include_str!"))
         .map(|(path, _)| path.display().to_string())
@@ -74,13 +75,13 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// `snake_case` and `CamelCase` apart.
+/// Splits a `snake_case` or `CamelCase` name into words.
 fn parts(name: &str) -> String {
     name.chars().flat_map(|letter| letter.is_uppercase().then_some(' ').into_iter().chain([letter])).collect()
 }
 
 #[test]
-fn comments_say_more_than_the_name() {
+fn comments_do_not_only_repeat_the_name() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -99,7 +100,7 @@ fn comments_say_more_than_the_name() {
 
 #[test]
 fn no_path_of_one_machine() {
-    // In two pieces, so that this file passes.
+    // Each in two pieces, so that this file passes.
     let homes = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
     let wrong: Vec<String> = texts()
         .into_iter()
@@ -136,9 +137,9 @@ fn prose_is_at_most_100_columns_wide() {
     assert_none("lines of prose above 100 columns", &wrong);
 }
 
-/// Warns only: a long file or function can be the clear one.
+/// Prints warnings only, since a long file or function can be the clearest form.
 #[test]
-fn long_files_and_functions_are_named() {
+fn lists_long_files_and_functions() {
     for (path, text) in sources() {
         let lines: Vec<&str> = text.lines().collect();
         if lines.len() > LONG_FILE {
@@ -151,7 +152,7 @@ fn long_files_and_functions_are_named() {
             if !head.starts_with("fn ") || line.ends_with(['}', ';']) {
                 continue;
             }
-            // rustfmt puts the closing brace under the start of the head.
+            // rustfmt aligns the closing brace with the start of the function.
             let end = format!("{indent}}}");
             let len = lines[at..].iter().position(|line| *line == end).unwrap_or(0) + 1;
             if len > LONG_FUNCTION {

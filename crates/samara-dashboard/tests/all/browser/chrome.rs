@@ -1,4 +1,4 @@
-//! Chromium without a window, over the DevTools protocol.
+//! Headless Chromium, controlled over the DevTools protocol.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use base64::Engine;
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-/// The names that it has on different systems.
+/// The names of its program on different systems.
 const PROGRAMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// A browser with one page.
@@ -18,19 +18,19 @@ pub(crate) struct Chrome {
     process: Child,
     page: WebSocket<TcpStream>,
     number: u64,
-    /// What the page has complained of.
+    /// Errors that the page has logged.
     pub(crate) complaints: Vec<String>,
 }
 
 impl Chrome {
-    /// Starts it, if there is one on this machine.
+    /// Starts a browser, if this machine has one.
     pub(crate) fn start(directory: &Path) -> Option<Self> {
         let mut process = PROGRAMS.iter().find_map(|program| spawn(program, directory))?;
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let listens = "DevTools listening on ws://";
         let line = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with(listens));
         let line = line.expect("the browser ended before it listened");
-        // Whoever does not read on lets the browser wait for its own messages.
+        // Reads its output to the end, since the browser blocks when the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
         let address = line[listens.len()..].split('/').next().unwrap().to_owned();
         let pages =
@@ -47,37 +47,37 @@ impl Chrome {
         Some(chrome)
     }
 
-    /// Asks for something, and waits for the answer.
+    /// Sends a command and waits for the response.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.number += 1;
-        let asked = json!({ "id": self.number, "method": method, "params": params });
-        self.page.send(Message::text(asked.to_string())).unwrap();
+        let request = json!({ "id": self.number, "method": method, "params": params });
+        self.page.send(Message::text(request.to_string())).unwrap();
         loop {
             let Message::Text(text) = self.page.read().unwrap() else { continue };
-            let mut told: Value = serde_json::from_str(&text).unwrap();
-            if told["id"] == self.number {
-                // A page that was left in between has no answer: whoever waits for something asks the next one.
-                let was_left = told["error"]["message"] == "Inspected target navigated or closed";
-                assert!(told["error"].is_null() || was_left, "{method}: {}", told["error"]);
-                return told["result"].take();
+            let mut message: Value = serde_json::from_str(&text).unwrap();
+            if message["id"] == self.number {
+                // Navigation cancels the command. Callers that wait for a condition repeat it.
+                let was_cancelled = message["error"]["message"] == "Inspected target navigated or closed";
+                assert!(message["error"].is_null() || was_cancelled, "{method}: {}", message["error"]);
+                return message["result"].take();
             }
-            self.listen(&told);
+            self.listen(&message);
         }
     }
 
-    fn listen(&mut self, told: &Value) {
-        let complaint = match told["method"].as_str() {
-            Some("Runtime.exceptionThrown") => told["params"]["exceptionDetails"].to_string(),
-            // A server that is away is the point of one of the tests.
-            Some("Log.entryAdded") if told["params"]["entry"]["source"] != "network" => {
-                told["params"]["entry"].to_string()
+    fn listen(&mut self, message: &Value) {
+        let complaint = match message["method"].as_str() {
+            Some("Runtime.exceptionThrown") => message["params"]["exceptionDetails"].to_string(),
+            // One of the tests stops the server on purpose.
+            Some("Log.entryAdded") if message["params"]["entry"]["source"] != "network" => {
+                message["params"]["entry"].to_string()
             }
             _ => return,
         };
         self.complaints.push(complaint);
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut result = self.call("Runtime.evaluate", params);
@@ -85,12 +85,12 @@ impl Chrome {
         result["result"]["value"].take()
     }
 
-    /// Opens an address.
+    /// Navigates to an address.
     pub(crate) fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({ "url": url }));
     }
 
-    /// A window of this size, light or dark.
+    /// Sets the size of the window and the colour scheme.
     pub(crate) fn window(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.call("Emulation.setDeviceMetricsOverride", size);
@@ -98,7 +98,7 @@ impl Chrome {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// Presses a key.
+    /// Sends a key press.
     pub(crate) fn press(&mut self, key: &str, code: u32) {
         for kind in ["keyDown", "keyUp"] {
             let text = if key == "Enter" { "\r" } else { "" };
@@ -108,7 +108,7 @@ impl Chrome {
         }
     }
 
-    /// A picture of the whole page.
+    /// Writes a screenshot of the whole page.
     pub(crate) fn picture(&mut self, path: &Path) {
         let taken = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));
         let data = base64::engine::general_purpose::STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();

@@ -1,7 +1,7 @@
-//! The page in a browser: Chromium without a window.
+//! Tests of the page in headless Chromium.
 //!
-//! Without Chromium these tests say that they were skipped; with `SAMARA_REQUIRE_BROWSER` set they fail. Pictures of what was seen are
-//! left in `target/tmp/dashboard-pictures`.
+//! Without Chromium these tests print that they were skipped, or fail if `SAMARA_REQUIRE_BROWSER`
+//! is set. Screenshots are left in `target/tmp/dashboard-pictures`.
 
 mod chrome;
 
@@ -18,9 +18,9 @@ fn chrome(test: &str) -> Option<Chrome> {
     if chrome.is_none() {
         assert!(
             std::env::var_os("SAMARA_REQUIRE_BROWSER").is_none(),
-            "SAMARA_REQUIRE_BROWSER is set, but there is no Chromium"
+            "SAMARA_REQUIRE_BROWSER is set, but found no Chromium"
         );
-        eprintln!("SKIPPED: there is no Chromium on this machine ({test})");
+        eprintln!("SKIPPED: found no Chromium on this machine ({test})");
     }
     chrome
 }
@@ -34,12 +34,12 @@ fn pictures() -> PathBuf {
 /// Waits until an expression is true in the page.
 fn until(chrome: &mut Chrome, expression: &str) {
     let start = Instant::now();
-    // While the page is loading there is nothing to ask.
-    let asked = format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
-    while chrome.eval(&asked) != true {
+    // While the page loads, an expression may throw.
+    let guarded = format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
+    while chrome.eval(&guarded) != true {
         if start.elapsed() > Duration::from_secs(25) {
             let text = chrome.eval("document.body.innerText");
-            panic!("it does not come to that: {expression}\n{text}\n{:?}", chrome.complaints);
+            panic!("timed out waiting for {expression}\n{text}\n{:?}", chrome.complaints);
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -53,7 +53,7 @@ fn fits(chrome: &mut Chrome) {
     assert_eq!(chrome.eval(overflow), 0, "the page scrolls sideways");
 }
 
-/// A team that has mixed for a while.
+/// A team that has mixed several rounds.
 fn team(results: &std::path::Path) -> Team {
     let mut team = Team::start(results, 1_760_000_000_000 * MS);
     (0..14).for_each(|round| team.round(round == 9));
@@ -62,13 +62,13 @@ fn team(results: &std::path::Path) -> Team {
 }
 
 #[test]
-fn it_loads_updates_and_survives_a_restart_of_the_server() {
+fn page_updates_and_survives_a_server_restart() {
     let Some(mut chrome) = chrome("live") else { return };
     let results = directory("browser-live");
     let server = Server::start(&results, "127.0.0.1:0", None);
     chrome.open(&server.url("/"));
     until(&mut chrome, &format!("{MAIN}.includes('There is no run yet')"));
-    // A run appears by itself.
+    // A new run appears without a reload.
     let mut team = team(&results.join("relay"));
     until(
         &mut chrome,
@@ -77,25 +77,25 @@ fn it_loads_updates_and_survives_a_restart_of_the_server() {
     until(&mut chrome, &format!("{MAIN}.includes('Whole loop')"));
     let completed = "[...document.querySelectorAll('.tile')].find(t => t.innerText.startsWith('Rounds completed')).querySelector('dd').firstChild.textContent";
     until(&mut chrome, &format!("{completed} === '13'"));
-    // Another round is through: no reload.
+    // Another round completes, which needs no reload.
     chrome.eval("window.mark = 1");
     team.round(false);
     until(&mut chrome, &format!("{completed} === '14'"));
-    // The server goes away, and comes back at the same place.
+    // The server stops and restarts at the same address.
     let address = server.address.to_string();
     server.stop();
     until(&mut chrome, &format!("{LINK} === 'connection lost, retrying'"));
-    assert_eq!(chrome.eval(completed), "14", "what was known stays");
+    assert_eq!(chrome.eval(completed), "14", "known values stay");
     team.round(false);
     let _server = Server::start(&results, &address, None);
     until(&mut chrome, &format!("{LINK} === 'live'"));
     until(&mut chrome, &format!("{completed} === '15'"));
-    assert_eq!(chrome.eval("window.mark"), 1, "the page was not loaded again");
+    assert_eq!(chrome.eval("window.mark"), 1, "the page has not reloaded");
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
 }
 
 #[test]
-fn everything_of_a_team_is_there_on_a_desk_and_on_a_phone() {
+fn team_is_shown_completely_on_desktop_and_phone() {
     let Some(mut chrome) = chrome("team") else { return };
     let results = directory("browser-team");
     let team = team(&results.join("relay-real"));
@@ -117,7 +117,7 @@ fn everything_of_a_team_is_there_on_a_desk_and_on_a_phone() {
         let heading = format!("document.querySelector('#s-{section} h2').textContent.length");
         assert!(chrome.eval(&heading).as_u64().unwrap() > 3, "{section}");
     }
-    // Every figure says what it shows, and no text of a file has become markup.
+    // Every figure has a label, and no text of a file has become markup.
     let silent = "[...document.querySelectorAll('main svg')].filter(s => s.getAttribute('role') !== 'img' || !s.getAttribute('aria-label')).length";
     assert_eq!(chrome.eval(silent), 0);
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
@@ -125,7 +125,7 @@ fn everything_of_a_team_is_there_on_a_desk_and_on_a_phone() {
 }
 
 #[test]
-fn no_value_is_shown_before_there_is_one() {
+fn no_value_is_shown_before_it_is_known() {
     let Some(mut chrome) = chrome("values") else { return };
     let results = directory("browser-values");
     let team = Team::start(&results.join("run"), 1_760_000_000_000 * MS);
@@ -147,7 +147,7 @@ fn no_value_is_shown_before_there_is_one() {
 }
 
 #[test]
-fn a_keyboard_reaches_everything() {
+fn keyboard_reaches_all_controls() {
     let Some(mut chrome) = chrome("keyboard") else { return };
     let results = directory("browser-keyboard");
     let team = team(&results.join("one"));
@@ -166,12 +166,12 @@ fn a_keyboard_reaches_everything() {
                 &mut chrome,
                 "document.querySelector('[data-scope=realtime]').getAttribute('aria-pressed') === 'true'",
             );
-            assert_eq!(chrome.eval(focused), "Real time only", "the focus stays where it was");
+            assert_eq!(chrome.eval(focused), "Real time only", "the focus stays on the button");
         }
         if name == "Rounds as a table" && !seen.contains(&name) {
             chrome.press("Enter", 13);
             until(&mut chrome, "document.querySelector('#s-rounds details').open");
-            // It stays open when what is in it changes.
+            // The details stay open when their content changes.
             team.network(60_000);
             std::thread::sleep(Duration::from_millis(900));
             assert_eq!(chrome.eval("document.querySelector('#s-rounds details').open"), true);
@@ -188,7 +188,7 @@ fn a_keyboard_reaches_everything() {
 }
 
 #[test]
-fn runs_of_a_simulator_show_how_far_they_are() {
+fn simulated_runs_show_their_progress() {
     let Some(mut chrome) = chrome("simulator") else { return };
     let results = directory("browser-simulator");
     let writer = LiveWriter::create(&results.join("peerdas-seed1"), "session").unwrap();
@@ -212,7 +212,7 @@ fn runs_of_a_simulator_show_how_far_they_are() {
 }
 
 #[test]
-fn with_a_token_one_signs_in() {
+fn sign_in_with_the_token() {
     let Some(mut chrome) = chrome("token") else { return };
     let results = directory("browser-token");
     let _team = team(&results.join("run"));
@@ -221,7 +221,7 @@ fn with_a_token_one_signs_in() {
     until(&mut chrome, "document.querySelector('#token')");
     chrome.picture(&pictures().join("token.png"));
     for (token, then) in [
-        ("not the right token", "document.body.innerText.includes('That is not the token')"),
+        ("not the right token", "document.body.innerText.includes('The token is wrong')"),
         ("a long enough token", "document.querySelector('#s-rounds')"),
     ] {
         chrome.eval(&format!(

@@ -1,9 +1,9 @@
-//! Sources that restart, files that are told again, runs that are replaced.
+//! Tests of restarting sources, repeated files and replaced runs.
 
 use samara_dashboard::state::State;
 use samara_trace::live::{Clock, Event, Line, Step};
 
-use super::Teller;
+use super::Lines;
 use crate::common::{MS, running, slots, started};
 
 fn line(seq: u64, at_ns: u64, event: Event) -> Line {
@@ -11,7 +11,7 @@ fn line(seq: u64, at_ns: u64, event: Event) -> Line {
 }
 
 #[test]
-fn lines_that_are_told_again_count_once() {
+fn repeated_lines_count_once() {
     let lines = [
         line(0, 0, started("node", Clock::Wall, 1)),
         line(1, 0, slots(1, Step::Entered, 10)),
@@ -28,9 +28,9 @@ fn lines_that_are_told_again_count_once() {
     );
 }
 
-/// What a writer adds at the start of a new file has the number of the line after it.
+/// A line that a writer adds at the start of a new file has the number of the line after it.
 #[test]
-fn a_new_file_goes_on_where_the_old_one_ended() {
+fn new_file_continues_the_old_one() {
     let mut state = State::default();
     state.apply("a", &line(0, 0, started("node", Clock::Wall, 1)));
     state.apply("a", &line(7, 0, slots(1, Step::Entered, 10)));
@@ -48,7 +48,7 @@ fn a_new_file_goes_on_where_the_old_one_ended() {
 }
 
 #[test]
-fn a_node_that_restarts_keeps_its_rounds_and_loses_its_links() {
+fn restarted_node_keeps_rounds_and_loses_links() {
     let mut state = State::default();
     let errors = || Event::Errors { cause: "timeout".into(), total: 3 };
     state.apply("a", &line(0, 0, started("node", Clock::Wall, 1)));
@@ -57,30 +57,30 @@ fn a_node_that_restarts_keeps_its_rounds_and_loses_its_links() {
     state.apply("b", &line(0, 0, errors()));
     state.apply("a", &line(0, 9, started("node", Clock::Wall, 2)));
     let view = state.view();
-    assert_eq!(view["errors"].as_array().unwrap().len(), 1, "those of the other node");
+    assert_eq!(view["errors"].as_array().unwrap().len(), 1, "the errors of the other node");
     assert!(view.contains_key("round/wall/1"));
 }
 
 #[test]
-fn another_run_in_the_same_place_starts_from_nothing() {
-    let mut teller = Teller::default();
-    teller.say("session", 0, started("session", Clock::Wall, 1));
-    teller.say_of("session", Some("old"), 0, running(0.5, 1));
-    teller.say("a", 0, slots(1, Step::Entered, 10));
-    teller.seq.clear();
-    teller.say("session", 0, started("session", Clock::Wall, 2));
-    teller.say_of("session", Some("new"), 0, running(0.1, 1));
-    let view = teller.state.view();
+fn another_run_in_the_same_directory_starts_empty() {
+    let mut lines = Lines::default();
+    lines.say("session", 0, started("session", Clock::Wall, 1));
+    lines.say_of("session", Some("old"), 0, running(0.5, 1));
+    lines.say("a", 0, slots(1, Step::Entered, 10));
+    lines.seq.clear();
+    lines.say("session", 0, started("session", Clock::Wall, 2));
+    lines.say_of("session", Some("new"), 0, running(0.1, 1));
+    let view = lines.state.view();
     assert!(!view.contains_key("round/wall/1") && !view.contains_key("job/session/old"));
     assert!(view.contains_key("job/session/new"));
     assert_eq!(view["sources"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn a_file_that_is_gone_takes_its_claims_with_it() {
-    let mut teller = Teller::default();
-    teller.say("a", 0, Event::Queue { queue: "q".into(), entries: 3, bytes: None });
-    teller.state.forget("a");
-    assert_eq!(teller.part("queues")["all"], 0);
-    assert_eq!(teller.part("sources"), serde_json::json!([]));
+fn deleted_file_removes_its_values() {
+    let mut lines = Lines::default();
+    lines.say("a", 0, Event::Queue { queue: "q".into(), entries: 3, bytes: None });
+    lines.state.forget("a");
+    assert_eq!(lines.part("queues")["all"], 0);
+    assert_eq!(lines.part("sources"), serde_json::json!([]));
 }

@@ -1,4 +1,4 @@
-//! From live lines to what is shown.
+//! Tests of the reduction of live lines to a view.
 
 mod jobs;
 mod latencies;
@@ -8,14 +8,14 @@ mod values;
 use samara_dashboard::state::State;
 use samara_trace::live::{Event, Line};
 
-/// Lines with numbers, source by source.
+/// Numbers the lines of each source and applies them.
 #[derive(Default)]
-struct Teller {
+struct Lines {
     state: State,
     seq: std::collections::BTreeMap<String, u64>,
 }
 
-impl Teller {
+impl Lines {
     fn say(&mut self, source: &str, at_ns: u64, event: Event) {
         self.say_of(source, None, at_ns, event);
     }

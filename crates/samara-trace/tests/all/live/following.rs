@@ -1,4 +1,4 @@
-//! Files that grow, are torn, cut, replaced, and full of rubbish.
+//! Tests with files that grow, or have incomplete or invalid lines, or are truncated or replaced.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -19,7 +19,7 @@ fn total(said: &[Said]) -> Vec<u64> {
 }
 
 #[test]
-fn a_file_is_followed_from_before_it_exists() {
+fn follows_a_file_that_does_not_exist_yet() {
     let results = directory("before");
     let mut reader = LiveReader::new(&results.join("live").join("node_1.jsonl"));
     assert_eq!(all(&mut reader), []);
@@ -34,7 +34,7 @@ fn a_file_is_followed_from_before_it_exists() {
 }
 
 #[test]
-fn a_torn_line_waits_for_its_end() {
+fn incomplete_line_waits_for_its_end() {
     let path = directory("torn").join("x.jsonl");
     let mut reader = LiveReader::new(&path);
     let (start, end) = SECOND.split_at(20);
@@ -46,7 +46,7 @@ fn a_torn_line_waits_for_its_end() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_read_from_its_start() {
+fn truncated_file_is_read_from_its_start() {
     let path = directory("cut").join("x.jsonl");
     fs::write(&path, format!("{FIRST}\n{SECOND}\n{{\"v\":1,")).unwrap();
     let mut reader = LiveReader::new(&path);
@@ -59,7 +59,7 @@ fn a_file_that_was_cut_is_read_from_its_start() {
 }
 
 #[test]
-fn a_file_that_was_replaced_is_first_read_to_its_end() {
+fn replaced_file_is_first_read_to_its_end() {
     let results = directory("replaced");
     let path = results.join("x.jsonl");
     fs::write(&path, format!("{FIRST}\n")).unwrap();
@@ -74,7 +74,7 @@ fn a_file_that_was_replaced_is_first_read_to_its_end() {
 }
 
 #[test]
-fn a_writer_that_restarts_is_noticed() {
+fn restarted_writer_is_detected() {
     let results = directory("restart");
     let mut reader = LiveReader::new(&results.join("live/x.jsonl"));
     for total in [1, 2] {
@@ -90,7 +90,7 @@ fn a_writer_that_restarts_is_noticed() {
 }
 
 #[test]
-fn a_file_that_is_too_long_is_started_anew_with_what_holds() {
+fn new_file_starts_with_the_lines_still_valid() {
     let results = directory("rotated");
     let writer = LiveWriter::with_limits(&results, "x", 1 << 12, 2000).unwrap();
     let team = Event::Team { team: 4, members: vec!["a".into(), "b".into()] };
@@ -116,7 +116,7 @@ fn a_file_that_is_too_long_is_started_anew_with_what_holds() {
 }
 
 #[test]
-fn rubbish_is_counted_and_left_out() {
+fn invalid_lines_are_counted_and_skipped() {
     let path = directory("rubbish").join("x.jsonl");
     let long = "x".repeat(LINE_BYTES_MAX + 1);
     let other = r#"{"v":2,"something":"else"}"#;
@@ -130,15 +130,15 @@ fn rubbish_is_counted_and_left_out() {
     assert_eq!(reader.counts(), expected);
 }
 
-/// Lines come faster than they can be written: with a queue of 4, some have to be dropped.
+/// The test writes lines faster than the thread, so that a queue of 4 must drop some.
 #[test]
-fn a_slow_disk_drops_lines_and_says_so() {
+fn slow_disk_drops_lines_and_reports_the_number() {
     let results = directory("slow");
     let writer = LiveWriter::with_limits(&results, "x", 4, u64::MAX).unwrap();
     let (said, taken): (u64, u64) = (0..200_000)
         .fold((0, 0), |(said, taken), at| (said + 1, taken + u64::from(writer.say(at, errors(at)))));
-    assert!(taken < said, "nothing was dropped: the test says nothing");
-    // Room again.
+    assert!(taken < said, "nothing was dropped, so the test is void");
+    // Waits until the queue has room again.
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(writer.say(said, errors(said)));
     let (counts, error) = writer.finish();

@@ -1,4 +1,4 @@
-//! The form of lines, which other programs may write.
+//! Tests of the format of lines, which other programs may write.
 
 use samara_trace::live::{Clock, Event, Latencies, Line, RoundState};
 
@@ -7,7 +7,7 @@ fn line(event: Event) -> Line {
 }
 
 #[test]
-fn lines_are_as_documented() {
+fn lines_match_the_documentation() {
     let started =
         Event::Started { role: "node".into(), clock: Clock::Wall, started_unix_ns: 5, run: Some("a".into()) };
     let json = serde_json::to_string(&line(started)).unwrap();
@@ -23,9 +23,9 @@ fn lines_are_as_documented() {
     );
 }
 
-/// What is not known is left out, and never 0.
+/// Unknown values are omitted, never 0.
 #[test]
-fn unknown_values_are_left_out() {
+fn unknown_values_are_omitted() {
     let link = Event::Link {
         peer: "b".into(),
         up: true,
@@ -41,7 +41,7 @@ fn unknown_values_are_left_out() {
 }
 
 #[test]
-fn latencies_travel_with_their_mean() {
+fn latencies_keep_their_exact_mean() {
     let mut latencies = Latencies::default();
     latencies.add(1_000_000, 3);
     latencies.add(2_000_001, 1);
@@ -56,7 +56,7 @@ fn latencies_travel_with_their_mean() {
 }
 
 #[test]
-fn nothing_has_no_mean() {
+fn no_latencies_have_no_mean() {
     let none = Latencies::default();
     assert_eq!(
         (none.mean_ns(), none.min_ns(), none.max_ns(), none.quantile_ns(0.5)),
@@ -67,7 +67,7 @@ fn nothing_has_no_mean() {
 }
 
 #[test]
-fn latencies_that_contradict_themselves_are_refused() {
+fn rejects_contradictory_latencies() {
     for json in [
         r#"{"sum_ns":1,"min_ns":5,"max_ns":4,"buckets":[[5,1]]}"#,
         r#"{"sum_ns":99,"min_ns":4,"max_ns":5,"buckets":[[5,1]]}"#,

@@ -1,4 +1,4 @@
-//! Live files: what is written is read, whatever happens to the file meanwhile.
+//! Tests that readers get all lines of live files, whatever happens to the files meanwhile.
 
 mod following;
 mod form;
@@ -10,7 +10,7 @@ use samara_trace::live::{Clock, Event, LiveReader, Said};
 
 use crate::common::path;
 
-/// A directory of its own for each test.
+/// Creates a directory for one test.
 fn directory(test: &str) -> PathBuf {
     let path = path(&format!("live-{test}"));
     let _ = std::fs::remove_dir_all(&path);
@@ -26,14 +26,14 @@ fn errors(total: u64) -> Event {
     Event::Errors { cause: "timeout".into(), total }
 }
 
-/// Everything that there is now.
+/// Returns all items that are available now.
 fn all(reader: &mut LiveReader) -> Vec<Said> {
     let mut said = Vec::new();
     while reader.poll(1000, |one| said.push(one)).unwrap() {}
     said
 }
 
-/// The events among them.
+/// Returns the events among the items.
 fn events(said: &[Said]) -> Vec<Event> {
     let event = |said: &Said| match said {
         Said::Line(line) => Some(line.event.clone()),

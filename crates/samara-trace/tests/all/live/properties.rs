@@ -1,4 +1,5 @@
-//! However a file is written and read in pieces, lines come out whole, once, and in order.
+//! Property tests: lines come out whole, once and in order, however the file is split into reads
+//! and writes.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -32,7 +33,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn lines_come_out_as_they_went_in(
+    fn lines_round_trip_in_any_pieces(
         said in prop::collection::vec(event(), 0..20),
         cuts in prop::collection::vec(1..200_usize, 1..40),
     ) {
@@ -58,7 +59,7 @@ proptest! {
         prop_assert_eq!((reader.counts().garbage, reader.counts().missing), (0, 0));
     }
 
-    /// Whatever is in a file, reading it ends, and every line of it is counted once.
+    /// Reading arbitrary bytes ends, and counts every line once.
     #[test]
     fn any_bytes_are_counted(bytes in prop::collection::vec(prop::sample::select(&b"{}\"v:1,\n\x00\xff "[..]), 0..300)) {
         let path = directory("bytes").join("x.jsonl");
@@ -74,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn merged_latencies_are_those_of_all(values in prop::collection::vec((0..1_u64 << 41, 1..50_u64), 1..30), at in 0..30_usize) {
+    fn merged_latencies_equal_those_of_all_values(values in prop::collection::vec((0..1_u64 << 41, 1..50_u64), 1..30), at in 0..30_usize) {
         let of = |values: &[(u64, u64)]| {
             let mut latencies = Latencies::default();
             values.iter().for_each(|(value, slots)| latencies.add(*value, *slots));

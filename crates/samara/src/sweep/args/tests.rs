@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn seeds_are_a_number_a_range_or_a_list() {
+fn parses_seeds_from_number_range_or_list() {
     let of = |text: &str| seeds(text).map(|seeds| seeds.0);
     assert_eq!(of("3"), Ok(vec![1, 2, 3]));
     assert_eq!(of("5..7"), Ok(vec![5, 6, 7]));

@@ -1,8 +1,11 @@
 package samara;
 
-/** Microseconds in buckets that are 1.6 % wide: those of examples/throughput/histogram.rs in samara-net. */
+/**
+ * Counts microseconds in buckets that are 1.6 % wide, the same as in
+ * examples/throughput/histogram.rs of samara-net.
+ */
 final class Histogram {
-    /** How many bits of a value below its highest one are kept: 64 buckets to an octave. */
+    /** Number of bits kept below the highest bit of a value: 64 buckets per octave. */
     private static final int MANTISSA_BITS = 6;
 
     private final long[] counts = new long[bucket(Long.MAX_VALUE) + 1];

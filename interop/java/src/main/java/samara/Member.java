@@ -16,11 +16,12 @@ import org.jgroups.protocols.pbcast.GMS;
 import org.jgroups.stack.ProtocolStack;
 
 /**
- * A member of a JGroups cluster as a process: commands come as lines on standard input, each is answered by a line on standard
- * output. It ends with its input. {@code examples/daisychain/member.rs} of samara-net is the same with samara-ring.
+ * A member of a JGroups cluster as a process. It reads commands as lines from standard input, and
+ * answers each with a line on standard output. It stops when its input ends. {@code
+ * examples/daisychain/member.rs} of samara-net does the same with samara-ring.
  *
- * <p>The stack is {@code tcp.xml} of JGroups as it is shipped, found by TCPPING; {@code daisychain} puts DAISYCHAIN directly above the
- * transport.
+ * <p>The stack is the unchanged {@code tcp.xml} of JGroups with TCPPING for discovery. {@code
+ * daisychain} adds DAISYCHAIN directly above the transport.
  *
  * <p>Arguments: {@code tcp|daisychain INDEX MEMBER...}, where a member is {@code address:port}.
  */
@@ -44,7 +45,7 @@ public final class Member implements Receiver {
             protocols.insertProtocol(daisychain, ProtocolStack.Position.ABOVE, TP.class);
             daisychain.init();
         }
-        // On standard output, between answers.
+        // It would print to standard output, between answers.
         GMS membership = protocols.findProtocol(GMS.class);
         membership.printLocalAddress(false);
         channel.setReceiver(this);
@@ -65,13 +66,13 @@ public final class Member implements Receiver {
         }
         Member member = new Member(arguments[0], Integer.parseInt(arguments[1]), members);
         member.channel.connect("head-to-head");
-        say("joined");
+        writeLine("joined");
         member.serve();
-        // Not by closing the channel: a member whose input ends has been forgotten.
+        // Does not close the channel, since the parent process is gone.
         Runtime.getRuntime().halt(0);
     }
 
-    private static synchronized void say(String line) {
+    private static synchronized void writeLine(String line) {
         System.out.println(line);
         System.out.flush();
     }
@@ -81,31 +82,34 @@ public final class Member implements Receiver {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
             switch (words[0]) {
-                case "members" -> say("members " + channel.getView().size());
+                case "members" -> writeLine("members " + channel.getView().size());
                 case "send" -> send(words);
                 case "flow" -> {
                     sender.start(Long.MAX_VALUE, Integer.parseInt(words[1]), Double.parseDouble(words[2]));
-                    say("flowing");
+                    writeLine("flowing");
                 }
-                case "halt" -> say("halted " + sender.halt());
-                case "gap" -> say("gap " + tally.drainGapNanos());
-                case "counts" -> say(counts());
-                case "latencies" -> say(tally.drainLatencies());
+                case "halt" -> writeLine("halted " + sender.halt());
+                case "gap" -> writeLine("gap " + tally.drainGapNanos());
+                case "counts" -> writeLine(counts());
+                case "latencies" -> writeLine(tally.drainLatencies());
                 case "leave" -> {
                     channel.close();
-                    say("left");
+                    writeLine("left");
                     return;
                 }
-                default -> throw new IllegalArgumentException(line + " is no command");
+                default -> throw new IllegalArgumentException("unknown command " + line);
             }
         }
     }
 
-    /** {@code send COUNT BYTES RATE EXPECTED}: answered once so many messages have come since the start of the member. */
+    /**
+     * {@code send COUNT BYTES RATE EXPECTED}: answered once EXPECTED messages have arrived since
+     * the start of the member.
+     */
     private void send(String[] words) {
         long count = Long.parseLong(words[1]);
         long start = System.nanoTime();
-        tally.expect(Long.parseLong(words[4]), () -> say("done " + (System.nanoTime() - start)));
+        tally.expect(Long.parseLong(words[4]), () -> writeLine("done " + (System.nanoTime() - start)));
         if (count > 0) {
             sender.start(count, Integer.parseInt(words[2]), Double.parseDouble(words[3]));
         }

@@ -5,7 +5,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.jgroups.BytesMessage;
 import org.jgroups.JChannel;
 
-/** The one thread that sends. Flow control is that of the stack: {@link JChannel#send} blocks. */
+/** The only sending thread. Flow control is that of the stack: {@link JChannel#send} blocks. */
 final class Sender {
     private final JChannel channel;
     private final int index;
@@ -18,7 +18,10 @@ final class Sender {
         this.index = index;
     }
 
-    /** Sends so many messages: at this rate, or as fast as they are taken if it is 0. */
+    /**
+     * Sends this number of messages at a rate, or as fast as the stack accepts them if the rate is
+     * 0.
+     */
     void start(long count, int bytes, double perSecond) {
         halted = false;
         thread = new Thread(() -> run(count, bytes, perSecond), "sender");
@@ -47,7 +50,7 @@ final class Sender {
         }
     }
 
-    /** Stops, and returns how many messages were ever sent. */
+    /** Stops, and returns the total number of sent messages. */
     long halt() throws InterruptedException {
         halted = true;
         if (thread != null) {

@@ -5,18 +5,27 @@ import java.time.Instant;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 
-/** What a member has received. The messages of one sender come one after another, those of several at the same time. */
+/**
+ * The messages that a member has received. Those of one sender arrive sequentially, those of
+ * several senders concurrently.
+ */
 final class Tally {
-    /** A payload starts with its sender (1 byte), its number (8) and when it was due, in nanoseconds since 1970 (8). */
+    /**
+     * Size of a payload's header: sender (1 byte), number (8), and due time in nanoseconds since
+     * 1970 (8).
+     */
     static final int HEADER_BYTES = 17;
 
     private final Histogram[] latencies;
-    /** By sender: messages received, and messages that were not the next one. */
+    /**
+     * By sender, the number of received messages. Below, the number of messages that were out of
+     * order.
+     */
     final AtomicLongArray received;
     final AtomicLong disordered = new AtomicLong();
     private final AtomicLong total = new AtomicLong();
 
-    /** Reached once: then it is beyond reach again. */
+    /** Number of messages that triggers {@code whenAll}. After that, it is out of reach again. */
     private final AtomicLong expected = new AtomicLong(Long.MAX_VALUE);
     private volatile Runnable whenAll;
 
@@ -68,14 +77,17 @@ final class Tally {
         }
     }
 
-    /** Runs this once so many messages have come since the start. */
+    /** Runs a task once this number of messages have arrived since the start. */
     void expect(long messages, Runnable then) {
         whenAll = then;
         expected.set(messages);
         check();
     }
 
-    /** The longest time without any message since the last call, the time since the last message included. */
+    /**
+     * The longest time without a message since the last call, including the time since the last
+     * message.
+     */
     long drainGapNanos() {
         synchronized (gapLock) {
             long now = System.nanoTime();

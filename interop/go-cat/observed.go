@@ -7,13 +7,13 @@ import (
 	protomem "github.com/tendermint/tendermint/proto/tendermint/mempool"
 )
 
-// The real reactor, with a look at everything that it is about to receive.
-type told struct {
+// observed wraps the real reactor and reports everything that it is about to receive.
+type observed struct {
 	*cat.Reactor
 	swallow bool
 }
 
-func (t *told) ReceiveEnvelope(e p2p.Envelope) {
+func (o *observed) ReceiveEnvelope(e p2p.Envelope) {
 	what := line{Is: "received", Peer: string(e.Src.ID())}
 	switch message := e.Message.(type) {
 	case *protomem.Txs:
@@ -26,29 +26,29 @@ func (t *told) ReceiveEnvelope(e p2p.Envelope) {
 		what.Kind = "want_tx"
 		what.Data = marshal(&protomem.Message{Sum: &protomem.Message_WantTx{WantTx: message}})
 	}
-	tell(what)
-	if t.swallow && what.Kind == "want_tx" {
+	writeLine(what)
+	if o.swallow && what.Kind == "want_tx" {
 		return
 	}
-	t.Reactor.ReceiveEnvelope(e)
+	o.Reactor.ReceiveEnvelope(e)
 }
 
-func (t *told) AddPeer(peer p2p.Peer) {
-	tell(line{Is: "up", Peer: string(peer.ID())})
-	t.Reactor.AddPeer(peer)
+func (o *observed) AddPeer(peer p2p.Peer) {
+	writeLine(line{Is: "up", Peer: string(peer.ID())})
+	o.Reactor.AddPeer(peer)
 }
 
-func (t *told) RemovePeer(peer p2p.Peer, reason interface{}) {
+func (o *observed) RemovePeer(peer p2p.Peer, reason interface{}) {
 	why := ""
 	if err, is := reason.(error); is {
 		why = err.Error()
 	}
-	tell(line{Is: "down", Peer: string(peer.ID()), Error: why})
-	t.Reactor.RemovePeer(peer, reason)
+	writeLine(line{Is: "down", Peer: string(peer.ID()), Error: why})
+	o.Reactor.RemovePeer(peer, reason)
 }
 
-// The switch asks for this one where it calls the old interface.
-func (t *told) Receive(channel byte, peer p2p.Peer, bytes []byte) {
+// Receive is the old interface, through which the switch calls the reactor.
+func (o *observed) Receive(channel byte, peer p2p.Peer, bytes []byte) {
 	message := &protomem.Message{}
 	if err := proto.Unmarshal(bytes, message); err != nil {
 		panic(err)
@@ -57,5 +57,5 @@ func (t *told) Receive(channel byte, peer p2p.Peer, bytes []byte) {
 	if err != nil {
 		panic(err)
 	}
-	t.ReceiveEnvelope(p2p.Envelope{ChannelID: channel, Src: peer, Message: inner})
+	o.ReceiveEnvelope(p2p.Envelope{ChannelID: channel, Src: peer, Message: inner})
 }
