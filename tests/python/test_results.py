@@ -61,7 +61,7 @@ def test_two_results_side_by_side(two_seeds: samara.Result, tmp_path: Path) -> N
     page = compared.html()
     assert "time to custody" in page and "delivery latency" in page, "the distributions are drawn from memory"
     assert compared.save(tmp_path / "compared.html").read_text() == page
-    assert compared.markdown().startswith("`with` against `without`")
+    assert compared.markdown().startswith("`with` and `without`")
     assert compared._repr_html_().startswith("<iframe")
     with pytest.raises(KeyError, match="there is no metric none"):
         compared.change("batch", "none")

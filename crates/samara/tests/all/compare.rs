@@ -74,7 +74,7 @@ fn thresholds_make_the_status() {
         ("nobody:incomplete=1", "the runs are batch, node-wide"),
     ] {
         let (code, told) = status("fast", "slow", &[threshold]);
-        let what = if what == "unknown" { "whether more or less of delivery_ration" } else { what };
+        let what = if what == "unknown" { "delivery_ration has no better direction" } else { what };
         assert_eq!(code, 2, "{threshold}: {told}");
         assert!(told.contains(what), "{threshold}: {told}");
     }
@@ -96,7 +96,7 @@ fn the_page_and_the_comment_say_the_same() {
     let output = results.samara(args.split(' '));
     assert_eq!(output.status.code(), Some(1));
     let markdown = text(&output.stdout);
-    assert!(markdown.starts_with("**Thresholds are crossed:**"), "{markdown}");
+    assert!(markdown.starts_with("**Thresholds are exceeded:**"), "{markdown}");
     assert!(
         markdown.contains("| batch | `time_to_custody_ms.mean` |") && markdown.contains("**worse**"),
         "{markdown}"
@@ -104,7 +104,7 @@ fn the_page_and_the_comment_say_the_same() {
     assert!(!markdown.contains("| `incomplete` |"), "what is the same is left out");
     let page = results.read("c.html");
     for part in
-        ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"]
+        ["Exceeded thresholds", "Changes", "Distributions of times", "time to custody", "delivery latency"]
     {
         assert!(page.contains(part), "{part}");
     }

@@ -97,7 +97,7 @@ fn a_sweep_that_was_killed_goes_on_and_grows() {
     wait_until("three points", || points(&directory).len() >= 3);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGSTOP).unwrap();
     let second = scratch.refused(small(&[]));
-    assert!(second.contains("another sweep works on it"), "{second}");
+    assert!(second.contains("another sweep is using this directory"), "{second}");
     child.kill().unwrap();
     child.wait().unwrap();
     // The point that was under way ends with its parent, and may just have been finished.
@@ -141,11 +141,11 @@ fn a_changed_scenario_is_noticed() {
     scratch.ok(sweep().chain(["--force"]));
     let after = points(&scratch.path("s"));
     assert!(after.len() == 2 && after.keys().all(|name| !before.contains_key(name)));
-    // What is no sweep is left alone.
+    // A directory with foreign entries is left alone.
     std::fs::create_dir(scratch.path("other")).unwrap();
     scratch.write("other/thesis.tex", "text");
     let told = scratch.refused("sweep mine.toml --out other --quiet".split(' '));
-    assert!(told.contains("no sweep"), "{told}");
+    assert!(told.contains("not part of a sweep"), "{told}");
 }
 
 #[test]
