@@ -3,14 +3,13 @@
 //! The bound adds two times that no way of publishing can avoid. `docs/bounds.md` derives it.
 //!
 //! 1. *One copy of every column must pass the publisher's uplink.* A copy has at least `S` bytes on
-//! the wire and the uplink passes `B` bits per second. The first copy of the `k`-th column in the
-//! order of complete transmission thus cannot be sent before `k * 8 S / B`. A node is complete only
-//! after the last of its columns in that order has been sent (`least_mean_position`).
-//!
+//!    the wire and the uplink passes `B` bits per second. The first copy of the `k`-th column in the
+//!    order of complete transmission thus cannot be sent before `k * 8 S / B`. A node is complete
+//!    only after the last of its columns in that order has been sent (`least_mean_position`).
 //! 2. *From there the column must spread to its subscribers.* The fastest spread is that of the
-//! postal model: each holder of the column sends copies back to back on the fastest uplink in the
-//! network; the receiver has the whole copy after the least latency and forwards it at once
-//! (`Model`).
+//!    postal model: each holder of the column sends copies back to back on the fastest uplink in the
+//!    network; the receiver has the whole copy after the least latency and forwards it at once
+//!    (`Model`).
 //!
 //! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic cost
 //! nothing in the model. Every choice favours the bound.
@@ -308,11 +307,11 @@ impl Blind<'_> {
     /// last one. The result is the sum over these of the `subscribers`, less the cost that further
     /// copies of the column cause to others.
     ///
-    /// With `S(t)` subscribers reached at `t` after the first copy, they wait `integral of max(0, m
-    /// - S(t))`, which is at least `integral from 0 to T of m - S(t)` for any `T`. `S` is a sum
-    /// over the publisher's copies. A copy that leaves before all first copies have left delays
-    /// every node that finishes later. `T` is so small that no such copy is worth its cost; the sum
-    /// over them thus cannot be negative and can be left out.
+    /// With `S(t)` subscribers reached at `t` after the first copy, they wait
+    /// `integral of max(0, m - S(t))`. That is at least `integral from 0 to T of m - S(t)` for any
+    /// `T`. `S` is a sum over the publisher's copies. A copy that leaves before all first copies have
+    /// left delays every node that finishes later. `T` is so small that no such copy is worth its
+    /// cost; the sum over them thus cannot be negative and can be left out.
     fn waiting(&self, position: usize, subscribers: usize) -> f64 {
         let weight = self.last_given_kept[position];
         let full = |time: f64| self.reached(position, time) >= subscribers as f64;

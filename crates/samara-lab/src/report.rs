@@ -193,7 +193,7 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
     let only = if chosen.len() < all.len() { chosen } else { Vec::new() };
     let only: String = only.iter().map(|run| format!(" --only {run}")).collect();
     let (verb, same) = if summary.runs.iter().any(|run| run.real.is_some()) {
-        ("testbed", "Runs with real nodes are not reproducible exactly.".to_owned())
+        ("testbed", "Runs with real nodes are not exactly reproducible.".to_owned())
     } else {
         let digest = &summary.digest;
         let same = format!(

@@ -26,7 +26,8 @@ metrics! {
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Time from the publication until the last node has its last column.
         pub dissemination_ms: Option<f64> = "ms", Less, ["", "mean", "p99"];
-        /// Nodes, counted once per slot, that did not receive all their columns before the deadline.
+        /// Nodes, counted once per slot, that did not receive all their columns before the
+        /// deadline.
         pub incomplete: u64 = "nodes", Less, [""];
         /// Nodes that had all their columns before the deadline, as a share of the nodes that
         /// waited, over all slots.
@@ -41,7 +42,8 @@ metrics! {
         pub last_delivery_hop: u32 = "hops", Less, ["", "mean"];
         /// A lower bound of the mean time to custody over all nodes; see bounds.md.
         pub lower_bound_ms: f64 = "ms", Neither, [];
-        /// The lower bound as a share of the mean time to custody; 1 is optimal. No value if a node is incomplete.
+        /// The lower bound as a share of the mean time to custody; 1 is optimal. No value if a node
+        /// is incomplete.
         pub share_of_bound: Option<f64> = "share", More, [""];
         /// Bytes on the wire that a node sent, including headers and retransmissions; the mean
         /// without the publisher.
@@ -52,7 +54,8 @@ metrics! {
         pub payload_share: f64 = "share", More, [];
         /// Payload of further copies, as a share of the received bytes.
         pub duplicate_share: f64 = "share", Less, [];
-        /// Everything else, as a share of the received bytes: control messages, framing, headers, acknowledgements.
+        /// Everything else, as a share of the received bytes: control messages, framing, headers,
+        /// acknowledgements.
         pub control_share: f64 = "share", Less, [];
         /// Bytes that the publisher sent.
         pub publisher_bytes_up: u64 = "bytes", Less, [];
@@ -63,7 +66,8 @@ metrics! {
         /// Copies withdrawn before they left: because of IDONTWANT, because the peer has the
         /// message, or because its link has closed.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];

@@ -363,7 +363,8 @@ fn slow_start(result: &Outcome<ColumnsData>) -> Option<String> {
     let slots = &result.metrics.slots;
     let times: Vec<f64> =
         slots.iter().filter_map(|slot| slot.time_to_custody_ms.as_ref().map(|times| times.mean)).collect();
-    // Real nodes do not report their windows. Means over different nodes say nothing about slow start.
+    // Real nodes do not report their windows. Means over different nodes say nothing about slow
+    // start.
     if times.len() < 2 || result.metrics.incomplete > 0 || result.run.real.is_some() {
         return None;
     }

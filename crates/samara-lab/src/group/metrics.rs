@@ -37,9 +37,9 @@ metrics! {
         pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
         /// The throughput of the slowest steady member.
         pub throughput_min_mb_per_s: f64 = "10^6 bytes/s", More, [""];
-        /// The throughput that no shape exceeds with this number of senders: a member receives at most the rate of
-        /// its link, and all members together receive what all send. The rate of a link excludes the headers of full
-        /// packets.
+        /// The throughput that no shape exceeds with this number of senders: a member receives at
+        /// most the rate of its link, and all members together receive what all send. The rate of a
+        /// link excludes the headers of full packets.
         pub upper_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
@@ -58,14 +58,14 @@ metrics! {
         pub rounds: Option<f64> = "rounds", Neither, [];
         /// The number of rounds in the schedule of the shape.
         pub rounds_of_schedule: Option<u64> = "", Neither, [];
-        /// Time from the broadcast of a message (with a rate: from its scheduled time) until another member delivers
-        /// it.
+        /// Time from the broadcast of a message (with a rate: from its scheduled time) until
+        /// another member delivers it.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
-        /// The longest time in which a steady member delivered nothing, between the first broadcast and its last
-        /// delivery.
+        /// The longest time in which a steady member delivered nothing, between the first broadcast
+        /// and its last delivery.
         pub longest_gap_ms: f64 = "ms", Less, [""];
-        /// Pairs of a message and a steady member that did not deliver it; the message is from a member that is
-        /// steady or that left.
+        /// Pairs of a message and a steady member that did not deliver it; the message is from a
+        /// member that is steady or that left.
         pub lost: u64 = "pairs", Less, [""];
         /// Repeated deliveries of a message at a member.
         pub duplicates: u64 = "deliveries", Less, [];
@@ -82,8 +82,8 @@ metrics! {
         pub false_suspicions: u64 = "", Less, [];
         /// The largest number of views that a steady member installed.
         pub views: u64 = "views", Neither, [];
-        /// The longest time in which view changes kept a steady member from sending new messages, summed over all
-        /// changes.
+        /// The longest time in which view changes kept a steady member from sending new messages,
+        /// summed over all changes.
         pub frozen_ms: f64 = "ms", Less, [];
         /// Messages or chunks forwarded, over all members.
         pub forwarded: u64 = "units", Neither, [];
@@ -91,9 +91,9 @@ metrics! {
         pub repaired: u64 = "units", Neither, [];
         /// Ignored frames, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
-        /// Traffic of the gateways of regions: `copies` (bytes out of all gateways over bytes broadcast),
-        /// `utilisation_max` of the busiest direction, `drops` in packets, and `wait_ms_max`. Only with
-        /// `network.regions.gateway`.
+        /// Traffic of the gateways of regions: `copies` (bytes out of all gateways over bytes
+        /// broadcast), `utilisation_max` of the busiest direction, `drops` in packets, and
+        /// `wait_ms_max`. Only with `network.regions.gateway`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub gateways: Option<GatewayFigures> = "", Neither, [];
         /// Bytes received per delivered message of another member: `total`, `content`, `headers`,
@@ -112,7 +112,8 @@ metrics! {
         pub idle_bytes_per_s: f64 = "bytes/s", Less, [];
         /// Frames dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];

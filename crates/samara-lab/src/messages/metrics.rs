@@ -21,10 +21,11 @@ metrics! {
     pub struct MessageMetrics {
         /// Messages that were published.
         pub messages: u64 = "messages", Neither, [];
-        /// Time from the publication of a message to its last delivery, over messages that reached every node
-        /// ("TotalNanoTime").
+        /// Time from the publication of a message to its last delivery, over messages that reached
+        /// every node ("TotalNanoTime").
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
-        /// Time from the publication of a message to its delivery at a node; percentiles to three digits.
+        /// Time from the publication of a message to its delivery at a node; percentiles to three
+        /// digits.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Messages that did not reach every node.
         pub incomplete: u64 = "messages", Less, [""];
@@ -53,7 +54,8 @@ metrics! {
         pub payload_share: f64 = "share", More, [];
         /// Payload of further copies, as a share of the received bytes.
         pub duplicate_share: f64 = "share", Less, [];
-        /// Everything else, as a share of the received bytes: control messages, framing, headers, acknowledgements.
+        /// Everything else, as a share of the received bytes: control messages, framing, headers,
+        /// acknowledgements.
         pub control_share: f64 = "share", Less, [];
         /// Payload of first copies that a node received, in 10^6 bytes per second of the
         /// measurement.
@@ -62,7 +64,8 @@ metrics! {
         pub queue_drops: u64 = "copies", Less, [""];
         /// Copies withdrawn before they left.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];

@@ -178,7 +178,7 @@ fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
     let (team, slot) = (config.team, config.group.slot_bytes() as u64);
     let is_last = seat + 1 == team;
     let of_slot = match half {
-        // Keys and ciphertexts go around together, then ciphertexts alone.
+        // Keys and ciphertexts pass twice together, then ciphertexts pass alone.
         Half::Precomputation if is_last => 2 * slot + slot,
         Half::Precomputation => 2 * slot + 2 * slot + slot,
         Half::RealTime if is_last => slot,

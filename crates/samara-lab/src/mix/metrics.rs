@@ -41,11 +41,11 @@ metrics! {
         pub failed: u64 = "rounds", Less, [""];
         /// Failed rounds by the cause that the scheduler reports.
         pub failed_by_cause: BTreeMap<&'static str, u64> = "rounds", Neither, [];
-        /// Failed rounds whose nodes had no fault during the round; a fault counts for 15 s after its end, the
-        /// longest pause between two connection attempts.
+        /// Failed rounds whose nodes had no fault during the round; a fault counts for 15 s after
+        /// its end, the longest pause between two connection attempts.
         pub failed_unharmed: u64 = "rounds", Less, [];
-        /// Rounds that did not start or whose end the scheduler did not report, plus pairs of a round and one of its
-        /// nodes that reported no end and never had a fault.
+        /// Rounds that did not start or whose end the scheduler did not report, plus pairs of a
+        /// round and one of its nodes that reported no end and never had a fault.
         pub unresolved: u64 = "", Less, [];
         /// Payloads of delivered rounds that came out changed, twice or not at all.
         pub wrong: u64 = "payloads", Less, [];
@@ -58,13 +58,14 @@ metrics! {
         /// Payloads that came out per second, over whole turns of the rounds in flight, without the
         /// first and the last fifth.
         pub slots_per_s: f64 = "1/s", More, [""];
-        /// Time between two rounds: over whole turns of the rounds in flight, without the first and the last fifth.
+        /// Time between two rounds: over whole turns of the rounds in flight, without the first and
+        /// the last fifth.
         pub period_ms: f64 = "ms", Less, [""];
         /// The throughput relative to that of the first run of the series, with equal sweep values
         /// and seed. No value in runs with faults.
         pub gain: Option<f64> = "", More, [""];
-        /// The gain by the formula `n + n L/c`, with `c` and `L` of the first run of the series, if that run is unary
-        /// with one round in flight.
+        /// The gain by the formula `n + n L/c`, with `c` and `L` of the first run of the series, if
+        /// that run is unary with one round in flight.
         pub gain_by_formula: Option<f64> = "", Neither, [];
         /// The gain as a share of the gain by formula.
         pub gain_over_formula: Option<f64> = "", Neither, [];
@@ -77,22 +78,23 @@ metrics! {
         /// Time from the end of decryption at the first node of a team until all of the batch has
         /// reached the second one: the median of all rounds except the first.
         pub first_hop_ms: f64 = "ms", Less, [];
-        /// The first hop by cause, with `mix.mechanisms`: the time saved when the causes are removed one after the
-        /// other, in this order: `idle_restart_ms`, `window_ms`, `slow_start_ms`, `serialisation_ms`, `latency_ms`.
+        /// The first hop by cause, with `mix.mechanisms`: the time saved when the causes are
+        /// removed one after the other, in this order: `idle_restart_ms`, `window_ms`,
+        /// `slow_start_ms`, `serialisation_ms`, `latency_ms`.
         pub first_hop_parts: Option<HopParts> = "ms", Neither, [];
-        /// Time from the entry of the payloads to their exit at all nodes; every slot enters and leaves with its
-        /// batch.
+        /// Time from the entry of the payloads to their exit at all nodes; every slot enters and
+        /// leaves with its batch.
         pub batch_latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
         /// The largest batch latency of rounds whose nodes had no fault.
         pub unharmed_latency_ms: f64 = "ms", Less, [];
-        /// The throughput that the busiest processor or uplink allows, given the distribution of rounds over nodes;
-        /// precomputation counts if it runs at the same time. For real nodes it counts all work of the process, as a
-        /// share of its processor limit (`mix.processor`).
+        /// The throughput that the busiest processor or uplink allows, given the distribution of
+        /// rounds over nodes; precomputation counts if it runs at the same time. For real nodes it
+        /// counts all work of the process, as a share of its processor limit (`mix.processor`).
         pub upper_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
-        /// The resource of the upper bound: "processor" or "uplink"; "latency" if the throughput is below 85 % of the
-        /// bound.
+        /// The resource of the upper bound: "processor" or "uplink"; "latency" if the throughput is
+        /// below 85 % of the bound.
         pub limit: &'static str = "", Neither, [];
         /// The node whose processor or uplink determines the bound.
         pub slowest_node: u32 = "", Neither, [];
@@ -100,7 +102,8 @@ metrics! {
         pub precomputation_slots_per_s: Option<f64> = "1/s", More, [];
         /// The precomputation as a share of its bound by the busiest processor or uplink.
         pub precomputation_share_of_bound: Option<f64> = "share", More, [];
-        /// Slots per second that the pool could precompute and mix in the long run, if processors did nothing else.
+        /// Slots per second that the pool could precompute and mix in the long run, if processors
+        /// did nothing else.
         pub sustained_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// Share of the time in which cores of the pool worked.
         pub cpu_utilisation: f64 = "share", Neither, [];
@@ -108,7 +111,8 @@ metrics! {
         pub cpu_utilisation_max: f64 = "share", Neither, [];
         /// Share of the time in which the cores of the least busy node worked.
         pub cpu_utilisation_min: f64 = "share", Neither, [];
-        /// Share of the time from the first payloads to the last in which the busiest uplink was busy.
+        /// Share of the time from the first payloads to the last in which the busiest uplink was
+        /// busy.
         pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// The longest time in which no round of a team was completed.
         pub longest_gap_ms: f64 = "ms", Less, [""];
@@ -126,10 +130,11 @@ metrics! {
         pub queue_drops: u64 = "copies", Less, [""];
         /// Frames that engines ignored, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
-        /// The time of work on one core: `generate` and `share` for a round and a part of its key, all others for a
-        /// slot.
+        /// The time of work on one core: `generate` and `share` for a round and a part of its key,
+        /// all others for a slot.
         pub cost_us: BTreeMap<&'static str, f64> = "µs", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];

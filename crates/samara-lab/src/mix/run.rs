@@ -37,8 +37,7 @@ pub struct MixMeasured {
     pub traffic: Vec<HostStats>,
     /// The nodes of the pool, then the scheduler.
     pub hosts: Hosts,
-    /// Start of handing in batches; `over` is the end of the last round. Both in nanoseconds of the
-    /// run.
+    /// Start of handing in batches, in nanoseconds of the run.
     pub begun: u64,
     /// End of the last round, in nanoseconds of the run.
     pub over: u64,

@@ -31,16 +31,16 @@ metrics! {
         pub lost_with_origin: u64 = "", Less, [];
         /// Time from the submission of a transaction until another node has it in its pool.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
-        /// Time from the submission of a transaction until the last node has it, over transactions that reached all
-        /// pools.
+        /// Time from the submission of a transaction until the last node has it, over transactions
+        /// that reached all pools.
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
         /// Bodies received per node and transaction.
         pub duplication_factor: f64 = "", Less, [""];
         /// The least duplication factor of flooding on this graph: every link carries a transaction
         /// once (d/2).
         pub flood_least: f64 = "", Neither, [];
-        /// The largest duplication factor of flooding on this graph: every link twice, except for a tree (d - 1 +
-        /// 1/N).
+        /// The largest duplication factor of flooding on this graph: every link twice, except for a
+        /// tree (d - 1 + 1/N).
         pub flood_most: f64 = "", Neither, [];
         /// The least possible duplication factor: every node except the origin receives a
         /// transaction once.
@@ -51,8 +51,8 @@ metrics! {
         pub unrequested_bodies: u64 = "bodies", Neither, [];
         /// `AlreadySeenTxs`: bodies that were in the pool when they arrived.
         pub already_seen_txs: u64 = "transactions", Less, [];
-        /// Bodies that were being checked, rejected or committed when they arrived; `already_seen_txs` does not count
-        /// them.
+        /// Bodies that were being checked, rejected or committed when they arrived;
+        /// `already_seen_txs` does not count them.
         pub settled_duplicates: u64 = "bodies", Less, [];
         /// `RequestedTxs`: all requests, first and repeated.
         pub requested_txs: u64 = "requests", Neither, [];
@@ -75,8 +75,8 @@ metrics! {
         /// channels, and `headers` (including acknowledgements and retransmissions). Among hostile
         /// nodes, `framing` is an estimate and `sealing` is the remainder.
         pub bytes: TransactionBytes = "bytes", Less, [];
-        /// Bytes that connections carried per node and transaction: messages and the framing of their packets, as the
-        /// real pools count them.
+        /// Bytes that connections carried per node and transaction: messages and the framing of
+        /// their packets, as the real pools count them.
         pub connection_bytes: f64 = "bytes", Less, [""];
         /// Connection bytes of the scenario's first run, with equal sweep values and seed, relative
         /// to those of this run.
@@ -123,11 +123,14 @@ metrics! {
         pub queue_drops: u64 = "copies", Less, [""];
         /// The largest number of keys that an honest node remembered, sampled before each block.
         pub keys_max: u64 = "keys", Less, [];
-        /// The largest number of requests that an honest node remembered, sampled before each block.
+        /// The largest number of requests that an honest node remembered, sampled before each
+        /// block.
         pub requests_max: u64 = "requests", Less, [];
-        /// The largest number of transactions in the pool of an honest node, sampled before each block.
+        /// The largest number of transactions in the pool of an honest node, sampled before each
+        /// block.
         pub pool_txs_max: u64 = "", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];

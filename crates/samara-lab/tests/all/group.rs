@@ -62,8 +62,8 @@ fn ring_gains_with_one_sender_but_not_with_all() {
     assert!(on_the_ring as f64 > 0.98 * all as f64, "{on_the_ring} of {all}");
 }
 
-/// A lap takes longer than its frames, since view changes and acknowledgements queue behind units.
-/// Windows must allow for that on fast links too.
+/// A lap takes longer than its frames, since news queues behind units. Windows must allow for that
+/// on fast links too.
 #[test]
 fn total_order_fills_fast_links() {
     let result = &results("ring", &[], &["ring-total"], 1)[0];
@@ -249,9 +249,9 @@ fn federation_members_without_a_fault_receive_everything() {
 
 #[test]
 fn rejects_invalid_federations() {
-    let refused = |scenario: &str, key: &str, value: &str, told: &str| {
+    let refused = |scenario: &str, key: &str, value: &str, expected: &str| {
         let error = refused(scenario, &[(key, value)], &[]);
-        assert!(error.contains(told), "{key} = {value}: {error}");
+        assert!(error.contains(expected), "{key} = {value}: {error}");
     };
     refused("ring", "protocol.federated", "true", "there are no [network.regions]");
     refused("ring", "protocol.bridge_shape", "direct", "add protocol.federated");

@@ -37,8 +37,8 @@ fn reliable_protocols_deliver_everything() {
     }
 }
 
-/// Flooding sends every message over every link once or twice. Nodes receive links x 2 - (nodes -
-/// 1) copies, less the copies that cross in transit.
+/// Flooding sends every message over every link once or twice. Nodes receive
+/// links x 2 - (nodes - 1) copies, less the copies that cross in transit.
 #[test]
 fn flooding_copies_match_the_graph() {
     let result = &results(&[], &["floodsub"], 1)[0];

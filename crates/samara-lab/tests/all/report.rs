@@ -95,12 +95,12 @@ fn equal_results_give_equal_bytes() {
 fn missed_deadlines_come_first() {
     // The deadline ends before any copy has crossed the network.
     let page = columns(&[("columns.deadline", "30 ms"), ("scenario.seeds", "[1, 2]")]);
-    let said = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
+    let missed = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
     let (table, html) = (page.terminal(), page.html());
-    assert!(table.starts_with(&format!("{said}\n")), "{table}");
+    assert!(table.starts_with(&format!("{missed}\n")), "{table}");
     let [batch, node_wide] = ["\"Batch, as in the post\"", "\"One order in every node\""];
-    let said = format!("{batch}, {node_wide}: 78 of 78 nodes did not finish in 30 ms, over 2 seeds.");
-    assert_eq!(page.findings, ["12 of 12 expectations fail.", &said]);
+    let missed = format!("{batch}, {node_wide}: 78 of 78 nodes did not finish in 30 ms, over 2 seeds.");
+    assert_eq!(page.findings, ["12 of 12 expectations fail.", &missed]);
     assert!(html.contains("class=\"headline bad\""));
     for text in [&table, &html] {
         assert!(!text.contains("NaN") && !text.contains("no time") && text.contains('–'), "{text}");
