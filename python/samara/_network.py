@@ -46,12 +46,12 @@ def network(
 
     `graph` is a graph of NetworkX, another object with `nodes` and `edges`, or a list of pairs. Its
     nodes become hosts 0, 1, 2, ... in the order of the graph. The first node of an edge dials. The
-    node attributes `uplink`, `downlink`, `region` and `validation_time` apply unless the argument of
-    the same name is present.
+    node attributes `uplink`, `downlink`, `region` and `validation_time` apply unless the argument
+    of the same name is present.
 
-    `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds, with
-    a row for each host. If hosts have a `region`, it has a row for each region, in the order of
-    `regions` or, by default, of their first occurrence among the hosts.
+    `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds,
+    with a row for each host. If hosts have a `region`, it has a row for each region, in the order
+    of `regions` or, by default, of their first occurrence among the hosts.
 
     `uplink`, `downlink` and `bandwidth` (both directions) are rates such as "20 Mbit/s", numbers in
     bit/s, or sequences with one of these for each host. `validation_time` is a time such as "5 ms",
@@ -90,8 +90,8 @@ def messages(table: Any, **keys: Any) -> Part:
     """Returns a workload from a table with a row for each message.
 
     The column `at_ms` (or `at`, with times such as "1.5 s") counts from the end of the warm-up. The
-    columns `publisher` and `size_bytes` (or `size`) are optional; without them, publishers are drawn
-    at random and sizes come from the scenario.
+    columns `publisher` and `size_bytes` (or `size`) are optional; without them, publishers are
+    drawn at random and sizes come from the scenario.
 
     `table` is a data frame of pandas or polars, a table of pyarrow, any object with Arrow's stream
     interface, a mapping of columns, or a list of dictionaries. `keys` are further keys of
@@ -106,7 +106,8 @@ def messages(table: Any, **keys: Any) -> Part:
 
 
 def _graph(graph: Any) -> tuple[list[Hashable], list[tuple[int, int]] | None, dict[str, dict[int, Any]]]:
-    """Returns the nodes of a graph, edges as node numbers, and node attributes by name and number."""
+    """Returns the nodes of a graph, edges as node numbers, and node attributes by name and
+    number."""
     if graph is None:
         return [], None, {}
     attributes: dict[str, dict[int, Any]] = {}

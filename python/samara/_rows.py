@@ -9,8 +9,8 @@ from typing import Any
 def rows_of(table: Any) -> list[dict[str, Any]]:
     """Returns the rows of a table. Values of NumPy become plain ones.
 
-    `table` is a data frame of pandas or polars, a table of pyarrow or Samara, any object with Arrow's
-    stream interface, a mapping of columns, or a list of dictionaries.
+    `table` is a data frame of pandas or polars, a table of pyarrow or Samara, any object with
+    Arrow's stream interface, a mapping of columns, or a list of dictionaries.
     """
     if hasattr(table, "to_pylist"):  # pyarrow, samara.Table
         rows = table.to_pylist()

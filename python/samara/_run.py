@@ -40,9 +40,9 @@ def run(
     `**{"network.nodes": 250}`. `seed` is one or several seeds instead of the scenario's. `only`
     selects runs.
 
-    `runs` are further variants: their names, and the keys that they change. `policies` are scheduling
-    policies in Python, by name. Each has a separate run, unless the scenario names the policy in a
-    schedule of the kind `custom`.
+    `runs` are further variants: their names, and the keys that they change. `policies` are
+    scheduling policies in Python, by name. Each has a separate run, unless the scenario names the
+    policy in a schedule of the kind `custom`.
 
     `threads` is the number of threads, by default that of all processors; results do not depend on
     it. Notebooks and terminals show `progress`; `False` disables it, and a function receives the
@@ -52,8 +52,8 @@ def run(
     `rows_max` rows. `out` is a results directory like that of `samara run`; tables are written as
     soon as their run ends. `force` overwrites a finished result.
 
-    Raises a [`samara.ScenarioError`][] with all problems of the scenario, the exception of a policy,
-    or `KeyboardInterrupt`.
+    Raises a [`samara.ScenarioError`][] with all problems of the scenario, the exception of a
+    policy, or `KeyboardInterrupt`.
     """
     chosen = names(list(only) if only is not None and not isinstance(only, str) else only)
     variants = [{"name": name, "set": toml(changes)} for name, changes in (runs or {}).items()]

@@ -38,8 +38,9 @@ class Scenario:
             runs={"batch": {"protocol.schedule_publish": {"kind": "interleaved"}}},
         )
 
-    Parts from [`samara.network`][] and [`samara.messages`][] include their files. Nothing is checked
-    before [`load`][samara.Scenario.load] or [`samara.run`][]. `samara.schema()` describes every key.
+    Parts from [`samara.network`][] and [`samara.messages`][] include their files. Nothing is
+    checked before [`load`][samara.Scenario.load] or [`samara.run`][]. `samara.schema()` describes
+    every key.
     """
 
     def __init__(
@@ -125,7 +126,8 @@ class Scenario:
         return copy.deepcopy(self._table)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes the scenario, and its files in memory next to it, so that `samara run` can run it."""
+        """Writes the scenario, and its files in memory next to it, so that `samara run` can run
+        it."""
         target = Path(fspath(path))
         target.write_text(self.to_toml(), encoding="utf-8")
         for name, content in self._files.items():

@@ -180,7 +180,8 @@ def _json(text: str) -> Network:
 
 
 def _simblock(text: str) -> Network:
-    """Reads regions and the first latency matrix of SimBlock's `NetworkConfiguration.java`, in ms."""
+    """Reads regions and the first latency matrix of SimBlock's `NetworkConfiguration.java`, in
+    ms."""
     regions = re.search(r"REGION_LIST[^;]*;", text)
     names = re.findall(r'"([^"]*)"', regions[0]) if regions else []
     matrix = re.search(r"LATENCY\w*\s*=\s*(\{[^;]*\})\s*;", text)

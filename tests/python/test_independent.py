@@ -165,8 +165,8 @@ WIRE_BYTES = 17_051
 def postal_tree(count: int, send: float, latency: float) -> np.ndarray:
     """Returns the arrival times at the first nodes that descend from one copy of the publisher.
 
-    That copy has left at 0. Each holder sends copies back to back, and each copy arrives one latency
-    later (Bar-Noy and Kipnis 1992).
+    That copy has left at 0. Each holder sends copies back to back, and each copy arrives one
+    latency later (Bar-Noy and Kipnis 1992).
     """
     sent, arrivals = [(0.0, True)], []
     while len(arrivals) < count:
@@ -190,8 +190,8 @@ def last_position(kept: list[np.ndarray]) -> tuple[float, float]:
 
 
 def spread(keepers: np.ndarray, nodes: int, send: float, latency: float) -> float:
-    """Returns the mean waiting time for a node's last column after the first copy of that column has
-    left: section 2 of docs/bounds.md."""
+    """Returns the mean waiting time for a node's last column after the first copy of that column
+    has left: section 2 of docs/bounds.md."""
     tree = postal_tree(int(keepers.max()), send, latency)
     places = np.arange(1, COLUMNS + 1)
     done = stats.hypergeom(COLUMNS, CUSTODY, places).pmf(CUSTODY)
