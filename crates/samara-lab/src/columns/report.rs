@@ -177,8 +177,8 @@ fn explorer(report: &Report<'_>) -> Section {
         panels: first_seeds(report).map(panel).collect(),
         figures,
     };
-    let text = "The share of nodes that have all their columns, for each run. Point at a curve to see its name; click it to \
-                keep the name. Keyboard: arrows, Enter and Escape.";
+    let text = "The share of nodes that have all their columns, for each run. Point at a curve to identify it; click to \
+                keep it selected. Keyboard: arrows, Enter and Escape.";
     Section::new("When nodes are done", text, Part::Explorer(explorer))
 }
 

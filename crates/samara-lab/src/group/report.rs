@@ -54,7 +54,7 @@ const COLUMNS: [Column<GroupData>; 12] = [
 ];
 
 const LEGEND: &str = "MB/node/s: payload that a member delivers, including its own. Bound: maximum of any shape with S senders. Gain: over the first run \
-with the same number of senders.\np50, p99: time from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
+with S senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
 violations of order or agreement.";
 
 const BOUND: Bound<GroupData> = ("bound of all shapes", |m| m.upper_bound_mb_per_s);

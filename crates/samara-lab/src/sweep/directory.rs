@@ -90,7 +90,11 @@ impl SweepDirectory {
             files::create_dir_all(&path.join(part))?;
         }
         let lock = Lock::take(path)?;
-        let lock = lock.ok_or_else(|| format!("{at}: another sweep is using this directory; wait until it ends, or choose another directory with --out"))?;
+        let lock = lock.ok_or_else(|| {
+            format!(
+                "{at}: another sweep is using this directory; wait until it ends, or choose another directory with --out"
+            )
+        })?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         for part in [path.to_path_buf(), directory.points()] {
             files::remove_temporary(&part)?;
