@@ -1,11 +1,11 @@
-"""Samara: how well one piece of data gets from one machine to all the others.
+"""Samara measures how well one piece of data gets from one machine to all others.
 
     >>> import samara
     >>> result = samara.run("peerdas", only=["batch", "node-wide"], **{"network.nodes": 250})
     >>> result.deliveries.to_pandas()
     >>> result.figure("custody")
 
-The guide is docs/guides/python.md.
+See docs/guides/python.md for a guide.
 """
 
 from samara._compare import Comparison, compare

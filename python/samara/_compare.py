@@ -1,4 +1,4 @@
-"""Two results side by side."""
+"""Comparisons of two results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from samara._frame import html_frame
 
 
 class Comparison:
-    """Two results side by side: every metric that both have, with confidence intervals over seeds and Welch's test of the difference."""
+    """A comparison of two results: every common metric, with confidence intervals over seeds and
+    Welch's test of the difference."""
 
     def __init__(self, native: _samara.Compared, thresholds: Sequence[str] = ()) -> None:
         self._native = native
@@ -22,22 +23,24 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether the digests are equal: then the runs are the same."""
+        """Whether the digests are equal, so that the runs are identical."""
         return bool(self._json["identical"])
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known to read the rest."""
+        """The context of the comparison, such as different scenarios or versions."""
         return list(self._json["notes"])
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """A dictionary for each run and metric, the most telling metrics of a run first: `pandas.json_normalize(comparison.changes)` makes a
-        data frame of it."""
+        """A dictionary for each run and metric, with the most important metrics of a run first.
+
+        `pandas.json_normalize(comparison.changes)` converts it to a data frame.
+        """
         return list(self._json["changes"])
 
     def change(self, run: str, metric: str) -> dict[str, Any]:
-        """The change of one metric of a run."""
+        """Returns the change of one metric of a run."""
         for change in self.changes:
             if (change["run"], change["metric"]) == (run, metric):
                 return change
@@ -45,19 +48,20 @@ class Comparison:
 
     @property
     def crossed(self) -> list[dict[str, Any]]:
-        """The thresholds that are crossed."""
+        """The exceeded thresholds."""
         return list(self._json["crossed"])
 
     def check(self, *thresholds: str) -> Comparison:
-        """The same with thresholds, as `samara compare --threshold` takes them: `"time_to_custody_ms.p95=5%"`."""
+        """Returns the same comparison with thresholds, in the format of
+        `samara compare --threshold`, such as `"time_to_custody_ms.p95=5%"`."""
         return Comparison(self._native, thresholds)
 
     def markdown(self) -> str:
-        """What has changed, as for a comment on a pull request."""
+        """Returns the changes as Markdown, for example for a comment on a pull request."""
         return self._native.markdown(self._thresholds)
 
     def html(self) -> str:
-        """A page with the table, the changes and the distributions of both."""
+        """Returns a page with the table, the changes and the distributions of both results."""
         return self._native.html(self._thresholds)
 
     def save(self, path: str | PathLike[str]) -> Path:
@@ -77,6 +81,8 @@ class Comparison:
 
 
 def compare(a: str | PathLike[str], b: str | PathLike[str]) -> Comparison:
-    """Sets two results directories side by side, as `samara compare` does: of runs, testbeds or sweeps. Results in memory have
-    [`Result.compare`][samara.Result.compare]."""
+    """Compares two results directories of runs, testbeds or sweeps, as `samara compare` does.
+
+    [`Result.compare`][samara.Result.compare] compares results in memory.
+    """
     return Comparison(_samara.open_results(fspath(a), fspath(b)))

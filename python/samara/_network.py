@@ -10,7 +10,7 @@ from typing import Any
 
 from samara._rows import rows_of
 
-#: Files that a network is made of.
+#: Names of the files of a network.
 HOSTS, EDGES, LATENCY, MESSAGES = "hosts.csv", "edges.csv", "latency.csv", "messages.csv"
 
 
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Network(Part):
-    """The network of a scenario. Hosts are numbered as `labels` lists them."""
+    """The network of a scenario. Hosts have the numbers of their labels in `labels`."""
 
     labels: list[Hashable] = field(default_factory=list)
 
@@ -42,16 +42,20 @@ def network(
     validation_time: Any = None,
     **keys: Any,
 ) -> Network:
-    """A network for a scenario.
+    """Returns a network for a scenario.
 
-    `graph` is a graph of NetworkX (or whatever has `nodes` and `edges`), or a list of pairs. Its nodes become hosts 0, 1, 2, ... in the order of
-    the graph; who is first in an edge dials. Attributes `uplink`, `downlink`, `region` and `validation_time` of its nodes count unless given here.
+    `graph` is a graph of NetworkX, another object with `nodes` and `edges`, or a list of pairs. Its
+    nodes become hosts 0, 1, 2, ... in the order of the graph. The first node of an edge dials. The
+    node attributes `uplink`, `downlink`, `region` and `validation_time` apply unless the argument
+    of the same name is present.
 
-    `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds, with a row for each host; if hosts have a
-    `region`, with a row for each region, in the order of `regions` (or as hosts first mention them).
+    `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds,
+    with a row for each host. If hosts have a `region`, it has a row for each region, in the order
+    of `regions` or, by default, of their first occurrence among the hosts.
 
-    `uplink`, `downlink` and `bandwidth` (both) are rates such as "20 Mbit/s", numbers in bit/s, or a sequence of these with one for each host;
-    `validation_time` is a time such as "5 ms", a number in milliseconds, or a sequence of these.
+    `uplink`, `downlink` and `bandwidth` (both directions) are rates such as "20 Mbit/s", numbers in
+    bit/s, or sequences with one of these for each host. `validation_time` is a time such as "5 ms",
+    a number in milliseconds, or a sequence of these.
 
     `keys` are further keys of `[network]`: `jitter`, `loss`, `topology`, `interface`, ...
     """
@@ -60,7 +64,7 @@ def network(
     files: dict[str, bytes] = {}
     if bandwidth is not None:
         if uplink is not None or downlink is not None:
-            raise ValueError("network(): bandwidth stands for uplink and downlink; give either")
+            raise ValueError("network(): bandwidth sets uplink and downlink; pass either bandwidth or those two")
         uplink = downlink = bandwidth
     columns = _Columns(_size(graph, labels, nodes, [uplink, downlink, region, validation_time], latency, region))
     columns.add("uplink", "uplink_bps", "bit/s", uplink, attributes, table)
@@ -70,7 +74,7 @@ def network(
     if edges is not None:
         topology = dict(table.get("topology", {}))
         if "file" in topology or "kind" in topology:
-            raise ValueError("network(): there are a graph and topology.kind or topology.file; keep either")
+            raise ValueError("network(): a graph excludes topology.kind and topology.file; keep only one of them")
         table["topology"] = {**topology, "kind": "file", "file": EDGES}
         files[EDGES] = _csv(["dialer", "listener"], edges)
     _latency(latency, columns, regions, table, files)
@@ -83,11 +87,15 @@ def network(
 
 
 def messages(table: Any, **keys: Any) -> Part:
-    """A workload from a table: a row for each message, with `at_ms` (or `at`, a time such as "1.5 s") from the end of the warm-up on, and
-    `publisher` and `size_bytes` (or `size`) if they are not to be drawn.
+    """Returns a workload from a table with a row for each message.
 
-    `table` is a data frame of pandas or polars, a table of pyarrow, whatever has Arrow's stream interface, a mapping of columns, or a list of
-    dictionaries. `keys` are further keys of `[messages]`.
+    The column `at_ms` (or `at`, with times such as "1.5 s") counts from the end of the warm-up. The
+    columns `publisher` and `size_bytes` (or `size`) are optional; without them, publishers are
+    drawn at random and sizes come from the scenario.
+
+    `table` is a data frame of pandas or polars, a table of pyarrow, any object with Arrow's stream
+    interface, a mapping of columns, or a list of dictionaries. `keys` are further keys of
+    `[messages]`.
     """
     rows = rows_of(table)
     if not rows:
@@ -98,7 +106,8 @@ def messages(table: Any, **keys: Any) -> Part:
 
 
 def _graph(graph: Any) -> tuple[list[Hashable], list[tuple[int, int]] | None, dict[str, dict[int, Any]]]:
-    """The nodes of a graph, its edges by the numbers of nodes, and the attributes of nodes by name and number."""
+    """Returns the nodes of a graph, edges as node numbers, and node attributes by name and
+    number."""
     if graph is None:
         return [], None, {}
     attributes: dict[str, dict[int, Any]] = {}
@@ -123,7 +132,7 @@ def _graph(graph: Any) -> tuple[list[Hashable], list[tuple[int, int]] | None, di
     edges: list[tuple[int, int]] = []
     for pair in pairs:
         a, b = number[pair[0]], number[pair[1]]
-        # Of a directed graph or one with parallel edges, one link for each pair.
+        # Directed graphs and graphs with parallel edges give one link for each pair.
         if a != b and (min(a, b), max(a, b)) not in seen:
             seen.add((min(a, b), max(a, b)))
             edges.append((a, b))
@@ -133,7 +142,7 @@ def _graph(graph: Any) -> tuple[list[Hashable], list[tuple[int, int]] | None, di
 def _size(
     graph: Any, labels: list[Hashable], nodes: int | None, sequences: list[Any], latency: Any, region: Any
 ) -> int | None:
-    """How many hosts there are, if anything says it."""
+    """Returns the number of hosts, if any argument determines it."""
     known: dict[str, int] = {}
     if graph is not None:
         known["the graph"] = len(labels)
@@ -151,7 +160,7 @@ def _size(
 
 
 class _Columns:
-    """The properties of hosts, column by column."""
+    """The properties of hosts, as columns of a table."""
 
     def __init__(self, count: int | None) -> None:
         self.count = count
@@ -160,12 +169,12 @@ class _Columns:
     def add(
         self, key: str, column: str, unit: str | None, value: Any, attributes: Mapping[str, Mapping[int, Any]], table: dict[str, Any]
     ) -> None:
-        """Takes one value for all hosts as a key of the scenario, and values of each as a column."""
+        """Adds a single value as a key of the scenario, or a value for each host as a column."""
         of_nodes = attributes.get(key)
         if value is None and of_nodes is not None:
             missing = [at for at in range(self.count or 0) if at not in of_nodes]
             if missing:
-                raise ValueError(f"network(): {len(missing)} nodes of the graph have no {key}, and others have one")
+                raise ValueError(f"network(): {len(missing)} nodes of the graph have no {key}, but others have one")
             value = [of_nodes[at] for at in range(self.count or 0)]
         if value is None:
             return
@@ -173,7 +182,7 @@ class _Columns:
             if unit is None:
                 self.given[column] = list(value)
             elif any(isinstance(item, str) for item in value):
-                # Cells with units of their own belong to a column without one.
+                # Cells with units must be in a column without a unit.
                 self.given[key] = [item if isinstance(item, str) else f"{_number(item)} {unit}" for item in value]
             else:
                 self.given[column] = [_number(item) for item in value]
@@ -210,7 +219,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _number(value: Any) -> str:
-    """A number as it is written in a table: `12.5`, `20000000`."""
+    """Formats a number for a table: `12.5`, `20000000`."""
     if hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, (int, float)) or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Scheduling policies of one's own."""
+"""Scheduling policies in Python."""
 
 from __future__ import annotations
 
@@ -12,42 +12,48 @@ from samara._values import toml
 
 @runtime_checkable
 class SchedulingPolicy(Protocol):
-    """Orders what a node owes."""
+    """Orders the pending copies of a node."""
 
     def order(self, pending: list[PendingCopy]) -> Iterable[PendingCopy] | None:
-        """Gives back the copies in the order in which they are to leave: all of them, each once. `None` stands for `pending` itself, which may
-        have been sorted in its place. Asked whenever a copy is to leave, two or more are pending, and something has changed since."""
+        """Returns all pending copies, each once, in the order in which they should leave.
+
+        `None` stands for `pending` itself, which the method may sort in place. A node calls the
+        method before a copy leaves, if two or more copies are pending and something has changed
+        since the last call.
+        """
         ...
 
 
-#: A class, of which every node gets an object of its own (made without arguments, or with a `random.Random` of the node, if it takes one), or one
-#: object that all nodes share: then everything runs on one thread.
+#: A class or an object. A class has an object for each node, created without arguments or, if it
+#: takes one, with a `random.Random` of the node. All nodes share an object, and everything then
+#: runs on one thread.
 PolicyLike = type[SchedulingPolicy] | SchedulingPolicy
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy, and what else is different in the run that it gets."""
+    """A policy and the settings of its run."""
 
     #: The class or object.
     policy: PolicyLike
-    #: The run of the scenario whose keys are taken over.
+    #: The run of the scenario whose keys are the base.
     base: str | None = None
-    #: Whether it orders own messages.
+    #: Whether the policy orders own messages.
     publish: bool = True
-    #: Whether it orders those of others.
+    #: Whether the policy orders messages of others.
     forward: bool = True
-    #: "node" for one order over all links, "per-link" for each link by itself, `None` for what the base says.
+    #: "node" for one order over all links, "per-link" for one order for each link, `None` for the
+    #: setting of the base.
     dispatch: str | None = "node"
     #: More keys and their values.
     set: Mapping[str, Any] = field(default_factory=dict)
-    #: What reports call it.
+    #: The label in reports.
     label: str = ""
-    #: What is different about it.
+    #: The description in reports.
     description: str = ""
 
     def run(self, name: str, scenario: Mapping[str, Any]) -> dict[str, str]:
-        """The run of a scenario that the policy gets."""
+        """Returns the policy's run, as a variant of a scenario."""
         keys: dict[str, Any] = dict(self._base(name, scenario))
         schedule = {"kind": "custom", "policy": name}
         if self.dispatch is not None:
@@ -69,7 +75,7 @@ class Policy:
 
 
 def names_policy(scenario: Any, name: str) -> bool:
-    """Whether a scenario has a schedule by this policy of its own."""
+    """Returns true if a schedule of the scenario names this policy."""
     if isinstance(scenario, Mapping):
         if scenario.get("kind") == "custom" and scenario.get("policy") == name:
             return True

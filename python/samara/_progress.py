@@ -1,4 +1,4 @@
-"""How far runs are: a line in a terminal, a bar in a notebook."""
+"""The progress of runs: a line in a terminal, a bar in a notebook."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, Protocol, TextIO
 
-#: What is shown: the name of each run, and how much of it is done, from 0 to 1.
+#: The name of each run, and the share of it that is done, from 0 to 1.
 Shares = list[tuple[str, float]]
 
 
 class Display(Protocol):
-    """Whoever shows progress."""
+    """A display of progress."""
 
     def __call__(self, runs: Shares) -> None: ...
 
@@ -21,7 +21,7 @@ class Display(Protocol):
 
 
 class Line:
-    """A line that is written over and over."""
+    """A line in a terminal that updates in place."""
 
     WIDTH = 40
 
@@ -45,7 +45,7 @@ class Line:
 
 
 class Notebook:
-    """A bar in the output of a cell, without any widget."""
+    """A bar in the output of a cell, without a widget."""
 
     def __init__(self) -> None:
         from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
@@ -70,7 +70,7 @@ class Notebook:
         )
 
     def close(self) -> None:
-        # What a notebook keeps must not depend on how fast a machine is.
+        # The stored output must not depend on the speed of the machine.
         self._handle.update(self._html(""))
 
 
@@ -82,22 +82,26 @@ class Nothing:
     def close(self) -> None: ...
 
 
-class Told:
-    """Tells a function of the caller."""
+class Callback:
+    """Passes progress to a function of the caller."""
 
-    def __init__(self, tell: Callable[[Shares], object]) -> None:
-        self._tell = tell
+    def __init__(self, callback: Callable[[Shares], object]) -> None:
+        self._callback = callback
 
     def __call__(self, runs: Shares) -> None:
-        self._tell(runs)
+        self._callback(runs)
 
     def close(self) -> None: ...
 
 
 def display(wanted: bool | Callable[[Shares], object] | None) -> Display:
-    """What shows progress: `None` for what fits, `False` for nothing, `True` for a line at least, or a function that is told."""
+    """Returns a display of progress.
+
+    `None` selects a suitable one, `False` none, and `True` at least a line. A function receives the
+    shares.
+    """
     if callable(wanted):
-        return Told(wanted)
+        return Callback(wanted)
     if wanted is False:
         return Nothing()
     if _in_notebook():

@@ -1,4 +1,4 @@
-"""What came out of a scenario."""
+"""The results of a scenario."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from samara._table import Table
 class Run:
     """One run of a scenario."""
 
-    #: Its name in the scenario.
+    #: The name in the scenario.
     name: str
-    #: Its seed.
+    #: The seed of the run.
     seed: int
-    #: What sets it apart: its seed, the values of a sweep, and what the scenario says of its size.
+    #: The parameters that distinguish the run: its seed, the values of a sweep, and its size.
     parameters: dict[str, Any]
-    #: The figures, as docs/results.md defines them.
+    #: The metrics, as docs/results.md defines them.
     metrics: dict[str, Any]
-    #: Of every packet that every host received: equal digests mean equal runs.
+    #: Digest of all packets that all hosts received: equal digests mean equal runs.
     digest: str
-    #: Steps of the simulation.
+    #: Number of steps of the simulation.
     steps: int
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Figure:
         self.svg = svg
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes it, as `.svg` or `.png`."""
+        """Writes the figure as `.svg` or `.png`."""
         target = Path(fspath(path))
         if target.suffix == ".png":
             target.write_bytes(_samara.Outcome.png(self.svg))
@@ -69,7 +69,7 @@ class Report:
         self.html = html
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes it."""
+        """Writes the report as an HTML file."""
         target = Path(fspath(path))
         target.write_text(self.html, encoding="utf-8")
         return target
@@ -92,19 +92,19 @@ class Result:
 
     @property
     def digest(self) -> str:
-        """Of all runs: equal digests mean equal runs."""
+        """The digest of all runs: equal digests mean equal runs."""
         return str(self.summary["digest"])
 
     @property
     def runs(self) -> list[Run]:
-        """Run by run."""
+        """All runs of the result."""
         return [
             Run(run["name"], run["parameters"]["seed"], run["parameters"], run["metrics"], run["digest"], run["steps"])
             for run in self.summary["runs"]
         ]
 
     def run(self, name: str, seed: int | None = None) -> Run:
-        """The first run of a name (and a seed)."""
+        """Returns the first run with a name and, optionally, a seed."""
         for run in self.runs:
             if run.name == name and seed in (None, run.seed):
                 return run
@@ -113,49 +113,52 @@ class Result:
 
     @property
     def expectations(self) -> list[dict[str, Any]]:
-        """What has become of the scenario's expectations."""
+        """The scenario's expectations, with measured values and whether they hold."""
         keys = ("run", "expected", "found", "holds")
         return [dict(zip(keys, outcome)) for outcome in self._native.expectations]
 
     @property
     def toml(self) -> str:
-        """The scenario that was run, with everything filled in."""
+        """The scenario of these results, with all defaults filled in."""
         return self._native.toml
 
     @property
     def directory(self) -> Path | None:
-        """The results directory, if `out` was given."""
+        """The results directory; `None` without `out`."""
         return self._native.directory
 
     # ---- tables ----
 
     @property
     def tables(self) -> list[str]:
-        """The names of the tables that runs of this scenario have."""
+        """The names of the tables."""
         return self._native.table_names
 
     def table(self, name: str, run: str | None = None, seed: int | None = None) -> Table:
-        """A table over all runs, or those of a name or a seed; the first columns say which run it was."""
+        """Returns a table over all runs, or only those with a name or seed.
+
+        The first columns label the runs.
+        """
         return Table(self._native.table(name, run, seed))
 
     @property
     def deliveries(self) -> Table:
-        """A row for each column that a node waits for: when it came, from whom, over how many hops, and how many copies followed."""
+        """A row for each column that a node waits for: arrival, sender, hops and copies."""
         return self.table("deliveries")
 
     @property
     def copies(self) -> Table:
-        """A row for each copy that came, in the order of arrival."""
+        """A row for each received copy, in order of arrival."""
         return self.table("copies")
 
     @property
     def traffic(self) -> Table:
-        """A row for each node: what it sent, received and lost."""
+        """A row for each node: its sent, received and lost bytes and packets."""
         return self.table("traffic")
 
     @property
     def metrics(self) -> Table:
-        """A row for each run, with all its metrics."""
+        """A row for each run and a column for each metric."""
         return Table(self._native.metrics())
 
     @property
@@ -165,7 +168,7 @@ class Result:
 
     @property
     def custody(self) -> Table:
-        """Which columns nodes keep, in every run."""
+        """The custody columns of nodes in every run."""
         return self._scenario.custody
 
     # ---- figures and reports ----
@@ -176,25 +179,25 @@ class Result:
         return self._native.figure_names
 
     def figure(self, name: str) -> Figure:
-        """A figure of the report, such as "custody"."""
+        """Returns a figure of the report, such as "custody"."""
         return Figure(name, self._native.figure(name))
 
     def report(self) -> Report:
-        """The report that `samara run` writes."""
+        """Returns the report that `samara run` writes."""
         return Report(self._native.html())
 
-    # ---- and what becomes of it ----
+    # ---- comparison and storage ----
 
     def compare(
         self, other: Result | str | PathLike[str], *, names: tuple[str, str] = ("this", "other")
     ) -> Comparison:
-        """Sets this beside another result, in memory or in a directory. `names` are what both are called."""
+        """Compares this with a result in memory or in a directory. `names` are their labels."""
         if isinstance(other, Result):
             return Comparison(self._native.compare(other._native, names))
         return Comparison(self._native.compare_directory(names[0], fspath(other)))
 
     def write(self, path: str | PathLike[str], *, force: bool = False) -> Path:
-        """Writes a results directory as `samara run` does: `samara compare` and others read it."""
+        """Writes a results directory like `samara run`. `samara compare` can read it."""
         self._native.write(fspath(path), force)
         return Path(fspath(path))
 

@@ -1,4 +1,4 @@
-"""Rows of whatever is a table."""
+"""Rows of tables of various types."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 
 def rows_of(table: Any) -> list[dict[str, Any]]:
-    """The rows of a data frame (pandas, polars), a table (pyarrow, Samara's own, anything with Arrow's stream interface), a mapping of columns, or
-    a list of dictionaries. Values of NumPy become plain ones."""
+    """Returns the rows of a table. Values of NumPy become plain ones.
+
+    `table` is a data frame of pandas or polars, a table of pyarrow or Samara, any object with
+    Arrow's stream interface, a mapping of columns, or a list of dictionaries.
+    """
     if hasattr(table, "to_pylist"):  # pyarrow, samara.Table
         rows = table.to_pylist()
     elif hasattr(table, "iter_rows"):  # polars
@@ -27,14 +30,14 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
         try:
             import pyarrow
         except ImportError as error:
-            raise ImportError(f"a {type(table).__name__} is read through pyarrow: pip install pyarrow") from error
+            raise ImportError(f"reading a {type(table).__name__} needs pyarrow: pip install pyarrow") from error
         rows = pyarrow.table(table).to_pylist()
     else:
         raise TypeError(
-            f"a {type(table).__name__} is no table; expected a data frame, an Arrow table, a mapping of columns, or a list of dictionaries"
+            f"a {type(table).__name__} is not a table; expected a data frame, an Arrow table, a mapping of columns, or a list of dictionaries"
         )
     columns_of_first = set(rows[0]) if rows else set()
     for number, row in enumerate(rows):
         if set(row) != columns_of_first:
-            raise ValueError(f"row {number} of a table has {sorted(row)}, the first one {sorted(columns_of_first)}")
+            raise ValueError(f"row {number} of a table has {sorted(row)}, but the first row has {sorted(columns_of_first)}")
     return [{key: value.item() if hasattr(value, "item") else value for key, value in row.items()} for row in rows]

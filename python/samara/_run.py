@@ -14,7 +14,7 @@ from samara._result import Result
 from samara._scenario import Scenario, prepare, scenarios
 from samara._values import names, toml
 
-#: Rows beyond which a table is not kept in memory.
+#: Default of `rows_max`: tables with more rows are not kept in memory.
 ROWS_MAX = 50_000_000
 
 
@@ -35,19 +35,25 @@ def run(
 ) -> Result:
     """Runs a scenario in the simulator.
 
-    `scenario` is the name of a built-in one (`samara.scenarios()`), the path of a file, or a [`samara.Scenario`][]. `keys` are keys of the scenario
-    and their values: `**{"network.nodes": 250}`. `seed` is one or several, instead of the scenario's; `only` are the runs to do.
+    `scenario` is the name of a built-in scenario (`samara.scenarios()`), the path of a file, or a
+    [`samara.Scenario`][]. `keys` are keys of the scenario and their values:
+    `**{"network.nodes": 250}`. `seed` is one or several seeds instead of the scenario's. `only`
+    selects runs.
 
-    `runs` are further variants, by name: the keys that they change. `policies` are scheduling policies in Python, by name: each gets a run of
-    its own, unless the scenario names it in a schedule of the kind `custom`.
+    `runs` are further variants: their names, and the keys that they change. `policies` are
+    scheduling policies in Python, by name. Each has a separate run, unless the scenario names the
+    policy in a schedule of the kind `custom`.
 
-    `threads` are all processors, if not given; results do not depend on it. `progress` is shown in notebooks and terminals; `False` shows
-    nothing, and a function is told names and shares of runs instead.
+    `threads` is the number of threads, by default that of all processors; results do not depend on
+    it. Notebooks and terminals show `progress`; `False` disables it, and a function receives the
+    names and shares of runs instead.
 
-    `tables` are the names of those to keep in memory (all, if not given), unless they have more than `rows_max` rows. With `out`, everything is
-    written into a results directory as `samara run` does it, tables as soon as their run is over; `force` overwrites a finished one.
+    `tables` names the tables to keep in memory, by default all, except those with more than
+    `rows_max` rows. `out` is a results directory like that of `samara run`; tables are written as
+    soon as their run ends. `force` overwrites a finished result.
 
-    Raises a [`samara.ScenarioError`][] with everything that is wrong, whatever a policy raised, and `KeyboardInterrupt`.
+    Raises a [`samara.ScenarioError`][] with all problems of the scenario, the exception of a
+    policy, or `KeyboardInterrupt`.
     """
     chosen = names(list(only) if only is not None and not isinstance(only, str) else only)
     variants = [{"name": name, "set": toml(changes)} for name, changes in (runs or {}).items()]
@@ -86,7 +92,7 @@ def run(
 
 
 def _table_of(scenario: str | PathLike[str] | Scenario) -> Mapping[str, Any]:
-    """The tables of a scenario, as far as they can be read: what is wrong is told when it is loaded."""
+    """Returns the tables of a scenario. It is empty on errors, which loading reports."""
     if isinstance(scenario, Scenario):
         return scenario.to_dict()
     name = fspath(scenario)

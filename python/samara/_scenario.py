@@ -1,4 +1,4 @@
-"""Scenarios, from files and from code."""
+"""Scenarios from files and from code."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from samara._values import literal, names, plain, toml
 
 
 def scenarios() -> dict[str, str]:
-    """The built-in scenarios: names and titles."""
+    """Returns the names and titles of the built-in scenarios."""
     return dict(_samara.scenarios())
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of scenarios: every key, with its description."""
+    """Returns the JSON Schema of scenarios: every key, with its description."""
     import json
 
     return dict(json.loads(_samara.schema()))
@@ -38,8 +38,9 @@ class Scenario:
             runs={"batch": {"protocol.schedule_publish": {"kind": "interleaved"}}},
         )
 
-    Parts from [`samara.network`][] and [`samara.messages`][] bring their files along. Nothing is checked before [`load`][samara.Scenario.load] or
-    [`samara.run`][]; `samara.schema()` has every key.
+    Parts from [`samara.network`][] and [`samara.messages`][] include their files. Nothing is
+    checked before [`load`][samara.Scenario.load] or [`samara.run`][]. `samara.schema()` describes
+    every key.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class Scenario:
     def from_toml(
         cls, text: str, *, files: Mapping[str, bytes] | None = None, directory: str | PathLike[str] | None = None
     ) -> Scenario:
-        """From the text of a scenario file. `files` are those that it names, by name; others are looked for in `directory`."""
+        """Creates a scenario from the text of a scenario file.
+
+        `files` are the files that it names, by name. Other files are read from `directory`.
+        """
         return cls._of(tomllib.loads(text), files or {}, directory)
 
     @classmethod
@@ -76,18 +80,18 @@ class Scenario:
         files: Mapping[str, bytes] | None = None,
         directory: str | PathLike[str] | None = None,
     ) -> Scenario:
-        """From the tables of a scenario file as dictionaries."""
+        """Creates a scenario from the tables of a scenario file, as dictionaries."""
         return cls._of(table, files or {}, directory)
 
     @classmethod
     def open(cls, source: str | PathLike[str]) -> Scenario:
-        """A built-in scenario by its name, or the file of one."""
+        """Opens a built-in scenario by its name, or a scenario file."""
         name = fspath(source)
         if name in scenarios():
             return cls.from_toml(_samara.load(name).toml)
         path = Path(name)
         if not path.exists():
-            _samara.load(name)  # says what is wrong, as the command line does
+            _samara.load(name)  # raises the same error as the command line
         return cls.from_toml(path.read_text(encoding="utf-8"), directory=path.parent)
 
     @classmethod
@@ -100,29 +104,30 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """The name that results carry."""
+        """The name in results."""
         return str(self._table.get("scenario", {}).get("name", "scenario"))
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The files in memory that it names."""
+        """The files in memory that the scenario names."""
         return dict(self._files)
 
     @property
     def directory(self) -> Path | None:
-        """Where other files that it names are looked for."""
+        """The directory of other files that the scenario names."""
         return self._directory
 
     def to_toml(self) -> str:
-        """As the text of a scenario file, with nothing filled in."""
+        """Returns the text of a scenario file, without defaults."""
         return toml(self._table)
 
     def to_dict(self) -> dict[str, Any]:
-        """As dictionaries."""
+        """Returns the tables as dictionaries."""
         return copy.deepcopy(self._table)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes it and the files that it has in memory, beside it: then `samara run` can run it."""
+        """Writes the scenario, and its files in memory next to it, so that `samara run` can run
+        it."""
         target = Path(fspath(path))
         target.write_text(self.to_toml(), encoding="utf-8")
         for name, content in self._files.items():
@@ -130,7 +135,7 @@ class Scenario:
         return target
 
     def set(self, key: str, value: Any) -> Scenario:
-        """Sets a key (dotted) or a section, and returns the scenario itself."""
+        """Sets a dotted key or a section. Returns the scenario itself."""
         if isinstance(value, Part):
             self._files.update(value.files)
             value = value.keys
@@ -151,16 +156,19 @@ class Scenario:
         return value
 
     def add_run(self, name: str, *, set: Mapping[str, Any] | None = None, **about: str) -> Scenario:  # noqa: A002
-        """Adds a variant: the keys (dotted) that it changes. `about` are its `label`, `description` and `series`."""
+        """Adds a variant with the dotted keys in `set`.
+
+        `about` is its `label`, `description` and `series`.
+        """
         self._table.setdefault("run", []).append({"name": name, **about, "set": plain(set or {})})
         return self
 
     def copy(self) -> Scenario:
-        """Another one that is the same."""
+        """Returns a deep copy."""
         return copy.deepcopy(self)
 
     def load(self, **keys: Any) -> Prepared:
-        """Checks it, with all that `samara.run` takes to change in it, without running it."""
+        """Checks the scenario, with overrides as in `samara.run`, without running it."""
         return prepare(self, **keys)
 
     def __repr__(self) -> str:
@@ -171,29 +179,29 @@ class Scenario:
 
 
 class Prepared:
-    """A scenario that was checked and can be run."""
+    """A checked scenario that can be run."""
 
     def __init__(self, native: _samara.Loaded) -> None:
         self._native = native
 
     @property
     def native(self) -> _samara.Loaded:
-        """What does the work."""
+        """The native object of the loaded scenario."""
         return self._native
 
     @property
     def toml(self) -> str:
-        """The scenario with everything filled in, as `samara show` prints it."""
+        """The scenario with all defaults filled in, as `samara show` prints it."""
         return self._native.toml
 
     @property
     def notes(self) -> list[str]:
-        """What was done with its files that whoever wrote them may not expect."""
+        """Notes on unused parts of its files, and on overrides without effect on some runs."""
         return self._native.notes
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """What there is to run: name (with the values of a sweep), seed and label."""
+        """Name (with the values of a sweep), seed and label of each run."""
         return [{"name": name, "seed": seed, "label": label} for name, seed, label in self._native.points]
 
     @property
@@ -203,7 +211,7 @@ class Prepared:
 
     @property
     def custody(self) -> Table:
-        """Which columns nodes keep, in every run."""
+        """The custody columns of nodes in every run."""
         return Table(self._native.custody())
 
 
@@ -216,7 +224,7 @@ def prepare(
     policies: Mapping[str, object] | None = None,
     **keys: Any,
 ) -> Prepared:
-    """Loads a scenario with all that is to be different in it."""
+    """Loads a scenario with its overrides."""
     seeds = [] if seed is None else [seed] if isinstance(seed, int) else list(seed)
     settings = [(key, literal(key, value)) for key, value in keys.items()]
     native = _samara.load(

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-#: Rows that a notebook shows.
+#: Maximum number of rows that a notebook shows.
 SHOWN_ROWS = 8
 
 
 class Table:
-    """A table in Arrow's format. pyarrow, polars, pandas (from version 3 on) and DuckDB read it directly and share its memory:
+    """A table in Arrow's format.
+
+    pyarrow, polars, pandas (from version 3 on) and DuckDB read it directly and share its memory:
     `polars.DataFrame(table)`, `duckdb.sql("select ... from table")`.
     """
 
@@ -26,17 +28,17 @@ class Table:
 
     @property
     def name(self) -> str:
-        """What it is called; the name of its Parquet file without `.parquet`."""
+        """The name of the table and, without `.parquet`, of its Parquet file."""
         return self._native.name
 
     @property
     def columns(self) -> list[str]:
-        """The names of its columns."""
+        """The names of the columns."""
         return self._native.column_names
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its columns take."""
+        """The size of the columns in bytes."""
         return self._native.nbytes
 
     def __len__(self) -> int:
@@ -49,28 +51,28 @@ class Table:
         return self._native.__arrow_c_schema__()
 
     def to_arrow(self) -> pyarrow.Table:
-        """As a table of pyarrow, which shares the memory."""
+        """Returns a table of pyarrow that shares the memory."""
         table: pyarrow.Table = _import("pyarrow", "to_arrow()").table(self)
         return table
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """As a data frame of pandas; `options` are those of pyarrow's `Table.to_pandas`."""
+        """Returns a data frame of pandas. `options` are those of pyarrow's `Table.to_pandas`."""
         _import("pandas", "to_pandas()")
         _import("pyarrow", "to_pandas()")
         frame: pandas.DataFrame = self.to_arrow().to_pandas(**options)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """As a data frame of polars, which shares the memory."""
+        """Returns a data frame of polars that shares the memory."""
         frame: polars.DataFrame = _import("polars", "to_polars()").DataFrame(self)
         return frame
 
     def to_pydict(self, limit: int | None = None) -> dict[str, list[Any]]:
-        """Columns as lists of Python values: for small tables, without any library."""
+        """Returns columns as lists of Python values: for small tables, without other packages."""
         return self._native.to_pydict(limit)
 
     def to_pylist(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Rows as dictionaries: for small tables, without any library."""
+        """Returns rows as dictionaries: for small tables, without other packages."""
         columns = self.to_pydict(limit)
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
@@ -99,5 +101,5 @@ def _import(module: str, wanted_by: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{wanted_by} needs {module}: pip install {module}; without it there are to_pydict() and to_pylist()"
+            f"{wanted_by} needs {module}: pip install {module}; to_pydict() and to_pylist() work without it"
         ) from error

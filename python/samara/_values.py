@@ -1,4 +1,4 @@
-"""Python values as a scenario writes them."""
+"""Python values in the notation of scenarios."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from samara._samara import json_to_toml
 
 
 def plain(value: Any) -> Any:
-    """A value of JSON: numbers of NumPy become numbers, tuples and arrays lists; keys without a value are left out."""
+    """Converts a value to one of JSON.
+
+    Numbers of NumPy become plain numbers, tuples and arrays become lists, and keys without a value
+    are omitted.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, (str, bool, int, float)) or value is None:
@@ -27,17 +31,18 @@ def plain(value: Any) -> Any:
 
 
 def toml(table: Mapping[str, Any]) -> str:
-    """A table as TOML."""
+    """Converts a table to TOML."""
     return json_to_toml(json.dumps(plain(table)))
 
 
 def literal(key: str, value: Any) -> str:
-    """A value as one would write it behind `--set KEY=` on the command line."""
+    """Formats a value for `--set KEY=` on the command line."""
     value = plain(value)
     if value is None:
-        raise TypeError(f"{key}: None is no value; leave the key out")
+        raise TypeError(f"{key}: None is not a value; omit the key")
     if isinstance(value, str):
-        # What does not read as TOML is taken as a text anyway, and looks better in messages.
+        # Text that is not TOML is read as a string anyway, and looks better in messages without
+        # quotes.
         try:
             tomllib.loads(f"v = {value}")
         except tomllib.TOMLDecodeError:
@@ -65,7 +70,7 @@ def _inline(value: Any) -> str:
 
 
 def names(value: str | list[str] | tuple[str, ...] | None) -> list[str]:
-    """One name, or several."""
+    """Returns a list of one name or several."""
     if value is None:
         return []
     return [value] if isinstance(value, str) else list(value)

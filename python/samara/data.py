@@ -1,11 +1,13 @@
-"""Converts files of other tools into the CSV files that scenarios read: GML, JSON, SimBlock, and p2psim with the King data set.
+"""Converts files of other tools into CSV files for scenarios.
+
+The formats are GML, JSON, SimBlock, and p2psim with the King data set.
 
     >>> from samara import data
     >>> network = data.read("network.gml", others="100 ms")
     >>> samara.Scenario("mine", network=network, messages={"rate": 10})
 
-On a command line, `python -m samara.data network.gml -o converted` writes the files, and prints the section `[network]` that names them.
-The guide is docs/guides/networks.md.
+`python -m samara.data network.gml -o converted` writes the files and prints the section `[network]`
+that names them. See docs/guides/networks.md for a guide.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from samara._values import toml
 
 #: Keys of `network.latency_file`.
 _LATENCY_KEYS = ("kind", "unit", "of", "within", "others")
-#: Attributes of edges that are latencies; the first that is there counts. Their names may end in a unit.
+#: Edge attributes for latencies, in order of preference. Their names may end in a unit.
 _LATENCIES = ("latency", "delay", "rtt")
-#: Names of other tools for rates of hosts.
+#: Names of host rates in other tools.
 _RATES = {
     "host_bandwidth_up": "uplink",
     "bandwidth_up": "uplink",
     "host_bandwidth_down": "downlink",
     "bandwidth_down": "downlink",
 }
-#: Columns of a table of hosts, without their units.
+#: Columns of a table of hosts, without units.
 _COLUMNS = ("uplink", "downlink", "region", "validation_time")
 #: Shadow's units of rates, in bit/s.
 _UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -43,11 +45,12 @@ Attributes = Mapping[str, str]
 
 
 def read(path: str | PathLike[str], *, format: str | None = None, **keys: Any) -> Network:  # noqa: A002
-    """Reads a file, and returns the network of a scenario with the CSV files that it names.
+    """Reads a file. Returns the network of a scenario with the CSV files that it names.
 
-    `format` is `gml`, `json`, `simblock` or `p2psim`; by default it is found by the content. `kind` ("one-way", unless given), `unit`,
-    `of`, `within` and `others` are keys of `network.latency_file`; all other keys are those of `[network]`. With `topology`, the edges of
-    a graph are no links: they have latencies only.
+    `format` is `gml`, `json`, `simblock` or `p2psim`; by default the content determines it. `kind`
+    ("one-way" by default), `unit`, `of`, `within` and `others` are keys of `network.latency_file`.
+    All other keys belong to `[network]`. With `topology`, the edges of a graph are not links: only
+    their latencies are used.
     """
     name, text = fspath(path), Path(path).read_text(encoding="utf-8-sig")
     read_format = _FORMATS.get(format or _format_of(text))
@@ -65,7 +68,7 @@ def read(path: str | PathLike[str], *, format: str | None = None, **keys: Any) -
     if LATENCY in files:
         table["latency_file"] = {"file": LATENCY, "kind": "one-way", **network.keys.get("latency_file", {}), **latency_keys}
     elif latency_keys:
-        raise ValueError(f"{name}: has no latencies, and there is {', '.join(latency_keys)}")
+        raise ValueError(f"{name}: has no latencies, so {', '.join(latency_keys)} cannot apply")
     return Network(table, files, network.labels)
 
 
@@ -80,7 +83,7 @@ def _format_of(text: str) -> str:
 
 
 def _gml(text: str) -> Network:
-    """GML (Himsolt 1997) as NetworkX, igraph and Shadow have it."""
+    """Reads GML (Himsolt 1997) as written by NetworkX, igraph and Shadow."""
     nodes, edges = _items(text)
     for node in nodes:
         if "id" not in node:
@@ -99,7 +102,7 @@ def _gml(text: str) -> Network:
         raise ValueError(f"duplicate edge from {twice[0]} to {twice[1]}; between two hosts there is one link")
     files = {HOSTS: _hosts([(names[node["id"]], node) for node in nodes])}
     table: dict[str, Any] = {"hosts_file": HOSTS}
-    # An edge in both directions is one link, an edge back to its node none.
+    # Edges in both directions are one link; an edge from a node to itself is not a link.
     links = {frozenset(pair): pair for pair in reversed(ends) if pair[0] != pair[1]}
     if links:
         files[EDGES] = _csv(["dialer", "listener"], reversed(links.values()))
@@ -116,7 +119,7 @@ def _gml(text: str) -> Network:
 
 
 def _items(text: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """The attributes of nodes and edges that are no lists."""
+    """Returns the attributes of nodes and edges, without lists."""
     found: dict[str, list[dict[str, str]]] = {"node": [], "edge": []}
     path: list[str] = []
     matches = re.finditer(r'#[^\n]*|"[^"]*"|[\[\]]|[^\s\[\]"]+', text)
@@ -143,25 +146,25 @@ def _items(text: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
 
 
 def _hosts(nodes: Sequence[tuple[str, Attributes]]) -> bytes:
-    """A table of hosts; attributes that are rates, regions and validation times are columns."""
+    """Returns a table of hosts. Rates, regions and validation times are columns."""
     rows = [(name, {_RATES.get(key, key): _rate(key, value) for key, value in node.items()}) for name, node in nodes]
     known = re.compile(rf"({'|'.join(_COLUMNS)})(_[a-z]+)?")
     columns = sorted({key for _, node in rows for key in node if known.fullmatch(key)})
     for name, node in rows:
         missing = [column for column in columns if column not in node]
         if missing:
-            raise ValueError(f"the node {name} has no {missing[0]}, and others have one; give it to all or to none")
+            raise ValueError(f"the node {name} has no {missing[0]}, but others have one; set it for all nodes or for none")
     return _csv(["host", *columns], ([name, *(node[column] for column in columns)] for name, node in rows))
 
 
 def _rate(key: str, value: str) -> str:
-    """A rate of Shadow ("10 Mbit", "1 Gibit") in bit/s; other values as they are."""
+    """Converts a rate of Shadow ("10 Mbit", "1 Gibit") to bit/s. Other values are unchanged."""
     rate = re.fullmatch(r"([0-9.]+) ?([KMG]i?|k|)bit", value) if key in _RATES else None
     return f"{float(rate[1]) * _UNITS[rate[2]]:.0f} bit/s" if rate else value
 
 
 def _json(text: str) -> Network:
-    """An object of objects by names, which may be under `data`, or an array of arrays."""
+    """Reads an object of objects by name, optionally under `data`, or an array of arrays."""
     table = json.loads(text)
     if isinstance(table, dict) and isinstance(table.get("data"), dict):
         table = table["data"]
@@ -169,7 +172,7 @@ def _json(text: str) -> Network:
         names = list(table)
         unknown = [to for row in table.values() for to in row if to not in table]
         if unknown:
-            raise ValueError(f"{unknown[0]} has no row of its own")
+            raise ValueError(f"{unknown[0]} has a column but no row")
         return _matrix(names, ([row.get(to) for to in names] for row in table.values()))
     if isinstance(table, list) and all(isinstance(row, list) and len(row) == len(table) for row in table):
         return _matrix(list(map(str, range(len(table)))), table)
@@ -177,7 +180,8 @@ def _json(text: str) -> Network:
 
 
 def _simblock(text: str) -> Network:
-    """The regions and the first matrix of latencies of SimBlock's `NetworkConfiguration.java`, in milliseconds."""
+    """Reads regions and the first latency matrix of SimBlock's `NetworkConfiguration.java`, in
+    ms."""
     regions = re.search(r"REGION_LIST[^;]*;", text)
     names = re.findall(r'"([^"]*)"', regions[0]) if regions else []
     matrix = re.search(r"LATENCY\w*\s*=\s*(\{[^;]*\})\s*;", text)
@@ -190,7 +194,7 @@ def _simblock(text: str) -> Network:
 
 
 def _p2psim(text: str) -> Network:
-    """A topology of p2psim (`E2EGraph`), in microseconds; the King data set is one."""
+    """Reads a topology of p2psim (`E2EGraph`), such as the King data set, in microseconds."""
     nodes = re.findall(r"^\s*node\s+(\S+)", text, re.MULTILINE)
     pairs = re.findall(r"^\s*([^\s,]+),([^\s,]+)\s+(\S+)", text, re.MULTILINE)
     if not pairs:
@@ -211,9 +215,9 @@ _FORMATS: dict[str, Callable[[str], Network]] = {"gml": _gml, "json": _json, "si
 def main(arguments: Sequence[str] | None = None) -> None:
     """Converts a file from the command line."""
     parser = argparse.ArgumentParser(prog="python -m samara.data", description="Converts a file into CSV files for scenarios.")
-    parser.add_argument("file", help="a file in GML or JSON, of SimBlock or of p2psim")
+    parser.add_argument("file", help="a GML or JSON file, or a file of SimBlock or p2psim")
     parser.add_argument("-o", "--output", default=".", help="the directory for the CSV files")
-    parser.add_argument("--format", choices=_FORMATS, help="the format; found by the content, if not given")
+    parser.add_argument("--format", choices=_FORMATS, help="the format; by default the content determines it")
     for key in _LATENCY_KEYS:
         parser.add_argument(f"--{key}", help=f"the key {key} of network.latency_file")
     options = vars(parser.parse_args(arguments))

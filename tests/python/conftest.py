@@ -1,4 +1,4 @@
-"""What the tests share: small scenarios, each run once."""
+"""Fixtures: small scenarios, each run once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 import samara
 
-#: Small enough for a tenth of a second each.
+#: Each run takes about a tenth of a second.
 SMALL = {"network.nodes": 40, "network.topology.degree": 12}
 
 
@@ -26,7 +26,7 @@ def streams() -> samara.Result:
 
 
 def small(**sections: object) -> samara.Scenario:
-    """A scenario of few nodes in code."""
+    """Returns a scenario with few nodes, defined in code."""
     about: dict[str, object] = {
         "network": {"nodes": 20, "latency": "20 ms", "topology": {"degree": 6, "topic_peers_min": 4}},
         "columns": {"blobs": 1, "count": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"},

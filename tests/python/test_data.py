@@ -1,4 +1,4 @@
-"""Files of other tools become the CSV files of a network."""
+"""Tests of converting files of other tools to the CSV files of a network."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_gml_of_shadow_has_hosts_links_and_latencies(tmp_path: Path) -> None:
     assert places.keys["topology"] == {"kind": "full-mesh"} and "edges.csv" not in places.files
 
 
-def test_gml_of_networkx_is_the_same_network(tmp_path: Path) -> None:
+def test_gml_of_networkx_gives_the_same_network(tmp_path: Path) -> None:
     graph = nx.random_regular_graph(6, 20, seed=4)
     graph = nx.relabel_nodes(graph, {node: f"é{node}" for node in graph})
     nx.set_edge_attributes(graph, {edge: 5.0 + at for at, edge in enumerate(graph.edges)}, "latency_ms")
@@ -60,7 +60,7 @@ def test_gml_of_networkx_is_the_same_network(tmp_path: Path) -> None:
     assert len(edges) == 60 and set(edges["dialer"]) | set(edges["listener"]) == set(range(20))
 
 
-def test_simblock_has_regions_and_p2psim_has_hosts(tmp_path: Path) -> None:
+def test_simblock_gives_regions_and_p2psim_gives_hosts(tmp_path: Path) -> None:
     network = read(tmp_path, SIMBLOCK, regions={"weights": [3, 1]})
     assert network.files == {"latency.csv": b",eu,us\neu,1,20.5\nus,30,0\n"}
     assert network.keys["latency_file"] == {"file": "latency.csv", "kind": "one-way", "unit": "ms", "of": "regions"}
@@ -100,7 +100,7 @@ def test_the_rust_reader_names_the_converter(tmp_path: Path) -> None:
         ("graph [ node [ id 0 ] node [ id 0 ] ]", "two nodes have the same id"),
         (SHADOW.replace("target 0 latency \"30", "target 1 ]\n edge [ source 1 target 1 latency \"30"), "duplicate edge from second to second"),
         (SHADOW.replace('host_bandwidth_up "1 Gibit"', ""), "the node second has no uplink"),
-        ('{"a": {"b": 1}}', "b has no row of its own"),
+        ('{"a": {"b": 1}}', "b has a column but no row"),
         ("[[1, 2], [3]]", "square array"),
         ("{1", "Expecting"),
         ('REGION_LIST = "a", "b";\nLATENCY = {{1}};', "has 1 rows; expected a row and a column for each of 2 regions"),
@@ -108,13 +108,13 @@ def test_the_rust_reader_names_the_converter(tmp_path: Path) -> None:
         ("a,b\n", "format is unknown; expected one of gml, json, simblock, p2psim"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+def test_errors_describe_the_mistake(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError) as error:
         read(tmp_path, text)
     assert message in str(error.value) and str(error.value).startswith(str(tmp_path / "file"))
 
 
-def test_the_command_line_writes_files_and_prints_the_section(tmp_path: Path) -> None:
+def test_command_line_writes_files_and_prints_the_section(tmp_path: Path) -> None:
     (tmp_path / "network.gml").write_text(SHADOW)
     command = [sys.executable, "-m", "samara.data", "network.gml", "-o", "out", "--others", "9 ms"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)

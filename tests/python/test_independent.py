@@ -1,4 +1,4 @@
-"""Others recompute what Samara says: NetworkX, SciPy and NumPy, from the tables alone."""
+"""NetworkX, SciPy and NumPy recompute Samara's figures from its tables alone."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def graph_of(scenario: str, **keys: object) -> nx.Graph:
     return nx.from_pandas_edgelist(first, "dialer", "listener")
 
 
-def test_graphs_of_the_study_are_those_of_networkx() -> None:
-    """Edge by edge: the data files are NetworkX's graphs for the seed 42."""
+def test_graphs_of_the_study_equal_those_of_networkx() -> None:
+    """The data files equal NetworkX's graphs with seed 42, edge by edge."""
     files = [(95, m, 95) for m in (2, 6, 12, 16)] + [(10_000, 6, 95), (10_000, 6, 1_000)]
     for hosts, m, nodes in files:
         file = f"builtin:graphs/barabasi_albert_{hosts}_m{m}_seed42.csv"
@@ -60,21 +60,25 @@ def test_random_regular_graphs_are_regular_and_random() -> None:
     keys = {"network.nodes": 500, "network.topology.degree": 10, "network.topology.topic_peers_min": 0}
     graph = graph_of("peerdas", only="batch", **keys)
     assert nx.is_regular(graph) and nx.is_connected(graph) and graph.degree[0] == 10
-    # Eigenvalues of a random regular graph: Friedman's theorem puts all but the first near 2 sqrt(d - 1).
+    # Friedman's theorem: all eigenvalues of a random regular graph except the first are near 2
+    # sqrt(d - 1).
     spectrum = np.sort(np.abs(np.linalg.eigvalsh(nx.to_numpy_array(graph))))
     assert spectrum[-1] == pytest.approx(10) and spectrum[-2] < 2 * math.sqrt(9) * 1.05
-    # Distances are those of NetworkX's own random regular graphs.
+    # Distances are like those of NetworkX's random regular graphs.
     theirs = [nx.average_shortest_path_length(nx.random_regular_graph(10, 500, seed=seed)) for seed in range(3)]
     assert nx.average_shortest_path_length(graph) == pytest.approx(np.mean(theirs), rel=0.01)
 
 
 def test_random_dials_have_the_degrees_of_their_model() -> None:
-    """A host has its own dials and those of others, which are binomial: a test of goodness of fit does not reject it."""
+    """A host has its own dials and those of others, which are binomial.
+
+    A test of goodness of fit does not reject that distribution.
+    """
     nodes, dials = 2000, 10
     keys = {"network.topology.kind": "random-dials", "network.topology.dials": dials, "network.nodes": nodes}
     prepared = samara.Scenario.open("peerdas").load(only="batch", **{**keys, "network.topology.topic_peers_min": 0})
     edges = prepared.edges.to_pandas()
-    # A pair that dialled each other has one link, so that of those that are dialled a few are missing.
+    # A pair that dialled each other has one link, so a few links are missing.
     degree = edges["dialer"].value_counts().add(edges["listener"].value_counts(), fill_value=0)
     mutual = nodes * dials - len(edges)
     assert mutual == pytest.approx(dials * dials / 2, abs=4 * math.sqrt(dials * dials / 2))
@@ -84,7 +88,7 @@ def test_random_dials_have_the_degrees_of_their_model() -> None:
     assert stats.chisquare(counts.reindex(range(4, 18), fill_value=0), weights).pvalue > 1e-4
 
 
-def test_the_columns_that_nodes_keep_are_drawn_uniformly() -> None:
+def test_custody_columns_are_uniform() -> None:
     custody = result().custody.to_pandas()
     custody = custody[(custody["run"] == "batch") & (custody["node"] != 0)]
     assert (custody.groupby("node")["column"].nunique() == CUSTODY).all()
@@ -92,20 +96,21 @@ def test_the_columns_that_nodes_keep_are_drawn_uniformly() -> None:
 
 
 @pytest.mark.parametrize("run", ["batch", "node-wide"])
-def test_hops_are_lengths_of_paths_along_first_copies(run: str) -> None:
+def test_hops_equal_path_lengths_along_first_copies(run: str) -> None:
     """NetworkX walks the tree of each column from the publisher."""
     deliveries = result().table("deliveries", run=run).to_pandas()
     assert len(deliveries) == (NODES - 1) * CUSTODY
     for _, column in deliveries.groupby("column"):
         tree = nx.DiGraph(column[["from", "node"]].astype(int).itertuples(index=False))
-        assert nx.is_arborescence(tree), "everybody but the publisher got it from one"
+        assert nx.is_arborescence(tree), "every node except the publisher has one sender"
         depth = nx.shortest_path_length(tree, 0)
         assert column["hops"].tolist() == [depth[node] for node in column["node"]]
 
 
 @pytest.mark.parametrize("run", ["batch", "node-wide"])
-def test_no_column_takes_fewer_hops_than_there_are(run: str) -> None:
-    """SciPy's shortest paths over links between those that keep a column, and the least latency on each of them."""
+def test_hops_and_latencies_are_not_below_the_shortest_path(run: str) -> None:
+    """Compares with SciPy's shortest paths over links between custodians of a column, and with the
+    least latency of each link."""
     edges = result().edges.to_pandas()
     edges = edges[edges["run"] == run]
     custody = result().custody.to_pandas()
@@ -124,7 +129,7 @@ def test_no_column_takes_fewer_hops_than_there_are(run: str) -> None:
 
 
 @pytest.mark.parametrize("run", ["batch", "node-wide"])
-def test_copies_are_first_ones_and_others(run: str) -> None:
+def test_copies_match_deliveries_and_metrics(run: str) -> None:
     copies = result().table("copies", run=run).to_pandas()
     deliveries = result().table("deliveries", run=run).to_pandas().set_index(["node", "column"])
     of_nodes = copies[copies["node"] != 0].groupby(["node", "column"])
@@ -144,7 +149,7 @@ def test_traffic_adds_up() -> None:
     for run in ("batch", "node-wide"):
         traffic = result().table("traffic", run=run).to_pandas()
         lost, up, down = (int(part.sum().sum()) for part in (traffic.filter(like="dropped_"), traffic["packets_up"], traffic["packets_down"]))
-        # What was on its way at the beginning or the end.
+        # The tolerance covers packets in transit at the beginning and the end.
         assert up - down == pytest.approx(lost, abs=0.001 * up)
         metrics = result().run(run).metrics
         others = traffic[traffic["node"] != 0]
@@ -152,13 +157,17 @@ def test_traffic_adds_up() -> None:
         assert metrics["publisher_bytes_up"] == traffic["bytes_up"].iloc[0]
 
 
-#: Bytes of a copy of a column on the wire, as docs/bounds.md states them: payload, topic, Yamux, Noise, and the headers of its packets.
+#: Bytes of a copy of a column on the wire, as in docs/bounds.md: payload, topic, Yamux, Noise, and
+#: packet headers.
 WIRE_BYTES = 17_051
 
 
 def postal_tree(count: int, send: float, latency: float) -> np.ndarray:
-    """When the first nodes have a column that descend from one copy of the publisher, which has left at 0: everybody sends copies back to back,
-    and each arrives one latency later (Bar-Noy and Kipnis 1992)."""
+    """Returns the arrival times at the first nodes that descend from one copy of the publisher.
+
+    That copy has left at 0. Each holder sends copies back to back, and each copy arrives one
+    latency later (Bar-Noy and Kipnis 1992).
+    """
     sent, arrivals = [(0.0, True)], []
     while len(arrivals) < count:
         at, by_publisher = heapq.heappop(sent)
@@ -170,7 +179,8 @@ def postal_tree(count: int, send: float, latency: float) -> np.ndarray:
 
 
 def last_position(kept: list[np.ndarray]) -> tuple[float, float]:
-    """The mean position of the last of a node's columns in an order that knows nothing, and its standard deviation over such orders."""
+    """Returns the mean position of the last of a node's columns, with its standard deviation, over
+    orders that are independent of custody."""
     rng = np.random.default_rng(5)
     table = np.array(kept)
     means = np.array([(rng.permutation(COLUMNS)[table] + 1).max(axis=1).mean() for _ in range(2000)])
@@ -180,7 +190,8 @@ def last_position(kept: list[np.ndarray]) -> tuple[float, float]:
 
 
 def spread(keepers: np.ndarray, nodes: int, send: float, latency: float) -> float:
-    """How long nodes wait, on average, for the column that they wait for last, after its first copy has left: section 2 of docs/bounds.md."""
+    """Returns the mean waiting time for a node's last column after the first copy of that column
+    has left: section 2 of docs/bounds.md."""
     tree = postal_tree(int(keepers.max()), send, latency)
     places = np.arange(1, COLUMNS + 1)
     done = stats.hypergeom(COLUMNS, CUSTODY, places).pmf(CUSTODY)
@@ -188,7 +199,7 @@ def spread(keepers: np.ndarray, nodes: int, send: float, latency: float) -> floa
     counts, shares = np.unique(keepers, return_counts=True)
 
     def held(time: float, copies: np.ndarray) -> float:
-        """How long all nodes together have had it by then."""
+        """Returns the total time for which nodes have had the column."""
         return float(np.maximum(time - (copies[:, None] + tree[None, :]), 0.0).sum())
 
     def reached(time: float, copies: np.ndarray) -> int:
@@ -202,7 +213,8 @@ def spread(keepers: np.ndarray, nodes: int, send: float, latency: float) -> floa
     for at in range(COLUMNS):
         if last[at] == 0.0:
             continue
-        # Further copies before all first copies have left: by then, and at the cost of those that are done later.
+        # Further copies before all first copies have left: their times, and their cost to nodes
+        # that finish later.
         slots = np.arange(at, COLUMNS - 1)
         when, cost = (slots - at + 1) * send, send * nodes * (1.0 - done[slots])
 
@@ -219,8 +231,11 @@ def spread(keepers: np.ndarray, nodes: int, send: float, latency: float) -> floa
 
 
 @pytest.mark.parametrize("uplink", [10e6, 20e6, 100e6])
-def test_the_bound_is_what_its_definition_says(uplink: float) -> None:
-    """All of it, from who keeps what: SciPy's distributions, roots and random orders give the bound within what random orders differ by."""
+def test_bound_matches_its_definition(uplink: float) -> None:
+    """SciPy's distributions, roots and random orders give the bound from the custody alone.
+
+    The tolerance is the spread over random orders.
+    """
     run = samara.run(
         "peerdas",
         only="node-wide",
@@ -236,7 +251,7 @@ def test_the_bound_is_what_its_definition_says(uplink: float) -> None:
     mean, deviation = last_position(kept)
     bound = (mean - 4 * deviation) * send + spread(keepers, NODES - 1, send, 50.0)
     metrics = run.run("node-wide").metrics
-    # Samara takes the deviation from 64 orders, which is known to a tenth then.
+    # Samara estimates the deviation from 64 orders, to within a tenth.
     assert metrics["lower_bound_ms"] == pytest.approx(bound, abs=4 * 0.3 * deviation * send)
     assert bound < metrics["time_to_custody_ms"]["mean"]
     assert metrics["share_of_bound"] == pytest.approx(metrics["lower_bound_ms"] / metrics["time_to_custody_ms"]["mean"])

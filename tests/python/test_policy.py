@@ -1,4 +1,4 @@
-"""Scheduling policies in Python."""
+"""Tests of scheduling policies in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samara import PendingCopy
 
 
 class InRounds:
-    """What `interleaved` does on each link: by the place of a copy among those of its message; a patience of 4 s."""
+    """Orders like `interleaved` on each link: by the rank of a copy, with a patience of 4 s."""
 
     def order(self, pending: list[PendingCopy]) -> Iterable[PendingCopy]:
         return sorted(pending, key=lambda copy: (copy.owed_ms + 4000 * copy.rank, copy.rank, copy.batch, copy.index))
@@ -42,14 +42,14 @@ def run(policies: dict[str, samara.Policy | samara.PolicyLike], **options: objec
     return samara.run("peerdas", only="batch", policies=policies, progress=False, **{**SMALL, **options})  # type: ignore[arg-type]
 
 
-def test_a_policy_that_does_what_a_schedule_does_gives_the_same_packets() -> None:
-    """The strongest test there is: every packet of every host is the same."""
+def test_policy_equivalent_to_a_schedule_gives_the_same_packets() -> None:
+    """Every packet of every host is the same."""
     keys = {"protocol.withdraw": False}
     result = run({"mine": samara.Policy(InRounds, forward=False, dispatch=None, set=keys)})
     assert result.run("mine").digest == result.run("batch").digest
 
 
-def test_a_policy_gets_a_run_of_its_own() -> None:
+def test_policy_has_a_separate_run() -> None:
     result = run({"mine": RarestFirst})
     assert [run.name for run in result.runs] == ["batch", "mine"]
     batch, mine = (run.metrics["time_to_custody_ms"]["mean"] for run in result.runs)
@@ -64,7 +64,7 @@ def test_classes_are_deterministic_on_any_number_of_threads() -> None:
     assert drawn[0] == drawn[1] not in digests
 
 
-def test_every_node_has_an_object_of_its_own() -> None:
+def test_each_node_has_its_own_object() -> None:
     made: list[object] = []
 
     class Counts(RarestFirst):
@@ -75,7 +75,7 @@ def test_every_node_has_an_object_of_its_own() -> None:
     assert 30 <= len(made) <= 40
 
 
-def test_one_object_is_shared_and_runs_on_one_thread() -> None:
+def test_shared_object_runs_on_one_thread() -> None:
     class Remembers:
         def __init__(self) -> None:
             self.calls = 0
@@ -89,26 +89,26 @@ def test_one_object_is_shared_and_runs_on_one_thread() -> None:
     assert first.calls == second.calls > 100 and digests[0] == digests[1]
 
 
-def test_what_a_policy_sees() -> None:
+def test_policy_receives_pending_copies() -> None:
     seen: dict[str, set[object]] = {}
 
-    class Looks:
+    class Records:
         def order(self, pending: list[PendingCopy]) -> Iterable[PendingCopy]:
             for copy in pending:
                 for name in ("lane", "bytes", "rank", "sent", "noted", "index"):
                     seen.setdefault(name, set()).add(getattr(copy, name))
                 assert copy.waiting_ms >= 0 and copy.owed_ms > 9_000 and copy.message >= 0 and copy.peer >= 0
-            assert [copy.batch for copy in pending] == sorted(copy.batch for copy in pending), "as they were owed"
+            assert [copy.batch for copy in pending] == sorted(copy.batch for copy in pending), "in order of batches"
             assert repr(pending[0]).startswith("PendingCopy(message=")
             return pending
 
-    run({"mine": Looks})
+    run({"mine": Records})
     assert seen["lane"] == {"publish", "forward"}
     assert min(seen["bytes"]) > 16_000 and max(seen["rank"]) >= 3 and max(seen["sent"]) >= 3  # type: ignore[type-var, operator]
     assert seen["index"] == set(range(128)) and max(seen["noted"]) >= 1  # type: ignore[type-var, operator]
 
 
-def test_a_scenario_can_name_a_policy() -> None:
+def test_scenario_can_name_a_policy() -> None:
     scenario = small(protocol={"schedule_publish": {"kind": "custom", "policy": "mine"}})
     result = samara.run(scenario, policies={"mine": RarestFirst}, progress=False)
     assert [run.name for run in result.runs] == ["small"], "no run is added"
@@ -122,14 +122,14 @@ def test_a_scenario_can_name_a_policy() -> None:
         samara.run(small(protocol={"schedule_publish": {"kind": "sequential", "policy": "mine"}}))
 
 
-def test_a_policy_takes_over_the_keys_of_a_run() -> None:
+def test_policy_inherits_the_keys_of_its_base_run() -> None:
     result = run({"mine": samara.Policy(RarestFirst, base="node-wide-warm", label="Mine", set={"network.jitter": "1 ms"})})
     assert "Mine" in result.toml and "initial_window" in result.toml
     with pytest.raises(ValueError, match="there is no run none; the runs are sequential, batch"):
         run({"mine": samara.Policy(RarestFirst, base="none")})
 
 
-def test_an_error_of_a_policy_comes_back_with_its_traceback() -> None:
+def test_errors_of_a_policy_are_raised_with_their_traceback() -> None:
     class Fails:
         def order(self, pending: list[PendingCopy]) -> Iterable[PendingCopy]:
             return sorted(pending, key=lambda copy: 1 // copy.sent)
@@ -140,7 +140,7 @@ def test_an_error_of_a_policy_comes_back_with_its_traceback() -> None:
     assert frames[-1].filename == __file__ and "1 // copy.sent" in (frames[-1].line or "")
 
 
-def test_an_error_when_it_is_made_comes_back() -> None:
+def test_errors_in_the_constructor_are_raised() -> None:
     class Cannot:
         def __init__(self) -> None:
             raise LookupError("nothing to start with")
@@ -154,21 +154,21 @@ def test_an_error_when_it_is_made_comes_back() -> None:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (lambda pending: pending[1:], r"got (\d+) copies and gave back \d+; it has to give back all of them, each once"),
-        (lambda pending: [pending[0]] * len(pending), r"gave .*PendingCopy\(.* back twice"),
-        (lambda pending: [1, 2], "gave back a int among them"),
-        (lambda pending: 7, "and gave back a int; it has to"),
+        (lambda pending: pending[1:], r"received (\d+) copies and returned \d+; it must return all of them, each once"),
+        (lambda pending: [pending[0]] * len(pending), r"returned .*PendingCopy\(.* twice"),
+        (lambda pending: [1, 2], "returned a int among them"),
+        (lambda pending: 7, "and returned a int; it must"),
     ],
 )
-def test_an_order_that_is_none_is_an_error(answer: object, text: str) -> None:
+def test_invalid_orders_are_errors(answer: object, text: str) -> None:
     class Wrong:
         def order(self, pending: list[PendingCopy]) -> Iterable[PendingCopy]:
             return answer(pending)  # type: ignore[operator, no-any-return]
 
-    with pytest.raises(samara.PolicyError, match="policy mine: order\\(\\) " + "(.*)" + text.removeprefix("got ")):
+    with pytest.raises(samara.PolicyError, match="policy mine: order\\(\\) " + "(.*)" + text.removeprefix("received ")):
         run({"mine": Wrong})
 
 
-def test_what_is_no_policy_is_told() -> None:
+def test_rejects_objects_without_the_method_order() -> None:
     with pytest.raises(TypeError, match=r'policies\["mine"\]: .* has no method order'):
         run({"mine": 5})  # type: ignore[dict-item]

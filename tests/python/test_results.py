@@ -1,4 +1,4 @@
-"""Figures, reports, comparisons, and what notebooks and terminals show."""
+"""Tests of figures, reports, comparisons, and output in notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_figures_are_svg(peerdas: samara.Result, tmp_path: Path) -> None:
         peerdas.figure("none")
 
 
-def test_every_figure_can_be_had(peerdas: samara.Result) -> None:
+def test_every_figure_can_be_drawn(peerdas: samara.Result) -> None:
     for name in peerdas.figures:
         assert ElementTree.fromstring(peerdas.figure(name).svg).tag.endswith("svg"), name
 
 
-def test_the_report_is_that_of_the_command_line(peerdas: samara.Result, tmp_path: Path) -> None:
+def test_report_equals_that_of_the_command_line(peerdas: samara.Result, tmp_path: Path) -> None:
     report = peerdas.report()
     directory = peerdas.write(tmp_path / "out")
     assert (directory / "report.html").read_text() == report.html
@@ -39,14 +39,14 @@ def test_the_report_is_that_of_the_command_line(peerdas: samara.Result, tmp_path
     assert report._repr_html_().startswith("<iframe srcdoc=\"&lt;!doctype html&gt;")
 
 
-def test_a_result_is_the_same_as_itself(peerdas: samara.Result) -> None:
+def test_result_equals_itself(peerdas: samara.Result) -> None:
     same = peerdas.compare(peerdas)
     assert same.identical and "the digests are equal: the runs are identical" in same.notes
     assert {change["verdict"] for change in same.changes} == {"same"}
     assert "identical" in repr(same)
 
 
-def test_two_results_side_by_side(two_seeds: samara.Result, tmp_path: Path) -> None:
+def test_comparison_of_two_results(two_seeds: samara.Result, tmp_path: Path) -> None:
     faster = samara.run(
         "peerdas", seed=[1, 2, 3], only="batch", progress=False, **{**SMALL, "protocol.idontwant": False}
     )
@@ -61,7 +61,7 @@ def test_two_results_side_by_side(two_seeds: samara.Result, tmp_path: Path) -> N
     page = compared.html()
     assert "time to custody" in page and "delivery latency" in page, "the distributions are drawn from memory"
     assert compared.save(tmp_path / "compared.html").read_text() == page
-    assert compared.markdown().startswith("`with` against `without`")
+    assert compared.markdown().startswith("`with` and `without`")
     assert compared._repr_html_().startswith("<iframe")
     with pytest.raises(KeyError, match="there is no metric none"):
         compared.change("batch", "none")
@@ -93,7 +93,7 @@ def test_results_without_common_runs(peerdas: samara.Result, streams: samara.Res
         peerdas.compare(streams)
 
 
-def test_a_line_shows_progress() -> None:
+def test_line_shows_progress() -> None:
     stream = io.StringIO()
     line = _progress.Line(stream)
     line([("a", 0.5), ("b", 0.0)])
@@ -104,7 +104,7 @@ def test_a_line_shows_progress() -> None:
     assert len(second) >= len(first.rstrip()) and last.strip() == ""
 
 
-def test_a_notebook_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     import IPython.display
 
     shown: list[str] = []
@@ -123,7 +123,7 @@ def test_a_notebook_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'value="0.250"' in shown[0] and 'value="1.000"' in shown[1] and shown[2] == ""
 
 
-def test_nothing_is_shown_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_hidden_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     samara.run("peerdas", only="batch", **SMALL)
     assert capfd.readouterr() == ("", "")
     samara.run("peerdas", only="batch", progress=True, **SMALL)

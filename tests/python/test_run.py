@@ -1,4 +1,4 @@
-"""Runs: what they give back, how they end, and what is wrong with them."""
+"""Tests of runs: results, interrupts and errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from conftest import SMALL, small
 import samara
 
 
-def test_there_are_scenarios() -> None:
+def test_scenarios_and_schema_exist() -> None:
     assert samara.scenarios()["peerdas"].startswith("Time for a block's columns")
     assert "network" in samara.schema()["properties"]
 
 
-def test_a_result_has_a_summary_and_runs(peerdas: samara.Result) -> None:
+def test_result_has_a_summary_and_runs(peerdas: samara.Result) -> None:
     assert [run.name for run in peerdas.runs] == ["sequential", "batch", "node-wide"]
     assert peerdas.summary["nodes"] == 40 and peerdas.summary["seed"] == 1
     run = peerdas.run("batch")
@@ -32,20 +32,20 @@ def test_a_result_has_a_summary_and_runs(peerdas: samara.Result) -> None:
         peerdas.run("none")
 
 
-def test_a_result_prints_as_on_the_command_line(peerdas: samara.Result) -> None:
+def test_result_prints_as_on_the_command_line(peerdas: samara.Result) -> None:
     assert "batch" in str(peerdas) and "mean" in str(peerdas)
     assert peerdas.digest in repr(peerdas) and peerdas.digest in peerdas._repr_html_()
     assert 'name = "peerdas"' in peerdas.toml
 
 
-def test_the_digest_does_not_depend_on_threads() -> None:
+def test_digest_is_independent_of_threads() -> None:
     def once(threads: int) -> str:
         return samara.run("peerdas", only="node-wide", threads=threads, progress=False, **SMALL).digest
 
     assert once(1) == once(2) == once(5)
 
 
-def test_seeds_are_one_or_several(two_seeds: samara.Result) -> None:
+def test_one_or_several_seeds(two_seeds: samara.Result) -> None:
     assert [run.seed for run in two_seeds.runs] == [1, 2, 3]
     assert len({run.digest for run in two_seeds.runs}) == 3
     one = samara.run("peerdas", 2, only="batch", progress=False, **SMALL)
@@ -65,28 +65,28 @@ def test_variants_are_added_by_name() -> None:
     assert fast.metrics["time_to_custody_ms"]["mean"] < batch.metrics["time_to_custody_ms"]["mean"]
 
 
-def test_a_scenario_without_runs_stays_one_beside_those_that_are_added() -> None:
+def test_scenario_without_runs_keeps_its_own_run_beside_added_ones() -> None:
     result = samara.run(small(), runs={"slow": {"network.bandwidth": "1 Mbit/s"}}, progress=False)
     assert [run.name for run in result.runs] == ["small", "slow"]
 
 
-def test_expectations_are_told() -> None:
+def test_expectations_are_reported() -> None:
     result = samara.run(small(expect={"delivery_ratio": "== 1", "incomplete": "> 3"}), progress=False)
-    assert [(told["expected"], told["holds"]) for told in result.expectations] == [
+    assert [(one["expected"], one["holds"]) for one in result.expectations] == [
         ("delivery_ratio == 1", True),
         ("incomplete > 3", False),
     ]
 
 
-def test_progress_is_told() -> None:
-    told: list[list[tuple[str, float]]] = []
-    samara.run("peerdas", only=["batch", "sequential"], progress=told.append, **SMALL)
-    assert told and [name for name, _ in told[-1]] == ["sequential", "batch"]
-    assert all(0.0 <= share <= 1.0 for runs in told for _, share in runs)
-    assert all(share == 1.0 for _, share in told[-1])
+def test_progress_is_reported() -> None:
+    reports: list[list[tuple[str, float]]] = []
+    samara.run("peerdas", only=["batch", "sequential"], progress=reports.append, **SMALL)
+    assert reports and [name for name, _ in reports[-1]] == ["sequential", "batch"]
+    assert all(0.0 <= share <= 1.0 for runs in reports for _, share in runs)
+    assert all(share == 1.0 for _, share in reports[-1])
 
 
-def test_an_error_of_who_is_told_ends_the_run() -> None:
+def test_error_in_the_progress_callback_ends_the_run() -> None:
     def fail(_: object) -> None:
         raise RuntimeError("no more")
 
@@ -94,8 +94,8 @@ def test_an_error_of_who_is_told_ends_the_run() -> None:
         samara.run("peerdas", progress=fail, **SMALL)
 
 
-def test_the_lock_is_released_while_something_runs() -> None:
-    """Another thread goes on while a run does, and a run can be in any thread."""
+def test_interpreter_lock_is_released_during_a_run() -> None:
+    """Other threads continue during a run, and a run can be in any thread."""
     results: list[samara.Result] = []
     thread = threading.Thread(
         target=lambda: results.append(samara.run("peerdas", only="batch", progress=False, **SMALL))
@@ -109,7 +109,7 @@ def test_the_lock_is_released_while_something_runs() -> None:
     assert turns > 3 and results[0].run("batch").metrics["incomplete"] == 0
 
 
-def test_an_interrupt_ends_the_run(tmp_path: Path) -> None:
+def test_interrupt_ends_the_run(tmp_path: Path) -> None:
     code = (
         "import samara\n"
         "print('ready', flush=True)\n"
@@ -130,10 +130,10 @@ def test_an_interrupt_ends_the_run(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=120)
     assert out == "interrupted\n" and process.returncode == 0
     left = {path.name for path in (tmp_path / "out").iterdir()}
-    assert "unfinished" in left and not left & {"complete", "lock"}, "what is not finished says so"
+    assert "unfinished" in left and not left & {"complete", "lock"}, "an unfinished result is marked"
 
 
-def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:
+def test_errors_name_key_and_line_of_every_problem(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text('[scenario]\nname = "wrong"\ntitle = "t"\n[network]\nnodes = 1\nloss = "100 %"\n[columns]\n')
     with pytest.raises(samara.ScenarioError) as caught:
@@ -155,31 +155,31 @@ def test_everything_wrong_is_told_with_key_and_line(tmp_path: Path) -> None:
         ({"nodes": 5}, "expected section.key"),
     ],
 )
-def test_wrong_keys_are_told_as_on_the_command_line(keys: dict[str, object], text: str) -> None:
+def test_invalid_keys_give_the_errors_of_the_command_line(keys: dict[str, object], text: str) -> None:
     with pytest.raises(samara.ScenarioError, match="^peerdas:") as caught:
         samara.run("peerdas", **keys)  # type: ignore[arg-type]
     assert text in str(caught.value)
 
 
-def test_what_there_is_not_is_told() -> None:
+def test_unknown_names_and_values_are_errors() -> None:
     with pytest.raises(samara.ScenarioError, match='did you mean the built-in scenario "peerdas"?'):
         samara.run("perdas")
     with pytest.raises(samara.ScenarioError, match="--only none: there is no such run"):
         samara.run("peerdas", only="none")
     with pytest.raises(samara.ScenarioError, match="the scenario has a run with this name"):
         samara.run("peerdas", runs={"batch": {}})
-    with pytest.raises(TypeError, match="None is no value"):
+    with pytest.raises(TypeError, match="None is not a value"):
         samara.run("peerdas", **{"network.nodes": None})
     with pytest.raises(TypeError, match="which a scenario cannot hold"):
         samara.run("peerdas", **{"network.nodes": object()})
 
 
-def test_a_run_that_cannot_be_done_says_why() -> None:
+def test_impossible_run_raises_the_reason() -> None:
     with pytest.raises(samara.Error, match="cannot be reached from host 0"):
         samara.run(small(network=samara.network([(0, 1), (2, 3)])), progress=False)
 
 
-def test_results_are_written_as_the_command_line_writes_them(tmp_path: Path) -> None:
+def test_results_are_written_as_by_the_command_line(tmp_path: Path) -> None:
     result = samara.run("peerdas", only="batch", progress=False, out=tmp_path / "out", **SMALL)
     assert result.directory == tmp_path / "out"
     later = result.write(tmp_path / "later")

@@ -1,4 +1,4 @@
-"""Scenarios in code: networks from graphs and arrays, workloads from tables."""
+"""Tests of scenarios in code: networks from graphs and arrays, workloads from tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(scenario: samara.Scenario, **keys: object) -> samara.Result:
     return samara.run(scenario, progress=False, **keys)  # type: ignore[arg-type]
 
 
-def test_a_scenario_is_what_a_file_would_say(tmp_path: Path) -> None:
+def test_scenario_in_code_equals_a_file(tmp_path: Path) -> None:
     scenario = small(runs={"slow": {"network.bandwidth": "5 Mbit/s"}}, seeds=[3])
     again = samara.Scenario.from_toml(scenario.to_toml())
     assert again.to_dict() == scenario.to_dict() and str(again) == scenario.to_toml()
@@ -45,7 +45,7 @@ def test_keys_can_be_changed() -> None:
     assert "nodes = 30" in scenario.load().toml
 
 
-def test_what_there_is_not_is_told_before_it_runs() -> None:
+def test_errors_are_raised_before_a_run() -> None:
     with pytest.raises(samara.ScenarioError, match="did you mean"):
         samara.Scenario.open("perdas")
     with pytest.raises(samara.ScenarioError, match=r"small:\d+: network.nodes: is 1"):
@@ -54,7 +54,7 @@ def test_what_there_is_not_is_told_before_it_runs() -> None:
         small(netwrk={}).load()
 
 
-def test_a_graph_of_networkx() -> None:
+def test_graph_of_networkx() -> None:
     graph = nx.random_regular_graph(6, 20, seed=4)
     graph = nx.relabel_nodes(graph, {node: f"n{node}" for node in graph})
     network = samara.network(graph, latency="20 ms")
@@ -66,13 +66,13 @@ def test_a_graph_of_networkx() -> None:
     assert result.summary["nodes"] == 20
 
 
-def test_a_list_of_pairs_and_other_graphs() -> None:
+def test_list_of_pairs_and_other_graphs() -> None:
     pairs = [(0, 1), (1, 2), (2, 3), (3, 0), (1, 3)]
     for graph in (pairs, nx.Graph(pairs), nx.DiGraph([*pairs, (1, 0)]), nx.MultiGraph([*pairs, (1, 0)]), np.array(pairs)):
         assert samara.network(graph).files["edges.csv"].splitlines()[0] == b"dialer,listener"
         assert len(samara.network(graph).files["edges.csv"].splitlines()) == 1 + 5
     assert samara.network([("a", "b"), ("b", "c")]).labels == ["a", "b", "c"]
-    with pytest.raises(ValueError, match="keep either"):
+    with pytest.raises(ValueError, match="keep only one of them"):
         samara.network(pairs, topology={"kind": "ring"})
 
 
@@ -100,12 +100,12 @@ def test_properties_of_the_nodes_of_a_graph() -> None:
 
 
 def test_latencies_between_hosts() -> None:
-    """A first copy over one hop takes its latency, and no less."""
+    """A first copy over one hop takes at least its latency."""
     rng = np.random.default_rng(1)
     latency = rng.uniform(5, 60, (20, 20))
     latency = (latency + latency.T) / 2
     network = samara.network(latency=latency, uplink="1 Gbit/s", downlink="1 Gbit/s", topology={"degree": 6})
-    # Few small columns: one flight of packets.
+    # Few small columns take one flight of packets.
     columns = {"blobs": 1, "blob_size": "16 KiB", "count": 16, "custody": 4, "warm_up": "5 s", "deadline": "20 s"}
     copies = run(small(network=network, columns=columns)).copies.to_pandas()
     direct = copies[(copies["from"] == 0) & copies["first"]]
@@ -135,16 +135,16 @@ def test_latencies_between_regions() -> None:
         ({"latency": [[1, 2], [3, 4]], "nodes": 3}, "the numbers of hosts differ: nodes 3, latency 2"),
         ({"uplink": [1, 2], "graph": [(0, 1), (1, 2)]}, "the numbers of hosts differ: the graph 3, uplink 2"),
         ({"uplink": [float("nan"), 1]}, "nan is not a quantity"),
-        ({"bandwidth": "1 Mbit/s", "uplink": "1 Mbit/s"}, "give either"),
+        ({"bandwidth": "1 Mbit/s", "uplink": "1 Mbit/s"}, "pass either bandwidth or those two"),
         ({"latency": [[1, 2], [3, 4]], "region": ["a", "b"], "regions": ["a", "b", "c"]}, "row for each of 3 regions"),
     ],
 )
-def test_what_does_not_fit_is_told(keys: dict[str, object], text: str) -> None:
+def test_rejects_inconsistent_arguments(keys: dict[str, object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         samara.network(**keys)  # type: ignore[arg-type]
 
 
-def test_values_that_are_no_numbers_are_told() -> None:
+def test_rejects_values_that_are_not_numbers() -> None:
     with pytest.raises(TypeError, match="is a object, not a number"):
         samara.network(uplink=[object(), object()])
 
@@ -163,7 +163,7 @@ ROWS = [{"at_ms": 10.5 * i, "publisher": i % 5, "size_bytes": 500 + i} for i in 
     ],
     ids=["rows", "columns", "pandas", "polars", "pyarrow"],
 )
-def test_a_workload_from_a_table(table: object) -> None:
+def test_workload_from_a_table(table: object) -> None:
     scenario = small(network=PLAIN, columns=None, messages=samara.messages(table, **STREAM))
     frame = run(scenario).table("messages").to_pandas()
     assert frame["publisher"].tolist() == [row["publisher"] for row in ROWS]
@@ -171,14 +171,14 @@ def test_a_workload_from_a_table(table: object) -> None:
     assert (frame["delivered"] == 19).all()
 
 
-def test_tables_that_are_none_are_told() -> None:
+def test_rejects_invalid_tables() -> None:
     with pytest.raises(ValueError, match="has no rows"):
         samara.messages([])
     with pytest.raises(ValueError, match="different lengths"):
         samara.messages({"at_ms": [1, 2], "publisher": [1]})
     with pytest.raises(ValueError, match="row 1 of a table has"):
         samara.messages([{"at_ms": 1}, {"at": 1}])
-    with pytest.raises(TypeError, match="a int is no table"):
+    with pytest.raises(TypeError, match="a int is not a table"):
         samara.messages(5)
     scenario = small(network=PLAIN, columns=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
     with pytest.raises(samara.ScenarioError, match="messages.csv:2: unknown host 77"):

@@ -1,4 +1,4 @@
-"""Tables, as others read them."""
+"""Tests of tables in other packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conftest import SMALL, small
 import samara
 
 
-def test_tables_say_which_run_it_was(peerdas: samara.Result) -> None:
+def test_tables_are_labelled_by_run(peerdas: samara.Result) -> None:
     table = peerdas.deliveries
     assert table.name == "deliveries" and table.columns[:4] == ["run", "seed", "node", "slot"]
     assert len(table) == 3 * 39 * 16 and table.nbytes > 0
@@ -32,18 +32,18 @@ def test_pyarrow_shares_the_memory(peerdas: samara.Result) -> None:
     once, twice = table.to_arrow(), pa.table(table)
     assert pa.total_allocated_bytes() == before, "nothing was copied"
     address = [a.column("at_ms").chunk(0).buffers()[1].address for a in (once, twice)]
-    assert address[0] == address[1], "both look at the same memory"
+    assert address[0] == address[1], "both share the same memory"
     assert once.schema.field("at_ms").type == pa.float64()
     assert once.schema.field("first").type == pa.bool_()
     assert pa.schema(table).names == table.columns
 
 
-def test_the_memory_outlives_the_result() -> None:
+def test_memory_outlives_the_result() -> None:
     table = samara.run(small(), progress=False).copies.to_arrow()
     assert table.num_rows == len(table.to_pandas()) > 0 and table.validate(full=True) is None
 
 
-def test_everybody_reads_the_same(peerdas: samara.Result) -> None:
+def test_all_packages_read_the_same(peerdas: samara.Result) -> None:
     table = others = peerdas.deliveries
     frame = table.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and len(frame) == len(table)
@@ -57,7 +57,7 @@ def test_everybody_reads_the_same(peerdas: samara.Result) -> None:
     assert found == [(str(run), 39 * 16, int(hops[run])) for run in sorted(hops.index)]
 
 
-def test_parquet_files_hold_the_same(peerdas: samara.Result, tmp_path: Path) -> None:
+def test_parquet_files_equal_the_tables(peerdas: samara.Result, tmp_path: Path) -> None:
     path = peerdas.write(tmp_path / "out")
     file = pyarrow.parquet.read_table(path / "runs/node-wide-seed1/deliveries.parquet")
     ours = peerdas.table("deliveries", run="node-wide").to_arrow().drop_columns(["run", "seed"])
@@ -66,7 +66,7 @@ def test_parquet_files_hold_the_same(peerdas: samara.Result, tmp_path: Path) -> 
     assert count == [(len(peerdas.deliveries),)]
 
 
-def test_lists_need_no_library(peerdas: samara.Result) -> None:
+def test_lists_need_no_other_package(peerdas: samara.Result) -> None:
     table = peerdas.traffic
     columns = table.to_pydict()
     assert list(columns) == table.columns and all(len(column) == len(table) for column in columns.values())
@@ -75,14 +75,14 @@ def test_lists_need_no_library(peerdas: samara.Result) -> None:
     assert table._repr_html_().count("<tr>") == 1 + 8
 
 
-def test_a_missing_value_is_a_dash() -> None:
+def test_missing_values_are_dashes() -> None:
     late = samara.run("peerdas", only="batch", progress=False, **{**SMALL, "columns.deadline": "30 ms"})
     assert late.run("batch").metrics["time_to_custody_ms"] is None
     html = late.deliveries._repr_html_()
     assert "<td>–</td>" in html and "nan" not in html
 
 
-def test_sweeps_have_columns_of_their_own() -> None:
+def test_sweeps_add_columns_for_their_axes() -> None:
     scenario = small(
         sweep={
             "axis": [
@@ -107,7 +107,7 @@ def test_metrics_are_a_table(two_seeds: samara.Result) -> None:
     assert not {"point", "wall_s"} & set(frame.columns)
 
 
-def test_streams_have_tables_of_their_own(streams: samara.Result) -> None:
+def test_streams_have_their_own_tables(streams: samara.Result) -> None:
     assert set(streams.tables) == {"messages", "delivery_latency", "inter_arrival", "queue_drops", "traffic"}
     frame = streams.table("messages").to_pandas()
     assert len(frame) == 20 * len(streams.runs)
@@ -115,7 +115,7 @@ def test_streams_have_tables_of_their_own(streams: samara.Result) -> None:
         _ = streams.deliveries
 
 
-def test_tables_that_are_not_there_say_why(tmp_path: Path) -> None:
+def test_missing_tables_raise_the_reason(tmp_path: Path) -> None:
     result = samara.run("peerdas", only="batch", tables=["deliveries"], progress=False, **SMALL)
     assert len(result.deliveries) == 39 * 16
     with pytest.raises(samara.TableError, match=r"copies of batch, seed 1: its \d+ rows were not kept in memory; name it"):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""`samara sweep --engine ray` on a real cluster of several raylets on this machine, one of which is killed in the middle.
+"""Tests `samara sweep --engine ray` on a cluster of several raylets on this machine.
 
 Usage: cluster.py SAMARA          (needs `pip install 'ray>=2.51'`)
 
-Starts a head without processors and two more raylets with two each, runs a sweep on them, kills one of the two (and with it its
-workers) as soon as some points are there, and checks that all points come out, that lost ones were counted, and that every point is
-what it is on this machine alone. Then the same with a program that is not where workers look for it, and an interrupt.
+Starts a head without processors and two more raylets with two each, and runs a sweep on them. Kills
+one of the two, with its workers, after the first points. Checks that all points are finished, that
+lost ones were counted, and that every point equals that of a local sweep. Repeats the sweep with an
+interrupt, and with a program that is missing where workers look for it.
 
-Without Ray nothing is tested and the status is 0, unless SAMARA_REQUIRE_PEERS=1.
+Without Ray it tests nothing and returns status 0, unless SAMARA_REQUIRE_PEERS=1.
 """
 
 import json
@@ -44,9 +45,9 @@ def start(samara, directory, address, quiet=True):
 
 
 def finish(process, expected=0):
-    _, said = process.communicate(timeout=400)
-    assert process.returncode == expected, f"status {process.returncode}: {said}"
-    return said
+    _, errors = process.communicate(timeout=400)
+    assert process.returncode == expected, f"status {process.returncode}: {errors}"
+    return errors
 
 
 def main():
@@ -78,11 +79,11 @@ def check(samara, cluster, first, place):
     process = start(samara, place / "cluster", cluster.address, quiet=False)
     wait_for(place / "cluster", 4)
     cluster.remove_node(first, allow_graceful=False)
-    said = finish(process)
-    print(said, end="")
-    assert "was lost with its worker and runs again" in said, "no point was lost"
-    assert points(place / "cluster") == local, "points of the cluster are not those of this machine"
-    print("ok: a raylet was killed, all points are there, and equal")
+    errors = finish(process)
+    print(errors, end="")
+    assert "was lost with its worker and runs again" in errors, "no point was lost"
+    assert points(place / "cluster") == local, "points of the cluster differ from those of this machine"
+    print("ok: a raylet was killed, all points are finished and equal")
 
     cluster.add_node(num_cpus=2)
     process = start(samara, place / "stopped", cluster.address)
@@ -95,7 +96,7 @@ def check(samara, cluster, first, place):
     assert points(place / "stopped") == local
     print(f"ok: interrupted after {len(before)} points, continued, and equal")
 
-    # The path is of the driver alone: workers have to take the program from the object store.
+    # Only the driver has this path: workers must take the program from the object store.
     moved = place / "samara-of-the-driver"
     moved.write_bytes(pathlib.Path(samara).read_bytes())
     moved.chmod(0o700)
@@ -104,7 +105,7 @@ def check(samara, cluster, first, place):
     moved.unlink()
     finish(process)
     assert points(place / "moved") == local
-    print("ok: workers without the program got it from the object store")
+    print("ok: workers took the program from the object store")
 
 
 if __name__ == "__main__":

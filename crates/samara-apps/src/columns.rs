@@ -1,4 +1,4 @@
-//! Data availability sampling: a publisher's columns, and nodes that each keep some of them.
+//! Data availability sampling: a publisher's columns, and nodes that each custody some of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use samara_sim::{FrameCodec, Reader};
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::random_bytes;
 
-/// A column of a block: the slot times the number of columns, plus the column.
+/// The number of a column in its run: the slot times the number of columns, plus the column.
 pub type ColumnId = u32;
 
 /// The blocks that all nodes of a run share.
@@ -29,9 +29,10 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The topics, and `slots` blocks of random columns of `bytes` bytes.
+    /// Creates the topics, and `slots` blocks of random columns of `bytes` bytes each.
     pub fn new(columns: u32, slots: u32, bytes: u64, seed: u64) -> Self {
-        // The names of Ethereum's topics (consensus-specs fulu/p2p-interface.md), since their length is on the wire.
+        // Real topic names of Ethereum (consensus-specs fulu/p2p-interface.md): their length is on
+        // the wire.
         let topics: Vec<Topic> = (0..columns)
             .map(|column| Topic::new(&format!("/eth2/00000000/data_column_sidecar_{column}/ssz_snappy")))
             .collect();
@@ -44,7 +45,8 @@ impl Blocks {
         Self { topics, index, messages }
     }
 
-    /// Which column a message is: published messages are recognised by their place in memory.
+    /// Returns the column of a message. Published messages are recognised by their address in
+    /// memory.
     pub fn id_of(&self, topic: &Topic, message: &Arc<Message>) -> Option<ColumnId> {
         let column = *self.index.get(topic)?;
         let slots = self.messages.iter().skip(column as usize).step_by(self.topics.len());
@@ -64,53 +66,57 @@ pub enum Command {
     /// Publish the columns of a slot as a batch.
     PublishBatch {
         slot: u32,
-        /// In which order their copies leave.
+        /// The order in which the copies leave.
         schedule: Schedule,
     },
 }
 
-/// What a node tells the measurements.
+/// An event from a node to the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Copy {
         column: ColumnId,
-        /// The host that sent it.
+        /// The host that sent the copy.
         from: u32,
         first: bool,
     },
-    /// A copy did not fit into a queue.
+    /// A copy that did not fit into a queue.
     Lost,
 }
 
-/// A node that keeps columns: GossipSub, a processor that validates one message at a time, and the publisher's commands.
+/// A node with custody columns: GossipSub and a processor that validates one message at a time.
+///
+/// It also executes the publisher's commands.
 #[derive(Debug)]
 pub struct Node {
     pub gossip: GossipSub,
     shared: Arc<Blocks>,
-    /// The columns that it joins at the start.
+    /// The columns whose topics it joins at the start.
     joins: Vec<u32>,
     processor: Processor,
     columns: FxHashMap<MessageKey, ColumnId>,
-    /// Columns of the slot that are published one by one, still to do.
+    /// The columns of the current slot that are still to be published one by one.
     publishing: Range<ColumnId>,
 }
 
-/// The next column of a slot is to be published.
+/// Fires when the next column of a slot is due.
 const PUBLISH_NEXT: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 
 impl Node {
-    /// A node that takes `validation_time` for a message.
+    /// Creates a node that needs `validation_time` for each message.
     pub fn new(gossip: GossipSub, shared: Arc<Blocks>, joins: Vec<u32>, validation_time: Duration) -> Self {
         let (processor, columns) = (Processor::new(validation_time), FxHashMap::default());
         Self { gossip, shared, joins, processor, columns, publishing: 0..0 }
     }
 
-    /// Publishes one column; the next one follows at the same time but as an event of its own, so that the transport
-    /// takes its copies first, as a loop over `publish` does in the implementations.
+    /// Publishes one column.
+    ///
+    /// The next one follows at the same time but as a separate event. The transport thus takes the
+    /// copies of this column first, as with a loop over `publish` in the implementations.
     fn publish_next(&mut self, cx: &mut EngineCx<'_, Self>) {
         if let Some(column) = self.publishing.next() {
             let message = Arc::clone(&self.shared.messages[column as usize]);
-            // That a topic has no peers shows in the results.
+            // The results show a topic without peers.
             let _ = self.gossip.publish_message(message, cx);
             let now = cx.now();
             cx.set_timer(now, PUBLISH_NEXT);
@@ -195,12 +201,12 @@ impl App for Node {
     }
 }
 
-/// Marks a first copy: the highest bit of the word with the host it came from.
+/// Marks a first copy: the highest bit of the word that holds the sending host.
 const FIRST: u32 = 1 << 31;
-/// In the place of a column: a copy that did not fit into a queue.
+/// Stands for a lost copy, in the place of the column.
 const LOST: u32 = u32::MAX;
 
-/// Columns travel by their numbers, since all processes have them; everything else as on the wire.
+/// Encodes columns as their numbers, since all processes have them; all else as on the wire.
 pub struct Codec(pub Arc<Blocks>);
 
 impl crate::Codec<Host<Node>> for Codec {
@@ -219,7 +225,7 @@ impl crate::Codec<Host<Node>> for Codec {
     }
 }
 
-/// Frames of nodes of the same program: no limit is ever in the way.
+/// Frames come from the same program, so no limit ever applies.
 const LIMITS: Limits = Limits::with_frame_bytes(64 << 20);
 
 impl FrameCodec<RpcFrame> for Codec {

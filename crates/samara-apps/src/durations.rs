@@ -2,13 +2,13 @@
 
 use hdrhistogram::Histogram;
 
-/// Durations of many events, in nanoseconds: to three digits, up to hours.
+/// A histogram of durations in nanoseconds, with three significant digits, up to one day.
 #[derive(Clone, Debug)]
 pub struct Durations(Histogram<u64>);
 
 impl Default for Durations {
     fn default() -> Self {
-        // One microsecond to a day; three digits. These bounds are valid.
+        // One microsecond to one day with three digits: these bounds are valid.
         match Histogram::new_with_bounds(1_000, 86_400_000_000_000, 3) {
             Ok(histogram) => Self(histogram),
             Err(error) => unreachable!("{error:?}"),
@@ -22,7 +22,7 @@ impl Durations {
     }
 
     pub fn join(&mut self, other: &Self) {
-        // Both have the same bounds, so that everything fits.
+        // Both histograms have the same bounds, so the addition cannot fail.
         let _ = self.0.add(&other.0);
     }
 
@@ -34,7 +34,7 @@ impl Durations {
         self.0.mean() / 1e6
     }
 
-    /// That of the histogram's bucket.
+    /// Returns the quantile in milliseconds, to the precision of the histogram's buckets.
     pub fn quantile_ms(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1e6
     }
@@ -43,7 +43,8 @@ impl Durations {
         self.0.max() as f64 / 1e6
     }
 
-    /// Milliseconds and the share of all that took at most so long, bucket by bucket.
+    /// Returns, for each bucket, its upper end in milliseconds and the share of all durations up to
+    /// it.
     pub fn distribution_ms(&self) -> Vec<(f64, f64)> {
         let all = self.count() as f64;
         let mut sum = 0.0;

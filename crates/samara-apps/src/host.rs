@@ -1,4 +1,4 @@
-//! An engine and what an experiment puts around it on a simulated host, among it a processor.
+//! A simulated host: an engine, the application around it, and a processor that validates messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ pub(crate) type EngineCx<'a, A> =
     Context<'a, <<A as App>::Engine as Engine>::Frame, <<A as App>::Engine as Engine>::Event>;
 pub(crate) type AppCx<'a, A> = Context<'a, <<A as App>::Engine as Engine>::Frame, <A as App>::Event>;
 
-/// What an experiment puts around an engine.
+/// The application that an experiment runs around an engine.
 pub trait App: Send + Sized + 'static {
     type Engine: Engine;
-    /// What the experiment tells the host to do.
+    /// A command from the experiment to the host.
     type Command: Send;
-    /// What the host tells the measurements.
+    /// An event from the host to the measurements.
     type Event: Send;
 
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Begins, once the engine has started.
+    /// Starts the application, after its engine has started.
     fn start(&mut self, cx: &mut EngineCx<'_, Self>);
 
     fn command(&mut self, command: Self::Command, cx: &mut EngineCx<'_, Self>);
 
-    /// A timer has fired: one of the engine's, unless the application has set it.
+    /// Handles a timer. Timers that the application did not set belong to the engine.
     fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
         self.engine().handle(Input::Timer(token), cx);
     }
@@ -82,7 +82,7 @@ impl<A: App> Engine for Host<A> {
     }
 }
 
-/// The hosts behind the peers of a node.
+/// The host number of each peer of a node.
 #[derive(Debug, Default)]
 pub struct Neighbours(Vec<u32>);
 
@@ -99,7 +99,8 @@ impl Neighbours {
     }
 }
 
-/// The engine and the outbox of a host that speaks GossipSub. The configuration has been checked.
+/// Returns the engine and the outbox of a host that speaks GossipSub. The configuration must be
+/// valid.
 pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame>) {
     match GossipSub::new(Arc::clone(config), identity_of(host)) {
         Ok(gossip) => (gossip, Outbox::new(config.outbox_config())),
@@ -107,24 +108,24 @@ pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame
     }
 }
 
-/// The processor has finished a message.
+/// Fires when the processor has finished a message.
 pub(crate) const VALIDATED: TimerToken = TimerToken(TimerToken::WRAPPER);
 
-/// A processor that validates one message at a time, and messages that wait for it.
+/// A processor that validates one message at a time, with its queue of messages.
 #[derive(Debug)]
 pub(crate) struct Processor {
     time: Duration,
-    /// The one in work first.
+    /// The message in work is first.
     waiting: VecDeque<MessageId>,
 }
 
 impl Processor {
-    /// A processor that takes so long for a message.
+    /// Creates a processor that needs `time` for each message.
     pub(crate) fn new(time: Duration) -> Self {
         Self { time, waiting: VecDeque::new() }
     }
 
-    /// Whether validation takes no time, so that nothing waits for it.
+    /// Returns true if validation takes no time, so that messages never queue.
     pub(crate) fn is_instant(&self) -> bool {
         self.time.is_zero()
     }
@@ -136,7 +137,7 @@ impl Processor {
         }
     }
 
-    /// [`VALIDATED`] has fired.
+    /// Handles the timer [`VALIDATED`].
     pub(crate) fn done(&mut self, gossip: &mut GossipSub, cx: &mut Context<'_, RpcFrame, Event>) {
         if let Some(id) = self.waiting.pop_front() {
             gossip.report_validation(&id, Acceptance::Accept, cx);

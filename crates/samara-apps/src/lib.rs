@@ -1,4 +1,4 @@
-//! The applications that the families of experiments run on the engines of simulated nodes.
+//! Applications that run on the engines of simulated nodes, one for each family of experiments.
 
 pub mod columns;
 mod durations;

@@ -16,9 +16,10 @@ use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, VALIDATED};
 /// The number of a message in its run.
 pub type MessageNumber = u32;
 
-/// The topic. Its name is on the wire with every message: that of the study's tools.
+/// The topic, as named by the study's tools. Every message carries the name on the wire.
 pub const TOPIC: &str = "pubsub-benchmark";
-/// Bytes of the identity of an Ed25519 key on the wire of libp2p (peer-ids specification: multihash of 36 bytes).
+/// Bytes of an Ed25519 identity on the wire of libp2p (peer-ids specification: multihash of 36
+/// bytes).
 const AUTHOR_BYTES: usize = 38;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
@@ -31,7 +32,7 @@ pub(crate) fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
     data
 }
 
-/// A payload that begins with the number of its message.
+/// Returns a payload that begins with the number of its message.
 pub fn payload(number: MessageNumber, bytes: u64, seed: u64) -> Bytes {
     let mut rng = NodeRng::new(seed, u64::from(number), Purpose::Workload);
     let mut data = random_bytes(bytes.max(PAYLOAD_MIN), &mut rng);
@@ -43,7 +44,7 @@ pub fn number_of(payload: &[u8]) -> Option<MessageNumber> {
     payload.first_chunk().map(|bytes| MessageNumber::from_le_bytes(*bytes))
 }
 
-/// The messages of a run, by number, in the form of an engine; all nodes share them.
+/// The messages of a run, indexed by number, in the form of an engine. All nodes share them.
 #[derive(Debug)]
 pub struct Stream<T, M> {
     pub topic: T,
@@ -56,12 +57,12 @@ pub type GossipStream = Stream<Topic, Message>;
 pub type BaselineStream = Stream<samara_baselines::Topic, samara_baselines::Message>;
 
 impl GossipStream {
-    /// Messages of so many random bytes each, by these authors.
+    /// Creates a stream of random messages of the given sizes in bytes and authors.
     pub fn new(authors: &[u32], sizes: &[u64], signed: bool, seed: u64) -> Self {
         let topic = Topic::new(TOPIC);
         let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
             let mut message = Message::new(topic.clone(), payload(number, *bytes, seed));
-            // Only their length shows in a simulation.
+            // Only the length of these fields matters in a simulation.
             message.from = signed.then(|| Bytes::from(vec![*author as u8; AUTHOR_BYTES]));
             message.seqno = signed.then(|| Bytes::copy_from_slice(&u64::from(number).to_be_bytes()));
             message.signature = signed.then(|| Bytes::from(vec![0; SIGNATURE_BYTES]));
@@ -72,7 +73,7 @@ impl GossipStream {
 }
 
 impl BaselineStream {
-    /// Messages of so many random bytes each, by these authors.
+    /// Creates a stream of random messages of the given sizes in bytes and authors.
     pub fn new(authors: &[u32], sizes: &[u64], seed: u64) -> Self {
         let topic = samara_baselines::Topic::new(TOPIC);
         let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
@@ -88,10 +89,10 @@ impl BaselineStream {
 #[derive(Clone, Copy, Debug)]
 pub struct Publish(pub MessageNumber);
 
-/// What a node tells the measurements.
+/// An event from a node to the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The application has got a message.
+    /// A message reached the application.
     Delivered {
         message: MessageNumber,
         /// The host that sent its first copy.
@@ -101,23 +102,23 @@ pub enum Event {
     Lost { to: u32 },
 }
 
-/// What a node has counted so far.
+/// Counters of a node since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Copies of messages that were known already.
+    /// Copies of messages that the node already had.
     pub duplicates: u64,
-    /// Copies sent because a peer had asked for them.
+    /// Copies sent at the request of a peer.
     pub answered: u64,
-    /// Members of the mesh, where the protocol has one.
+    /// Number of mesh peers, for protocols with a mesh.
     pub mesh: usize,
 }
 
-/// A member of a stream of messages, whatever its protocol.
+/// A member of a stream of messages, independent of the protocol.
 pub trait Member: App<Command = Publish, Event = Event> + 'static {
     fn counts(&self) -> Counts;
 }
 
-fn tell_delivered<A: App<Event = Event>>(
+fn emit_delivered<A: App<Event = Event>>(
     payload: &[u8],
     from: PeerId,
     neighbours: &Neighbours,
@@ -128,7 +129,7 @@ fn tell_delivered<A: App<Event = Event>>(
     }
 }
 
-fn tell_lost<A: App<Event = Event>>(lost: Lost, neighbours: &Neighbours, cx: &mut AppCx<'_, A>) {
+fn emit_lost<A: App<Event = Event>>(lost: Lost, neighbours: &Neighbours, cx: &mut AppCx<'_, A>) {
     if lost.message.is_some() {
         cx.emit(Event::Lost { to: neighbours.host(lost.peer) });
     }
@@ -143,7 +144,7 @@ pub struct GossipMember {
 }
 
 impl GossipMember {
-    /// A member that takes `validation_time` for a message.
+    /// Creates a member that needs `validation_time` for each message.
     pub fn new(gossip: GossipSub, stream: Arc<GossipStream>, validation_time: Duration) -> Self {
         Self { gossip, stream, processor: Processor::new(validation_time) }
     }
@@ -164,7 +165,7 @@ impl App for GossipMember {
 
     fn command(&mut self, Publish(number): Publish, cx: &mut EngineCx<'_, Self>) {
         let message = Arc::clone(&self.stream.messages[number as usize]);
-        // That nobody was there to take it shows in the results.
+        // The results show a message that no peer took.
         let _ = self.gossip.publish_message(message, cx);
     }
 
@@ -178,10 +179,10 @@ impl App for GossipMember {
     fn observe(&mut self, event: GossipEvent, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
         match event {
             GossipEvent::Message { message, from: Some(from), .. } => {
-                tell_delivered::<Self>(&message.data, from, neighbours, cx);
+                emit_delivered::<Self>(&message.data, from, neighbours, cx);
             }
             GossipEvent::NeedsValidation { id, .. } => self.processor.take(id, cx),
-            GossipEvent::Lost(lost) => tell_lost::<Self>(lost, neighbours, cx),
+            GossipEvent::Lost(lost) => emit_lost::<Self>(lost, neighbours, cx),
             _ => {}
         }
     }
@@ -227,16 +228,16 @@ impl<B: Baseline> App for BaselineMember<B> {
 
     fn command(&mut self, Publish(number): Publish, cx: &mut EngineCx<'_, Self>) {
         let message = Arc::clone(&self.stream.messages[number as usize]);
-        // That nobody was there to take it shows in the results.
+        // The results show a message that no peer took.
         let _ = self.engine.publish_message(message, cx);
     }
 
     fn observe(&mut self, event: BaselineEvent, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
         match event {
             BaselineEvent::Message { message, from: Some(from), .. } => {
-                tell_delivered::<Self>(message.data(), from, neighbours, cx);
+                emit_delivered::<Self>(message.data(), from, neighbours, cx);
             }
-            BaselineEvent::Lost(lost) => tell_lost::<Self>(lost, neighbours, cx),
+            BaselineEvent::Lost(lost) => emit_lost::<Self>(lost, neighbours, cx),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Nodes that mix batches, with a processor each and a sender that always has payloads; and their
+//! Nodes that mix batches, each with a processor and a sender that always has payloads, and their
 //! scheduler.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,42 +15,42 @@ use samara_spec::Point;
 use samara_spec::mix::WorkKind;
 
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
-/// The pause between two batches is over.
+/// Fires when the pause between two batches ends.
 const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Hands in batches from now on.
+    /// Starts handing in batches.
     Begin,
 }
 
-/// An event of a host for the measurements. Numbers are those of rounds.
+/// An event from a host to the measurements. The numbers are round numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RoundEvent {
-    /// A core works on a piece of a phase, or on keys.
+    /// A core works on a slice of a phase, or on keys.
     Work(WorkSpan),
-    /// The first node of a round takes a batch.
+    /// The first node of a round is ready to take a batch.
     Open(u64),
     Entered(u64),
-    /// A node refused a batch or a sender, which never happens.
+    /// A node refused a batch or a sender. This never happens in a correct run.
     Refused,
     /// A node has all payloads of a round.
     Delivered(u64, Checked),
     Failed(u64, Failure),
     Mark(u64, Phase, Mark),
     Drawn,
-    /// The scheduler made a round for one of the teams.
+    /// The scheduler created a round for one of the teams.
     Made(usize, Arc<Plan>),
     Round(u64, RoundState),
 }
 
-/// A core worked on a phase of a round without a break.
+/// A span of uninterrupted work of one core on one phase of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkSpan {
     pub host: u32,
     pub core: u16,
     pub round: u64,
-    /// Of which phase; `None` stands for keys.
+    /// The phase; `None` stands for keys.
     pub phase: Option<Phase>,
     /// When it begins, in nanoseconds of the run.
     pub from: u64,
@@ -58,7 +58,7 @@ pub struct WorkSpan {
     pub to: u64,
 }
 
-/// What outlives the processes of a run.
+/// State of a run that outlives its processes.
 #[derive(Debug)]
 pub struct Shared {
     pub config: Arc<Config>,
@@ -66,16 +66,18 @@ pub struct Shared {
     pause: Duration,
     seed: u64,
     has_begun: AtomicBool,
-    /// The number of processes that each host has had.
+    /// Number of processes that each host has started so far.
     lives: Vec<AtomicU64>,
-    /// By host, the rounds below which a new process takes none: what a real one has on its disk.
+    /// For each host, the lowest round that a new process accepts. A real node keeps it on disk.
     floors: Vec<AtomicU64>,
-    /// By kind of work, the nanoseconds that each job really took, of a slot where it has slots; only where they are measured.
+    /// Measured nanoseconds of each job (per slot, if the job has slots), by kind of work. `None`
+    /// unless the run measures them.
     pub took: Option<Mutex<BTreeMap<WorkKind, Vec<f64>>>>,
 }
 
 impl Shared {
-    /// The state of a pool and its scheduler at the start of a run. The scenario was checked.
+    /// Creates the state of a pool and its scheduler at the start of a run. The scenario must be
+    /// valid.
     pub fn of(point: &Point) -> Self {
         let (config, mix) = (point.scenario.mix_config(), point.scenario.part::<samara_spec::mix::Mix>());
         let hosts = 0..=config.pool.len();
@@ -92,19 +94,21 @@ impl Shared {
         }
     }
 
-    /// Lets processes hand in batches as soon as they start. Call it between two steps of a
-    /// simulation only.
+    /// Lets processes hand in batches as soon as they start.
+    ///
+    /// Call it only between two steps of a simulation.
     pub fn begin(&self) {
         self.has_begun.store(true, Ordering::SeqCst);
     }
 
-    /// What jobs took so far, if it is measured.
+    /// Returns the measured times of jobs so far, or an empty map if the run does not measure them.
     pub fn took(&self) -> BTreeMap<WorkKind, Vec<f64>> {
         let took = self.took.as_ref().map(|took| took.lock().unwrap_or_else(PoisonError::into_inner).clone());
         took.unwrap_or_default()
     }
 
-    /// Does the work. The answer depends on the job only, so that it can be there before it is due.
+    /// Does the work of a job at once. The answer depends only on the job, so it can be computed
+    /// before it is due.
     fn run(&self, job: Job) -> Done {
         let Some(took) = &self.took else { return job.run() };
         let (kind, slots, start) = (WorkKind::of(&job), job.slots().max(1), Instant::now());
@@ -162,7 +166,7 @@ impl Host {
         self.mix.metrics()
     }
 
-    fn give(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
+    fn forward(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
         self.mix.handle(input, &mut cx.nested(&mut self.events));
         for event in std::mem::take(&mut self.events) {
             self.handle_event(event, cx);
@@ -170,7 +174,7 @@ impl Host {
     }
 
     fn handle_event(&mut self, event: Event, cx: &mut Cx<'_>) {
-        let told = match event {
+        let observed = match event {
             Event::Compute(job) => {
                 let span = self.cpu.take(job, self.number, &self.shared, cx.now());
                 cx.set_timer(Time::from_nanos(span.to), DONE);
@@ -182,7 +186,7 @@ impl Host {
                 RoundEvent::Open(round)
             }
             Event::State { round, .. } => return self.shared.saw(self.number, round),
-            // The sender knows of the batch; pings are for the users of real nodes.
+            // The sender already knows of the batch, and pings are for users of real nodes.
             Event::Entered { .. } | Event::Looped { .. } | Event::RoundTrip { .. } => return,
             Event::Refused { .. } => RoundEvent::Refused,
             Event::Delivered { round, outcomes } => {
@@ -201,7 +205,7 @@ impl Host {
                 RoundEvent::Round(round, state)
             }
         };
-        cx.emit(told);
+        cx.emit(observed);
     }
 
     fn ended(&mut self, round: u64, cx: &mut Cx<'_>) {
@@ -215,7 +219,7 @@ impl Host {
             && let Some((round, batch)) = self.gateway.next(cx.now())
         {
             cx.emit(RoundEvent::Entered(round));
-            self.give(Input::Command(Command::Mix { round, batch }), cx);
+            self.forward(Input::Command(Command::Mix { round, batch }), cx);
         }
     }
 }
@@ -235,36 +239,37 @@ impl Engine for Host {
     fn handle(&mut self, input: Input<MixFrame, Act>, cx: &mut Cx<'_>) {
         match input {
             Input::Start => {
-                self.give(Input::Start, cx);
+                self.forward(Input::Start, cx);
                 if self.mix.node().is_some() {
                     let (sender, secret) = (SENDER, shared(self.number));
-                    self.give(Input::Command(Command::Register { sender, secret }), cx);
+                    self.forward(Input::Command(Command::Register { sender, secret }), cx);
                 }
             }
             Input::Command(Act::Begin) => self.has_begun = true,
             Input::Timer(DONE) => {
                 while let Some(done) = self.cpu.due(cx.now()) {
-                    self.give(Input::Command(Command::Computed(done)), cx);
+                    self.forward(Input::Command(Command::Computed(done)), cx);
                 }
             }
             Input::Timer(PAUSED) => {}
-            Input::Timer(token) => self.give(Input::Timer(token), cx),
-            Input::LinkUp { peer, info } => self.give(Input::LinkUp { peer, info }, cx),
-            Input::LinkDown { peer } => self.give(Input::LinkDown { peer }, cx),
-            Input::DialFailed { identity } => self.give(Input::DialFailed { identity }, cx),
-            Input::Frame { peer, frame } => self.give(Input::Frame { peer, frame }, cx),
+            Input::Timer(token) => self.forward(Input::Timer(token), cx),
+            Input::LinkUp { peer, info } => self.forward(Input::LinkUp { peer, info }, cx),
+            Input::LinkDown { peer } => self.forward(Input::LinkDown { peer }, cx),
+            Input::DialFailed { identity } => self.forward(Input::DialFailed { identity }, cx),
+            Input::Frame { peer, frame } => self.forward(Input::Frame { peer, frame }, cx),
         }
         self.hand_in(cx);
     }
 }
 
-/// The times that work takes on one core: of a slot, or of a round for keys and secrets.
+/// Times that each kind of work takes on one core: per slot, or per round for keys and secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs([Duration; WorkKind::ALL.len()]);
 
 impl Costs {
-    /// The times of a scenario, on the part of a core that a node has. What the scenario does not
-    /// state is documented.
+    /// Returns the times of a scenario, on the fraction of a core that a node has.
+    ///
+    /// Kinds that the scenario does not state have their documented times.
     pub fn of(mix: &samara_spec::mix::Mix) -> Self {
         let part = mix.processor.fraction();
         Self(WorkKind::ALL.map(|kind| {
@@ -282,19 +287,20 @@ impl Costs {
         if job.phase().is_some() { time * job.slots() } else { time }
     }
 
-    /// The name of each kind of work, and its time in microseconds.
+    /// Returns the name of each kind of work and its time in microseconds.
     pub fn named_us(&self) -> impl Iterator<Item = (&'static str, f64)> {
         WorkKind::ALL.into_iter().map(|kind| (kind.name(), self.time(kind).as_nanos() as f64 / 1e3))
     }
 }
 
-/// The cores of a node. The engine never asks for more jobs at a time than there are cores, so that
-/// each begins at once.
+/// The cores of a node.
+///
+/// The engine never requests more concurrent jobs than there are cores, so each begins at once.
 #[derive(Debug)]
 struct Cpu {
-    /// By core: until when it is busy.
+    /// For each core, the time until which it is busy.
     cores: Vec<Time>,
-    /// Answers, by the times at which they are there, and in the order of the requests.
+    /// Answers by the time at which they are due, and in the order of the requests.
     out: BTreeMap<(Time, u64), Done>,
     serial: u64,
 }
@@ -304,7 +310,7 @@ impl Cpu {
         Self { cores: vec![Time::ZERO; cores], out: BTreeMap::new(), serial: 0 }
     }
 
-    /// Works on a job. Returns which core does so, and when.
+    /// Runs a job on the core that is free first. Returns the span of its work.
     fn take(&mut self, job: Job, host: u32, shared: &Shared, now: Time) -> WorkSpan {
         let cores = self.cores.iter_mut().enumerate();
         let Some((core, free)) = cores.min_by_key(|(_, free)| **free) else {
@@ -318,7 +324,7 @@ impl Cpu {
         WorkSpan { host, core: core as u16, round, phase, from: from.as_nanos(), to: to.as_nanos() }
     }
 
-    /// The next answer that is due.
+    /// Returns the next answer that is due.
     fn due(&mut self, now: Time) -> Option<Done> {
         let first = self.out.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
@@ -326,25 +332,25 @@ impl Cpu {
 }
 
 const SENDER: SenderId = SenderId([9; 32]);
-/// Bytes of the round and the slot at the beginning of each payload.
+/// Bytes of the round number at the beginning of each payload; the slot follows.
 const ROUND_BYTES: usize = 8;
 const SLOT_BYTES: usize = 4;
 
-/// The secret that the sender shares with a node.
+/// Returns the secret that the sender shares with a node.
 fn shared(node: u32) -> Secret {
     let mut bytes = [7; 32];
     bytes[..4].copy_from_slice(&node.to_be_bytes());
     Secret::new(bytes)
 }
 
-/// A sender that always has payloads, beside the first node of a team.
+/// A sender that always has payloads, next to the first node of a team.
 #[derive(Debug)]
 struct Gateway {
     sender: Sender,
     group: Group,
-    /// Most batches in real time at the same time.
+    /// Maximum number of batches in real time at once.
     running_max: usize,
-    /// Rounds that take a batch, in their order.
+    /// Rounds that are ready to take a batch, in order.
     open: VecDeque<Arc<Plan>>,
     running: Vec<u64>,
     pause: Duration,
@@ -366,7 +372,7 @@ impl Gateway {
         }
     }
 
-    /// Forgets a round that is over. Returns true if a pause begins with that.
+    /// Forgets a round that is over. Returns true if this starts a pause.
     fn ended(&mut self, round: u64, now: Time) -> bool {
         self.open.retain(|plan| plan.round != round);
         let Some(place) = self.running.iter().position(|running| *running == round) else { return false };
@@ -375,7 +381,7 @@ impl Gateway {
         !self.pause.is_zero()
     }
 
-    /// The next batch, if there is room for one more and no pause.
+    /// Returns the next batch, unless the maximum is in real time or a pause is running.
     fn next(&mut self, now: Time) -> Option<(u64, Batch)> {
         if self.running.len() >= self.running_max || now < self.resumes {
             return None;
@@ -390,7 +396,8 @@ impl Gateway {
             let mut content = vec![0; self.group.content_bytes()];
             content[..ROUND_BYTES].copy_from_slice(&plan.round.to_be_bytes());
             content[ROUND_BYTES..][..SLOT_BYTES].copy_from_slice(&slot.to_be_bytes());
-            // Real salts are random and tell nothing of a sender; here they only have to differ.
+            // Real salts are random and reveal nothing about a sender; here they only have to
+            // differ.
             let mut salt = [0; 32];
             salt[..ROUND_BYTES + SLOT_BYTES].copy_from_slice(&content[..ROUND_BYTES + SLOT_BYTES]);
             let sealed = self.sender.seal(plan.round, &plan.team, salt, &content);
@@ -402,21 +409,21 @@ impl Gateway {
     }
 }
 
-/// The payloads of a round, compared with those that went in.
+/// The delivered payloads of a round, compared with those handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Payloads that went in and did not come out, or came out twice or changed.
+    /// Payloads that were lost, duplicated or changed.
     pub wrong: u32,
-    /// A hash of the order: the same at all nodes if they have the same order.
+    /// A hash of the order, equal at all nodes that deliver the same order.
     pub order: u64,
-    /// Whether the order is that in which they went in.
+    /// Whether the payloads are in the order in which they were handed in.
     pub is_unmixed: bool,
 }
 
 impl Checked {
     fn of(round: u64, outcomes: &[Outcome]) -> Self {
         let mut seen = vec![false; outcomes.len()];
-        // FNV-1a, over the places from which payloads came.
+        // FNV-1a over the original places of the payloads.
         let mut order = 0xcbf2_9ce4_8422_2325_u64;
         let mut is_unmixed = true;
         for (place, outcome) in outcomes.iter().enumerate() {
@@ -429,7 +436,7 @@ impl Checked {
     }
 }
 
-/// The place of a payload when it went in, if it is one of the round.
+/// Returns the original place of a payload, if it belongs to the round.
 fn slot_of(round: u64, outcome: &Outcome) -> Option<usize> {
     let Outcome::Content(content) = outcome else { return None };
     let (number, rest) = content.split_first_chunk::<ROUND_BYTES>()?;

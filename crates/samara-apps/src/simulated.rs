@@ -1,4 +1,4 @@
-//! Nodes whose simulations are compiled in this crate.
+//! Node types whose simulations this crate compiles.
 
 use std::ops::Range;
 
@@ -13,11 +13,14 @@ use crate::host::Host;
 use crate::messages::{BaselineMember, GossipMember};
 use crate::{columns, mix, pool};
 
-/// A node that this crate compiles together with its simulation: a function that is generic over nodes is otherwise compiled where
-/// it is called, as that crate is optimised.
-// `Engine` is no supertrait, since the bound `GroupMember<B>: Simulated` would then hide what the types of its `Engine` are.
+/// A node type whose simulation this crate compiles.
+///
+/// A function that is generic over node types is otherwise compiled in the crate that calls it, at
+/// the optimisation level of that crate.
+// `Engine` is not a supertrait: the bound `GroupMember<B>: Simulated` would then hide the
+// associated types of its `Engine`.
 pub trait Simulated {
-    /// [`Simulation::with_local_hosts`], with its errors.
+    /// Calls [`Simulation::with_local_hosts`] and returns its errors.
     fn simulation(
         config: SimConfig,
         hosts: Vec<HostConfig>,
@@ -55,10 +58,11 @@ simulated! {
     mix::Host,
 }
 
-/// How frames and events travel between processes that simulate one network.
+/// Encodes frames and events that travel between the processes of a distributed simulation.
 pub trait Codec<N: Engine>: FrameCodec<N::Frame> {
     fn write_event(&self, event: &N::Event, out: &mut Vec<u8>);
 
-    /// Reads what [`write_event`](Self::write_event) wrote; `None` if the bytes are something else.
+    /// Reads an event that [`write_event`](Self::write_event) wrote; `None` if the bytes do not
+    /// parse.
     fn read_event(&self, reader: &mut Reader<'_>) -> Option<N::Event>;
 }

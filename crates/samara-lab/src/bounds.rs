@@ -1,17 +1,18 @@
-//! What no schedule can fall below: the lower bound of the mean time to custody.
+//! The lower bound of the mean time to custody, over all schedules.
 //!
-//! The bound adds two things that every way of publishing has to wait for. It is derived in `docs/bounds.md`.
+//! The bound adds two times that no way of publishing can avoid. `docs/bounds.md` derives it.
 //!
-//! 1. *One copy of every column has to pass the publisher's uplink.* A copy has `S` bytes on the wire at least and the
-//!    uplink lets `B` bits per second through, so that the first copy of the `k`-th column to be sent in full cannot be
-//!    sent before `k * 8 S / B`. A node is not done before the last of its columns in that order was sent
-//!    (`least_mean_position`).
-//! 2. *From there the column has to spread to its subscribers.* The fastest way is that of the postal model: whoever has
-//!    the column sends copies back to back on the fastest uplink there is, every copy is received whole after the least
-//!    latency, and is passed on at once (`Model`).
+//! 1. *One copy of every column must pass the publisher's uplink.* A copy has at least `S` bytes on
+//!    the wire and the uplink passes `B` bits per second. The first copy of the `k`-th column in the
+//!    order of complete transmission thus cannot be sent before `k * 8 S / B`. A node is complete
+//!    only after the last of its columns in that order has been sent (`least_mean_position`).
+//! 2. *From there the column must spread to its subscribers.* The fastest spread is that of the
+//!    postal model: each holder of the column sends copies back to back on the fastest uplink in the
+//!    network; the receiver has the whole copy after the least latency and forwards it at once
+//!    (`Model`).
 //!
-//! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic are all taken as free, and every
-//! choice is taken in favour of the bound.
+//! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic cost
+//! nothing in the model. Every choice favours the bound.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,32 +21,34 @@ use samara_engine::{NodeRng, Purpose};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits<'a> {
-    /// The columns that each node (but the publisher) waits for.
+    /// The columns that each node except the publisher waits for.
     pub custody: Vec<&'a [u32]>,
-    /// The downlink of each of these nodes in bits per second.
+    /// The downlink of each of these nodes, in bits per second.
     pub downlink_bps: Vec<u64>,
-    /// Least bytes on the wire of one copy of a column, with framing and headers.
+    /// Minimum bytes on the wire of one copy of a column, with framing and headers.
     pub copy_bytes: u64,
     pub publisher_uplink_bps: u64,
-    /// The fastest uplink of any other node in bits per second.
+    /// The fastest uplink of any other node, in bits per second.
     pub relay_uplink_bps: u64,
-    /// The least one-way latency between two nodes in nanoseconds.
+    /// Minimum one-way latency between two nodes, in nanoseconds.
     pub latency_nanos: u64,
-    /// The least time that a node takes to validate a message, in nanoseconds.
+    /// Minimum time that a node needs to validate a message, in nanoseconds.
     pub validation_nanos: u64,
 }
 
 impl Limits<'_> {
-    /// Nanoseconds that a copy takes on a link of this rate, rounded down.
+    /// Returns the nanoseconds that a copy takes on a link of this rate, rounded down.
     fn serialisation_nanos(&self, bps: u64) -> u64 {
         (u128::from(self.copy_bytes) * 8 * 1_000_000_000 / u128::from(bps.max(1))) as u64
     }
 }
 
-/// The lower bound of the mean time to custody in milliseconds, over the nodes that wait for anything; 0 if there are none.
+/// Returns the lower bound of the mean time to custody in milliseconds, over all nodes that wait
+/// for columns; 0 if there are none.
 ///
-/// The largest of three: that for every order of the columns whatever; that for orders that do not depend on who keeps what (which
-/// is tighter, and holds where all nodes keep equally many: see `docs/bounds.md`); that of the nodes' own downlinks.
+/// It is the largest of three bounds: for every order of the columns; for orders that are
+/// independent of custody; and for the nodes' own downlinks. The second is tighter, and holds if
+/// all nodes have equally many columns: see `docs/bounds.md`.
 pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
     let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
     let (custody, downlinks): (Vec<&[u32]>, Vec<u64>) = waiting.map(|(own, bps)| (*own, *bps)).unzip();
@@ -73,14 +76,17 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
     nanos / 1e6
 }
 
-/// Whatever the order: the least mean position of the nodes' last columns, and from there a spread in which the publisher
-/// goes on with copies of every column as if they cost nothing.
+/// Returns the bound for every order of the columns, in nanoseconds.
+///
+/// It is the least mean position of the nodes' last columns, plus a spread in which further copies
+/// from the publisher cost nothing.
 fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
-    // The waiting nodes of a column, evenly distributed: the sum over the fastest of them is convex in their number.
+    // The waiting nodes are spread evenly over the columns: the sum over the fastest is convex in
+    // their number.
     let most = custody.len().div_ceil(columns.len());
     let tree = model.tree(most);
     let last = tree.last().map_or(0.0, |last| *last as f64);
-    // The publisher as one more sender: the trees of its copies, one after the other, merged.
+    // The publisher is one more sender: merge the trees of its successive copies.
     let copies = (0..most).map(|copy| copy as f64 * first_copy).take_while(|sent| *sent <= last);
     let mut arrivals: Vec<f64> =
         copies.flat_map(|sent| tree.iter().map(move |arrival| sent + *arrival as f64)).collect();
@@ -92,8 +98,10 @@ fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model
     first_copy * least_mean_position(custody, columns) + spread / custody.len() as f64
 }
 
-/// Orders that do not depend on who keeps what: the expectation, less [`CONFIDENCE`] deviations of its mean over nodes.
-/// All nodes keep equally many columns.
+/// Returns the bound for orders that are independent of custody, in nanoseconds.
+///
+/// It is the expectation less [`CONFIDENCE`] standard deviations of its mean over the nodes. All
+/// nodes must have equally many columns.
 fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
     let subscribers = keepers(custody, columns);
     let (all, kept, nodes) = (columns.len(), custody[0].len() as u32, custody.len() as f64);
@@ -102,7 +110,8 @@ fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Mod
 
     let done: Vec<f64> = (1..=all).map(|position| done_by(kept, all as u32, position as u32)).collect();
     let later: Vec<f64> = done.iter().map(|done| 1.0 - done).collect();
-    // Over all columns equally likely at a position, so many nodes have it last as are done there and not before.
+    // Averaged over the columns that can take a position, this many nodes have their last column
+    // there.
     let keeping = subscribers.iter().sum::<usize>() as f64 / all as f64;
     let last_given_kept: Vec<f64> =
         (0..all).map(|at| (done[at] - if at > 0 { done[at - 1] } else { 0.0 }) * nodes / keeping).collect();
@@ -125,22 +134,27 @@ fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Mod
     first_copy * (position - margin).max(0.0) + waiting / nodes
 }
 
-/// A single order can suit the nodes of a single network better than it does on average. Four standard deviations are
-/// exceeded once in 30,000 networks.
+/// Number of standard deviations between the expectation and the bound.
+///
+/// A single order can suit the nodes of a single network better than it does on average. One
+/// network in 30,000 exceeds four standard deviations.
 const CONFIDENCE: f64 = 4.0;
 
-/// Random orders that the spread of the mean position is estimated from: its standard deviation is then known to a
-/// tenth or better.
+/// Number of random orders for estimating the spread of the mean position.
+///
+/// It gives the standard deviation to within a tenth.
 const ORDERS: u32 = 64;
 
-/// The mean position, counted from 1, of the last of `kept` out of `all` columns in an order that does not depend on who
-/// keeps what: the expectation of the largest of a random subset.
+/// Returns the expected position, counted from 1, of the last of `kept` out of `all` columns.
+///
+/// The order is independent of custody, so this is the expected maximum of a random subset.
 fn expected_last_position(kept: u32, all: u32) -> f64 {
     f64::from(kept) * f64::from(all + 1) / f64::from(kept + 1)
 }
 
-/// The standard deviation, over random orders, of the mean position over these nodes. Estimated from random orders, since nodes that keep
-/// the same columns finish together, which no formula of their numbers alone can know.
+/// Estimates the standard deviation, over random orders, of the mean position over these nodes.
+///
+/// A formula of the numbers alone cannot give it: nodes with the same columns finish together.
 fn deviation_of_mean_position(custody: &[&[u32]], columns: &[u32]) -> f64 {
     let mut rng = NodeRng::new(0, 0, Purpose::Engine);
     let mut order: Vec<u32> = (1..=columns.len() as u32).collect();
@@ -158,10 +172,12 @@ fn deviation_of_mean_position(custody: &[&[u32]], columns: &[u32]) -> f64 {
     (means.iter().map(|found| (found - mean).powi(2)).sum::<f64>() / f64::from(ORDERS - 1)).sqrt()
 }
 
-/// The least mean position of the last column that any order can reach, even one that is made for these nodes.
+/// Returns the least mean position of the last column over all orders, even one made for these
+/// nodes.
 ///
-/// The last of `c` different positions is at least `(c - 1) / 2` behind their mean. The sum of all these means is a weighted sum of the
-/// positions, a column's weight being the sum of `1 / c` over its keepers, and is least if heavy columns go first.
+/// The last of `c` different positions is at least `(c - 1) / 2` behind their mean. The sum of all
+/// these means is a weighted sum of the positions, where a column's weight is the sum of `1 / c`
+/// over its custodians. It is least if heavy columns go first.
 fn least_mean_position(custody: &[&[u32]], columns: &[u32]) -> f64 {
     let last = columns.iter().copied().max().map_or(0, |last| last as usize + 1);
     let mut weights = vec![0.0; last];
@@ -175,7 +191,7 @@ fn least_mean_position(custody: &[&[u32]], columns: &[u32]) -> f64 {
     (means + behind) / custody.len() as f64
 }
 
-/// The columns that anybody keeps, sorted.
+/// Returns the columns that at least one node has in custody, sorted.
 fn kept_columns(custody: &[&[u32]]) -> Vec<u32> {
     let mut columns: Vec<u32> = custody.iter().copied().flatten().copied().collect();
     columns.sort_unstable();
@@ -183,39 +199,45 @@ fn kept_columns(custody: &[&[u32]]) -> Vec<u32> {
     columns
 }
 
-/// How many nodes keep each of these columns.
+/// Returns the number of nodes with custody of each of these columns.
 fn keepers(custody: &[&[u32]], columns: &[u32]) -> Vec<usize> {
     let mut counts = vec![0; columns.last().map_or(0, |last| *last as usize + 1)];
     custody.iter().copied().flatten().for_each(|column| counts[*column as usize] += 1);
     columns.iter().map(|column| counts[*column as usize]).collect()
 }
 
-/// The probability that all of `kept` out of `all` columns are among the first `position` ones of an order that does not
-/// depend on who keeps what.
+/// Returns the probability that all of `kept` out of `all` columns are among the first `position`
+/// ones.
+///
+/// The order is independent of custody.
 fn done_by(kept: u32, all: u32, position: u32) -> f64 {
     (0..kept).map(|drawn| f64::from(position.saturating_sub(drawn)) / f64::from(all - drawn)).product()
 }
 
-/// The fastest spread of a message when latency is longer than sending: the postal model, with times in nanoseconds.
+/// The fastest spread of a message in the postal model, with times in nanoseconds.
 ///
-/// Bar-Noy and Kipnis, "Designing broadcasting algorithms in the postal model for message-passing systems" (1992): a node
-/// that has the message sends a copy in every unit of time, and a copy arrives a fixed latency later. Sending at once and
-/// always to a node that does not have it yet is optimal for every number of nodes.
+/// Bar-Noy and Kipnis, "Designing broadcasting algorithms in the postal model for message-passing
+/// systems" (1992): a node that has the message sends a copy in every unit of time, and a copy
+/// arrives after a fixed latency. The optimum for every number of nodes is to send at once and
+/// always to a node without the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Model {
-    /// From the end of sending a copy until it is received whole.
+    /// Time from the end of sending a copy until the receiver has it whole.
     latency: u64,
-    /// From then until the receiver passes it on at the earliest.
+    /// Minimum time from then until the receiver forwards it.
     relay_delay: u64,
-    /// How long any node but the source takes to send a copy.
+    /// Time that any node except the source needs to send a copy.
     serialisation: u64,
 }
 
 impl Model {
-    /// When the first `count` nodes have the message that descend from a single copy of the source, counted from the moment
-    /// at which the source has sent that copy; in the order of these times.
+    /// Returns the arrival times at the first `count` nodes that descend from a single copy of the
+    /// source.
+    ///
+    /// The times are in ascending order and count from the moment at which the source has sent that
+    /// copy.
     fn tree(&self, count: usize) -> Vec<u64> {
-        // When a copy has been sent, by anybody.
+        // Times at which any node has sent a copy.
         let mut sent = BinaryHeap::from([(Reverse(0), true)]);
         let mut arrivals = Vec::with_capacity(count);
         while arrivals.len() < count {
@@ -231,7 +253,7 @@ impl Model {
     }
 }
 
-/// The nodes that descend from one copy of the source, over time.
+/// Cumulative arrivals at the nodes that descend from one copy of the source.
 #[derive(Clone, Debug)]
 struct Tree {
     arrivals: Vec<u64>,
@@ -255,35 +277,41 @@ impl Tree {
         self.arrivals.partition_point(|arrival| *arrival as f64 <= time)
     }
 
-    /// The integral of [`reached`](Self::reached) from the start to a time: how much time all nodes have had the message.
+    /// Returns the integral of [`reached`](Self::reached) from the start to a time: the total time
+    /// for which nodes have had the message.
     fn held(&self, time: f64) -> f64 {
         let reached = self.reached(time);
         reached as f64 * time - self.sums[reached]
     }
 }
 
-/// What is known of orders that do not depend on who keeps what.
+/// Properties of orders that are independent of custody.
 struct Blind<'a> {
-    /// Nanoseconds that the publisher takes for a copy.
+    /// Nanoseconds that the publisher needs for a copy.
     copy: f64,
     positions: usize,
     nodes: f64,
-    /// The probability that a node that keeps the column at each position (counted from 0) has all its others before it.
+    /// The probability, for each position (counted from 0), that a custodian of its column has all
+    /// its other columns before it.
     last_given_kept: &'a [f64],
-    /// The part of all nodes whose last column is behind each position.
+    /// The share of nodes whose last column is behind each position.
     later: &'a [f64],
     tree: &'a Tree,
 }
 
 impl Blind<'_> {
-    /// The least that the time from the first copy of the column at a position (counted from 0) until each of its
-    /// `subscribers` that was waiting for it last has it adds up to, in nanoseconds, less what further copies of it cost
-    /// others.
+    /// Returns a lower bound of the total waiting time for the column at a position (counted from
+    /// 0), in nanoseconds.
     ///
-    /// With `S(t)` subscribers reached at `t` after the first copy, they wait `integral of max(0, m - S(t))`, which is at
-    /// least `integral from 0 to T of m - S(t)` for whatever `T`. `S` is a sum over the publisher's copies. One that leaves
-    /// before all first copies have left delays every node that is done later; `T` is chosen so small that no such copy is
-    /// worth its cost, so that the sum over them cannot be negative and can be left out.
+    /// A node waits from the first copy of the column until it has the column, if the column is its
+    /// last one. The result is the sum over these of the `subscribers`, less the cost that further
+    /// copies of the column cause to others.
+    ///
+    /// With `S(t)` subscribers reached at `t` after the first copy, they wait
+    /// `integral of max(0, m - S(t))`. That is at least `integral from 0 to T of m - S(t)` for any
+    /// `T`. `S` is a sum over the publisher's copies. A copy that leaves before all first copies have
+    /// left delays every node that finishes later. `T` is so small that no such copy is worth its
+    /// cost; the sum over them thus cannot be negative and can be left out.
     fn waiting(&self, position: usize, subscribers: usize) -> f64 {
         let weight = self.last_given_kept[position];
         let full = |time: f64| self.reached(position, time) >= subscribers as f64;
@@ -291,17 +319,19 @@ impl Blind<'_> {
         weight * (subscribers as f64 * horizon - self.held(position, horizon))
     }
 
-    /// A time by which everything is over: twice that of a single tree, since searches start there.
+    /// Returns a time by which every spread is over: twice that of a single tree. Searches start
+    /// there.
     fn upper(&self) -> f64 {
         2.0 * self.tree.span()
     }
 
-    /// The largest `T` at which no further copy of the column at this position is worth its cost.
+    /// Returns the largest `T` at which no further copy of the column at this position is worth its
+    /// cost.
     fn horizon(&self, position: usize) -> f64 {
         let weight = self.last_given_kept[position];
         let affordable = |time: f64| {
             (position..self.positions - 1).all(|slot| {
-                // It has been sent one copy's time after the first copies up to its slot at the earliest.
+                // It is sent no earlier than one copy's time after the first copies up to its slot.
                 let sent = (slot - position + 1) as f64 * self.copy;
                 sent >= time
                     || weight * self.tree.held(time - sent) <= self.copy * self.nodes * self.later[slot]
@@ -310,8 +340,9 @@ impl Blind<'_> {
         largest(affordable, self.upper())
     }
 
-    /// When the publisher's copies of the column have left that cost nothing: the first one, and those after all first
-    /// copies.
+    /// Returns the departure times of the publisher's copies of the column that cost nothing.
+    ///
+    /// These are the first copy and all copies after the first copies of all columns.
     fn free_copies(&self, position: usize, until: f64) -> impl Iterator<Item = f64> {
         let (copy, rest) = (self.copy, self.positions - position);
         let after =
@@ -328,7 +359,9 @@ impl Blind<'_> {
     }
 }
 
-/// The largest time up to `upper` at which something holds that holds early and not late, a little less at most.
+/// Returns the largest time up to `upper` at which a monotonic predicate holds, or slightly less.
+///
+/// The predicate must hold early and fail late.
 fn largest(holds: impl Fn(f64) -> bool, upper: f64) -> f64 {
     let (mut low, mut high) = (0.0, upper);
     if holds(high) {

@@ -1,4 +1,4 @@
-//! Expectations: what must hold of the results, so that a scenario serves as a regression test.
+//! Expectations about the results, which make a scenario a regression test.
 
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_report::words::percent;
@@ -10,9 +10,9 @@ use crate::metric::unit;
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// The run that it is about; all of them if absent.
+    /// The run that it applies to; all runs if `None`.
     pub run: Option<String>,
-    /// The path of the metric.
+    /// The dotted path of the metric.
     pub metric: String,
     holds: Holds,
     /// The limit in the unit of the metric.
@@ -38,7 +38,7 @@ pub struct ExpectationResult {
     pub run: String,
     /// The expectation in words.
     pub expected: String,
-    /// The value that was found; absent if there is no such metric.
+    /// The value of the metric; `None` if there is no such metric.
     pub found: Option<f64>,
     pub unit: &'static str,
     pub holds: bool,
@@ -62,7 +62,7 @@ impl ExpectationResult {
 }
 
 impl Expectation {
-    /// The expectations of a scenario; several comparisons of one metric are separated by commas.
+    /// Returns the expectations of a scenario. Commas separate several comparisons of one metric.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         let parse = |(key, text): (&String, &String)| {
             let counts = !loaded.advisory.contains(key);
@@ -74,7 +74,7 @@ impl Expectation {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Reads an expectation.
+    /// Parses an expectation.
     pub fn parse(key: &str, text: &str) -> Result<Self, String> {
         let (run, metric) = match key.split_once(':') {
             Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
@@ -89,7 +89,7 @@ impl Expectation {
         Ok(Self { run, metric: metric.to_owned(), holds, limit, text: text.to_owned(), counts: true })
     }
 
-    /// Holds it against the metrics of a run; `None` if it is about another run.
+    /// Checks the metrics of a run; `None` if the expectation applies to another run.
     pub fn check(&self, run: &str, metrics: &Value) -> Option<ExpectationResult> {
         if self.run.as_deref().is_some_and(|wanted| wanted != run) {
             return None;
@@ -102,12 +102,12 @@ impl Expectation {
     }
 }
 
-/// The figure at a path, for example `time_to_custody_ms.p95`.
+/// Returns the value at a path, for example `time_to_custody_ms.p95`.
 pub(crate) fn figure_of(metrics: &Value, path: &str) -> Option<f64> {
     path.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64)
 }
 
-/// A limit with an optional unit, in the unit of the metric.
+/// Parses a limit with an optional unit. Returns it in the unit of the metric.
 fn limit(metric: &str, text: &str) -> Result<f64, String> {
     text.parse::<f64>().or_else(|_| match unit(metric) {
         "ms" => Span::parse(text).map(Span::millis_f64),

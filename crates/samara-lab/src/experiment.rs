@@ -1,7 +1,7 @@
-//! Experiments of other crates: a protocol and what is measured of it, as a family of its own.
+//! Experiments of other crates: a protocol and its measurements, as a separate family.
 //!
-//! A program implements [`Experiment`], registers it with [`Family::of`], and has its section in
-//! scenarios from then on.
+//! A program implements [`Experiment`] and registers it with [`Family::of`]. Scenarios can then use
+//! its section.
 
 use std::sync::Arc;
 
@@ -24,83 +24,87 @@ use samara_scenario::topology::Graph;
 use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind};
 use samara_spec::{Point, Scenario};
 
-/// A kind of experiment: a workload, the application on every host, and what is measured of it.
+/// A kind of experiment: a workload, the application on every host, and the metrics.
 pub trait Experiment: Sized + Send + 'static {
-    /// The section of a scenario that selects it.
+    /// The section of a scenario that selects the experiment.
     const SECTION: &'static str;
-    /// What `protocol.kind` calls the protocol.
+    /// The name of the protocol in `protocol.kind`.
     const PROTOCOL: &'static str;
-    /// Everything that it can report: the constant that [`metrics!`](crate::metrics) declares.
+    /// All metrics that it can report: the constant that [`metrics!`](crate::metrics) declares.
     const METRICS: &'static [Metric];
     /// The content of the section.
     type Spec: Part + DeserializeOwned + JsonSchema;
     /// The parameters in `[protocol]`.
     type Parameters: Part + DeserializeOwned + JsonSchema;
-    /// Engine and application of a host.
+    /// The engine and application of a host.
     type App: Engine;
     /// The values of the metrics.
     type Metrics: Serialize;
 
-    /// Plans a run.
+    /// Plans a run. Loading a scenario calls this too.
     ///
     /// # Errors
-    /// The dotted key of a value that is not possible, and why. Loading a scenario calls this too.
+    /// Returns the dotted key of an invalid value, and the reason.
     fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)>;
 
-    /// Makes the hosts, by their numbers; a host that restarts is made again.
+    /// Returns the function that creates a host from its number. A restart of a host creates it
+    /// again.
     fn hosts(&self) -> impl Fn(u32) -> (Self::App, OutboxConfig) + Send + Sync + 'static;
 
     /// Issues the commands of the workload.
     fn start(&mut self, commands: &mut Commands<Self::App>);
 
-    /// Takes an event of a host. Events come ordered by time and then by host, some milliseconds of
-    /// virtual time at once; a command whose time is over by then takes effect at once.
+    /// Handles an event of a host.
+    ///
+    /// Events are ordered by time, then by host. They arrive in batches that cover some
+    /// milliseconds of virtual time. A command for a time that has passed takes effect at once.
     fn observe(&mut self, event: Record<<Self::App as Engine>::Event>, commands: &mut Commands<Self::App>);
 
-    /// How much of it is done: 1 ends the run.
+    /// Returns the share of the run that is done; 1 ends the run.
     fn share_done(&self, now: Time) -> f64;
 
-    /// The metrics, from what was observed and what the hosts sent and received.
+    /// Computes the metrics from the observed events and the traffic of the hosts.
     fn metrics(self, hosts: &[HostStats]) -> Self::Metrics;
 }
 
-/// What an experiment is planned from.
+/// The input for planning an experiment.
 #[derive(Debug)]
 pub struct Plan<'a> {
     pub scenario: &'a Scenario,
     pub seed: u64,
-    /// The links between hosts, and how far hosts are from each other; absent while a scenario is
-    /// loaded.
+    /// The graph of links, and the hosts with their latencies; `None` while a scenario is loaded.
     pub network: Option<(&'a Graph, &'a Hosts)>,
 }
 
 impl Plan<'_> {
-    /// The hosts of the network.
+    /// Returns the number of hosts in the network.
     pub fn nodes(&self) -> u32 {
         self.scenario.network.nodes
     }
 
-    /// For each node, the least time in which a frame of so many bytes can reach all others, in
-    /// milliseconds; empty while a scenario is loaded.
+    /// Returns, for each node, the least time in milliseconds in which a frame of this size can
+    /// reach all others.
+    ///
+    /// It is empty while a scenario is loaded.
     pub fn lower_bounds_ms(&self, frame_bytes: u32) -> Vec<f64> {
         let Some(network) = self.network else { return Vec::new() };
         message_bounds_ms(self.scenario, network, frame_bytes, LATENCY_FLOOR)
     }
 }
 
-/// Commands to hosts, each at its time.
+/// Commands to hosts, each with its time.
 #[derive(Debug)]
 pub struct Commands<N: Engine>(Vec<(Time, u32, N::Command)>);
 
 impl<N: Engine> Commands<N> {
-    /// Gives a host a command at this time.
+    /// Issues a command to a host for this time.
     pub fn at(&mut self, at: Time, host: u32, command: N::Command) {
         self.0.push((at, host, command));
     }
 }
 
 impl Family {
-    /// The family of an experiment, for [`register`](crate::family::register).
+    /// Returns the family of an experiment, for [`register`](crate::family::register).
     pub const fn of<E: Experiment>() -> Self {
         Self {
             spec: const {
@@ -157,9 +161,9 @@ fn run<E: Experiment>(
 
 struct Running<'a, E: Experiment> {
     experiment: E,
-    /// Commands that were issued since the last step.
+    /// Commands issued since the last step.
     commands: Commands<E::App>,
-    /// Nanoseconds of a step.
+    /// Length of a step in nanoseconds.
     slice: u64,
     setup: &'a Setup<'a>,
 }
@@ -201,7 +205,7 @@ impl<E: Experiment> Stepped for Running<'_, E> {
 struct Finished {
     point: Point,
     hosts: Hosts,
-    /// The digest of every packet, and the steps of the simulation.
+    /// Digest of all packets, and number of steps of the simulation.
     digest: (u64, u64),
     traffic: Vec<HostStats>,
     metrics: Value,

@@ -1,7 +1,7 @@
 //! The registry of the families of experiments.
 //!
-//! A scenario selects a family by the one section that has the family's name
-//! ([`samara_spec::family`]). The family runs what the scenario says, and measures it.
+//! The section of a scenario that has a family's name selects that family
+//! ([`samara_spec::family`]). The family runs the scenario and measures it.
 
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -17,11 +17,11 @@ use crate::results::{Findings, Measured, Outcome};
 use crate::run::{Progress, RunError, RunOptions};
 use crate::{columns, group, messages, mix, pool};
 
-/// The observers of a point that is run.
+/// The observers of a run.
 pub(crate) struct Watching<'a> {
-    /// Sees how far the run is, after each slice of virtual time.
+    /// Receives the progress of the run after each slice of virtual time.
     pub(crate) progress: &'a mut dyn FnMut(Progress),
-    /// Sees all events of the hosts of a mix, as often.
+    /// Receives the events of the hosts of a mix, at the same times.
     pub(crate) rounds: &'a mut dyn FnMut(&Collector),
 }
 
@@ -34,21 +34,23 @@ pub(crate) type RunDistributed = fn(
 ) -> Result<Option<Box<dyn Measured>>, RunError>;
 
 pub struct Family {
-    /// What scenarios say of it.
+    /// The family's part of the scenario format.
     pub spec: &'static FamilySpec,
-    /// Everything that it can report.
+    /// All metrics that it can report.
     pub metrics: &'static [Metric],
     pub(crate) run: Run,
     pub(crate) run_distributed: Option<RunDistributed>,
-    /// What it contributes to a page of its results.
+    /// Contributes the family's part to a page of results.
     pub(crate) report: fn(&Loaded, &Findings) -> Body,
-    /// The outcome with the metrics that set it beside one of the other runs with equal parameters, if there are such metrics
-    /// and the run to compare with; the last argument is the scenario's first run.
+    /// Adds the metrics that relate an outcome to another run with equal parameters.
+    ///
+    /// The last argument is the scenario's first run. `None` if the family has no such metrics, or
+    /// the other run is missing.
     pub(crate) related: fn(&Outcome, &[&Outcome], &str) -> Option<Outcome>,
 }
 
 impl Family {
-    /// What most families have; each one states its spec, metrics and run itself.
+    /// Defaults of most families; each one states its spec, metrics and run.
     pub(crate) const BASE: Self = Self {
         spec: &FamilySpec::BASE,
         metrics: &[],
@@ -65,36 +67,37 @@ impl fmt::Debug for Family {
     }
 }
 
-/// The measurements of a family as those of any family.
+/// Boxes the measurements of a family.
 pub(crate) fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
     Box::new(measured)
 }
 
-/// The families that come with Samara, in the order in which documentation lists them.
+/// The families that come with Samara, in the order of the documentation.
 pub(crate) static BUILTIN: [&Family; 5] =
     [&columns::FAMILY, &messages::FAMILY, &pool::FAMILY, &group::FAMILY, &mix::FAMILY];
 
-/// The families that programs have added.
+/// The families that programs have registered.
 static ADDED: RwLock<Vec<&'static Family>> = RwLock::new(Vec::new());
 
-/// Lets scenarios select a family that does not come with Samara. A program does so once, before it
-/// loads a scenario.
+/// Registers a family that does not come with Samara, so that scenarios can select it.
+///
+/// A program calls this once, before it loads a scenario.
 ///
 /// # Panics
-/// If there is a family with this section.
+/// Panics if a family with this section exists.
 pub fn register(family: Family) {
     samara_spec::family::register(family.spec);
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
     added.push(Box::leak(Box::new(family)));
 }
 
-/// All families, in the order in which documentation lists them.
+/// Returns all families, in the order of the documentation.
 pub fn all() -> Vec<&'static Family> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     BUILTIN.iter().chain(added.iter()).copied().collect()
 }
 
-/// The family that a scenario selects.
+/// Returns the family that a scenario selects.
 pub(crate) fn of(scenario: &Scenario) -> &'static Family {
     let section = scenario.family().section;
     match all().into_iter().find(|family| family.spec.section == section) {

@@ -1,4 +1,5 @@
-//! Changes of a directory that leave it usable wherever a kill interrupts them, and the lock of its writer.
+//! Changes to a directory that stay consistent if the process is killed at any point, and the lock
+//! of its writer.
 
 use std::error::Error;
 use std::fs::{self, File, TryLockError};
@@ -6,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file or directory that cannot be read or written.
+/// A file or directory that cannot be read or written, with the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}")]
 pub struct FileError {
@@ -14,7 +15,7 @@ pub struct FileError {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// Says which path an error is about.
+/// Adds the path to an error.
 pub(crate) trait At<T> {
     fn at(self, path: &Path) -> Result<T, FileError>;
 }
@@ -25,12 +26,13 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> At<T> for Result<T, E> {
     }
 }
 
-/// The file that the process that writes a directory has locked.
+/// Name of the file that the process writing a directory has locked.
 pub(crate) const LOCK: &str = "lock";
-/// The end of the names of files that are being written.
+/// Suffix of the names of unfinished files.
 const TEMPORARY: &str = ".tmp";
 
-/// Makes one change of the file system. All of them come here, so that tests can end the process before each.
+/// Makes one change to the file system. All changes pass here, so that tests can end the process
+/// before each.
 fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     #[cfg(test)]
     kill::point()?;
@@ -41,24 +43,24 @@ pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
     change(|| fs::create_dir_all(path)).at(path)
 }
 
-/// Removes a file, or a directory with all that is in it.
+/// Removes a file, or a directory with its contents.
 pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
     change(|| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }).at(path)
 }
 
-/// Writes a mark: a short file that a kill leaves whole or not at all.
+/// Writes a mark: a file so short that a kill leaves it whole or absent.
 pub(crate) fn mark(path: &Path, text: &str) -> Result<(), FileError> {
     change(|| fs::write(path, text)).at(path)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically: it is whole or absent.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut new = NewFile::create(path)?;
     new.file.write_all(bytes).at(path)?;
     new.finish()
 }
 
-/// Removes the files of a directory that killed processes did not finish.
+/// Removes unfinished files that killed processes left in a directory.
 pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     for name in entries(directory)? {
         if name.ends_with(TEMPORARY) {
@@ -73,13 +75,14 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<String>, FileError> {
     fs::read_dir(directory).and_then(|entries| entries.map(name).collect::<io::Result<_>>()).at(directory)
 }
 
-/// Returns the name that a file gets when it is whole.
+/// Returns the final name of a file, without the suffix of unfinished files.
 pub(crate) fn final_name(name: &str) -> &str {
     let parts = name.strip_suffix(TEMPORARY).and_then(|rest| rest.rsplit_once('.'));
     parts.map_or(name, |(whole, _process)| whole)
 }
 
-/// A file that has a temporary name until [`finish`](Self::finish), so that no half of it is ever taken for the whole.
+/// A file with a temporary name until [`finish`](Self::finish), so that no reader takes a part for
+/// the whole.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     pub(crate) file: File,
@@ -88,7 +91,8 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates it. The temporary name has the number of the process: others may write the same file.
+    /// Creates the file. The temporary name contains the process number, since others may write the
+    /// same file.
     pub(crate) fn create(path: &Path) -> Result<Self, FileError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}{TEMPORARY}", std::process::id()));
@@ -101,7 +105,8 @@ impl NewFile {
     }
 }
 
-/// The exclusive right to write a directory. The kernel takes it back when the process ends, however it ends.
+/// The exclusive right to write a directory. The kernel releases it when the process ends for any
+/// reason.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
@@ -109,7 +114,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Locks a directory; `None` if another process, or another thread, has locked it.
+    /// Locks a directory; `None` if another process or thread holds the lock.
     pub(crate) fn take(directory: &Path) -> Result<Option<Self>, FileError> {
         let path = directory.join(LOCK);
         Self::take_file(&path).at(&path)
@@ -121,19 +126,19 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                // Some file systems that are mounted from elsewhere have no locks.
+                // Some network file systems do not support locks.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             let lock = Self { file, path: path.to_path_buf() };
-            // The last owner may have removed the file before it was locked here.
+            // The last owner may have removed the file between opening and locking it here.
             if lock.is_current()? {
                 return Ok(Some(lock));
             }
         }
     }
 
-    /// Whether the locked file is still the one with this name.
+    /// Returns true if the locked file still has this name.
     fn is_current(&self) -> io::Result<bool> {
         let of = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         match fs::metadata(&self.path) {
@@ -146,32 +151,34 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Removed before the lock goes with the file. A file that stays is in nobody's way.
+        // Remove the file while the lock is held. A remaining file does no harm.
         if self.is_current().is_ok_and(|is_current| is_current) {
             let _ = remove(&self.path);
         }
     }
 }
 
-/// Ends of the process as tests see them: no change is made any more, not even by destructors.
+/// Simulates the death of the process in tests: after it no change succeeds, not even in
+/// destructors.
 #[cfg(test)]
 pub(crate) mod kill {
     use std::cell::Cell;
     use std::io;
 
     thread_local! {
-        /// Changes until the kill; below zero after it.
+        /// Number of changes until the kill; negative afterwards.
         static LEFT: Cell<i64> = const { Cell::new(i64::MAX) };
     }
 
-    /// Fails after the kill.
+    /// Fails once the kill has happened.
     pub(super) fn point() -> io::Result<()> {
         let left = LEFT.get() - 1;
         LEFT.set(left.max(-1));
         if left < 0 { Err(io::Error::other("killed")) } else { Ok(()) }
     }
 
-    /// Runs `work` as a process that is killed after so many changes; returns whether it was.
+    /// Runs `work` as a process that is killed after this number of changes. Returns true if the
+    /// kill happened.
     pub(crate) fn after(changes: i64, work: impl FnOnce()) -> bool {
         LEFT.set(changes);
         work();

@@ -1,4 +1,5 @@
-//! From a scenario file to a network and a workload, through a run, to measurements and results.
+//! Runs scenarios: builds the network and workload, runs them, and produces measurements and
+//! results.
 
 pub mod bounds;
 pub mod columns;

@@ -1,9 +1,10 @@
-//! Metrics, each declared once: name, unit, which direction is better, whether it is a headline, and
-//! what it means. JSON, comparisons, sweeps, reports and `docs/results.md` read the declaration.
+//! Metrics, each declared once: name, unit, better direction, headlines, and meaning.
+//!
+//! JSON, comparisons, sweeps, reports and `docs/results.md` read the declarations.
 
 use crate::family::all as all_families;
 
-/// Which way a metric is better.
+/// The direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -13,19 +14,19 @@ pub enum Better {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name, which ends with its unit where it has one.
+    /// The name, which ends with the unit if there is one.
     pub name: &'static str,
-    /// The unit for people; empty for plain numbers.
+    /// The unit in readable form; empty for plain numbers.
     pub unit: &'static str,
-    /// Which way it is better; `None` for sizes, bounds, and what was run.
+    /// The better direction; `None` for sizes, bounds, and properties of the run.
     pub better: Option<Better>,
-    /// What of it is shown first: paths below the name, or an empty path for the metric itself.
+    /// Headlines of the metric: paths below the name, or an empty path for the metric itself.
     pub headlines: &'static [&'static str],
     pub meaning: &'static str,
 }
 
 impl Metric {
-    /// The dotted paths of what is shown first.
+    /// Returns the dotted paths of the headlines.
     pub fn headline_paths(&self) -> impl Iterator<Item = String> {
         self.headlines.iter().map(|below| match *below {
             "" => self.name.to_owned(),
@@ -36,8 +37,8 @@ impl Metric {
 
 /// Declares the metrics of a family: a struct of their values and a table of their declarations.
 ///
-/// Each field states its unit, which way it is better (`Less`, `More` or `Neither`), and what of it is
-/// a headline: paths below its name, or an empty path for the metric itself.
+/// Each field states its unit, its better direction (`Less`, `More` or `Neither`), and its
+/// headlines: paths below its name, or an empty path for the metric itself.
 #[macro_export]
 macro_rules! metrics {
     (
@@ -76,7 +77,7 @@ macro_rules! metrics {
 }
 pub(crate) use metrics;
 
-/// Which way a metric is better, as declarations say it.
+/// Converts the better direction of a declaration.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! direction {
@@ -88,13 +89,14 @@ macro_rules! direction {
     };
 }
 
-/// The declarations of all families, one family after the other.
+/// Returns the declarations of all families, one family after the other.
 fn all() -> impl Iterator<Item = &'static Metric> {
     all_families().into_iter().flat_map(|family| family.metrics)
 }
 
-/// The declaration of a metric (by its dotted path). A name stands for all that is below it; figures
-/// of single slots are those of their names.
+/// Returns the declaration of a metric by its dotted path.
+///
+/// A name covers all paths below it. Figures of single slots have the declarations of their names.
 fn find(path: &str) -> Option<&'static Metric> {
     let mut parts = path.split('.');
     let name = match parts.next() {
@@ -104,23 +106,23 @@ fn find(path: &str) -> Option<&'static Metric> {
     all().find(|metric| Some(metric.name) == name)
 }
 
-/// Which way a metric is better; `None` if it is neither.
+/// Returns the better direction of a metric; `None` if it has none.
 pub fn better(path: &str) -> Option<Better> {
     find(path)?.better
 }
 
-/// The unit of a metric; empty for plain numbers and for what no family declares.
+/// Returns the unit of a metric; empty for plain numbers and undeclared names.
 pub fn unit(path: &str) -> &'static str {
     find(path).map_or("", |metric| metric.unit)
 }
 
-/// Where a metric stands among others: headlines come first, in the order of their declarations, and
-/// all others after them, equal.
+/// Returns the rank of a metric. Headlines come first, in the order of their declarations; all
+/// others share the last rank.
 pub fn rank(path: &str) -> usize {
     all().flat_map(Metric::headline_paths).take_while(|headline| headline != path).count()
 }
 
-/// Whether a metric is a headline.
+/// Returns true if a metric is a headline.
 pub fn is_first(path: &str) -> bool {
     all().flat_map(Metric::headline_paths).any(|headline| headline == path)
 }

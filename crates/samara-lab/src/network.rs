@@ -1,4 +1,5 @@
-//! From a scenario's network and transport to those of the simulator: graph, hosts, latencies, faults, transport.
+//! Converts a scenario's network and transport for the simulator: graph, hosts, latencies, faults,
+//! transport.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +17,25 @@ use samara_scenario::{
 };
 use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency};
 
-/// The hosts of a run, how long each takes to validate a message, and how far they are from each other.
+/// The hosts of a run, with their validation times and latencies.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     pub configs: Vec<HostConfig>,
-    /// By host.
+    /// Time that each host needs to validate a message.
     pub validation: Vec<Duration>,
-    /// The class of each host, an index into the scenario's classes; `None` for those in no class.
+    /// The class of each host, an index into the scenario's classes; `None` for hosts without a
+    /// class.
     pub class: Vec<Option<usize>>,
-    /// What files call the hosts, by number; `None` if they are called by their numbers.
+    /// The names of the hosts in files, by number; `None` if files use their numbers.
     pub names: Option<Arc<Names>>,
-    /// The names of the regions that hosts are in; empty if there are none.
+    /// The names of the regions of hosts; empty without regions.
     pub regions: Vec<String>,
     pub latency: Latency,
 }
 
-/// Reads or draws classes, regions and latencies. Hosts that are numbered from `scenario.network.nodes` on (observers) are in no class.
+/// Reads or draws classes, regions and latencies.
+///
+/// Observers, the hosts from number `scenario.network.nodes` on, have no class.
 pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Result<Hosts, String> {
     let network = &scenario.network;
     let table = network.hosts_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
@@ -118,18 +122,20 @@ fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
         .collect()
 }
 
-/// The graph of a scenario, and the columns that each node keeps; without columns these are empty.
+/// Returns the graph of a scenario, and the custody columns of each node. Both have no columns if
+/// the scenario has none.
 pub fn graph(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(Graph, Vec<Vec<u32>>), String> {
     let (columns, custody) = custody(scenario, inputs, seed)?;
     Ok((topology::build(&scenario.network, (columns, &custody), inputs, seed)?, custody))
 }
 
-/// The number of columns, and the columns that each node keeps; without columns 0 and nothing.
+/// Returns the number of columns and the custody columns of each node; 0 and an empty list without
+/// columns.
 pub fn custody(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<(u32, Vec<Vec<u32>>), String> {
     scenario.family().custody.map_or(Ok((0, Vec::new())), |custody| custody(scenario, inputs, seed))
 }
 
-/// Latency, jitter, loss and partitions.
+/// Returns the simulator's network: latency, jitter, loss, partitions and gateways.
 pub fn network(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Network {
     let spec = &scenario.network;
     let count = hosts.configs.len();
@@ -160,7 +166,7 @@ fn gateways(regions: Option<&Regions>) -> Vec<GatewayConfig> {
     vec![GatewayConfig { up_bps: rate.bps(), down_bps: rate.bps(), queue }; regions.names.len()]
 }
 
-/// The least latency of any pair of hosts, in nanoseconds.
+/// Returns the least latency between any two hosts, in nanoseconds.
 pub fn least_latency_nanos(hosts: &Hosts) -> u64 {
     let least = match &hosts.latency {
         Latency::Constant(latency) => *latency,
@@ -171,7 +177,7 @@ pub fn least_latency_nanos(hosts: &Hosts) -> u64 {
     least.as_nanos() as u64
 }
 
-/// The hosts that a fault hits; the publisher of blocks is spared.
+/// Returns the hosts that a fault hits. A random fault never hits the publisher of blocks.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
     if let Some(hosts) = &scenario.faults[fault].hosts {
@@ -224,18 +230,22 @@ pub fn transport(scenario: &Scenario) -> Transport {
         if let Control::Tcp(TcpConfig { send_buffer: SendBuffer::Auto { per_packet, min }, .. }) =
             &mut transport.control
         {
-            // Two segments for each packet of the window, as with usual ones.
+            // Two segments for each packet of the window, as with the usual segment size.
             (*per_packet, *min) = (2 * transport.mss, (*min).max(4 * u64::from(transport.mss)));
         }
     }
     transport
 }
 
-/// TCP as Shadow 3.3 has it (read in its source, `src/main/host/descriptor/tcp.c`): the window counts packets and grows by
-/// what is acknowledged whether it is used or not; no idle restart; an acknowledgement of its own 1 ms after data, ahead of
-/// the link's data; round trips are not measured (the echoed timestamp is cleared before acknowledgements leave), so that the
-/// timeout stays at its initial second; 10 packets after a timeout; send buffers start at 128 KiB and grow by 4,808 bytes
-/// for each packet of the window.
+/// Returns the configuration of TCP in Shadow 3.3, from its source
+/// (`src/main/host/descriptor/tcp.c`).
+///
+/// The window counts packets and grows with acknowledgements even if it is not full. There is no
+/// idle restart. A separate acknowledgement follows 1 ms after data, ahead of the data on the link.
+/// Shadow does not measure round trips, since it clears the echoed timestamp before
+/// acknowledgements leave; the timeout thus stays at its initial second. The window is 10 packets
+/// after a timeout. Send buffers start at 128 KiB and grow by 4,808 bytes for each packet of the
+/// window.
 fn shadow() -> TcpConfig {
     TcpConfig {
         congestion: Congestion::Reno,

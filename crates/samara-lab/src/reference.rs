@@ -1,4 +1,4 @@
-//! Our figures beside measurements of real networks.
+//! Compares our figures with measurements of real networks.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +11,40 @@ use crate::expect::figure_of;
 use crate::results::{ColumnsData, Outcome, Run};
 use crate::statistics::Statistics;
 
-/// A run beside its reference; all runs of either side are put together.
+/// A run and its reference; each side pools all its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     pub run: String,
     pub label: String,
-    /// Time to custody here.
+    /// Time to custody of our runs.
     pub ours_ms: Statistics,
-    /// Time to custody there.
+    /// Time to custody of the reference.
     pub reference_ms: Statistics,
-    /// Copies received per node and column here and there.
+    /// Copies received per node and column, ours and theirs.
     pub copies: (f64, f64),
-    /// How many runs there are here and there.
+    /// Number of runs, ours and theirs.
     pub runs: (usize, usize),
 }
 
 impl Comparison {
-    /// By how much our mean differs, as a share of the reference's.
+    /// Returns the deviation of our mean, as a share of the reference's mean.
     pub fn mean_deviation(&self) -> f64 {
         self.ours_ms.mean / self.reference_ms.mean - 1.0
     }
 
-    /// By how much our 95th percentile differs.
+    /// Returns the deviation of our 95th percentile, as a share of the reference's.
     pub fn p95_deviation(&self) -> f64 {
         self.ours_ms.p95 / self.reference_ms.p95 - 1.0
     }
 }
 
-/// Compares the runs of a scenario that have references. A statistic of several runs is the mean of the runs' statistics,
-/// so that slow and fast runs count alike.
+/// Compares the runs of a scenario with their references.
+///
+/// A statistic of several runs is the mean of their statistics, so that slow and fast runs have
+/// equal weight.
 ///
 /// # Errors
-/// A reference file cannot be read.
+/// Returns an error if a reference file cannot be read.
 pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, String> {
     let mut comparisons = Vec::new();
     for (run, files) in &loaded.scenario.reference {
@@ -77,27 +79,28 @@ pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, 
     Ok(comparisons)
 }
 
-/// One of our figures beside one that others have published or measured.
+/// One of our figures and a published or measured one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PublishedComparison {
-    /// The run of the scenario, with the values of the sweep that the figure belongs to.
+    /// The run of the scenario, with the sweep values of the figure.
     pub run: String,
     pub metric: String,
-    /// Who has published or measured it.
+    /// The publication or measurement.
     pub source: String,
     pub theirs: f64,
-    /// Ours, the mean over seeds.
+    /// Our value, the mean over seeds.
     pub ours: f64,
 }
 
 impl PublishedComparison {
-    /// By how much ours differs, as a share of theirs.
+    /// Returns the deviation of our value, as a share of theirs.
     pub fn deviation(&self) -> f64 {
         self.ours / self.theirs - 1.0
     }
 }
 
-/// The figures of others that a scenario lists, with ours beside them; those of runs that were not done are left out.
+/// Returns the published figures that a scenario lists, paired with ours. It omits figures of runs
+/// without results.
 pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedComparison> {
     let compare = |figure: &PublishedFigure| {
         let is_there =
@@ -128,10 +131,10 @@ fn mean(all: &[Statistics]) -> Option<Statistics> {
     })
 }
 
-/// One run of a real network.
+/// A run of a real network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferenceRun {
-    /// Milliseconds from the publication until a node had all its columns, by node.
+    /// Time to custody of each node, in milliseconds.
     pub custody_ms: Vec<f64>,
     /// Copies received per node and column.
     pub copies: f64,
@@ -140,7 +143,7 @@ pub struct ReferenceRun {
 /// Reads the arrivals of reference runs.
 ///
 /// # Errors
-/// As for [`Inputs::read`].
+/// Returns the errors of [`Inputs::read`], and an error for a malformed line.
 pub fn reference_runs(name: &str, inputs: &Inputs) -> Result<Vec<ReferenceRun>, String> {
     let text = inputs.read(name)?;
     let mut rows: Vec<(&str, u32, f64, f64)> = Vec::new();

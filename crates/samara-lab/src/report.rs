@@ -1,4 +1,4 @@
-//! Reports: the page of a scenario's results, of which each family contributes its own sections.
+//! Reports: the page of a scenario's results. Each family contributes its sections.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
 use crate::statistics::{Spread, Statistics};
 
-/// What a family contributes to a page.
+/// The contribution of a family to a page.
 pub(crate) struct Body {
     pub(crate) findings: Vec<String>,
-    /// What a terminal shows.
+    /// The summary for a terminal.
     pub(crate) summary: Summary,
-    /// The sections before figures of others and expectations.
+    /// The sections before published figures and expectations.
     pub(crate) sections: Vec<Section>,
-    /// The sections after them.
+    /// The sections after expectations.
     pub(crate) details: Vec<Section>,
 }
 
 impl Body {
-    /// A terminal shows the table with its legend, and the key sentences.
+    /// Creates a body whose terminal summary is the table with its legend and the key sentences.
     pub(crate) fn new(
         findings: Vec<String>,
         (legend, table): (&str, Table),
@@ -40,14 +40,14 @@ impl Body {
     }
 }
 
-/// The page of all results of a scenario.
+/// Returns the page of all results of a scenario.
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, published, checked, .. } = findings;
     let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
     let (measured, others) = (beside_measured(comparisons), beside_others(published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
-    let measured = measured.map(|table| Section::new("Beside what was measured", "", table));
-    let others = others.map(|table| Section::new("Beside figures of others", "", table));
+    let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
+    let others = others.map(|table| Section::new("Comparison with published figures", "", table));
     let mut sections = body.sections;
     sections.extend(measured.into_iter().chain(others).chain(expectations(checked)));
     sections.extend(real_nodes(findings));
@@ -76,13 +76,13 @@ pub(crate) fn described(loaded: &Loaded) -> String {
 /// Writes a page and its figures into a results directory.
 ///
 /// # Errors
-/// A file cannot be written, or a figure cannot be rendered as PNG.
+/// Returns an error if a file cannot be written or a figure cannot be rendered as PNG.
 pub fn write(page: &Page, directory: &ResultsDirectory) -> Result<(), String> {
     let write = |(name, bytes): (String, Vec<u8>)| directory.bytes(&name, &bytes);
     page.files()?.into_iter().try_for_each(|file| write(file).map_err(|error| error.to_string()))
 }
 
-/// Key sentences after the number of expectations that fail.
+/// Prepends a sentence on failed expectations to the key sentences.
 pub(crate) fn with_failures(checked: &[ExpectationResult], findings: Vec<String>) -> Vec<String> {
     let missed = checked.iter().filter(|result| result.fails()).count();
     let counted = checked.iter().filter(|result| result.counts).count();
@@ -150,7 +150,8 @@ fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
     (!published.is_empty()).then_some(table)
 }
 
-/// What real nodes used, how exactly they did what they were to do, and every reason to distrust them.
+/// Returns a section on real nodes: their use of resources, their accuracy, and reasons to doubt
+/// the figures.
 fn real_nodes(findings: &Findings) -> Option<Section> {
     let real = || findings.summary.runs.iter().filter_map(|run| Some((run, run.real.as_ref()?)));
     let time = |ms: Option<f64>| ms.map_or_else(|| MISSING.to_owned(), short_ms);
@@ -186,17 +187,17 @@ fn real_nodes(findings: &Findings) -> Option<Section> {
         "Run",
         "Programs",
         "Ready",
-        "Late: p50, most",
-        "Processor of a node",
-        "Memory of a node",
+        "Late: p50, max",
+        "Processor per node",
+        "Memory per node",
         "Open files",
-        "Emulation: of a processor, late p99",
+        "Emulation: processor share, late p99",
     ];
-    let text = "Every node is a process of its own. Ready: the time until links and meshes are there. Late: by how much \
-                publications come after their planned time. Figures of nodes: the mean and the maximum.";
+    let text = "Every node is a separate process. Ready: time until links and meshes exist. Late: delay of publications \
+                after their planned times. Figures of nodes: the mean and the maximum.";
     let mut section = Section::new("Real nodes", text, Table::new(headings, 2, rows));
     if !doubts.is_empty() {
-        section.parts.push(Part::Failures("Reasons to distrust these figures:".to_owned(), doubts));
+        section.parts.push(Part::Failures("Reasons to doubt these figures:".to_owned(), doubts));
     }
     Some(section)
 }
@@ -209,7 +210,7 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
     let only = if chosen.len() < all.len() { chosen } else { Vec::new() };
     let only: String = only.iter().map(|run| format!(" --only {run}")).collect();
     let (verb, same) = if summary.runs.iter().any(|run| run.real.is_some()) {
-        ("testbed", "Real nodes never do exactly the same twice.".to_owned())
+        ("testbed", "Runs with real nodes are not exactly reproducible.".to_owned())
     } else {
         let digest = &summary.digest;
         let same = format!(
@@ -221,17 +222,17 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
         "`samara {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {same}",
         summary.version
     );
-    Section::new("To run it again", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
+    Section::new("Reproduce this result", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
 }
 
-/// The axes of a sweep: key and label.
+/// Returns the key and label of each axis of a sweep.
 pub(crate) fn axes(loaded: &Loaded) -> Vec<(String, String)> {
     let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
     let label = |key: &str, label: &str| if label.is_empty() { key.to_owned() } else { label.to_owned() };
     axes.map(|axis| (axis.key.clone(), label(&axis.key, &axis.label))).collect()
 }
 
-/// The values of a sweep's axes as the scenario writes them.
+/// Returns the values of a sweep's axes as the scenario writes them.
 pub(crate) fn point(axes: &[(String, String)], parameters: &Map<String, Json>) -> Vec<String> {
     let value = |key: &String| match parameters.get(key) {
         Some(Json::String(text)) => text.clone(),
@@ -241,7 +242,7 @@ pub(crate) fn point(axes: &[(String, String)], parameters: &Map<String, Json>) -
     axes.iter().map(|(key, _)| value(key)).collect()
 }
 
-/// Items by a key, in the order in which keys come first.
+/// Groups items by a key, in the order of the first occurrences.
 pub(crate) fn grouped<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -257,44 +258,44 @@ pub(crate) fn grouped<T, K: PartialEq>(
     groups
 }
 
-/// The words of a name, in a name of a file.
+/// Converts a name into a part of a file name.
 pub(crate) fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// A statistic; NaN if nothing was measured.
+/// Returns a statistic; NaN without measurements.
 pub(crate) fn of(statistics: Option<Statistics>, value: fn(&Statistics) -> f64) -> f64 {
     statistics.as_ref().map_or(f64::NAN, value)
 }
 
-/// A figure of a run.
+/// Computes a figure of a run.
 pub(crate) type Value<D> = fn(&<D as Data>::Metrics) -> f64;
-/// A column of a table: heading and cell.
+/// Heading and cell of a table column.
 pub(crate) type Column<D> = (&'static str, fn(&Runs<D>) -> String);
-/// A bound that is drawn if it is the same for all runs, and what the key calls it.
+/// Label and value of a bound that is drawn if it is equal for all runs.
 pub(crate) type Bound<D> = (&'static str, Value<D>);
 pub(crate) type Causes<D> = fn(&<D as Data>::Metrics) -> &BTreeMap<&'static str, u64>;
 
 pub(crate) struct Results<'a, D: Data> {
     pub(crate) loaded: &'a Loaded,
     pub(crate) findings: &'a Findings,
-    /// The axes of a sweep: key and label.
+    /// Key and label of each axis of the sweep.
     pub(crate) axes: Vec<(String, String)>,
     pub(crate) rows: Vec<Runs<D>>,
 }
 
-/// Runs that differ in their seeds only; there is at least one.
+/// Runs that differ only in their seeds; there is at least one.
 pub(crate) struct Runs<D> {
     pub(crate) run: String,
     pub(crate) label: String,
-    /// The values of the sweep's axes, as written in the scenario.
+    /// Values of the sweep's axes, as written in the scenario.
     pub(crate) point: Vec<String>,
     pub(crate) all: Vec<Outcome<D>>,
 }
 
 impl<D: Data> Runs<D> {
-    /// The result of the first seed.
+    /// Returns the result of the first seed.
     pub(crate) fn first(&self) -> &Outcome<D> {
         &self.all[0]
     }
@@ -303,18 +304,19 @@ impl<D: Data> Runs<D> {
         self.first().metrics()
     }
 
-    /// The mean of a figure over seeds.
+    /// Returns the mean of a figure over seeds.
     pub(crate) fn mean(&self, value: impl Fn(&D::Metrics) -> f64) -> f64 {
         self.all.iter().map(|outcome| value(outcome.metrics())).sum::<f64>() / self.all.len() as f64
     }
 
-    /// The mean of a figure, and half the width of its 95 % confidence interval; 0 of one seed.
+    /// Returns the mean of a figure and half the width of its 95 % confidence interval; the latter
+    /// is 0 for one seed.
     pub(crate) fn interval(&self, value: impl Fn(&D::Metrics) -> f64) -> (f64, f64) {
         let values: Vec<f64> = self.all.iter().map(|outcome| value(outcome.metrics())).collect();
         Spread::of(&values).map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.confidence_95))
     }
 
-    /// The mean of a figure with its confidence interval in words.
+    /// Formats the mean of a figure with its confidence interval.
     pub(crate) fn spread(&self, value: impl Fn(&D::Metrics) -> f64, shown: fn(f64) -> String) -> String {
         match self.interval(value) {
             (mean, half) if self.all.len() > 1 && mean.is_finite() => {
@@ -324,7 +326,7 @@ impl<D: Data> Runs<D> {
         }
     }
 
-    /// The label with the values of the axes.
+    /// Returns the label with the values of the axes.
     pub(crate) fn named(&self) -> String {
         [std::slice::from_ref(&self.label), &self.point].concat().join(", ")
     }
@@ -339,7 +341,7 @@ impl<D: Data> Runs<D> {
     }
 }
 
-/// What is drawn over the last axis of a sweep.
+/// A figure drawn over the last axis of a sweep.
 pub(crate) struct Shown<D: Data> {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
@@ -371,18 +373,18 @@ impl<'a, D: Data> Results<'a, D> {
         !self.axes.is_empty()
     }
 
-    /// The heading of the section with the most telling figures.
+    /// Returns the heading of the section with the main figures.
     pub(crate) fn figures_heading(&self) -> &'static str {
         if self.is_sweep() { "Over the sweep" } else { "Side by side" }
     }
 
-    /// A table with a row for each run, after the values of the axes.
+    /// Returns a table with a row for each run. The values of the axes are the first columns.
     pub(crate) fn table(&self, columns: &[Column<D>]) -> Table {
         let headings = columns.iter().map(|(heading, _)| *heading);
         self.table_of(headings, |row| columns.iter().map(|(_, cell)| cell(row)).collect())
     }
 
-    /// The same with headings and cells of any kind.
+    /// Returns a table like [`table`](Self::table), with computed headings and cells.
     pub(crate) fn table_of<H: Into<String>>(
         &self,
         headings: impl IntoIterator<Item = H>,
@@ -394,13 +396,13 @@ impl<'a, D: Data> Results<'a, D> {
         Table::new(all, 1 + self.axes.len(), self.rows.iter().map(|row| row.row(cells(row))).collect())
     }
 
-    /// A table of the means of figures over seeds.
+    /// Returns a table of the means of figures over seeds.
     pub(crate) fn means(&self, figures: &[(&'static str, Value<D>)], shown: impl Fn(f64) -> String) -> Table {
         let headings = figures.iter().map(|(heading, _)| *heading);
         self.table_of(headings, |row| figures.iter().map(|(_, value)| shown(row.mean(value))).collect())
     }
 
-    /// What was counted by cause; nothing if nothing was.
+    /// Returns a section with counts by cause; `None` if all are zero.
     pub(crate) fn causes(&self, heading: &str, kinds: &[(&str, Causes<D>)]) -> Option<Section> {
         let mut rows = Vec::new();
         for row in &self.rows {
@@ -421,12 +423,12 @@ impl<'a, D: Data> Results<'a, D> {
             return None;
         }
         let labels = self.axes.iter().map(|(_, label)| label.as_str());
-        let headings = std::iter::once("run").chain(labels).chain(["what", "cause", "times"]);
+        let headings = std::iter::once("run").chain(labels).chain(["kind", "cause", "count"]);
         let table = Table::new(headings, 3 + self.axes.len(), rows).folded("By run and cause", false);
         Some(Section::new(heading, "", table))
     }
 
-    /// What others have published or measured of a run.
+    /// Returns the published values of a metric for a run.
     pub(crate) fn published(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
         let published = self.findings.published.iter();
         published
@@ -435,15 +437,16 @@ impl<'a, D: Data> Results<'a, D> {
             .collect()
     }
 
-    /// The distribution of times, a curve for each run.
+    /// Draws the distribution of times, with a curve for each run.
     pub(crate) fn distribution(&self, caption: &str, axis: &str, points: fn(&D) -> &[(f64, f64)]) -> Figure {
         let curve = |row: &Runs<D>| (row.label.clone(), points(row.first()).to_vec());
-        let lines = Lines::shares("deliveries that were made by then", axis, self.rows.iter().map(curve));
+        let lines = Lines::shares("share of deliveries made", axis, self.rows.iter().map(curve));
         let caption = format!("{caption}; dots at 50 % and 99 %.{}", lines.hidden());
         Figure::new("latency", caption, lines)
     }
 
-    /// Runs by the values of all axes but the last, with these values in words and in names of files.
+    /// Groups runs by the values of all axes except the last. Returns these values in words and in
+    /// parts of file names.
     pub(crate) fn panels(&self) -> Vec<(String, String, Vec<&Runs<D>>)> {
         let last = self.axes.len().saturating_sub(1);
         let panels = grouped(&self.rows, |row| &row.point[..last]).into_iter();
@@ -455,8 +458,10 @@ impl<'a, D: Data> Results<'a, D> {
         panels.collect()
     }
 
-    /// Lines over the last axis, a figure for each combination of the others. The first of `shown` is always drawn, with the
-    /// bound, others where they differ.
+    /// Draws lines over the last axis, with a figure for each combination of the others.
+    ///
+    /// The first of `shown` is always drawn, with the bound. The others are drawn only if their
+    /// values differ.
     pub(crate) fn over_sweep(&self, shown: &[Shown<D>], bound: Option<Bound<D>>) -> Vec<Figure> {
         let Some((_, axis)) = self.axes.last() else { return Vec::new() };
         let mut figures = Vec::new();
@@ -481,7 +486,7 @@ impl<'a, D: Data> Results<'a, D> {
     }
 }
 
-/// A line for each run over the places of its values, and the bound.
+/// Returns a line for each run over the positions of its values, and the bound.
 fn lines<D: Data>(rows: &[&Runs<D>], xs: &[f64], value: Value<D>, bound: Option<Bound<D>>) -> Vec<Line> {
     let line = |(_, rows): (&String, Vec<(&&Runs<D>, &f64)>)| {
         let intervals = rows.iter().map(|(row, _)| row.interval(value));
@@ -510,7 +515,7 @@ fn lines<D: Data>(rows: &[&Runs<D>], xs: &[f64], value: Value<D>, bound: Option<
     lines
 }
 
-/// The unit of a metric on paper.
+/// Returns the unit of a metric in figures.
 pub(crate) fn unit_of(metric: &str) -> Unit {
     match unit(metric) {
         "ms" => Unit::Milliseconds,

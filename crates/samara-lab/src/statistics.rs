@@ -1,4 +1,4 @@
-//! Order statistics, and Student's t: confidence intervals of means, and Welch's test.
+//! Order statistics; confidence intervals of means by Student's t; and Welch's test.
 
 use samara_apps::Durations;
 use samara_report::Unit;
@@ -7,7 +7,7 @@ use special::Beta;
 
 /// Order statistics of a set of values.
 ///
-/// Percentiles interpolate linearly between order statistics, as NumPy's default does.
+/// Percentiles are interpolated linearly between order statistics, like NumPy's default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
     pub mean: f64,
@@ -19,7 +19,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The statistics of some values; `None` if there are none.
+    /// Computes the statistics of values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {
             return None;
@@ -35,7 +35,8 @@ impl Statistics {
         })
     }
 
-    /// Those of durations, in milliseconds; `None` if there are none. Percentiles are those of the histogram's buckets.
+    /// Computes the statistics of durations in milliseconds; `None` if there are none. Percentiles
+    /// have the precision of the histogram's buckets.
     pub fn of_durations(durations: &Durations) -> Option<Self> {
         (durations.count() > 0).then(|| Self {
             mean: durations.mean_ms(),
@@ -47,33 +48,34 @@ impl Statistics {
     }
 }
 
-/// A percentile (`0..=1`) of sorted values, interpolated.
+/// Returns an interpolated percentile (`0..=1`) of sorted values.
 ///
 /// # Panics
-/// If there are no values.
+/// Panics if there are no values.
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (below, above) = (place.floor() as usize, place.ceil() as usize);
     sorted[below] + (sorted[above] - sorted[below]) * (place - place.floor())
 }
 
-/// The level of all intervals and tests: two-sided, 95 %.
+/// The level of all two-sided intervals and tests.
 const CONFIDENCE: f64 = 0.95;
 
-/// A figure over seeds.
+/// The distribution of a figure over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     pub mean: f64,
-    /// Half the width of Student's 95 % confidence interval of the mean; 0 of one seed, which says nothing about it.
+    /// Half the width of Student's 95 % confidence interval of the mean; 0 for one seed, where it
+    /// is unknown.
     pub confidence_95: f64,
     pub min: f64,
     pub max: f64,
-    /// Seeds that measured it.
+    /// Number of seeds that measured the figure.
     pub seeds: usize,
 }
 
 impl Spread {
-    /// That of some values; `None` if there are none.
+    /// Computes the spread of values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, variance) = mean_and_variance(values)?;
         let count = values.len() as f64;
@@ -87,7 +89,7 @@ impl Spread {
         })
     }
 
-    /// The mean, and the interval if there is one.
+    /// Formats the mean, with its interval if there is one.
     pub(crate) fn written(&self, unit: Unit) -> String {
         let mean = unit.written(self.mean);
         let half = self.confidence_95;
@@ -95,26 +97,29 @@ impl Spread {
     }
 }
 
-/// How two means differ: Welch's test, which does not take the variances for equal.
+/// The difference of two means by Welch's test, which does not assume equal variances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Welch {
-    /// The second mean less the first.
+    /// The second mean minus the first.
     pub difference: f64,
     /// Half the width of the difference's 95 % confidence interval.
     pub half: f64,
-    /// The probability of a difference at least as large if there were none (two-sided).
+    /// The two-sided probability of a difference at least as large if the means were equal.
     pub p: f64,
 }
 
 impl Welch {
-    /// Whether the difference is significant at 5 %.
+    /// Returns true if the difference is significant at 5 %.
     pub fn is_significant(&self) -> bool {
         self.p < 1.0 - CONFIDENCE
     }
 }
 
-/// Welch's test of the means of `a` and `b` (Welch 1947; degrees of freedom after Satterthwaite 1946); `None` if either has less than two
-/// values. Without any spread, means are either equal (`p` = 1) or not (`p` = 0).
+/// Performs Welch's test of the means of `a` and `b` (Welch 1947; degrees of freedom after
+/// Satterthwaite 1946).
+///
+/// `None` if either has fewer than two values. Without any spread, means are either equal (`p` = 1)
+/// or different (`p` = 0).
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     if a.len() < 2 || b.len() < 2 {
         return None;
@@ -135,7 +140,8 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     })
 }
 
-/// The mean and the variance of the sample (0 of one value); values that are all the same have no variance, whatever rounding says.
+/// Returns the mean and the sample variance (0 for one value). Equal values have no variance,
+/// without rounding errors.
 fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let first = *values.first()?;
     if values.iter().all(|value| *value == first) {
@@ -147,14 +153,16 @@ fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, squares / (count - 1.0)))
 }
 
-/// Student's t for a two-sided interval of 95 %, with so many degrees of freedom (more than 0).
+/// Returns Student's t for a two-sided interval of 95 %, with `freedom` degrees of freedom (more
+/// than 0).
 fn quantile(freedom: f64) -> f64 {
     let (a, b) = (freedom / 2.0, 0.5);
     let x = (1.0 - CONFIDENCE).inv_inc_beta(a, b, a.ln_beta(b));
     (freedom * (1.0 - x) / x).sqrt()
 }
 
-/// The probability that Student's t is beyond `t` on either side: I_x(f/2, 1/2) at x = f/(f+t²) (DLMF 8.17, Abramowitz and Stegun 26.7.1).
+/// Returns the two-sided tail probability of Student's t: I_x(f/2, 1/2) at x = f/(f+t²) (DLMF 8.17,
+/// Abramowitz and Stegun 26.7.1).
 fn two_sided(t: f64, freedom: f64) -> f64 {
     let (a, b) = (freedom / 2.0, 0.5);
     (freedom / (freedom + t * t)).inc_beta(a, b, a.ln_beta(b))

@@ -1,8 +1,9 @@
-//! What this process has used.
+//! Resources used by this process.
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Processor time of all threads in seconds, user and system; 0 if the system does not tell.
+/// Returns the user and system processor time of all threads in seconds; 0 if the system does not
+/// report it.
 pub fn cpu_seconds() -> f64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
         let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
@@ -10,9 +11,10 @@ pub fn cpu_seconds() -> f64 {
     })
 }
 
-/// The most memory that the process has had; 0 if the system does not tell.
+/// Returns the peak memory of the process in bytes; 0 if the system does not report it.
 pub fn peak_rss_bytes() -> u64 {
-    // On Linux what getrusage tells includes what the parent had when it started this process; this does not.
+    // On Linux, getrusage includes the memory of the parent at the start of this process; this file
+    // does not.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak =
         status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! What goes wrong, with the texts of the command line.
+//! Exceptions, with the error texts of the command line.
 
 use std::fmt::Display;
 
@@ -7,25 +7,20 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use samara_scenario::ScenarioError as Problems;
 
-create_exception!(
-    samara,
-    Error,
-    PyException,
-    "Something that Samara cannot do; every other exception of this package is one of these."
-);
+create_exception!(samara, Error, PyException, "The base class of all exceptions of this package.");
 create_exception!(
     samara,
     ScenarioError,
     Error,
-    "A scenario that cannot be run. `problems` has every key, line and message."
+    "An invalid scenario. `problems` has the key, line and message of every problem."
 );
-create_exception!(samara, RunError, Error, "A run that cannot be done.");
-create_exception!(samara, TableError, Error, "A table that is not there.");
-create_exception!(samara, FigureError, Error, "A figure that there is not.");
+create_exception!(samara, RunError, Error, "A run that failed.");
+create_exception!(samara, TableError, Error, "A table that does not exist or is not in memory.");
+create_exception!(samara, FigureError, Error, "A figure that does not exist or cannot be drawn.");
 create_exception!(samara, DirectoryError, Error, "A results directory that cannot be read or written.");
-create_exception!(samara, PolicyError, Error, "A scheduling policy whose order is none.");
+create_exception!(samara, PolicyError, Error, "A scheduling policy that returned an invalid order.");
 
-/// Everything that is wrong with a scenario.
+/// Converts the problems of a scenario to an exception.
 pub(crate) fn scenario(py: Python<'_>, error: &Problems) -> PyErr {
     let raised = ScenarioError::new_err(error.to_string());
     let problems: Vec<(Option<&str>, Option<usize>, &str)> = error
@@ -40,12 +35,12 @@ pub(crate) fn scenario(py: Python<'_>, error: &Problems) -> PyErr {
     }
 }
 
-/// A results directory that cannot be read or written.
+/// Converts an error of a results directory to an exception.
 pub(crate) fn directory(error: impl Display) -> PyErr {
     DirectoryError::new_err(error.to_string())
 }
 
-/// A table that is not there.
+/// Converts an error of a table to an exception.
 pub(crate) fn table(error: impl Display) -> PyErr {
     TableError::new_err(error.to_string())
 }

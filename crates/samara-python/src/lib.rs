@@ -1,7 +1,8 @@
-//! Samara in Python: what the package `samara` (in `python/`) is made of.
+//! Samara in Python: the native part of the package `samara` (in `python/`).
 //!
-//! Scenarios are loaded and run as the command line does it; tables are handed over in Arrow's format without a copy; scheduling policies
-//! can be classes. The interpreter's lock is released while something runs.
+//! Scenarios are loaded and run as on the command line. Tables are shared in Arrow's format without
+//! a copy. Scheduling policies can be Python classes. The interpreter's lock is released during
+//! runs.
 
 mod errors;
 mod loaded;
@@ -16,19 +17,19 @@ use samara_spec::{builtins, schema as scenario_schema};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The names and titles of the built-in scenarios.
+/// Returns the names and titles of the built-in scenarios.
 #[pyfunction]
 fn scenarios() -> Vec<(&'static str, String)> {
     builtins().iter().map(|builtin| (builtin.name, builtin.title())).collect()
 }
 
-/// The JSON Schema of scenarios, as text.
+/// Returns the JSON Schema of scenarios as text.
 #[pyfunction]
 fn schema() -> String {
     scenario_schema().to_string()
 }
 
-/// JSON as TOML.
+/// Converts JSON to TOML.
 #[pyfunction]
 fn json_to_toml(json: &str) -> PyResult<String> {
     let fail = |error: String| errors::Error::new_err(error);
@@ -36,7 +37,7 @@ fn json_to_toml(json: &str) -> PyResult<String> {
     toml::to_string_pretty(&value).map_err(|error| fail(error.to_string()))
 }
 
-/// What the package `samara` is made of. Use that one.
+/// The native part of the package `samara`. Use that package instead.
 #[pymodule]
 mod _samara {
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Scenarios that are ready to run.
+//! Loaded scenarios.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ use crate::progress::{Keep, Observer};
 use crate::table::{Kept, Labels, Table};
 use crate::{errors, progress};
 
-/// A scenario with all that is to be different in it.
+/// A loaded scenario with its overrides.
 #[pyclass(frozen, module = "samara._samara")]
 pub(crate) struct Loaded {
     scenario: Arc<Scenario>,
     failure: Arc<Failure>,
-    /// Whether all nodes share a policy.
+    /// Whether all nodes share a policy object.
     is_shared: bool,
 }
 
-/// Loads a scenario: a built-in one or a file by its `name`, or a `text` with the `files` that it names.
+/// Loads a scenario: a built-in one or a file by its `name`, or a `text` with the `files` it names.
 #[pyfunction]
 #[pyo3(signature = (name, *, text = None, files = BTreeMap::new(), directory = None, set = vec![], only = vec![], seeds = vec![],
     runs = vec![], policies = vec![]))]
@@ -69,37 +69,37 @@ pub(crate) fn load(
     Ok(Loaded { scenario: Arc::new(scenario), failure, is_shared })
 }
 
-/// A variant as Python gives it: texts, and the changed keys as TOML.
-fn variant(mut given: BTreeMap<String, String>) -> PyResult<RunSpec> {
-    let mut take = |key: &str| given.remove(key).unwrap_or_default();
+/// Converts a variant from Python: texts, with the changed keys as TOML.
+fn variant(mut texts: BTreeMap<String, String>) -> PyResult<RunSpec> {
+    let mut take = |key: &str| texts.remove(key).unwrap_or_default();
     let name = take("name");
     let set = take("set")
         .parse()
-        .map_err(|error| Error::new_err(format!("run {name:?}: the keys that it sets: {error}")))?;
+        .map_err(|error| Error::new_err(format!("run {name:?}: invalid keys: {error}")))?;
     Ok(RunSpec { label: take("label"), description: take("description"), series: take("series"), name, set })
 }
 
 #[pymethods]
 impl Loaded {
-    /// The scenario with all that is different in it, as TOML.
+    /// The scenario with its overrides, as TOML.
     #[getter]
     fn toml(&self) -> &str {
         &self.scenario.text
     }
 
-    /// What was done with its files that whoever wrote them may not expect.
+    /// Notes on unused parts of its files, and on overrides without effect on some runs.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.scenario.notes.clone()
     }
 
-    /// What there is to run: name, seed and label of each.
+    /// Name, seed and label of each run.
     #[getter]
     fn points(&self) -> Vec<(String, u64, String)> {
         self.scenario.points.iter().map(|point| (point.name(), point.seed, point.label.clone())).collect()
     }
 
-    /// The links of every run: who dialled whom.
+    /// Returns the links of every run, as pairs of dialer and listener.
     fn edges(&self, py: Python<'_>) -> PyResult<Table> {
         let loaded = &self.scenario;
         py.detach(|| {
@@ -112,7 +112,7 @@ impl Loaded {
         })
     }
 
-    /// Which columns nodes keep, in every run.
+    /// Returns the custody columns of nodes in every run.
     fn custody(&self, py: Python<'_>) -> PyResult<Table> {
         let loaded = &self.scenario;
         py.detach(|| {
@@ -127,8 +127,11 @@ impl Loaded {
         })
     }
 
-    /// Runs everything. `progress` is called several times a second with a list of names and shares; `tables` are the names of those to keep
-    /// in memory (all, if not given), unless they have more than `rows_max` rows; `out` is a directory to write everything into.
+    /// Runs all points.
+    ///
+    /// `progress` is called several times a second with a list of names and shares. `tables` names
+    /// the tables to keep in memory, all by default, except those with more than `rows_max` rows.
+    /// `out` is a results directory.
     #[pyo3(signature = (*, threads = None, progress = None, tables = None, rows_max = 50_000_000, out = None, force = false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
     fn run(
@@ -149,7 +152,7 @@ impl Loaded {
                 .map_err(|error| errors::scenario(py, &error))?;
         }
         let available = std::thread::available_parallelism().map_or(1, usize::from);
-        // The order in which nodes ask a policy that they share must not depend on threads.
+        // The order in which nodes call a shared policy must not depend on threads.
         let threads = if self.is_shared { 1 } else { threads.unwrap_or(available) };
         let directory = out
             .map(|path| ResultsDirectory::create(&path, &loaded, force))
@@ -170,7 +173,7 @@ impl Loaded {
     }
 }
 
-/// Numbers of two columns for each run, labelled.
+/// Returns a table of two integer columns for each run, with labels.
 fn pairs(
     name: &str,
     loaded: &Scenario,
@@ -189,7 +192,7 @@ fn pairs(
     Table::new(name, batches)
 }
 
-/// The tables that a result has here, by name, without those that are gone.
+/// Returns the tables of a result that are in memory, by name.
 pub(crate) fn here(tables: &crate::table::Tables) -> BTreeMap<String, Arc<Rows>> {
     tables
         .iter()

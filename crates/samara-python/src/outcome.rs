@@ -1,4 +1,4 @@
-//! What came out of a scenario, and two results side by side.
+//! The results of a scenario, and comparisons of two results.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) findings: Findings,
     pub(crate) page: Page,
-    /// Run by run.
+    /// The tables of each run.
     pub(crate) tables: Vec<Tables>,
     #[pyo3(get)]
     pub(crate) directory: Option<PathBuf>,
@@ -33,7 +33,7 @@ impl Outcome {
         Saved::in_memory(name, &self.findings.summary, self.tables.iter().map(here).collect())
     }
 
-    /// The table of one run.
+    /// Returns a table of one run.
     fn kept(&self, at: usize, name: &str) -> PyResult<&Arc<Rows>> {
         let point = &self.loaded.points[at];
         match self.tables[at].get(name) {
@@ -80,7 +80,7 @@ impl Outcome {
         serde_json::to_string(&self.findings.summary).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The scenario that was run, as TOML.
+    /// The scenario of these results, as TOML.
     #[getter]
     fn toml(&self) -> &str {
         &self.loaded.text
@@ -92,20 +92,20 @@ impl Outcome {
         self.page.terminal()
     }
 
-    /// The scenario's expectations: run, what was expected, what was found, and whether it holds.
+    /// The scenario's expectations: run, expected text, measured value, and whether it holds.
     #[getter]
     fn expectations(&self) -> Vec<(&str, &str, Option<f64>, bool)> {
         let outcomes = self.findings.checked.iter();
         outcomes.map(|o| (o.run.as_str(), o.expected.as_str(), o.found, o.holds)).collect()
     }
 
-    /// The names of the tables that there are.
+    /// The names of the tables.
     #[getter]
     fn table_names(&self) -> Vec<String> {
         self.tables.first().map(|tables| tables.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// A table over all runs, or those of a name or a seed.
+    /// Returns a table over all runs, or only those with a name or a seed.
     #[pyo3(signature = (name, run = None, seed = None))]
     fn table(&self, name: &str, run: Option<&str>, seed: Option<u64>) -> PyResult<Table> {
         let labels = Labels::of(&self.loaded.points);
@@ -124,11 +124,11 @@ impl Outcome {
         Table::new(name, batches)
     }
 
-    /// A row for each run, with all its metrics.
+    /// Returns a table with a row for each run and a column for each metric.
     fn metrics(&self) -> PyResult<Table> {
         let runs = self.findings.summary.runs.iter();
         let records: Vec<PointRecord> = runs.map(|run| PointRecord::of(String::new(), run)).collect();
-        // What a process used is known of all runs together only, and they have no ids.
+        // The resources of single runs are unknown, and the runs have no ids.
         let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
         let table = points_table(&records).map_err(errors::table)?;
         let known = table.columns.iter().filter(|(name, _)| !unknown.contains(&name.as_str()));
@@ -142,7 +142,7 @@ impl Outcome {
         py.detach(|| self.page.figures()).into_iter().map(|(name, _)| name).collect()
     }
 
-    /// A figure as SVG.
+    /// Returns a figure as SVG.
     fn figure(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         let figures = py.detach(|| self.page.figures());
         let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
@@ -155,24 +155,24 @@ impl Outcome {
         })
     }
 
-    /// An SVG figure as PNG.
+    /// Converts an SVG figure to PNG.
     #[staticmethod]
     fn png(py: Python<'_>, svg: &str) -> PyResult<Vec<u8>> {
         py.detach(|| png(svg)).map_err(FigureError::new_err)
     }
 
-    /// The report, one HTML file.
+    /// Returns the report as one HTML file.
     fn html(&self, py: Python<'_>) -> String {
         py.detach(|| self.page.html())
     }
 
-    /// Sets this beside another result.
+    /// Compares these results with others in memory.
     fn compare(&self, py: Python<'_>, other: &Self, names: (String, String)) -> PyResult<Compared> {
         let (a, b) = (self.saved(&names.0), other.saved(&names.1));
         py.detach(|| Compared::new(a, b))
     }
 
-    /// Sets this beside a results directory.
+    /// Compares these results with a results directory.
     fn compare_directory(&self, py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Compared> {
         let a = self.saved(name);
         py.detach(|| Compared::new(a, Saved::open(&path).map_err(errors::directory)?))
@@ -181,7 +181,7 @@ impl Outcome {
     /// Writes a results directory as the command line does.
     #[pyo3(signature = (path, force = false))]
     fn write(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
-        // Before anything is touched: all tables have to be here.
+        // Check first that all tables are in memory, before touching the directory.
         for (at, tables) in self.tables.iter().enumerate() {
             tables.keys().try_for_each(|name| self.kept(at, name).map(drop))?;
         }
@@ -198,7 +198,7 @@ impl Outcome {
     }
 }
 
-/// Two results side by side.
+/// A comparison of two results.
 #[pyclass(frozen, module = "samara._samara")]
 pub(crate) struct Compared(compare::Compared);
 
@@ -217,7 +217,7 @@ impl Compared {
     }
 }
 
-/// Sets two results directories side by side.
+/// Compares two results directories.
 #[pyfunction]
 pub(crate) fn open_results(py: Python<'_>, a: PathBuf, b: PathBuf) -> PyResult<Compared> {
     py.detach(|| {
@@ -234,20 +234,20 @@ impl Compared {
         self.0.table()
     }
 
-    /// What has changed, as Markdown.
+    /// Returns the changes as Markdown.
     #[pyo3(signature = (thresholds = vec![]))]
     fn markdown(&self, thresholds: Vec<String>) -> PyResult<String> {
         Ok(self.0.markdown(&self.crossed(&thresholds)?))
     }
 
-    /// A page with the table, the changes and the distributions of both.
+    /// Returns a page with the table, the changes and the distributions of both results.
     #[pyo3(signature = (thresholds = vec![]))]
     fn html(&self, py: Python<'_>, thresholds: Vec<String>) -> PyResult<String> {
         let crossed = self.crossed(&thresholds)?;
         py.detach(|| self.0.html(&crossed)).map_err(Error::new_err)
     }
 
-    /// Everything, as JSON; with the thresholds that are crossed.
+    /// Returns the whole comparison as JSON, with the exceeded thresholds.
     #[pyo3(signature = (thresholds = vec![]))]
     fn json(&self, thresholds: Vec<String>) -> PyResult<String> {
         Ok(self.0.json(&self.crossed(&thresholds)?).to_string())

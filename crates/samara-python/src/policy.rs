@@ -11,40 +11,42 @@ use samara_engine::outbox::{Orderer, PendingCopy as Pending, Policy};
 
 use crate::errors::PolicyError;
 
-/// A copy that is owed and has not left, as a policy sees it. Peers and messages have numbers that mean something at one node only.
+/// A pending copy in an outbox, as a policy sees it.
+///
+/// The numbers of peers and messages have a meaning at one node only.
 #[pyclass(frozen, module = "samara._samara")]
 pub(crate) struct PendingCopy {
-    /// The number of the message that it is a copy of.
+    /// The number of the message.
     #[pyo3(get)]
     message: u64,
-    /// The number of the peer that it is for.
+    /// The number of the receiving peer.
     #[pyo3(get)]
     peer: u32,
-    /// Its length on the wire, in bytes.
+    /// The length on the wire in bytes.
     #[pyo3(get)]
     bytes: u32,
-    /// When it was owed, in milliseconds of the run.
+    /// The time at which the copy was queued, in milliseconds of the run.
     #[pyo3(get)]
     owed_ms: f64,
-    /// How long it has been owed, in milliseconds.
+    /// The time since then, in milliseconds.
     #[pyo3(get)]
     waiting_ms: f64,
-    /// "publish" for own messages, "forward" for those of others.
+    /// "publish" for own messages, "forward" for messages of others.
     #[pyo3(get)]
     lane: &'static str,
-    /// Which call owed it: copies of one batch have the same, later ones more.
+    /// The number of the call that queued the copy: equal for copies of one batch, and ascending.
     #[pyo3(get)]
     batch: u64,
-    /// The message's place in its batch.
+    /// The position of the message in its batch.
     #[pyo3(get)]
     index: u32,
-    /// The copy's place among the copies of its message, as the protocol gave them.
+    /// The position among the copies of the message, in the order of the protocol.
     #[pyo3(get)]
     rank: u32,
-    /// Copies of the message that have left.
+    /// Number of copies of the message already sent.
     #[pyo3(get)]
     sent: u32,
-    /// Peers that are known to have the message.
+    /// Number of peers known to have the message.
     #[pyo3(get)]
     noted: u32,
     at: u32,
@@ -60,7 +62,7 @@ impl PendingCopy {
     }
 }
 
-/// What a policy raised, which ends all runs.
+/// The exception that a policy raised, which ends all runs.
 #[derive(Debug, Default)]
 pub(crate) struct Failure {
     error: Mutex<Option<PyErr>>,
@@ -74,18 +76,18 @@ impl Failure {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// What was raised first.
+    /// Returns the first exception.
     pub(crate) fn take(&self) -> Option<PyErr> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A policy: a class, of which every node gets an object of its own, or one object for all nodes.
+/// A policy: a class with an object for each node, or one object for all nodes.
 pub(crate) struct PythonPolicy {
     name: String,
     object: Py<PyAny>,
     is_class: bool,
-    /// Objects are made with a `random.Random` of their node.
+    /// Whether the class takes a `random.Random` of the node.
     wants_random: bool,
     failure: Arc<Failure>,
 }
@@ -113,7 +115,8 @@ impl PythonPolicy {
         })
     }
 
-    /// Whether all nodes share it: then the order of calls counts, and everything runs on one thread.
+    /// Returns true if all nodes share the object. The order of calls then matters, and everything
+    /// runs on one thread.
     pub(crate) fn is_shared(&self) -> bool {
         !self.is_class
     }
@@ -142,7 +145,7 @@ impl Policy for PythonPolicy {
     }
 }
 
-/// What orders the copies of one node.
+/// Orders the copies of one node.
 struct PythonOrderer {
     name: String,
     object: Option<Py<PyAny>>,
@@ -151,21 +154,21 @@ struct PythonOrderer {
 
 impl Orderer for PythonOrderer {
     fn order(&mut self, now: Time, lane: &'static str, pending: &[Pending], order: &mut Vec<u32>) {
-        // Runs that end do not wait for Python.
+        // Runs that are ending do not wait for Python.
         if self.failure.stop.load(Ordering::Relaxed) {
             return;
         }
         let Some(object) = &self.object else { return };
-        let asked = Python::attach(|py| ask(py, object.bind(py), (now, lane), pending, &self.name));
-        match asked {
+        let answer = Python::attach(|py| call_order(py, object.bind(py), (now, lane), pending, &self.name));
+        match answer {
             Ok(chosen) => *order = chosen,
             Err(error) => self.failure.set(error),
         }
     }
 }
 
-/// The order that a policy gives.
-fn ask(
+/// Calls the method `order` of a policy. Returns its order as indices into `pending`.
+fn call_order(
     py: Python<'_>,
     object: &Bound<'_, PyAny>,
     (now, lane): (Time, &'static str),
@@ -187,32 +190,32 @@ fn ask(
         noted: copy.noted,
         at,
     });
-    let given = PyList::new(py, copies.map(|copy| Py::new(py, copy)).collect::<PyResult<Vec<_>>>()?)?;
-    let answer = object.call_method1("order", (&given,))?;
-    // A list that was sorted in its place will do.
-    let answer = if answer.is_none() { given.into_any() } else { answer };
+    let list = PyList::new(py, copies.map(|copy| Py::new(py, copy)).collect::<PyResult<Vec<_>>>()?)?;
+    let answer = object.call_method1("order", (&list,))?;
+    // The method may sort the list in place and return None.
+    let answer = if answer.is_none() { list.into_any() } else { answer };
     let wrong = |what: String| {
         PolicyError::new_err(format!(
-            "policy {name}: order() got {} copies and {what}; it has to give back all of them, each once",
+            "policy {name}: order() received {} copies and {what}; it must return all of them, each once",
             pending.len()
         ))
     };
     let mut is_there = vec![false; pending.len()];
     let mut order = Vec::with_capacity(pending.len());
-    let items = answer.try_iter().map_err(|_| wrong(format!("gave back {}", kind(&answer))))?;
+    let items = answer.try_iter().map_err(|_| wrong(format!("returned {}", kind(&answer))))?;
     for item in items {
         let item = item?;
         let copy =
-            item.cast::<PendingCopy>().map_err(|_| wrong(format!("gave back {} among them", kind(&item))))?;
+            item.cast::<PendingCopy>().map_err(|_| wrong(format!("returned {} among them", kind(&item))))?;
         let at = copy.get().at;
         match is_there.get_mut(at as usize) {
             Some(is_there) if !*is_there => *is_there = true,
-            _ => return Err(wrong(format!("gave {:?} back twice", copy.repr()?.to_string()))),
+            _ => return Err(wrong(format!("returned {:?} twice", copy.repr()?.to_string()))),
         }
         order.push(at);
     }
     if order.len() < pending.len() {
-        return Err(wrong(format!("gave back {}", order.len())));
+        return Err(wrong(format!("returned {}", order.len())));
     }
     Ok(order)
 }

@@ -1,4 +1,4 @@
-//! Runs, with somebody who looks on: progress, interrupts, and tables that are kept.
+//! Runs with progress and interrupts, and the tables that remain in memory.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,14 +14,14 @@ use crate::errors::RunError;
 use crate::policy::Failure;
 use crate::table::{Kept, Tables};
 
-/// How often progress is shown and interrupts are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time between two updates of progress and checks for interrupts.
+const UPDATE_EVERY: Duration = Duration::from_millis(100);
 
-/// Which tables are kept in memory.
+/// The tables to keep in memory.
 pub(crate) struct Keep {
-    /// Their names; all, if `None`.
+    /// The names of the tables; all if `None`.
     pub(crate) names: Option<Vec<String>>,
-    /// Those of more rows are not.
+    /// Maximum number of rows of a table in memory.
     pub(crate) rows_max: usize,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Observer<'a> {
     points: &'a [Point],
     keep: &'a Keep,
     directory: Option<&'a ResultsDirectory>,
-    /// By run: how far it is, from 0 to 1.
+    /// Share of each run that is done, from 0 to 1.
     shares: Mutex<Vec<f64>>,
     tables: Mutex<Vec<Tables>>,
 }
 
-/// Observes one of them.
+/// Observes one run.
 pub(crate) struct RunObserver<'a> {
     all: &'a Observer<'a>,
     at: usize,
@@ -105,7 +105,7 @@ impl WatchRun for RunObserver<'_> {
     }
 }
 
-/// Runs all points without the interpreter's lock, shows how far they are, and listens for interrupts.
+/// Runs all points without the interpreter's lock. Reports progress and handles interrupts.
 pub(crate) fn run(
     py: Python<'_>,
     loaded: &Loaded,
@@ -117,20 +117,20 @@ pub(crate) fn run(
     let mut interrupt = None;
     let results = py.detach(|| {
         std::thread::scope(|scope| {
-            let (tell, told) = channel();
+            let (sender, receiver) = channel();
             let (stop, watch) = (&failure.stop, &observer);
-            let worker = scope.spawn(move || tell.send(run_all(loaded, threads, stop, watch)));
+            let worker = scope.spawn(move || sender.send(run_all(loaded, threads, stop, watch)));
             loop {
-                match told.recv_timeout(LOOK_EVERY) {
+                match receiver.recv_timeout(UPDATE_EVERY) {
                     Ok(results) => return Ok(results),
                     Err(RecvTimeoutError::Disconnected) => return Err(worker.join()),
                     Err(RecvTimeoutError::Timeout) => {}
                 }
-                let looked = Python::attach(|py| {
+                let updated = Python::attach(|py| {
                     py.check_signals()?;
                     progress.map_or(Ok(()), |progress| observer.show(py, progress.bind(py)))
                 });
-                if let Err(error) = looked {
+                if let Err(error) = updated {
                     failure.stop.store(true, Ordering::SeqCst);
                     interrupt.get_or_insert(error);
                 }

@@ -1,4 +1,5 @@
-//! Tables over several runs, with columns that say which run it was, handed over without a copy through Arrow's C interface.
+//! Tables over several runs with labels of the runs, shared without a copy through Arrow's C
+//! interface.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -25,7 +26,7 @@ use crate::errors::TableError;
 
 /// The names of the capsules (Arrow's PyCapsule interface).
 const STREAM: &CStr = c"arrow_array_stream";
-/// See `STREAM`.
+/// The name of the schema's capsule.
 const SCHEMA: &CStr = c"arrow_schema";
 
 /// A table in Arrow's format: batches of rows with the same columns.
@@ -37,7 +38,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Puts batches together. Columns are those of the first; one that may be empty in any of them may be in all.
+    /// Combines batches.
+    ///
+    /// The columns are those of the first batch. A column that is nullable in any batch is nullable
+    /// in all.
     pub(crate) fn new(name: &str, batches: Vec<RecordBatch>) -> PyResult<Self> {
         let mut fields: Vec<Field> = Vec::new();
         for field in
@@ -60,52 +64,56 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// What it is called.
+    /// The name of the table.
     #[getter]
     fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names of its columns.
+    /// The names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<&str> {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()
     }
 
-    /// How many rows it has.
+    /// The number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// How many bytes its columns take.
+    /// The size of the columns in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.batches.iter().map(RecordBatch::get_array_memory_size).sum()
     }
 
-    /// The table as an Arrow stream, for whoever reads such: pyarrow, pandas, polars, DuckDB. The memory is shared, not copied.
+    /// The table as an Arrow stream, for pyarrow, pandas, polars, DuckDB and others.
+    ///
+    /// The memory is shared, not copied.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Whoever asks for other types has to convert: the interface says that a producer need not.
+        // The interface allows a producer to ignore requested types; the consumer then converts.
         drop(requested_schema);
         let batches = self.batches.clone().into_iter().map(Ok);
         let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
     }
 
-    /// The types of its columns as an Arrow schema.
+    /// The types of the columns as an Arrow schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.schema.as_ref())
             .map_err(|error| TableError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, SCHEMA)
     }
 
-    /// Columns as lists of Python values, at most so many rows: for tests and for looking, not for work.
+    /// Returns columns as lists of Python values, at most `limit` rows.
+    ///
+    /// It is slow; use it for tests and inspection.
     #[pyo3(signature = (limit = None))]
     fn to_pydict<'py>(&self, py: Python<'py>, limit: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
@@ -127,7 +135,7 @@ impl Table {
     }
 }
 
-/// Appends the values of an array of one of the types that tables have.
+/// Appends the values of an array that has one of the types of tables.
 fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     macro_rules! values {
         ($array:expr) => {
@@ -154,19 +162,20 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResul
     }
 }
 
-/// Tables by their names.
+/// Tables by name.
 pub(crate) type Tables = BTreeMap<String, Kept>;
 
-/// A table of a run, or why there is none.
+/// A table of a run, or the number of its rows if it is not in memory.
 #[derive(Clone)]
 pub(crate) enum Kept {
-    /// It is here.
+    /// The table is in memory.
     Here(Arc<Rows>),
-    /// It was not to be kept, or is too large: so many rows.
+    /// The table was not requested or is too large; it has this many rows.
     Gone(usize),
 }
 
-/// What tells the runs of a result apart: their names, their seeds, and the values of a sweep. Columns have a row for each run.
+/// Columns that distinguish the runs of a result: names, seeds, and the values of a sweep. Each has
+/// a row for each run.
 #[derive(Debug)]
 pub(crate) struct Labels {
     columns: Vec<(String, ArrayRef)>,
@@ -187,7 +196,7 @@ impl Labels {
         Self { columns }
     }
 
-    /// Puts the columns of a run before those of one of its tables.
+    /// Prepends the labels of a run to one of its tables.
     pub(crate) fn label(&self, run: usize, table: &Rows) -> Result<RecordBatch, ArrowError> {
         let rows = UInt32Array::from_value(run as u32, table.count);
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());
@@ -205,7 +214,7 @@ impl Labels {
     }
 }
 
-/// A column in Arrow's format.
+/// Converts a column to Arrow's format.
 pub(crate) fn array(column: &Column) -> ArrayRef {
     macro_rules! arrays {
         ($($variant:ident($array:ident)),*) => {
@@ -232,13 +241,13 @@ pub(crate) fn array(column: &Column) -> ArrayRef {
     )
 }
 
-/// A column of texts, each of which is stored once.
+/// Returns a dictionary-encoded column of texts.
 fn words(values: impl Iterator<Item = String>) -> ArrayRef {
     let values: Vec<String> = values.collect();
     Arc::new(values.iter().map(String::as_str).collect::<DictionaryArray<Int32Type>>())
 }
 
-/// A column of the narrowest type that holds all values; texts as they are written in a scenario.
+/// Returns a column of the narrowest type for all values. Texts are written as in a scenario.
 fn column(values: &[Option<&Value>]) -> ArrayRef {
     let all = |is: fn(&Value) -> bool| values.iter().all(|value| value.is_some_and(is));
     let there = || values.iter().copied().flatten();

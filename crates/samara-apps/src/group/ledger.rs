@@ -1,4 +1,6 @@
-//! What an application of a group saw: kept where it happens, because deliveries are too many to be told one by one.
+//! The record of what the application of a group member received.
+//!
+//! Each host keeps its own record, because deliveries are too many to report one by one.
 
 use samara_engine::Time;
 use smallvec::SmallVec;
@@ -6,13 +8,13 @@ use smallvec::SmallVec;
 use super::Header;
 use crate::Durations;
 
-/// What bytes between members are.
+/// The purpose of bytes between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Content,
-    /// What else frames of data have: numbers, and acknowledgements that ride along.
+    /// The remaining bytes of data frames: numbers and piggybacked acknowledgements.
     Headers,
-    /// Frames that return credit, or have nothing but acknowledgements.
+    /// Frames that return credit or carry only acknowledgements.
     Credit,
     Heartbeats,
     /// Suspicions, view changes, and repair.
@@ -23,22 +25,22 @@ impl Kind {
     pub const ALL: [Self; 5] = [Self::Content, Self::Headers, Self::Credit, Self::Heartbeats, Self::Views];
 }
 
-/// Numbers of messages of one origin that were delivered.
+/// The numbers of delivered messages of one origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// From and to, both included, ascending, with holes between. Most often there is one.
+    /// Inclusive ranges in ascending order with holes between them. Most often there is one range.
     ranges: SmallVec<[(u64, u64); 1]>,
     count: u64,
 }
 
-/// How a message fits to those before it.
+/// The place of a message relative to those delivered before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Behind all others.
+    /// After all others.
     Next,
-    /// Among others, where it was missing.
+    /// Between others, where it was missing.
     Late,
-    /// It was there.
+    /// Delivered before.
     Again,
 }
 
@@ -80,44 +82,45 @@ impl Received {
     }
 }
 
-/// What the application of one host saw.
+/// The record of one host's application.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     me: u32,
     size: usize,
-    /// What came before this does not count.
+    /// Frames before this time are not counted.
     begin: Time,
-    /// Messages of its own that were taken.
+    /// Number of own messages that the engine accepted.
     pub broadcast: u64,
-    /// Whether it will broadcast no more.
+    /// Whether the host has finished broadcasting.
     pub is_done: bool,
-    /// By origin, in the last life.
+    /// Messages received from each origin by the current process.
     pub received: Vec<Received>,
-    /// Deliveries, own messages included.
+    /// Number of deliveries, including own messages.
     pub delivered: u64,
     pub delivered_bytes: u64,
-    /// From the moment a message was handed in until it was delivered here; own ones do not count.
+    /// Time from handing in a message to its delivery here, without own messages.
     pub latency: Durations,
     pub last_at: Time,
     /// The longest time without a delivery since the stream began, in nanoseconds.
     pub longest_gap_ns: u64,
-    /// When that was over.
+    /// The time at which the longest gap ended.
     pub longest_gap_at: Time,
     pub duplicates: u64,
-    /// Messages that came after later ones of the same origin.
+    /// Messages delivered after later ones of the same origin.
     pub out_of_order: u64,
-    /// Messages that nobody broadcast so.
+    /// Messages with an invalid header or length.
     pub garbled: u64,
     /// A digest of all deliveries in their order.
     pub order: u64,
-    /// Bytes of frames that came from each host, since the stream began.
+    /// Bytes of frames received from each host since the stream began.
     pub bytes_from: Vec<u64>,
-    /// The same by [`Kind`].
+    /// Bytes of frames received since the stream began, by [`Kind`].
     pub bytes_of: [u64; Kind::ALL.len()],
 }
 
 impl Ledger {
-    /// The ledger of a host in a group of so many whose stream of messages of so many bytes begins at `begin`.
+    /// Creates the ledger of a host in a group of `members`. The stream of messages of `size` bytes
+    /// begins at `begin`.
     pub fn new(me: u32, members: u32, size: usize, begin: Time) -> Self {
         Self {
             me,
@@ -141,12 +144,12 @@ impl Ledger {
         }
     }
 
-    /// A process starts: it has forgotten what others before it had.
+    /// Forgets the messages received by earlier processes, because a new process starts.
     pub fn start(&mut self) {
         self.received.fill(Received::default());
     }
 
-    /// A message is delivered: its first bytes, and its length.
+    /// Records the delivery of a message of `len` bytes that starts with `content`.
     pub fn deliver(&mut self, content: &[u8], len: usize, now: Time) {
         let header = Header::of(content).filter(|_| len == self.size);
         let known = header.and_then(|header| Some((header, self.received.get_mut(header.origin as usize)?)));
@@ -177,7 +180,7 @@ impl Ledger {
         self.last_at = now;
     }
 
-    /// A frame has come: so many bytes from a host, in parts by kind.
+    /// Records a frame from a host, with its bytes by kind.
     pub(super) fn frame(&mut self, from: u32, parts: [(Kind, usize); 2], now: Time) {
         if now < self.begin {
             return;

@@ -1,4 +1,5 @@
-//! Members of a group that broadcast to each other, whatever the protocol, and what their applications see.
+//! Members of a group that broadcast to each other, independent of the protocol, and their
+//! applications.
 
 mod ledger;
 mod source;
@@ -19,7 +20,7 @@ pub use source::{Header, Source};
 use crate::host::Neighbours;
 use source::{BURST, Sender};
 
-/// The next message of a sender with a rate is due.
+/// Fires when the next message of a sender with a rate is due.
 const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,53 +29,55 @@ pub enum Act {
     Leave,
 }
 
-/// A member takes this host for failed. Deliveries are too many to be reported one by one: the member's [`Ledger`] has them.
+/// A member suspects this host of having failed.
+///
+/// The member's [`Ledger`] records deliveries, since they are too many to report one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspected(pub u32);
 
-/// What a member has counted since its node started.
+/// Counters of a member since its node started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages or chunks that it passed on.
+    /// Messages or chunks that it forwarded.
     pub forwarded: u64,
     /// Messages or chunks that it sent again.
     pub repaired: u64,
     pub views: u64,
-    /// Nanoseconds in which nothing new could be sent for a view change.
+    /// Nanoseconds in which a view change blocked new messages.
     pub frozen_ns: u64,
     pub queue_drops: u64,
-    /// What was ignored, by cause.
+    /// Number of ignored frames and messages, by cause.
     pub ignored: Vec<(&'static str, u64)>,
 }
 
-/// What a host's application saw, kept beside its node: it outlives the process.
+/// The record of a host's application. It is kept outside the node, so it outlives the process.
 pub type SharedLedger = Arc<Mutex<Ledger>>;
 
 pub fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An event of an engine that its application acts on.
+/// An engine event that the application acts on.
 #[derive(Debug)]
 pub enum Seen {
     Delivered(Payload),
-    /// This host is taken for failed.
+    /// The engine suspects this host of having failed.
     Suspected(u32),
-    /// There is room again.
+    /// The engine has room again after it refused a message.
     Room,
 }
 
 pub trait Broadcasts: Engine {
-    /// Takes a message to be broadcast. Returns false if there is no room for it.
+    /// Hands a message to the engine for broadcast. Returns false if there is no room for it.
     fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, Self::Frame, Self::Event>) -> bool;
 
-    /// The command to leave; `None` for a group without membership.
+    /// Returns the command to leave the group; `None` for protocols without membership.
     fn leave() -> Option<Self::Command>;
 
-    /// What the bytes of a frame are for.
+    /// Splits the bytes of a frame by purpose.
     fn parts(frame: &Self::Frame) -> [(Kind, usize); 2];
 
-    /// What an event means for the application, if anything.
+    /// Translates an engine event for the application; `None` if it is of no concern to it.
     fn seen(event: Self::Event) -> Option<Seen>;
 
     fn counts(&self) -> Counts;
@@ -137,7 +140,8 @@ impl Broadcasts for Federation {
         }
     }
 
-    /// Those of the ring of the site; of the leaders' ring what a leader counts now.
+    /// Returns the counts of the site's ring, plus those of the leaders' ring while the member
+    /// leads.
     fn counts(&self) -> Counts {
         let mut counts = Broadcasts::counts(self.local());
         if let Some(bridge) = self.bridge().map(Broadcasts::counts) {
@@ -189,7 +193,7 @@ fn suspected(member: &Member) -> Seen {
     Seen::Suspected(host_of(&member.identity).unwrap_or(u32::MAX))
 }
 
-/// What the bytes of a frame of a ring are for.
+/// Splits the bytes of a ring's frame by purpose.
 fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
     let (all, content) = (frame.encoded_len(), frame.payload_len());
     let within = match frame {
@@ -206,14 +210,14 @@ fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
     [(Kind::Content, content), (kind, all - content)]
 }
 
-/// A member: broadcasts what its source has as fast as it is taken, or at a rate.
+/// A member of a group: broadcasts its source at a rate, or as fast as the engine takes messages.
 #[derive(Debug)]
 pub struct GroupMember<B: Broadcasts> {
     engine: B,
     sender: Sender,
     ledger: SharedLedger,
     neighbours: Neighbours,
-    /// A message was refused: it is tried again when there is room.
+    /// Whether the engine refused a message. The member tries again when there is room.
     is_full: bool,
     events: Vec<B::Event>,
 }
@@ -228,7 +232,7 @@ impl<B: Broadcasts> GroupMember<B> {
         self.engine.counts()
     }
 
-    /// The input for the engine; `None` if it is the sender's turn only.
+    /// Converts the input for the engine; `None` if it concerns only the sender.
     fn for_engine(
         &mut self,
         input: Input<B::Frame, Act>,
@@ -263,7 +267,8 @@ impl<B: Broadcasts> GroupMember<B> {
         })
     }
 
-    /// Broadcasts as long as there is something to broadcast, and room for it, at most so many messages. Returns how many it was.
+    /// Broadcasts at most `most` messages while the source has some and the engine has room.
+    /// Returns their number.
     fn broadcast(&mut self, most: u32, cx: &mut Context<'_, B::Frame, Suspected>) -> u32 {
         let now = cx.now();
         let mut taken = 0;
@@ -284,7 +289,7 @@ impl<B: Broadcasts> GroupMember<B> {
         taken
     }
 
-    /// Notes the events of the engine.
+    /// Handles the events of the engine.
     fn relay(&mut self, cx: &mut Context<'_, B::Frame, Suspected>) {
         if self.events.is_empty() {
             return;
@@ -304,7 +309,8 @@ impl<B: Broadcasts> GroupMember<B> {
         }
     }
 
-    /// Broadcasts until nothing is left, or there is no room; then waits for what is due next.
+    /// Broadcasts until the source is empty or the engine is full, then sets a timer for the next
+    /// message.
     fn go_on(&mut self, cx: &mut Context<'_, B::Frame, Suspected>) {
         let mut left = BURST;
         loop {

@@ -1,4 +1,4 @@
-//! What a member broadcasts.
+//! The messages that a member broadcasts.
 
 use std::time::Duration;
 
@@ -6,19 +6,21 @@ use bytes::{Bytes, BytesMut};
 use samara_engine::Time;
 use samara_spec::group::HEADER_BYTES;
 
-/// Which message this is. It stands in the first bytes of the content, so that what arrives is not taken on the protocol's word.
+/// The identity of a message, written in the first bytes of its content.
+///
+/// The measurements read it from there, so that they do not depend on the protocol's own account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The host that broadcast it.
     pub origin: u32,
-    /// Its number among those of the origin: 1, 2, 3...
+    /// The message's number at its origin: 1, 2, 3...
     pub number: u64,
-    /// When the application handed it in; with a rate, when it was due.
+    /// When the application handed it in or, with a rate, when it was due.
     pub at: Time,
 }
 
 impl Header {
-    /// A message of so many bytes, at least 20.
+    /// Returns a message of `size` bytes, at least 20.
     pub fn message(&self, size: usize) -> Bytes {
         let mut message = BytesMut::zeroed(size.max(HEADER_BYTES));
         self.write(&mut message);
@@ -31,7 +33,7 @@ impl Header {
         into[12..HEADER_BYTES].copy_from_slice(&self.at.as_nanos().to_le_bytes());
     }
 
-    /// Which message begins with these bytes.
+    /// Reads the header at the start of a message.
     pub fn of(content: &[u8]) -> Option<Self> {
         let (origin, rest) = content.split_first_chunk()?;
         let (number, rest) = rest.split_first_chunk()?;
@@ -43,30 +45,34 @@ impl Header {
     }
 }
 
-/// What each sender broadcasts.
+/// The stream of messages that each sender broadcasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Bytes of a message.
+    /// Size of a message in bytes.
     pub size: usize,
     pub count: u64,
-    /// Nothing is broadcast from then on.
+    /// The time at which broadcasting ends.
     pub until: Time,
-    /// From one message to the next; as fast as they are taken, if absent.
+    /// Time from one message to the next. If `None`, messages follow as fast as the engine takes
+    /// them.
     pub interval: Option<Duration>,
-    /// How long a message takes on the fastest link: no application makes messages faster for long, also where it is alone and nothing holds
-    /// it up.
+    /// Time that a message takes on the fastest link. No application makes messages faster than
+    /// that for long, even if it is alone and nothing holds it up.
     pub pace: Duration,
 }
 
-/// After so many messages at one moment a sender waits for as long as they take on a link.
+/// A sender that has sent this many messages at one moment pauses for the time they take on a link.
 pub(super) const BURST: u32 = 1_024;
 
-/// Messages of one moment, each a few bytes behind the one before, so that they overlap: what follows a header is of no interest, and
-/// the messages of a large group would take far more memory than all else, which each delivery would have to wait for.
+/// Messages made at the same moment, each starting a few bytes after the previous one, so that they
+/// overlap.
+///
+/// Nothing reads the bytes after a header. Separate messages of a large group would take far more
+/// memory than everything else, and each delivery would wait for that memory.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Bytes,
-    /// The number of the first one.
+    /// The number of the first message.
     first: u64,
     count: u64,
     at: Time,
@@ -74,7 +80,7 @@ struct Block {
 
 impl Block {
     const MAX: u64 = 64;
-    /// From one header to the next; with two in a line of a processor's cache.
+    /// Bytes from one header to the next, so that two headers share a cache line of the processor.
     const STEP: usize = 32;
 
     fn new(first: Header, count: u64, size: usize) -> Self {
@@ -93,7 +99,7 @@ impl Block {
     }
 }
 
-/// A sender on its way through its source.
+/// The progress of a sender through its source.
 #[derive(Debug)]
 pub(super) struct Sender {
     source: Source,
@@ -101,7 +107,7 @@ pub(super) struct Sender {
     is_sending: bool,
     /// The number of the next message.
     next: u64,
-    /// When it is due, with a rate.
+    /// When the next message is due; used only with a rate.
     due: Time,
     block: Block,
 }
@@ -128,14 +134,14 @@ impl Sender {
         !self.is_sending
     }
 
-    /// The message that is to be broadcast now.
+    /// Returns the message to broadcast now, if any.
     pub(super) fn message(&mut self, now: Time) -> Option<Bytes> {
         if self.is_done(now) {
             return None;
         }
         let at = match self.source.interval {
             Some(_) if self.due > now => return None,
-            // Whoever has to wait for room waits, too.
+            // A message that waits for room keeps the time at which it was due.
             Some(_) => self.due,
             None => now,
         };
@@ -144,7 +150,7 @@ impl Sender {
             return Some(message);
         }
         let left = self.source.count - self.next + 1;
-        // With a rate, each has its own time.
+        // With a rate, each message has its own time.
         let count = if self.source.interval.is_some() { 1 } else { left.min(Block::MAX) };
         self.block = Block::new(header, count, size);
         self.block.message(header, size)
@@ -157,12 +163,12 @@ impl Sender {
         }
     }
 
-    /// How long a burst takes on a link.
+    /// Returns the time that a burst takes on a link.
     pub(super) fn burst_time(&self) -> Duration {
         (self.source.pace * BURST).max(Duration::from_micros(1))
     }
 
-    /// When to look again, if a message is due later.
+    /// Returns the time of the next message, if it is due later than now.
     pub(super) fn wake(&mut self, now: Time) -> Option<Time> {
         (!self.is_done(now) && self.source.interval.is_some() && self.due > now).then_some(self.due)
     }

@@ -1,4 +1,4 @@
-//! What comes out is looked at, and work takes the time it takes.
+//! Tests of the payload check and of the times that work takes.
 
 use samara_engine::units::Span;
 
@@ -12,7 +12,7 @@ fn payload(round: u64, slot: u32) -> Outcome {
 }
 
 #[test]
-fn what_is_lost_doubled_changed_or_of_another_round_is_wrong() {
+fn lost_duplicated_changed_and_foreign_payloads_are_wrong() {
     let right = [2, 0, 1].map(|slot| payload(7, slot));
     let whole = Checked::of(7, &right);
     assert_eq!((whole.wrong, whole.is_unmixed), (0, false));
@@ -35,7 +35,7 @@ fn what_is_lost_doubled_changed_or_of_another_round_is_wrong() {
 }
 
 #[test]
-fn a_scenario_states_the_times_of_work_and_others_are_documented() {
+fn times_of_work_come_from_the_scenario_or_the_documentation() {
     let mut mix = samara_spec::mix::Mix::default();
     mix.cpu.insert(WorkKind::Decrypt, Span::parse("210 us").unwrap());
     let costs = Costs::of(&mix);

@@ -1,4 +1,4 @@
-//! Nodes that do not keep the rules.
+//! Nodes that break the rules of the protocol.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,20 +12,22 @@ use samara_spec::pool::Adversary;
 
 use super::{Act, Header, NodeEvent, signer};
 
-/// What a hostile node remembers: enough to be a nuisance.
+/// Maximum number of announcements, and of bodies, that a hostile node remembers.
 const REMEMBERED: usize = 4_096;
 const GARBAGE_BYTES: usize = 4_800;
 const TICK: TimerToken = TimerToken(0);
 
-/// A node that does not keep the rules. What it sends is well-formed: what is not never reaches an engine.
+/// A node that breaks the rules of the protocol.
+///
+/// All its frames are well-formed: malformed ones never reach an engine.
 #[derive(Debug)]
 pub struct Hostile {
     kind: Adversary,
-    /// From one deed to the next.
+    /// The time between two attacks.
     interval: Duration,
     lanes: LaneMap,
     peers: Vec<(PeerId, Protocol)>,
-    /// Announcements that it has heard of, or could make.
+    /// Announcements that it has received or could make.
     heard: VecDeque<SeenTx>,
     bodies: VecDeque<Transaction>,
 }
@@ -41,7 +43,7 @@ impl Hostile {
         match input {
             Input::Start => self.rest(cx),
             Input::LinkUp { peer, info } => {
-                // Where nothing was agreed on, the least is understood.
+                // Without a negotiated protocol, assume the peer understands only the simplest one.
                 let protocol = Protocol::from_name(&info.protocol).unwrap_or(Protocol::Flood);
                 self.peers.push((peer, protocol));
             }
@@ -86,7 +88,7 @@ impl Hostile {
         }
     }
 
-    /// There is such a transaction.
+    /// Handles the news that a transaction exists.
     fn hear(&mut self, seen: SeenTx, cx: &mut Cx<'_>) {
         if self.heard.iter().rev().take(64).any(|other| other.key == seen.key) {
             return;
@@ -102,7 +104,7 @@ impl Hostile {
     fn announce(&self, peer: PeerId, protocol: Protocol, seen: &SeenTx, cx: &mut Cx<'_>) {
         let seen = match protocol {
             Protocol::Flood => return,
-            // Without signer an announcement would break the rules openly.
+            // Without a signer the announcement would break the rules openly.
             Protocol::Sequenced if seen.details.as_ref().is_none_or(|details| details.signer.is_none()) => {
                 return;
             }
@@ -167,7 +169,7 @@ fn garbage(cx: &mut Cx<'_>) -> Transaction {
     Transaction::new(data)
 }
 
-/// What finds no room is not sent: a nuisance needs no guarantee.
+/// Queues a frame. A frame that does not fit is dropped: an attack needs no delivery guarantee.
 fn owe(peer: PeerId, lane: Lane, frame: CatFrame, cx: &mut Cx<'_>) {
     let now = cx.now();
     let _ = cx.outbox().owe(now, peer, lane, frame, None, None);

@@ -1,5 +1,5 @@
-//! A node of an experiment with pools: what transactions consist of, the application behind a pool, and nodes that keep the
-//! rules or do not.
+//! Nodes of an experiment with pools: transactions, the application behind a pool, and honest and
+//! hostile nodes.
 
 mod hostile;
 
@@ -20,29 +20,29 @@ pub use hostile::Hostile;
 /// The number of a transaction in its run.
 pub type TxNumber = u32;
 
-/// What valid transactions begin with.
+/// The first bytes of a valid transaction.
 const VALID: [u8; 4] = *b"tx+\0";
-/// What transactions begin with that the application finds invalid.
+/// The first bytes of a transaction that the application rejects.
 const INVALID: [u8; 4] = *b"tx-\0";
 
-/// What a transaction begins with; the rest is filler.
+/// The fields at the start of a transaction; the rest is filler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub valid: bool,
-    /// Its number: no two transactions are the same.
+    /// The number in the run, which makes each transaction unique.
     pub number: TxNumber,
-    /// Who signed it: an index.
+    /// The index of the signer.
     pub signer: u32,
-    /// Its place among the transactions of its signer.
+    /// The sequence number among the transactions of its signer.
     pub sequence: u32,
-    /// Higher goes first.
+    /// The priority; higher values go first.
     pub priority: u32,
-    /// How much work a block has with it.
+    /// The work that the transaction causes in a block.
     pub gas: u32,
 }
 
 impl Header {
-    /// A transaction of so many bytes (at least [`HEADER_BYTES`]).
+    /// Returns a transaction of `bytes` bytes, at least [`HEADER_BYTES`].
     pub fn transaction(&self, bytes: u64) -> Transaction {
         let mut data = vec![0; (bytes as usize).max(HEADER_BYTES)];
         data[..4].copy_from_slice(if self.valid { &VALID } else { &INVALID });
@@ -53,7 +53,7 @@ impl Header {
         Transaction::new(Bytes::from(data))
     }
 
-    /// What a transaction begins with; `None` if it is garbage.
+    /// Reads the header of a transaction; `None` if it is garbage.
     pub fn of(transaction: &Transaction) -> Option<Self> {
         let data = transaction.bytes().get(..HEADER_BYTES)?;
         let valid = match data.first_chunk()? {
@@ -92,28 +92,28 @@ fn signer_index(signer: &Signer) -> Option<u32> {
 
 /// The application of one node.
 ///
-/// It takes every well-formed transaction whose sequence number has not been used by a block, also ahead of others that are
-/// still to come: what is measured is whether transactions arrive, not in which order.
+/// It accepts every well-formed transaction whose sequence number no block has used, even if lower
+/// numbers are still missing. The experiments measure whether transactions arrive, not their order.
 #[derive(Debug)]
 pub struct Ledger {
     /// Shared by all nodes; empty if transactions have no signers.
     signers: Arc<[Signer]>,
     accounts: Vec<Account>,
     validation: Duration,
-    /// What the processor has to check, the one in work first.
+    /// Transactions that the processor has to check; the one in work is first.
     waiting: VecDeque<(TxKey, Verdict)>,
 }
 
-/// What is known of a signer.
+/// The sequence numbers of one signer.
 #[derive(Clone, Debug, Default)]
 struct Account {
-    /// What blocks have used.
+    /// Numbers used by blocks.
     committed: Sequences,
-    /// What was taken, in blocks or not.
+    /// Numbers of accepted transactions, in blocks or not.
     taken: Sequences,
 }
 
-/// Sequence numbers: all below one, and some above it.
+/// A set of sequence numbers: all below `next`, and some above it.
 #[derive(Clone, Debug, Default)]
 struct Sequences {
     next: u32,
@@ -138,13 +138,13 @@ impl Sequences {
 }
 
 impl Ledger {
-    /// An application with these signers that takes so long for a check, one at a time.
+    /// Creates an application with these signers that makes one check at a time, `validation` each.
     pub fn new(signers: Arc<[Signer]>, validation: Duration) -> Self {
         let accounts = vec![Account::default(); signers.len()];
         Self { signers, accounts, validation, waiting: VecDeque::new() }
     }
 
-    /// A block has used this sequence number of a signer.
+    /// Records that a block has used this sequence number of a signer.
     pub fn commit(&mut self, signer: u32, sequence: u32) {
         if let Some(account) = self.accounts.get_mut(signer as usize) {
             account.committed.insert(sequence);
@@ -205,14 +205,14 @@ impl Application for Ledger {
 
 // ---- nodes ----
 
-/// The processor has finished a check.
+/// Fires when the processor has finished a check.
 const CHECKED: TimerToken = TimerToken(TimerToken::WRAPPER);
 
 #[derive(Debug)]
 pub struct Block {
     pub height: u64,
     pub keys: Arc<[TxKey]>,
-    /// Signers and sequence numbers that it uses.
+    /// The signers and sequence numbers that the block uses.
     pub accounts: Vec<(u32, u32)>,
 }
 
@@ -226,13 +226,13 @@ pub enum Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
     Added(TxKey),
-    /// A client's transaction was not taken.
+    /// The pool refused a client's transaction.
     Refused(TxKey),
-    /// All transactions of a compact block are there.
+    /// A compact block has all its transactions.
     BlockComplete {
         height: u64,
     },
-    /// The transactions of a compact block did not come in time.
+    /// The transactions of a compact block did not arrive in time.
     BlockGivenUp,
     Misbehaved(Misbehaviour),
 }
@@ -244,7 +244,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// The pool and protocol of an honest node.
+    /// Returns the pool and protocol of an honest node.
     pub fn cat(&self) -> Option<&Cat<Ledger>> {
         match self {
             Self::Honest(honest) => Some(&honest.cat),
@@ -266,11 +266,12 @@ impl Engine for Node {
     }
 }
 
-/// A node that keeps the rules: the engine, and a processor that checks one transaction at a time.
+/// A node that follows the protocol: the engine, and a processor that checks one transaction at a
+/// time.
 #[derive(Debug)]
 pub struct Honest {
     cat: Cat<Ledger>,
-    /// Whether [`CHECKED`] will fire.
+    /// Whether the timer [`CHECKED`] is set.
     checking: bool,
     events: Vec<Event>,
 }
@@ -316,12 +317,12 @@ impl Honest {
             let at = inner.now() + ledger.validation();
             inner.set_timer(at, CHECKED);
         }
-        events.drain(..).filter_map(told).for_each(|told| cx.emit(told));
+        events.drain(..).filter_map(node_event).for_each(|event| cx.emit(event));
         self.events = events;
     }
 }
 
-fn told(event: Event) -> Option<NodeEvent> {
+fn node_event(event: Event) -> Option<NodeEvent> {
     Some(match event {
         Event::Added { key, .. } => NodeEvent::Added(key),
         Event::Refused { key, from: None, .. } => NodeEvent::Refused(key),
@@ -337,12 +338,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_survive() {
+    fn headers_survive_a_round_trip() {
         for valid in [true, false] {
             let header = Header { valid, number: 1, signer: 2, sequence: 3, priority: 4, gas: u32::MAX };
             let transaction = header.transaction(4_800);
             assert_eq!((transaction.len(), Header::of(&transaction)), (4_800, Some(header)));
-            assert_eq!(header.transaction(3).len(), HEADER_BYTES, "nothing is cut");
+            assert_eq!(header.transaction(3).len(), HEADER_BYTES, "the header is never truncated");
         }
         for garbage in [&b""[..], b"tx+\0", &[7; 100]] {
             assert_eq!(Header::of(&Transaction::new(garbage.to_vec())), None);
@@ -368,14 +369,14 @@ mod tests {
             (accepted, expected)
         };
         assert_eq!(take(0, 0), (true, Some(1)));
-        assert_eq!(take(0, 2), (true, Some(1)), "beyond a gap");
-        assert_eq!(take(0, 1), (true, Some(3)), "the gap is closed");
+        assert_eq!(take(0, 2), (true, Some(1)), "ahead of a missing number");
+        assert_eq!(take(0, 1), (true, Some(3)), "the missing number arrived");
         assert_eq!(take(1, 0), (true, Some(1)));
         (3..5).for_each(|sequence| ledger.commit(0, sequence));
         assert_eq!(ledger.expected_sequence(&signer(0)), Some(5));
         let stale = ledger.check(&tx(0, 4), CheckKind::Recheck);
         assert!(matches!(stale, Verdict::Reject { code: 3, .. }), "{stale:?}");
-        // A block that has a later one does not invalidate those before it.
+        // A block with a later sequence number does not invalidate earlier ones.
         let earlier = ledger.check(&tx(0, 2), CheckKind::Recheck);
         assert!(matches!(earlier, Verdict::Accept(_)), "{earlier:?}");
         assert_eq!(ledger.expected_sequence(&Signer::new(b"x")), None);
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_take_time_are_made_one_after_the_other() {
+    fn slow_checks_run_one_at_a_time() {
         let mut ledger = ledger(Duration::from_millis(1));
         let (first, second) = (tx(0, 0), tx(1, 0));
         for tx in [&first, &second] {

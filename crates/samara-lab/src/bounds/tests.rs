@@ -24,7 +24,7 @@ fn limits(custody: &[Vec<u32>], mbps: u64) -> Limits<'_> {
 }
 
 #[test]
-fn the_post_s_case_is_bounded_by_about_a_second() {
+fn case_of_the_post_is_bounded_by_about_a_second() {
     let custody = drawn(999, 128, 16, 1);
     let bounds = [10, 20, 50, 100].map(|mbps| mean_custody_ms(&limits(&custody, mbps)).round());
     // The publisher's uplink alone: 128 copies of 6.82 ms at 20 Mbit/s, and 50 ms of latency.
@@ -33,8 +33,8 @@ fn the_post_s_case_is_bounded_by_about_a_second() {
 }
 
 #[test]
-fn a_single_node_waits_for_its_own_columns_only() {
-    // 16 columns through one uplink: 16 * 6.8204 + 50 ms, whatever the order.
+fn single_node_waits_only_for_its_own_columns() {
+    // 16 columns through one uplink take 16 * 6.8204 + 50 ms, independent of the order.
     for seed in 0..20 {
         let bound = mean_custody_ms(&limits(&drawn(1, 128, 16, seed), 20));
         assert!((bound - 159.13).abs() < 0.01, "{bound}");
@@ -42,9 +42,9 @@ fn a_single_node_waits_for_its_own_columns_only() {
 }
 
 #[test]
-fn one_column_for_everybody_is_the_postal_model() {
-    // Nobody else has it: 7 receivers, one unit of time for a copy and next to no latency. The publisher and whoever has it send:
-    // 1, 2, 4, 8 holders after 1, 2, 3 units.
+fn one_column_for_all_nodes_is_the_postal_model() {
+    // There are 7 receivers, a copy takes one unit of time, and latency is almost zero. The
+    // publisher and each holder send: 1, 2, 4, 8 nodes have the column after 1, 2, 3 units.
     let custody = vec![vec![0]; 7];
     let mut limits = limits(&custody, 20);
     limits.latency_nanos = 0;
@@ -55,18 +55,18 @@ fn one_column_for_everybody_is_the_postal_model() {
 }
 
 #[test]
-fn a_slow_downlink_is_a_bound_of_its_own() {
+fn slow_downlinks_raise_the_bound() {
     let custody = vec![vec![0, 1, 2, 3]; 2];
     let mut limits = limits(&custody, 20);
     limits.downlink_bps[1] = 1_000_000;
-    // The mean of 4 copies at 20 and at 1 Mbit/s.
+    // The mean of 4 copies at 20 Mbit/s and 4 copies at 1 Mbit/s.
     let expected = 50.0 + (4.0 * 6.8204 + 4.0 * 136.408) / 2.0;
     assert!((mean_custody_ms(&limits) - expected).abs() < 0.01);
 }
 
 #[test]
-fn nodes_that_keep_different_numbers_are_bounded_whatever_the_order() {
-    // Whoever keeps little is best served first, and the bound knows that.
+fn unequal_custody_is_bounded_for_every_order() {
+    // Serving the node with few columns first is best, and the bound reflects that.
     let custody = vec![vec![0], (1..64).collect::<Vec<u32>>()];
     let bound = mean_custody_ms(&limits(&custody, 20));
     let best = 50.0 + (1.0 + 64.0) / 2.0 * 6.8204;
@@ -79,7 +79,7 @@ fn last_positions(custody: &[&[u32]], order: &[u32]) -> f64 {
     custody.iter().map(last).sum::<f64>() / custody.len() as f64
 }
 
-/// Calls with every order of the columns.
+/// Calls `visit` with every order of the columns.
 fn permute(left: &mut Vec<u32>, order: &mut Vec<u32>, visit: &mut impl FnMut(&[u32])) {
     if left.is_empty() {
         visit(order);
@@ -92,7 +92,7 @@ fn permute(left: &mut Vec<u32>, order: &mut Vec<u32>, visit: &mut impl FnMut(&[u
 }
 
 #[test]
-fn over_all_orders_the_least_is_never_missed_and_the_mean_is_right() {
+fn least_and_expected_positions_agree_with_all_orders() {
     let cases: [&[&[u32]]; 4] = [
         &[&[0, 1], &[2, 3], &[4, 5]],
         &[&[0], &[1, 2], &[0, 3, 4, 5]],
@@ -118,7 +118,7 @@ fn over_all_orders_the_least_is_never_missed_and_the_mean_is_right() {
 }
 
 #[test]
-fn independent_nodes_have_the_known_deviation_and_equal_ones_do_not_average_out() {
+fn deviation_matches_the_formula_and_equal_nodes_do_not_average_out() {
     let mut rng = NodeRng::new(1, 0, Purpose::Topology);
     let columns: Vec<u32> = (0..128).collect();
     let drawn: Vec<Vec<u32>> = (0..400)
@@ -140,16 +140,17 @@ fn independent_nodes_have_the_known_deviation_and_equal_ones_do_not_average_out(
 }
 
 #[test]
-fn one_copy_s_descendants_double_where_latency_is_nothing() {
+fn descendants_of_a_copy_double_without_latency() {
     let model = Model { latency: 0, relay_delay: 0, serialisation: 1 };
     assert_eq!(model.tree(9), [0, 1, 2, 2, 3, 3, 3, 3, 4]);
-    // A latency of two units: 1, 1, 1, 2, 3, 4, 6 ... nodes have it, the sequence of Bar-Noy and Kipnis.
+    // With a latency of two units, 1, 1, 1, 2, 3, 4, 6 ... nodes have it: the sequence of Bar-Noy
+    // and Kipnis.
     let model = Model { latency: 2, relay_delay: 0, serialisation: 1 };
     assert_eq!(model.tree(7), [2, 5, 6, 7, 8, 8, 9]);
 }
 
 #[test]
-fn sums_and_integrals_agree_with_counting() {
+fn integrals_agree_with_counting() {
     let model = Model { latency: 5, relay_delay: 1, serialisation: 2 };
     let tree = Tree::new(&model, 40);
     for time in 0..60 {

@@ -1,12 +1,12 @@
-//! From copies of columns to deliveries.
+//! Collects copies of columns and derives the deliveries.
 
 #[cfg(test)]
 mod tests;
 
-/// One copy of a column that arrived.
+/// One received copy of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyRow {
-    /// When, in nanoseconds of the run.
+    /// Time of arrival, in nanoseconds of the run.
     pub at: u64,
     pub host: u32,
     pub from: u32,
@@ -15,17 +15,17 @@ pub struct CopyRow {
     pub first: bool,
 }
 
-/// The first copy of a column at a node that waits for it, and what came after it.
+/// The delivery of a column at a node that waits for it: the first copy and the later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub host: u32,
     pub slot: u32,
     pub column: u32,
-    /// When, in nanoseconds of the run; `u64::MAX` if never.
+    /// Arrival of the first copy, in nanoseconds of the run; `u64::MAX` if none arrived.
     pub at: u64,
     pub from: u32,
     pub hops: u16,
-    /// Copies received, the first included.
+    /// Number of copies received, including the first.
     pub copies: u16,
     pub last_at: u64,
 }
@@ -39,29 +39,32 @@ impl Delivery {
 #[derive(Debug)]
 pub struct Collector {
     columns: u32,
-    /// For each host the columns that it keeps, sorted.
+    /// The sorted custody columns of each host.
     custody: Vec<Vec<u32>>,
     publisher: u32,
-    /// Hosts from here on are observers: they receive and forward, but nobody asks how fast.
+    /// Hosts from this number on are observers: they receive and forward, but no metric includes
+    /// their times.
     observers_from: u32,
-    /// Where each host's deliveries start, and how many it has in a slot.
+    /// The index of each host's first delivery.
     base: Vec<usize>,
     deliveries: Vec<Delivery>,
-    /// All copies in the order of arrival.
+    /// All copies in order of arrival.
     pub copies: Vec<CopyRow>,
     /// Copies that other nodes sent back to the publisher.
     pub returned: u64,
-    /// Deliveries that have not happened yet.
+    /// Number of deliveries still missing.
     pub missing: usize,
     /// Copies that did not fit into queues.
     pub queue_drops: u64,
-    /// When the last copy arrived, in nanoseconds.
+    /// Arrival of the last copy, in nanoseconds.
     pub last_copy_at: u64,
 }
 
 impl Collector {
-    /// A collector for the columns that hosts keep over `slots` blocks. What the publisher receives is counted apart, and
-    /// what observers receive (the last hosts, from number `nodes` on) only as copies.
+    /// Creates a collector for the custody columns of hosts over `slots` blocks.
+    ///
+    /// It counts copies at the publisher separately. Copies at observers, the hosts from number
+    /// `nodes` on, are not deliveries.
     pub fn new(columns: u32, slots: u32, custody: &[Vec<u32>], publisher: u32, nodes: u32) -> Self {
         let mut base = Vec::with_capacity(custody.len());
         let mut deliveries = Vec::new();
@@ -130,7 +133,7 @@ impl Collector {
         }
     }
 
-    /// Deliveries of slots up to this one that have not happened yet.
+    /// Returns the number of missing deliveries of slots up to this one.
     pub fn missing_until(&self, slot: u32) -> usize {
         if self.missing == 0 {
             return 0;
@@ -138,14 +141,16 @@ impl Collector {
         self.deliveries().iter().filter(|delivery| delivery.slot <= slot && !delivery.delivered()).count()
     }
 
-    /// All deliveries but those to observers, by host, slot and column.
+    /// Returns all deliveries except those to observers, by host, slot and column.
     pub fn deliveries(&self) -> &[Delivery] {
         let nodes = self.base.get(self.observers_from as usize);
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
     }
 
-    /// For each host that waits for columns: when it had all of a slot's, in milliseconds after `published`; `None` if it
-    /// never had.
+    /// Returns the time to custody of each host that waits for columns, in milliseconds after
+    /// `published`.
+    ///
+    /// It is `None` for a host that did not receive all columns of the slot.
     pub fn custody_ms(&self, slot: u32, published: u64) -> Vec<(u32, Option<f64>)> {
         let mut times = Vec::new();
         for (host, kept) in self.custody.iter().enumerate().take(self.observers_from as usize) {

@@ -1,4 +1,4 @@
-//! What a run with blocks of columns reports: its metrics, with the names that `docs/results.md` defines, and its tables.
+//! The metrics and tables of a run with blocks of columns. `docs/results.md` lists the metrics.
 
 use samara_sim::HostStats;
 use samara_spec::Point;
@@ -15,23 +15,26 @@ use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;
 
 metrics! {
-    /// The figures of a run. Shares are of 1; means are over all nodes but the publisher unless the name says otherwise.
+    /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
+    /// over all nodes except the publisher.
     pub struct ColumnMetrics {
-        /// Time from the publication until a node has all its columns, over nodes and slots. The publisher, its
-        /// observer, and incomplete nodes do not count: with incomplete nodes, all five values are those of the
-        /// fastest nodes only.
+        /// Time from the publication until a node has all its columns, over nodes and slots. It
+        /// excludes the publisher, its observer, and incomplete nodes: with incomplete nodes, all
+        /// five values are those of the fastest nodes only.
         pub time_to_custody_ms: Option<Statistics> = "ms", Less, ["mean", "p95", "max"];
         /// Time from the publication to the first copy of a column at a node.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Time from the publication until the last node has its last column.
         pub dissemination_ms: Option<f64> = "ms", Less, ["", "mean", "p99"];
-        /// Nodes, counted once per slot, that did not receive all their columns before the deadline.
+        /// Nodes, counted once per slot, that did not receive all their columns before the
+        /// deadline.
         pub incomplete: u64 = "nodes", Less, [""];
-        /// Nodes that had all their columns before the deadline, as a share of those that waited, over all slots.
+        /// Nodes that had all their columns before the deadline, as a share of the nodes that
+        /// waited, over all slots.
         pub share_by_deadline: f64 = "share", More, [];
-        /// Columns that arrived, as a share of those that nodes waited for.
+        /// Columns that arrived, as a share of the columns that nodes waited for.
         pub delivery_ratio: f64 = "share", More, [""];
-        /// Copies received for each column that arrived, the first included.
+        /// Copies received for each column that arrived, including the first.
         pub duplication_factor: f64 = "", Less, [""];
         /// Copies received beyond the first, per column that arrived (RMR).
         pub relative_redundancy: f64 = "", Less, [""];
@@ -39,9 +42,11 @@ metrics! {
         pub last_delivery_hop: u32 = "hops", Less, ["", "mean"];
         /// A lower bound of the mean time to custody over all nodes; see bounds.md.
         pub lower_bound_ms: f64 = "ms", Neither, [];
-        /// The lower bound as a share of the mean time to custody; 1 is optimal. No value if a node is incomplete.
+        /// The lower bound as a share of the mean time to custody; 1 is optimal. No value if a node
+        /// is incomplete.
         pub share_of_bound: Option<f64> = "share", More, [""];
-        /// Bytes on the wire that a node sent, headers and retransmissions included; the mean without the publisher.
+        /// Bytes on the wire that a node sent, including headers and retransmissions; the mean
+        /// without the publisher.
         pub bytes_up_per_node: f64 = "bytes", Less, [""];
         /// Bytes on the wire that a node received; the mean without the publisher.
         pub bytes_down_per_node: f64 = "bytes", Less, [""];
@@ -49,7 +54,8 @@ metrics! {
         pub payload_share: f64 = "share", More, [];
         /// Payload of further copies, as a share of the received bytes.
         pub duplicate_share: f64 = "share", Less, [];
-        /// Everything else, as a share of the received bytes: control messages, framing, headers, acknowledgements.
+        /// Everything else, as a share of the received bytes: control messages, framing, headers,
+        /// acknowledgements.
         pub control_share: f64 = "share", Less, [];
         /// Bytes that the publisher sent.
         pub publisher_bytes_up: u64 = "bytes", Less, [];
@@ -57,16 +63,18 @@ metrics! {
         pub publisher_copies_returned: u64 = "copies", Less, [];
         /// Copies that did not fit into a node's queues.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// Copies withdrawn before they left: on IDONTWANT, because the peer has the message, or because its link has
-        /// closed.
+        /// Copies withdrawn before they left: because of IDONTWANT, because the peer has the
+        /// message, or because its link has closed.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets sent again by the transport.
+        /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];
-        /// Share of the time to the last first copy in which the publisher's uplink was busy.
+        /// Share of the time until the last first copy in which the publisher's uplink was busy.
         pub publisher_uplink_utilisation: f64 = "share", Neither, [];
-        /// Share of the time to the last first copy in which an uplink was busy; the mean over nodes.
+        /// Share of the time until the last first copy in which an uplink was busy; the mean over
+        /// nodes.
         pub uplink_utilisation: f64 = "share", Neither, [""];
         /// Payload of a node's columns over its time to custody; the mean over nodes and slots.
         pub throughput_mb_per_s: Option<f64> = "10^6 bytes/s", More, [""];
@@ -74,8 +82,8 @@ metrics! {
         pub longest_gap_ms: Option<f64> = "ms", Less, [""];
         /// The mean size of a mesh when the first block was published.
         pub mesh_size: f64 = "peers", Neither, [];
-        /// Per slot: `time_to_custody_ms`, `incomplete`, and `publisher_window_packets`, the mean congestion window
-        /// of the publisher's links at the publication.
+        /// Per slot: `time_to_custody_ms`, `incomplete`, and `publisher_window_packets`, the mean
+        /// congestion window of the publisher's links at the publication.
         pub slots: Vec<Slot> = "", Neither, [];
     }
 }
@@ -83,11 +91,11 @@ metrics! {
 /// The figures of one slot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Slot {
-    /// From the publication until a node has all its columns.
+    /// Time from the publication until a node has all its columns.
     pub time_to_custody_ms: Option<Statistics>,
-    /// Nodes that did not get all their columns.
+    /// Number of nodes that did not receive all their columns.
     pub incomplete: u64,
-    /// The mean congestion window of the publisher's links at the publication, in packets.
+    /// Mean congestion window of the publisher's links at the publication, in packets.
     pub publisher_window_packets: f64,
 }
 
@@ -129,7 +137,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let payload = delivered as f64 * workload.column_bytes() as f64;
     let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
     let (needed, duplicates) = (ratio(payload, down), ratio(duplicate_payload, down));
-    // Utilisation over the time in which columns spread, added up over slots.
+    // Utilisation is over the time in which columns spread, summed over slots.
     let spreading: f64 = (0..measured.published.len() as u32)
         .map(|slot| {
             let of_slot = deliveries.iter().filter(|delivery| delivery.slot == slot && delivery.delivered());
@@ -172,7 +180,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     }
 }
 
-/// [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
+/// Computes [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
 fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
     let bytes = measured.point.scenario.part::<Columns>().column_bytes() as f64;
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
@@ -191,15 +199,15 @@ fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
     (mean, longest.map(|nanos| nanos as f64 / 1e6))
 }
 
-/// What is kept of a run with blocks of columns.
+/// The retained data of a run with blocks of columns.
 #[derive(Clone, Debug)]
 pub struct ColumnsData {
     pub metrics: ColumnMetrics,
-    /// For each slot: when it was published, in nanoseconds of the run.
+    /// Publication time of each slot, in nanoseconds of the run.
     pub published: Vec<u64>,
-    /// First copies and what came after them.
+    /// First copies, with the counts of later copies.
     pub deliveries: Vec<Delivery>,
-    /// For each slot: milliseconds until hosts had all their columns; `None` for those that never had.
+    /// For each slot and host, the time to custody in milliseconds; `None` for incomplete hosts.
     pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
 }
 
@@ -233,7 +241,9 @@ impl Measured for ColumnsMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<ColumnsData>() else { panic!("the outcome of another family") };
+        let Some(data) = outcome.data::<ColumnsData>() else {
+            panic!("the outcome belongs to another family")
+        };
         vec![
             Table::new("deliveries", data.deliveries.len(), || deliveries(data)),
             Table::new("copies", self.collector.copies.len(), || copies(self)),
@@ -244,7 +254,7 @@ impl Measured for ColumnsMeasured {
     }
 }
 
-/// A row for each column that a node waits for.
+/// Returns a row for each column that a node waits for.
 fn deliveries(result: &ColumnsData) -> tables::Columns {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
@@ -261,7 +271,7 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
     ]
 }
 
-/// All copies in the order of arrival.
+/// Returns all copies in order of arrival.
 fn copies(measured: &ColumnsMeasured) -> tables::Columns {
     let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().count);
     let slot = |row: &CopyRow| row.column / columns;

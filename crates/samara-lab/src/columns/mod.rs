@@ -1,4 +1,4 @@
-//! Blocks of columns: one node publishes them, and every node keeps some of them.
+//! Blocks of columns: one node publishes them, and every node custodies some of them.
 
 pub mod measure;
 pub(crate) mod metrics;
@@ -14,7 +14,7 @@ pub(crate) static FAMILY: Family = Family {
     metrics: metrics::ColumnMetrics::METRICS,
     run: |point, options, watching| match run::run(point, options, None, watching.progress)? {
         Some(measured) => Ok(boxed(measured)),
-        None => unreachable!("a process that is alone is the first"),
+        None => unreachable!("a single process is always the first"),
     },
     run_distributed: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))

@@ -1,4 +1,4 @@
-//! The report of blocks of columns.
+//! The report on blocks of columns.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,10 @@ use crate::report::{self, Body, Bound, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
 
-/// Runs that a sentence names, and sentences about incomplete runs.
+/// Maximum number of runs that a sentence names, and of sentences about incomplete runs.
 const NAMES_MAX: usize = 4;
-/// At most so many curves are drawn in a file; of more, every n-th is taken (the page has more).
+/// Maximum number of curves in a figure of a file. If there are more, every n-th is drawn; the page
+/// has all.
 const CURVES_MAX: usize = 350;
 
 type Report<'a> = Results<'a, ColumnsData>;
@@ -30,7 +31,7 @@ const SWEPT: [Shown<ColumnsData>; 1] = [Shown {
 }];
 
 impl Row {
-    /// A statistic of the time to custody, the mean over seeds.
+    /// Returns a statistic of the time to custody, as the mean over seeds.
     fn custody(&self, value: fn(&Statistics) -> f64) -> f64 {
         self.mean(|m| of(m.time_to_custody_ms, value))
     }
@@ -43,14 +44,16 @@ impl Row {
         self.mean(|m| m.incomplete as f64)
     }
 
-    /// Nodes that did not get all their columns, of those that waited: counted once for each slot and seed.
+    /// Returns the number of nodes that missed the deadline, and of those that waited, over all
+    /// slots and seeds.
     fn missed(&self) -> (usize, usize) {
         let waited = || self.all.iter().flat_map(|result| result.custody_ms.iter().flatten());
         (waited().filter(|(_, time)| time.is_none()).count(), waited().count())
     }
 
-    /// How many times the bound the mean is; NaN if a node is incomplete, since the bound is over all nodes and the mean over the
-    /// others.
+    /// Returns the mean as a multiple of the bound; NaN if a node is incomplete.
+    ///
+    /// The bound is over all nodes, while the mean would be over the complete ones only.
     fn over_bound(&self) -> f64 {
         let over = times(self.custody(|s| s.mean), self.bound());
         over.filter(|_| self.incomplete() == 0.0).unwrap_or(f64::NAN)
@@ -71,15 +74,15 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     } else if !report.rows.is_empty() {
         details.push(explorer(report));
     }
-    let text = "From the publication until a node has all its columns. The bound is what no schedule can beat on average \
-                over all nodes: one copy of every column through the publisher's uplink, the last of a node's columns, \
+    let text = "Time from the publication until a node has all its columns. The bound is a mean over all nodes that no \
+                schedule can beat: one copy of every column through the publisher's uplink, the last of a node's columns, \
                 and the fastest possible spread.";
     sections.push(Section::new("Time to custody", text, custody(report)));
     details.push(cost(report));
     Body { findings: findings(report), summary: summary(report), sections, details }
 }
 
-/// Whether a run is the fastest of several in which every node is complete.
+/// Returns true if a run is the fastest of several runs without incomplete nodes.
 fn is_best(report: &Report<'_>, row: &Row) -> bool {
     let complete = report.rows.iter().filter(|row| row.incomplete() == 0.0);
     let least = complete.map(|row| row.custody(|s| s.mean)).fold(f64::INFINITY, f64::min);
@@ -114,8 +117,8 @@ fn cost(report: &Report<'_>) -> Section {
         ("Sent again", |row| fixed(row.mean(|m| m.retransmissions as f64), 0)),
         ("Queue drops", |row| fixed(row.mean(|m| m.queue_drops as f64), 0)),
     ]);
-    let text = "Copies counts how often a node received a column that it got, the first copy included. Bytes are on the wire.";
-    Section::new("What it cost", text, table)
+    let text = "Copies: number of copies of each column that a node received, including the first. Bytes are on the wire.";
+    Section::new("Cost", text, table)
 }
 
 fn summary(report: &Report<'_>) -> Summary {
@@ -141,7 +144,7 @@ fn summary(report: &Report<'_>) -> Summary {
     }
 }
 
-/// The results of the first seed of each run.
+/// Returns the results of the first seed of each run.
 fn first_seeds<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Outcome<ColumnsData>> {
     let rows = report::grouped(&report.rows, |row| row.run.as_str());
     rows.into_iter().map(|(_, rows)| rows[0].first())
@@ -165,7 +168,7 @@ fn explorer(report: &Report<'_>) -> Section {
         figures.push(curves(result, true));
     }
     let text = "Left, a curve for each column: the share of its subscribers that have it. Right, a curve for each node: \
-                the share of its columns that it has. In the first slot, with the first seed.";
+                the share of its columns that it has. The curves show the first slot of the first seed.";
     let explorer = Explorer {
         axis: AXIS.to_owned(),
         panels_heading: ("How columns spread, and how custody fills".to_owned(), text.to_owned()),
@@ -174,14 +177,15 @@ fn explorer(report: &Report<'_>) -> Section {
         panels: first_seeds(report).map(panel).collect(),
         figures,
     };
-    let text = "The share of nodes that have all their columns, for each run. Move over a curve to see which it is; click to \
-                keep it. With the keyboard: arrows, Enter and Escape.";
+    let text = "The share of nodes that have all their columns, for each run. Point at a curve to identify it; click to \
+                keep it selected. Keyboard: arrows, Enter and Escape.";
     Section::new("When nodes are done", text, Part::Explorer(explorer))
 }
 
 const AXIS: &str = "after the publication";
 
-/// Sorted arrival times of each column's subscribers, or of each node's columns, in milliseconds of the first slot.
+/// Returns the sorted arrival times of each column's subscribers, or of each node's columns, in
+/// milliseconds of the first slot.
 fn arrivals(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Vec<Vec<f64>> {
     let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0) {
@@ -191,26 +195,28 @@ fn arrivals(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Vec<Vec<f64>> {
     }
     let mut groups: Vec<Vec<f64>> = groups.into_values().collect();
     groups.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    // In the order in which they are complete: their colours follow it.
+    // Order them by completion: their colours follow this order.
     groups.sort_by(|a, b| a[a.len() - 1].total_cmp(&b[b.len() - 1]));
     groups
 }
 
-/// The corners of a step curve; what never arrives is left out, so that the curve ends below 1.
+/// Returns the corners of a step curve. It omits missing deliveries, so that the curve ends below
+/// 1.
 fn steps(times: &[f64]) -> Vec<(f64, f64)> {
     let share = |count: usize| count as f64 / times.len() as f64;
     let arrived = times.iter().enumerate().filter(|(_, time)| time.is_finite());
     arrived.flat_map(|(i, time)| [(*time, share(i)), (*time, share(i + 1))]).collect()
 }
 
-/// Scales from the publication to the last of some times, and from nothing to all.
+/// Returns scales from the publication to the last of `times`, and from 0 to 1.
 fn scales(times: impl Iterator<Item = f64>) -> (Scale, Scale) {
     let last = times.filter(|time| time.is_finite()).fold(1.0, f64::max) * 1.03;
     let x = Scale::linear(AXIS, 0.0..last, Unit::Milliseconds);
     (x, Scale::linear("", 0.0..1.0, Unit::Share))
 }
 
-/// A curve for each column (share of its subscribers reached) or for each node (share of its columns there).
+/// Draws a curve for each column (share of its subscribers reached) or each node (share of its
+/// columns received).
 fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
     let groups = arrivals(result, is_of_nodes);
     let every = groups.len().div_ceil(CURVES_MAX).max(1);
@@ -223,7 +229,7 @@ fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
     };
     let (name, what) = match is_of_nodes {
         false => ("columns", "share of subscribers reached, a curve for each column"),
-        true => ("custody", "share of own columns there, a curve for each node"),
+        true => ("custody", "share of own columns received, a curve for each node"),
     };
     let scales = scales(groups.iter().flatten().copied());
     let lines = Lines::new(
@@ -234,7 +240,7 @@ fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
     Figure::new(format!("{}-{name}", result.run.name), "", Lines { has_key: false, ..lines })
 }
 
-/// For each run, the share of nodes that have all their columns.
+/// Draws the share of nodes that have all their columns, for each run.
 fn comparison(report: &Report<'_>) -> Figure {
     let done = |result: &Outcome<ColumnsData>| -> Vec<f64> {
         arrivals(result, true).iter().map(|times| times[times.len() - 1]).collect()
@@ -257,7 +263,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     let mut sentences: Vec<String> = missed.iter().map(|sentence| format!("{sentence}.")).collect();
     let is_part = |row: &Row| row.missed().0 > 0 && row.missed().0 < row.missed().1;
     if report.rows.iter().any(is_part) {
-        sentences.push("Times are those of the nodes that did.".to_owned());
+        sentences.push("Times are those of the complete nodes only.".to_owned());
     }
     if !report.is_sweep() {
         sentences.extend(fastest(report));
@@ -265,7 +271,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences.extend(first_seeds(report).filter_map(slow_start));
     sentences.extend(report.findings.comparisons.iter().map(|comparison| {
         format!(
-            "{}: the mean differs by {}, the 95th percentile by {} from what was measured.",
+            "{}: the mean differs by {}, the 95th percentile by {} from the measured values.",
             comparison.label,
             signed_percent(comparison.mean_deviation()),
             signed_percent(comparison.p95_deviation())
@@ -274,7 +280,8 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences
 }
 
-/// How many nodes missed the deadline in which runs; `name` is how a run is called.
+/// Returns sentences on the nodes that missed the deadline, by run. `name` returns the name of a
+/// run.
 fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
     let named = |row: &Row| [vec![name(row)], row.point.clone()].concat().join(" ");
     let rows = report.rows.iter().filter(|row| row.missed().0 > 0);
@@ -304,8 +311,9 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
     sentences
 }
 
-/// Which way of publishing is how much faster, of those with which every node is complete: means over different nodes do not
-/// compare.
+/// Returns sentences that compare ways of publishing.
+///
+/// Runs with incomplete nodes are left out, since means over different nodes do not compare.
 fn fastest(report: &Report<'_>) -> Vec<String> {
     let mean = |row: &Row| row.custody(|s| s.mean);
     let complete = || report.rows.iter().filter(|row| row.incomplete() == 0.0 && mean(row).is_finite());
@@ -320,14 +328,14 @@ fn fastest(report: &Report<'_>) -> Vec<String> {
     {
         let [from, to] = [sequential, batch].map(|row| ms(mean(row)));
         sentences.push(format!(
-            "Batch publishing brings the mean time to custody from {from} to {to}: {faster:.1} times faster."
+            "Batch publishing reduces the mean time to custody from {from} to {to}: {faster:.1} times faster."
         ));
     }
     if let (Some(batch), Some(node)) = (find("batch"), find("node-wide"))
         && let Some(faster) = times(mean(batch), mean(node))
     {
         sentences.push(format!(
-            "One order over all links, in every node, brings the mean time to custody to {}: {faster:.2} times faster than the \
+            "One order over all links, in every node, reduces the mean time to custody to {}: {faster:.2} times faster than the \
              batch{}.",
             ms(mean(node)),
             beside_bound(node, "the lower bound")
@@ -335,7 +343,7 @@ fn fastest(report: &Report<'_>) -> Vec<String> {
     }
     if let Some(warm) = find("node-wide-warm") {
         sentences.push(format!(
-            "On connections whose windows are open the mean is {}{}.",
+            "On connections with open congestion windows the mean is {}{}.",
             ms(mean(warm)),
             beside_bound(warm, "the bound")
         ));
@@ -348,21 +356,23 @@ fn fastest(report: &Report<'_>) -> Vec<String> {
     sentences
 }
 
-/// Whether TCP slow start shapes a figure: the first slot is on cold connections, the others follow on connections that have
-/// carried a block.
+/// Returns a sentence on the effect of TCP slow start.
+///
+/// The first slot uses cold connections; later slots use connections that have carried a block.
 fn slow_start(result: &Outcome<ColumnsData>) -> Option<String> {
     let slots = &result.metrics.slots;
     let times: Vec<f64> =
         slots.iter().filter_map(|slot| slot.time_to_custody_ms.as_ref().map(|times| times.mean)).collect();
-    // Real nodes do not report their windows. Means over different nodes say nothing about slow start.
+    // Real nodes do not report their windows. Means over different nodes say nothing about slow
+    // start.
     if times.len() < 2 || result.metrics.incomplete > 0 || result.run.real.is_some() {
         return None;
     }
     let later = times[1..].iter().sum::<f64>() / (times.len() - 1) as f64;
     let verdict = match (1.0 - later / times[0]) * 100.0 {
-        gain if gain > 5.0 => format!("slow start shapes the figure, it costs {gain:.0} %"),
-        gain if gain < -5.0 => format!("later slots are slower by {:.0} %", -gain),
-        _ => "no more than 5 % between them: here slow start does not shape the figure".to_owned(),
+        gain if gain > 5.0 => format!("slow start costs {gain:.0} %"),
+        gain if gain < -5.0 => format!("later slots are {:.0} % slower", -gain),
+        _ => "they differ by 5 % or less, so slow start has no effect here".to_owned(),
     };
     Some(format!(
         "{}: {} in the first slot (windows of {:.0} packets at the publisher), {} in later ones ({:.0} packets): {verdict}.",

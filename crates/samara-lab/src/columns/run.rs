@@ -1,4 +1,4 @@
-//! Blocks of columns, published by one node and kept by some.
+//! Blocks of columns: one node publishes them, and each node custodies some of them.
 
 use std::sync::Arc;
 
@@ -24,26 +24,27 @@ use crate::run::{
 pub struct ColumnsMeasured {
     pub point: Point,
     pub collector: Collector,
-    /// When each slot was published, in nanoseconds of the run.
+    /// Publication time of each slot, in nanoseconds of the run.
     pub published: Vec<u64>,
-    /// What each host did from the first publication on.
+    /// Traffic of each host from the first publication on.
     pub traffic: Vec<HostStats>,
-    /// Hosts, observers included.
+    /// The hosts, including observers.
     pub hosts: Hosts,
     /// The lower bound of the mean time to custody, in milliseconds.
     pub lower_bound_ms: f64,
-    /// Copies that were withdrawn before they left, over all nodes.
+    /// Copies withdrawn before they left, over all nodes.
     pub withdrawn: u64,
-    /// The mean size of the meshes at the first publication.
+    /// Mean size of the meshes at the first publication.
     pub mesh_size: f64,
-    /// The mean congestion window of the publisher's links at each publication, in packets; empty of real nodes.
+    /// Mean congestion window of the publisher's links at each publication, in packets; empty for
+    /// real nodes.
     pub publisher_windows: Vec<f64>,
-    /// The digest of every packet, and the steps of the simulation; zero of real nodes.
+    /// Digest of all packets, and number of steps of the simulation; both zero for real nodes.
     pub digest: (u64, u64),
 }
 
 impl ColumnsMeasured {
-    /// The measurements of hosts that keep these columns, before anything has happened; publications are those that are planned.
+    /// Creates empty measurements for hosts with this custody, with the planned publication times.
     pub fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], blocks: &Blocks) -> Self {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
         let Columns { count, slots, publisher, warm_up, slot_interval, .. } = *scenario.part();
@@ -66,13 +67,14 @@ impl ColumnsMeasured {
         self.point.scenario.part()
     }
 
-    /// The deadline of the last slot.
+    /// Returns the deadline of the last slot.
     fn end_at(&self) -> u64 {
         self.published.last().map_or(0, |last| last + self.workload().deadline.nanos())
     }
 }
 
-/// Runs a point, in this process or in several, of which only the first gets a result.
+/// Runs a point in this process or in several. Only the first of several processes returns a
+/// result.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -121,11 +123,12 @@ pub(crate) fn run(
 
 const PUBLISHER: usize = 1;
 
-/// The configurations of the nodes, the publisher and the observer.
+/// Returns the configurations of the nodes, the publisher and the observer, in this order.
 fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunError> {
     let (workload, parameters) = (setup.scenario().part::<Columns>(), setup.scenario().part::<Parameters>());
     let observer = workload.observer.then_some(graph.nodes);
-    // The observer is the last that the publisher meets, so that its handle there is the number of other links.
+    // The observer is the publisher's last link, so its peer handle there is the number of other
+    // links.
     let publisher_links = graph.edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
     let handle = observer.map(|_| PeerId(publisher_links as u32));
     let mut config = parameters.build(None);
@@ -147,7 +150,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunErro
     Ok([config, publisher, observer].map(Arc::new))
 }
 
-/// The links of the observer, which knows a few hosts of its own, besides the publisher.
+/// Returns the links of the observer: a few hosts, and the publisher.
 fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Vec<(u32, u32)> {
     let Some(observer) = observer else { return Vec::new() };
     let publisher = scenario.part::<Columns>().publisher;
@@ -158,7 +161,7 @@ fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Ve
 }
 
 struct Run {
-    /// What the hosts of this process had done when the first slot was published.
+    /// Traffic of this process's hosts up to the first publication.
     before: Vec<HostStats>,
     measured: ColumnsMeasured,
 }
@@ -196,7 +199,7 @@ impl Stepped for Run {
         }
     }
 
-    /// How far the run is, as the first process knows it.
+    /// Returns the progress of the run, as the first process sees it.
     fn progress(&self, net: &Net<'_, Host<Node>>) -> Progress {
         let collector = &self.measured.collector;
         let expected = collector.deliveries().len();
@@ -217,7 +220,7 @@ impl Stepped for Run {
     }
 }
 
-/// The mean congestion window of the publisher's links.
+/// Returns the mean congestion window of the publisher's links.
 fn publisher_window(measured: &ColumnsMeasured, net: &mut Net<'_, Host<Node>>) -> Result<f64, RunError> {
     let publisher = measured.workload().publisher;
     let mut windows = Vec::new();
@@ -231,7 +234,7 @@ fn publisher_window(measured: &ColumnsMeasured, net: &mut Net<'_, Host<Node>>) -
     Ok(windows.iter().sum::<f64>() / windows.len().max(1) as f64)
 }
 
-/// The mean size of the meshes of all hosts.
+/// Returns the mean size of the meshes of all hosts.
 fn mesh_size(net: &mut Net<'_, Host<Node>>) -> Result<f64, RunError> {
     let (mut total, mut meshes) = (0, 0);
     for host in net.hosts() {
@@ -245,18 +248,20 @@ fn mesh_size(net: &mut Net<'_, Host<Node>>) -> Result<f64, RunError> {
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// A lower bound of the mean time to custody over all nodes. It depends on the network alone: not on
-/// the deadline, nor on what a run reached.
+/// Returns a lower bound of the mean time to custody over all nodes.
+///
+/// It depends only on the network, not on the deadline or the outcome of a run.
 fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, blocks: &Blocks) -> f64 {
     let workload = scenario.part::<Columns>();
     let transport = network::transport(scenario);
-    // A column's frame: its payload, its topic, and the tags and lengths of both and of the message.
+    // A column's frame: its payload and topic, with the tags and lengths of both and of the
+    // message.
     let frame = RpcFrame::message(&blocks.messages[0]);
     let publisher = workload.publisher as usize;
     let waiting: Vec<usize> =
         (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
     let rates = &hosts.configs;
-    // Observers forward, too.
+    // Observers also forward.
     let relays = rates.iter().enumerate().filter(|(host, _)| *host != publisher);
     let limits = bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),

@@ -1,4 +1,5 @@
-//! Two results side by side: every metric that both have, whether the difference means something, and how soon things happened in both.
+//! Compares two results: every common metric with a test of significance, and the distributions of
+//! times.
 
 mod report;
 
@@ -18,24 +19,26 @@ use crate::statistics::{Spread, Welch, welch};
 pub struct Compared {
     a: Saved,
     b: Saved,
-    /// All metrics that both have, run by run.
+    /// The changes of all common metrics, run by run.
     changes: Vec<Change>,
-    /// What has to be known to read the rest: other scenarios, other versions, what is in one of them only.
+    /// Context of the comparison: different scenarios, different versions, and runs or metrics in
+    /// one result only.
     notes: Vec<String>,
 }
 
-/// A metric of runs that both have.
+/// The change of a metric between two corresponding runs.
 #[derive(Clone, Debug)]
 struct Change {
     run: String,
-    /// The values of parameters that tell it from runs of the same name.
+    /// The parameter values that distinguish this run from others of the same name.
     place: String,
     metric: String,
     a: Spread,
     b: Spread,
-    /// Whether they differ by more than seeds do; `None` where either has one seed only.
+    /// Test of whether the difference exceeds the spread over seeds; `None` if either result has
+    /// one seed only.
     test: Option<Welch>,
-    /// Whether all values are the same.
+    /// Whether all values are equal.
     is_same: bool,
     better: Option<Better>,
     parameters: Map<String, Value>,
@@ -44,11 +47,11 @@ struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Same,
-    /// It may be due to the seeds.
+    /// The difference may be due to the seeds.
     Unclear,
     Better,
     Worse,
-    /// It is neither good nor bad.
+    /// The metric is neither better nor worse.
     Changed,
 }
 
@@ -65,13 +68,13 @@ impl Verdict {
 }
 
 impl Change {
-    /// The second mean less the first, as a share of the first; infinite if the first is 0 and the second is not.
+    /// Returns the change of the mean as a share of the first mean; infinite for a change from 0.
     fn share(&self) -> f64 {
         let difference = self.b.mean - self.a.mean;
         if difference == 0.0 { 0.0 } else { difference / self.a.mean.abs() }
     }
 
-    /// With one seed every difference counts.
+    /// Returns the verdict. With one seed every difference counts.
     fn verdict(&self) -> Verdict {
         let difference = self.b.mean - self.a.mean;
         match (self.test, self.better) {
@@ -84,7 +87,7 @@ impl Change {
         }
     }
 
-    /// The run with what tells it from others of its name.
+    /// Returns the name of the run with the parameters that distinguish it.
     fn name(&self) -> String {
         named(&self.run, &self.place)
     }
@@ -107,12 +110,12 @@ impl Change {
     }
 }
 
-/// Sets two results side by side.
+/// Compares two results.
 ///
 /// # Errors
-/// They have no run in common.
+/// Returns an error if the results have no run in common.
 pub fn compare(a: Saved, b: Saved) -> Result<Compared, String> {
-    // Runs that differ in their seeds only, in their order.
+    // Groups of runs that differ only in their seeds, in order.
     let [left, right] = [&a, &b].map(|saved| grouped(&saved.runs, |run| run.key()));
     let mut changes = Vec::new();
     let varying = varying(&a);
@@ -136,7 +139,7 @@ pub fn compare(a: Saved, b: Saved) -> Result<Compared, String> {
     Ok(Compared { a, b, changes, notes })
 }
 
-/// The parameters that differ between runs of the same name.
+/// Returns the parameters that differ between runs of the same name.
 fn varying(saved: &Saved) -> BTreeSet<String> {
     let mut seen: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
     let mut varying = BTreeSet::new();
@@ -147,7 +150,7 @@ fn varying(saved: &Saved) -> BTreeSet<String> {
             }
         }
     }
-    // What a key of the scenario says is not said a second time.
+    // A key of the scenario replaces the family's short parameter, which repeats it.
     if varying.iter().any(|key| key.contains('.')) {
         varying.retain(|key| key.contains('.'));
     }
@@ -167,7 +170,7 @@ fn named(run: &str, place: &str) -> String {
     if place.is_empty() { run.to_owned() } else { format!("{run}, {place}") }
 }
 
-/// All metrics that both have, the most telling first.
+/// Compares all common metrics of two runs, most important first.
 fn of_runs(
     a: &[&SavedRun],
     b: &[&SavedRun],
@@ -221,8 +224,8 @@ fn notes(
         notes.push(format!("different versions: {} and {}", a.version, b.version));
     }
     match (a.is_real, b.is_real) {
-        (false, true) => notes.push("simulated nodes against real ones".to_owned()),
-        (true, false) => notes.push("real nodes against simulated ones".to_owned()),
+        (false, true) => notes.push("compares simulated nodes with real ones".to_owned()),
+        (true, false) => notes.push("compares real nodes with simulated ones".to_owned()),
         _ => {}
     }
     for (saved, only) in [(a, only_a), (b, only_b)] {
@@ -231,7 +234,7 @@ fn notes(
         }
     }
     if !one_sided.is_empty() {
-        notes.push(format!("measured in one of them only: {}", joined(one_sided, ", ")));
+        notes.push(format!("measured in only one result: {}", joined(one_sided, ", ")));
     }
     notes
 }
@@ -283,16 +286,16 @@ impl Compared {
     }
 }
 
-/// Names that are listed where there is no such metric.
+/// Maximum number of metric names that an error suggests.
 const NEAR_MAX: usize = 6;
 
-/// How much a metric may change, for example `time_to_custody_ms.p95=5%`.
+/// The permitted change of a metric, for example `time_to_custody_ms.p95=5%`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// The run that it is about; all of them if absent.
+    /// The run that it applies to; all runs if `None`.
     run: Option<String>,
     metric: String,
-    /// What it may grow and fall by at most.
+    /// Maximum growth; `down` is the maximum decrease.
     up: Option<Limit>,
     down: Option<Limit>,
     text: String,
@@ -300,9 +303,9 @@ pub struct Threshold {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
-    /// Of the first mean.
+    /// A share of the first mean.
     Share(f64),
-    /// In the unit of the metric.
+    /// A value in the unit of the metric.
     Value(f64),
 }
 
@@ -316,7 +319,8 @@ impl Limit {
         Some(if of > 0.0 { Self::Share(number / of) } else { Self::Value(number) })
     }
 
-    /// Whether a growth by `difference`, or as much of the first mean, is more than this.
+    /// Returns true if a growth by `difference`, or by `share` of the first mean, exceeds the
+    /// limit.
     fn is_passed(self, difference: f64, share: f64) -> bool {
         match self {
             Self::Share(limit) => share > limit,
@@ -327,22 +331,24 @@ impl Limit {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Crossed {
-    /// The run with what tells it from others of its name.
+    /// The name of the run with the parameters that distinguish it.
     pub run: String,
     pub metric: String,
-    /// The threshold as it was given.
+    /// The text of the threshold.
     pub threshold: String,
-    /// The change as people write it.
+    /// The change in readable form.
     pub change: String,
 }
 
 impl Threshold {
-    /// Reads `METRIC=LIMIT`, with `RUN:` before it for one run only. A limit is a share (`5%`) or a number in the unit of the metric; without a
-    /// sign it is what the metric may become worse by, with a sign what it may grow (`+5%`) or fall by (`-5%`); both after each other
-    /// (`+5%,-5%`) is both.
+    /// Parses `METRIC=LIMIT`, with `RUN:` before it to select one run.
+    ///
+    /// A limit is a share (`5%`) or a number in the unit of the metric. A limit without a sign is
+    /// the maximum change for the worse. With a sign it is the maximum growth (`+5%`) or decrease
+    /// (`-5%`); `+5%,-5%` combines both.
     ///
     /// # Errors
-    /// A text that says what is wrong.
+    /// Returns a text that describes the fault.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -364,7 +370,7 @@ impl Threshold {
                         Some(better) => (better, part),
                         None => {
                             return Err(format!(
-                                "\"{text}\": whether more or less of {metric} is better is not known; say what it may grow and fall by, for \
+                                "\"{text}\": {metric} has no better direction; state the maximum growth and decrease, for \
                                  example {metric}=+{part},-{part}"
                             ));
                         }
@@ -372,7 +378,7 @@ impl Threshold {
                 },
             };
             let limit = Some(Limit::parse(number.trim()).ok_or_else(wrong)?);
-            // What is better when there is less of it must not grow.
+            // A metric that is better when it is smaller must not grow.
             let slot = if sign == Better::Less { &mut up } else { &mut down };
             if slot.is_some() || metric.is_empty() {
                 return Err(wrong());
@@ -382,10 +388,11 @@ impl Threshold {
         Ok(Self { run, metric: metric.to_owned(), up, down, text: text.to_owned() })
     }
 
-    /// The runs that have crossed it.
+    /// Returns the runs that exceed the threshold.
     ///
     /// # Errors
-    /// There is no such metric or no such run, and the text lists names that are near; or the second result lacks a value.
+    /// Returns an error that suggests similar names if there is no such metric or run. Returns an
+    /// error also if the second result lacks a value.
     pub fn check(&self, compared: &Compared) -> Result<Vec<Crossed>, String> {
         let of_metric: Vec<&Change> =
             compared.changes.iter().filter(|change| change.metric == self.metric).collect();
@@ -426,7 +433,8 @@ impl Threshold {
             .collect())
     }
 
-    /// A run whose metric is in the first result only: what is not measured must not pass for unchanged.
+    /// Returns a run whose metric is only in the first result: a missing value must not pass as
+    /// unchanged.
     fn lacking<'a>(&self, compared: &'a Compared) -> Option<&'a str> {
         let has = |run: &SavedRun| run.metrics.contains_key(&self.metric);
         let is_meant = |run: &&SavedRun| has(run) && self.run.as_ref().is_none_or(|name| run.name == *name);
@@ -444,7 +452,7 @@ impl Threshold {
             || self.down.is_some_and(|limit| limit.is_passed(-difference, -share))
     }
 
-    /// Names that may have been meant.
+    /// Suggests metric names similar to the unknown one.
     fn near(&self, compared: &Compared) -> String {
         let mut names: Vec<&str> = compared.changes.iter().map(|change| change.metric.as_str()).collect();
         names.sort_unstable();

@@ -1,4 +1,4 @@
-//! A comparison as a page, as a table for a terminal, and as a comment on a pull request.
+//! Renders a comparison as a page, as a table for a terminal, and as a comment on a pull request.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use super::{Change, Compared, Crossed, Verdict};
 use crate::metric::{is_first, rank};
 use crate::report::{grouped, unit_of};
 
-/// Rows of the figure of changes.
+/// Maximum number of rows in the figure of changes.
 const CHANGES_MAX: usize = 36;
-/// Runs whose distributions are drawn.
+/// Maximum number of runs with a figure of their distributions.
 const RUNS_MAX: usize = 12;
-/// A change beyond this would leave no room for others.
+/// A larger change would leave no room for the others in the figure.
 const SHARE_MAX: f64 = 3.0;
-/// Rows of a table in Markdown: a comment has at most 65,536 characters.
+/// Maximum number of rows in a Markdown table: a comment has at most 65,536 characters.
 const ROWS_MAX: usize = 150;
 
 impl Compared {
@@ -31,10 +31,13 @@ impl Compared {
         let rows = self.changes.iter().map(row).collect();
         let table = Table::new(["run", "metric", &a, &b, "change", "p", ""], 2, rows).terminal();
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
-        format!("{table}± is Student's 95 % confidence interval over seeds, p that of Welch's test.\n{notes}")
+        format!(
+            "{table}± is Student's 95 % confidence interval over seeds; p is the p-value of Welch's test.\n{notes}"
+        )
     }
 
-    /// The comparison in Markdown, as for a comment: what has changed, the most telling metrics first.
+    /// Returns the comparison in Markdown, as for a comment: the changes, most important metrics
+    /// first.
     pub fn markdown(&self, crossed: &[Crossed]) -> String {
         let [a, b] = self.names();
         let line = |Crossed { run, metric, change, threshold }: &Crossed| {
@@ -42,12 +45,12 @@ impl Compared {
         };
         let mut text: String = crossed.iter().map(line).collect();
         if !crossed.is_empty() {
-            text = format!("**Thresholds are crossed:**\n\n{text}\n");
+            text = format!("**Thresholds are exceeded:**\n\n{text}\n");
         }
         let [better, worse, changed, unclear, same] = self.counts();
         let _ = writeln!(
             text,
-            "`{a}` against `{b}`: {better} figures better, {worse} worse, {changed} changed otherwise, {unclear} not significant, {same} \
+            "`{a}` and `{b}`: {better} figures better, {worse} worse, {changed} changed otherwise, {unclear} not significant, {same} \
              the same.\n",
         );
         let row = |change: &Change| {
@@ -69,10 +72,10 @@ impl Compared {
         text
     }
 
-    /// The page.
+    /// Returns the comparison as an HTML page.
     ///
     /// # Errors
-    /// A table of one of the results cannot be read.
+    /// Returns an error if a table of one of the results cannot be read.
     pub fn html(&self, crossed: &[Crossed]) -> Result<String, String> {
         let [a, b] = self.names();
         let mut sections = Vec::new();
@@ -82,18 +85,17 @@ impl Compared {
                 format!("✗ {run}: {metric}: {change}; allowed: {threshold}")
             };
             let failures = Part::Failures(String::new(), crossed.iter().map(line).collect());
-            sections.push(Section::new("Thresholds that are crossed", "", failures));
+            sections.push(Section::new("Exceeded thresholds", "", failures));
         }
-        sections
-            .extend(self.drawn_changes().map(|figure| Section::new("What has changed", "", vec![figure])));
+        sections.extend(self.drawn_changes().map(|figure| Section::new("Changes", "", vec![figure])));
         let drawn = self.distributions()?;
         if !drawn.is_empty() {
-            sections.push(Section::new("How soon", "", drawn));
+            sections.push(Section::new("Distributions of times", "", drawn));
         }
         sections.push(self.all_figures());
         let page = Page {
             kind: format!("{}, compared", self.a.scenario),
-            title: format!("{a} against {b}"),
+            title: format!("{a} and {b}"),
             description: String::new(),
             findings: self.findings(),
             is_bad: !crossed.is_empty(),
@@ -103,13 +105,13 @@ impl Compared {
         Ok(page.html())
     }
 
-    /// Changes that are better, worse, neither, not significant, and none.
+    /// Counts the changes that are better, worse, neither, not significant, and absent.
     fn counts(&self) -> [usize; 5] {
         [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Unclear, Verdict::Same]
             .map(|verdict| self.changes.iter().filter(|change| change.verdict() == verdict).count())
     }
 
-    /// The changes of the most telling metrics.
+    /// Returns the changes of the headline metrics.
     fn headlines(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| !change.is_same && is_first(&change.metric))
     }
@@ -117,7 +119,7 @@ impl Compared {
     fn findings(&self) -> Vec<String> {
         let [better, worse, changed, unclear, same] = self.counts();
         let mut sentences = vec![format!(
-            "Of {}, {better} are better, {worse} worse, {changed} changed in a way that is neither, {unclear} not significant, {same} the same.",
+            "Of {}, {better} are better, {worse} worse, {changed} changed without a better direction, {unclear} not significant, {same} the same.",
             plural(self.changes.len() as f64, "figure")
         )];
         sentences.extend(self.notes.iter().filter_map(|note| {
@@ -125,12 +127,12 @@ impl Compared {
             Some(format!("{}{}.", letters.next()?.to_uppercase(), letters.as_str()))
         }));
         sentences.push(
-            "± is Student's 95 % confidence interval of the mean over seeds; p is that of Welch's test, significant below 0.05.".to_owned(),
+            "± is Student's 95 % confidence interval of the mean over seeds; p is the p-value of Welch's test, significant below 0.05.".to_owned(),
         );
         sentences
     }
 
-    /// A table for each run; the first is open.
+    /// Returns a table for each run; the first is open.
     fn all_figures(&self) -> Section {
         let [a, b] = self.names();
         let row = |change: &Change| {
@@ -153,7 +155,7 @@ impl Compared {
         Section { heading: "All figures".to_owned(), text: String::new(), parts }
     }
 
-    /// The changes of the most telling metrics of all runs; `None` if nothing has changed.
+    /// Draws the changes of the headline metrics of all runs; `None` if there are none.
     fn drawn_changes(&self) -> Option<Figure> {
         let mut drawn: Vec<&Change> =
             self.headlines().filter(|change| change.share().abs() <= SHARE_MAX).collect();
@@ -161,7 +163,7 @@ impl Compared {
             0 => String::new(),
             more => format!(" {} are in the tables only.", plural(more as f64, "more change")),
         };
-        // Those that mean most, in the order in which they were.
+        // Keep the most important ones in their original order.
         let mut by_rank: Vec<usize> = (0..drawn.len()).collect();
         by_rank.sort_by_key(|at| (drawn[*at].verdict() == Verdict::Unclear, rank(&drawn[*at].metric)));
         by_rank.truncate(CHANGES_MAX);
@@ -200,7 +202,7 @@ impl Compared {
         (!drawn.rows.is_empty()).then(|| Figure::new("changes", caption, drawn))
     }
 
-    /// How soon things happened in both, run by run.
+    /// Draws the distributions of times in both results, run by run.
     fn distributions(&self) -> Result<Vec<Figure>, String> {
         let mut figures = Vec::new();
         let other = |key: &String| self.b.runs.iter().find(|other| other.key() == *key);
@@ -212,13 +214,13 @@ impl Compared {
             let custody = (self.a.time_to_custody(run)?, self.b.time_to_custody(other)?);
             let latency = (self.a.delivery_latency(run)?, self.b.delivery_latency(other)?);
             for (what, both, axis) in [
-                ("nodes that had all their columns", custody, "time to custody"),
-                ("deliveries that were made", latency, "delivery latency"),
+                ("share of nodes with all their columns", custody, "time to custody"),
+                ("share of deliveries made", latency, "delivery latency"),
             ] {
                 let (Some(before), Some(after)) = both else { continue };
                 let curves = self.names().into_iter().zip([before, after]);
-                let lines = Lines::shares(format!("{name}: {what} by then"), axis, curves);
-                let caption = format!("All seeds together; dots at 50 and 99 %.{}", lines.hidden());
+                let lines = Lines::shares(format!("{name}: {what}"), axis, curves);
+                let caption = format!("All seeds combined; dots at 50 and 99 %.{}", lines.hidden());
                 figures.push(Figure::new(axis, caption, lines));
             }
         }
@@ -227,7 +229,7 @@ impl Compared {
 }
 
 impl Change {
-    /// Both means, the difference, and p.
+    /// Returns both means, the difference, and p.
     fn cells(&self) -> Vec<String> {
         let [a, b] = [self.a, self.b].map(|side| side.written(unit_of(&self.metric)));
         vec![a, b, self.written(), self.p()]

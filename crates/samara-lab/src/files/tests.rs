@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_file_has_its_name_only_when_it_is_whole() {
+fn unfinished_files_have_temporary_names() {
     let directory = std::env::temp_dir().join(format!("samara-files-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let path = directory.join("a.txt");
@@ -21,9 +21,10 @@ fn a_file_has_its_name_only_when_it_is_whole() {
     fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Threads take and release the lock of one directory: never two at once, though each owner removes the file.
+/// Threads take and release the lock of one directory. Two never hold it at once, although each
+/// owner removes the file.
 #[test]
-fn a_lock_has_one_owner_and_leaves_no_file() {
+fn lock_has_one_owner_and_leaves_no_file() {
     use std::sync::atomic::{AtomicU32, Ordering};
     let directory = std::env::temp_dir().join(format!("samara-lock-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
@@ -35,7 +36,7 @@ fn a_lock_has_one_owner_and_leaves_no_file() {
                     let Some(lock) = Lock::take(&directory).unwrap() else { continue };
                     taken.fetch_add(1, Ordering::SeqCst);
                     assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0);
-                    // Long enough for a second owner to be noticed.
+                    // Hold the lock long enough to notice a second owner.
                     std::thread::sleep(std::time::Duration::from_micros(50));
                     owners.fetch_sub(1, Ordering::SeqCst);
                     drop(lock);

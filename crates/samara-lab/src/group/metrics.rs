@@ -19,7 +19,8 @@ use crate::results::{PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;
 
 metrics! {
-    /// The figures of a run. *Steady* members are those that no crash, leave or partition hits; means are over them.
+    /// The figures of a run. *Steady* members are members that no crash, leave or partition hits;
+    /// means are over them.
     pub struct GroupMetrics {
         /// Members of the group.
         pub members: u32 = "members", Neither, [];
@@ -27,18 +28,18 @@ metrics! {
         pub senders: u32 = "members", Neither, [];
         /// Shape over which messages travel; for a plain daisy chain, the ring.
         pub shape: &'static str = "", Neither, [];
-        /// Messages that were broadcast.
+        /// Messages that members broadcast.
         pub messages: u64 = "messages", Neither, [];
-        /// Deliveries at all members, own messages included.
+        /// Deliveries at all members, including own messages.
         pub deliveries: u64 = "deliveries", Neither, [];
-        /// Payload that a member delivered, its own included, over the time from the first broadcast to the last
-        /// delivery at any steady member.
+        /// Payload that a member delivered, including its own, over the time from the first
+        /// broadcast to the last delivery at any steady member.
         pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
         /// The throughput of the slowest steady member.
         pub throughput_min_mb_per_s: f64 = "10^6 bytes/s", More, [""];
-        /// The throughput that no shape exceeds with this number of senders: a member receives at most the rate of
-        /// its link, and all members together receive what all send. The rate of a link excludes the headers of full
-        /// packets.
+        /// The throughput that no shape exceeds with this number of senders: a member receives at
+        /// most the rate of its link, and all members together receive what all send. The rate of a
+        /// link excludes the headers of full packets.
         pub upper_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
@@ -46,56 +47,57 @@ metrics! {
         pub shape_bound_mb_per_s: f64 = "10^6 bytes/s", Neither, [];
         /// The throughput as a share of the bound of this shape.
         pub share_of_shape_bound: f64 = "share", More, [""];
-        /// The throughput over that of the first run with as many senders, with equal sweep values and seed.
+        /// The throughput relative to that of the first run with the same number of senders, sweep
+        /// values and seed.
         pub gain: Option<f64> = "", More, [""];
-        /// The same ratio of the bounds of the shapes: (N-1)/S for a ring over direct sending with S < N senders, 1
-        /// with S = N.
+        /// The same ratio for the bounds of the shapes: (N-1)/S for a ring over direct sending with
+        /// S < N senders, 1 with S = N.
         pub gain_bound: Option<f64> = "", Neither, [];
-        /// With one sender: time until every member had everything, in units of the time of a message or chunk on a
-        /// link.
+        /// With one sender: time until every member had everything, in units of the time that a
+        /// message or chunk takes on a link.
         pub rounds: Option<f64> = "rounds", Neither, [];
-        /// The rounds that the schedule of the shape takes.
+        /// The number of rounds in the schedule of the shape.
         pub rounds_of_schedule: Option<u64> = "", Neither, [];
-        /// Time from the broadcast of a message (with a rate: from its scheduled time) until another member delivers
-        /// it.
+        /// Time from the broadcast of a message (with a rate: from its scheduled time) until
+        /// another member delivers it.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
-        /// The longest time in which a steady member delivered nothing, between the first broadcast and its last
-        /// delivery.
+        /// The longest time in which a steady member delivered nothing, between the first broadcast
+        /// and its last delivery.
         pub longest_gap_ms: f64 = "ms", Less, [""];
-        /// Pairs of a message and a steady member that did not deliver it; the message is from a member that is
-        /// steady or that left.
+        /// Pairs of a message and a steady member that did not deliver it; the message is from a
+        /// member that is steady or that left.
         pub lost: u64 = "pairs", Less, [""];
         /// Repeated deliveries of a message at a member.
         pub duplicates: u64 = "deliveries", Less, [];
-        /// Deliveries after later messages of the same origin; in total order also members whose order differs from
-        /// that of the others.
+        /// Deliveries after later messages of the same origin. In total order, it also counts
+        /// members whose order differs from the others.
         pub order_violations: u64 = "deliveries", Less, [];
         /// Messages of failed members that some steady members have and others lack, by pair.
         pub disagreements: u64 = "pairs", Less, [];
-        /// Deliveries with contents that no member broadcast.
+        /// Deliveries of contents that no member broadcast.
         pub garbled: u64 = "deliveries", Less, [];
-        /// Number of times that a member suspected another one of failure.
+        /// Number of times that a member suspected another of having failed.
         pub suspicions: u64 = "", Neither, [];
-        /// Suspicions of members without a fault by members without a fault.
+        /// Suspicions between two members without a fault.
         pub false_suspicions: u64 = "", Less, [];
         /// The largest number of views that a steady member installed.
         pub views: u64 = "views", Neither, [];
-        /// The longest time in which view changes kept a steady member from sending new messages, summed over all
-        /// changes.
+        /// The longest time in which view changes kept a steady member from sending new messages,
+        /// summed over all changes.
         pub frozen_ms: f64 = "ms", Less, [];
-        /// Messages or chunks that were forwarded, over all members.
+        /// Messages or chunks forwarded, over all members.
         pub forwarded: u64 = "units", Neither, [];
-        /// Messages or chunks that were retransmitted.
+        /// Messages or chunks that members retransmitted.
         pub repaired: u64 = "units", Neither, [];
-        /// Frames that were ignored, by cause.
+        /// Ignored frames, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
-        /// Traffic of the gateways of regions: `copies` (bytes out of all gateways over bytes broadcast),
-        /// `utilisation_max` of the busiest direction, `drops` in packets, and `wait_ms_max`. Only with
-        /// `network.regions.gateway`.
+        /// Traffic of the gateways of regions: `copies` (bytes out of all gateways over bytes
+        /// broadcast), `utilisation_max` of the busiest direction, `drops` in packets, and
+        /// `wait_ms_max`. Only with `network.regions.gateway`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub gateways: Option<GatewayFigures> = "", Neither, [];
-        /// Bytes received per message of another member that was delivered: `total`, `content`, `headers`, `credit`,
-        /// `heartbeats`, `views`, `transport`.
+        /// Bytes received per delivered message of another member: `total`, `content`, `headers`,
+        /// `credit`, `heartbeats`, `views`, `transport`.
         pub bytes: GroupBytes = "bytes", Less, [];
         /// Content of messages, as a share of the received bytes.
         pub payload_share: f64 = "share", More, [];
@@ -105,49 +107,52 @@ metrics! {
         pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// Share of the time in which the least busy uplink was busy.
         pub uplink_utilisation_min: f64 = "share", Neither, [];
-        /// Bytes per second that a member sent, from half a second after the end on.
+        /// Bytes per second that a member sent once the group was idle, from half a second after
+        /// the end on.
         pub idle_bytes_per_s: f64 = "bytes/s", Less, [];
-        /// Frames that were dropped because a queue was full.
+        /// Frames dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets sent again by the transport.
+        /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];
     }
 }
 
-/// Bytes that a member received, for each message that it delivered.
+/// Bytes that a member received for each message it delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct GroupBytes {
     pub content: f64,
-    /// What else frames of data have.
+    /// The remaining bytes of data frames.
     pub headers: f64,
-    /// Frames that return credit, or acknowledge.
+    /// Frames that return credit or acknowledge.
     pub credit: f64,
     pub heartbeats: f64,
     /// Suspicions, view changes and repair.
     pub views: f64,
-    /// Headers of packets, acknowledgements and retransmissions of the transport.
+    /// Packet headers, acknowledgements and retransmissions of the transport.
     pub transport: f64,
     pub total: f64,
 }
 
-/// Schedules of more transfers are not played, but taken from the formula.
+/// Maximum number of transfers in a schedule that is computed step by step; larger ones use the
+/// formula.
 const PLAYED_MAX: u64 = 1_000_000;
 
-/// What a run can reach, and what it is measured by.
+/// The bounds of a run, and the workload they depend on.
 struct Bounds {
     workload: Workload,
-    /// The same of those that are members all the time.
+    /// The workload of the steady members.
     steady: Workload,
     shape: Shape,
     units: u64,
-    /// Seconds of a unit on a link.
+    /// Seconds that a unit takes on a link.
     round_s: f64,
-    /// Bytes/s that all senders together want to broadcast at most.
+    /// Maximum bytes per second that all senders together offer.
     wanted: f64,
     behind: Option<Behind>,
-    /// How leaders of regions send to each other, in a federation.
+    /// The shape between the leaders of regions, in a federation.
     bridge: Option<Shape>,
 }
 
@@ -160,7 +165,7 @@ impl Bounds {
         let size = group.size.bytes();
         let chunk = config.as_ref().map_or(size, |config| config.chunk_bytes as u64).clamp(1, size);
         let transport = network::transport(scenario);
-        // A packet is never all content.
+        // A packet always has headers besides content.
         let content = f64::from(transport.mss) / f64::from(transport.mss + transport.header);
         let rates = measured.hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps));
         let bytes_per_s = rates.max().unwrap_or(0) as f64 / 8.0;
@@ -199,8 +204,9 @@ impl Bounds {
         }
     }
 
-    /// What no shape can exceed, in bytes/s that a member delivers: of all members, or of those that are members all the time if they can
-    /// do more.
+    /// Returns the throughput that no shape can exceed, in delivered bytes per second and member.
+    ///
+    /// It is the bound of all members, or of the steady members if that is higher.
     fn upper(&self) -> f64 {
         let of = |workload: &Workload| {
             let (members, senders) = (workload.members as u64, workload.senders as u64);
@@ -218,14 +224,14 @@ impl Bounds {
             return of(&self.workload).max(of(&self.steady)).min(self.wanted);
         };
         match (self.bridge, self.shape) {
-            // Within sites there is nothing to be compared with what is between them.
+            // Traffic within sites does not limit the traffic between them.
             (Some(bridge), _) => self.upper().min(behind.of_bridge(bridge)),
             (None, Shape::Direct) => self.upper().min(of(&self.workload)).min(behind.direct()),
             (None, _) => self.upper().min(of(&self.workload)),
         }
     }
 
-    /// Rounds by the schedule, for so many messages of one sender.
+    /// Returns the rounds of the schedule for `messages` messages of one sender.
     fn rounds(&self, messages: u64) -> Option<u64> {
         let (units, members) = (messages * self.units, self.workload.members as u64);
         if units * members <= PLAYED_MAX {
@@ -248,7 +254,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let steady: Vec<usize> = (0..ledgers.len()).filter(|host| measured.fates.is_steady(*host)).collect();
     let took = |ledger: &Ledger| ledger.last_at.as_nanos().saturating_sub(begin) as f64;
     let longest = steady.iter().map(|host| took(&ledgers[*host])).fold(0.0, f64::max);
-    // With a rate, each message stands for the time until the next one is due, the last one too.
+    // With a rate, each message stands for the time until the next one is due; the last one too.
     let most = ledgers.iter().map(|ledger| ledger.broadcast).max().unwrap_or(0) as f64;
     let due = group.rate.map_or(0.0, |rate| most / rate * 1e9);
     let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, longest.max(due)) * 1e3;
@@ -316,8 +322,11 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     }
 }
 
-/// Pairs of a message and a steady member that should have it: of those whose messages have to arrive, those that did not; of failed ones,
-/// those that others have.
+/// Returns the numbers of lost messages and disagreements, as pairs of a message and a steady
+/// member.
+///
+/// Every steady member must have the messages of steady and leaving origins. Of a failed origin, it
+/// must have the messages that any other steady member has.
 fn missing(measured: &GroupMeasured, steady: &[usize]) -> (u64, u64) {
     let (mut lost, mut disagreements) = (0, 0);
     for (origin, ledger) in measured.ledgers.iter().enumerate().filter(|(_, ledger)| ledger.broadcast > 0) {
@@ -343,7 +352,7 @@ fn ignored(measured: &GroupMeasured) -> BTreeMap<&'static str, u64> {
 }
 
 fn bytes(measured: &GroupMeasured) -> GroupBytes {
-    // Own messages are not received.
+    // A member does not receive its own messages.
     let own: u64 = measured.ledgers.iter().map(|ledger| ledger.broadcast).sum();
     let delivered: u64 = measured.ledgers.iter().map(|ledger| ledger.delivered).sum();
     let deliveries = delivered.saturating_sub(own) as f64;
@@ -359,22 +368,24 @@ fn bytes(measured: &GroupMeasured) -> GroupBytes {
 }
 
 impl GroupMetrics {
-    /// Everything that must never happen, whatever members fail.
+    /// Returns the number of events that must never happen, even if members fail.
     pub fn faults(&self) -> u64 {
         self.duplicates + self.order_violations + self.disagreements + self.garbled
     }
 }
 
-/// What passed gateways, where there are any.
+/// Traffic of gateways, in networks that have them.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct GatewayFigures {
-    /// How often a message left a region: bytes out of all gateways over the bytes of all messages that were broadcast. What is sent to each of the
-    /// other regions once leaves as often as there are others, and packets have headers.
+    /// How often a message left a region: bytes out of all gateways over the bytes of all broadcast
+    /// messages. A message to each of the other regions leaves as often as there are other regions.
+    /// Packets have headers.
     pub copies: f64,
-    /// The part of the time in which the busiest direction of any gateway was busy.
+    /// Share of the time in which the busiest direction of any gateway was busy.
     pub utilisation_max: f64,
     pub drops: u64,
-    /// The longest that a packet waited in one, in milliseconds; also before the first message.
+    /// The longest wait of a packet in a gateway, in milliseconds; it includes the time before the
+    /// first message.
     pub wait_ms_max: f64,
 }
 
@@ -396,16 +407,16 @@ impl GatewayFigures {
     }
 }
 
-/// Regions of a group that are behind gateways.
+/// The bounds of a group whose regions are behind gateways.
 struct Behind {
-    /// Bytes of content per second of a gateway in each direction.
+    /// Bytes of content per second of a gateway, in each direction.
     rate: f64,
-    /// By region: members, and the share of all senders.
+    /// The number of members in each region, and their share of all senders.
     regions: Vec<(f64, f64)>,
 }
 
 impl Behind {
-    /// Of the members and senders of a run, if there are gateways; `content` is the share of packets that is.
+    /// Returns the regions of a run with gateways. `content` is the share of content in packets.
     fn of(measured: &GroupMeasured, senders: usize, content: f64) -> Option<Self> {
         let spec = measured.point.scenario.network.regions.as_ref()?;
         let rate = spec.gateway?.bps() as f64 / 8.0 * content;
@@ -419,19 +430,23 @@ impl Behind {
         Some(Self { rate, regions })
     }
 
-    /// What no protocol exceeds, in bytes/s that a member delivers: all that others broadcast has to come in once, what its own members
-    /// broadcast has to get out once, and everything has to leave as many regions as there are others.
+    /// Returns the throughput that no protocol can exceed, in delivered bytes per second and
+    /// member.
+    ///
+    /// The messages of other regions must enter a region once, its own messages must leave it once,
+    /// and each message must enter every other region.
     fn upper(&self) -> f64 {
         let others = self.regions.len() as f64 - 1.0;
         let own = self.regions.iter().map(|(_, share)| self.rate / share.max(1.0 - share));
         own.fold(self.rate * self.regions.len() as f64 / others, f64::min)
     }
 
-    /// The same where leaders of regions use a shape among them. A ring exceeds it no sooner than anything does.
+    /// Returns the bound with a shape among the leaders of regions. A ring has no lower bound than
+    /// any protocol.
     fn of_bridge(&self, shape: Shape) -> f64 {
         let others = self.regions.len() as f64 - 1.0;
         match shape {
-            // Each leader sends what its region broadcasts to each of the others.
+            // Each leader sends the messages of its region to each of the other leaders.
             Shape::Direct => {
                 let out = self.regions.iter().map(|(_, share)| self.rate / (share * others));
                 out.fold(self.upper(), f64::min)
@@ -440,7 +455,7 @@ impl Behind {
         }
     }
 
-    /// The same where everybody sends to everybody.
+    /// Returns the bound if every sender sends to every member.
     fn direct(&self) -> f64 {
         let members: f64 = self.regions.iter().map(|(members, _)| members).sum();
         let each = self.regions.iter().map(|(own, share)| {

@@ -1,4 +1,4 @@
-//! What is kept of a run with a group, and its tables.
+//! The retained data of a run with a group, and its tables.
 
 use samara_apps::Durations;
 use samara_apps::group::Ledger;
@@ -13,16 +13,17 @@ use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
 
-/// What is kept of a run with a group.
+/// The retained data of a run with a group.
 #[derive(Clone, Debug)]
 pub struct GroupData {
     pub metrics: GroupMetrics,
     pub members: Vec<MemberRow>,
-    /// Bytes of frames on each link: by sender, and then by receiver.
+    /// Bytes of frames on each link: by sender, then by receiver.
     pub links: Vec<Vec<u64>>,
-    /// Milliseconds from handing in a message until another member delivers it, and the share of deliveries that took at most so long.
+    /// Milliseconds from handing in a message to its delivery at another member, with the
+    /// cumulative share of deliveries.
     pub latency: Vec<(f64, f64)>,
-    /// How long the stream took, in milliseconds.
+    /// Duration of the stream in milliseconds.
     pub took_ms: f64,
 }
 
@@ -32,15 +33,15 @@ pub struct MemberRow {
     pub is_steady: bool,
     pub broadcast: u64,
     pub delivered: u64,
-    /// Payload that it delivered until its last delivery.
+    /// Payload delivered until its last delivery.
     pub throughput_mb_per_s: f64,
-    /// The part of the time in which its uplink was busy.
+    /// Share of the time in which its uplink was busy.
     pub uplink_utilisation: f64,
-    /// The longest time that it delivered nothing.
+    /// The longest time without a delivery.
     pub longest_gap_ms: f64,
-    /// When that was over, in milliseconds after the first message.
+    /// The end of that gap, in milliseconds after the first message.
     pub longest_gap_until_ms: f64,
-    /// Bytes that it sent in a second after all was over.
+    /// Bytes sent in the idle second after the end of the run.
     pub idle_bytes: u64,
 }
 
@@ -56,7 +57,7 @@ impl Data for GroupData {
     }
 }
 
-/// The run with what it gains over the first one with equal parameters.
+/// Returns the outcome with its gain over the first run with equal parameters.
 pub(super) fn related(outcome: &Outcome, others: &[&Outcome], _first: &str) -> Option<Outcome> {
     let base = &others.first()?.data::<GroupData>()?.metrics;
     let over = |own: f64, base: f64| (base > 0.0).then(|| own / base);
@@ -94,7 +95,7 @@ impl GroupData {
 }
 
 impl GroupMeasured {
-    /// From handing in a message until a steady member delivers it.
+    /// Returns the times from handing in a message to its delivery, over all steady members.
     pub(super) fn latency(&self) -> Durations {
         let mut latency = Durations::default();
         let steady = (0..self.ledgers.len()).filter(|host| self.fates.is_steady(*host));
@@ -114,7 +115,7 @@ impl Measured for GroupMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<GroupData>() else { panic!("the outcome of another family") };
+        let Some(data) = outcome.data::<GroupData>() else { panic!("the outcome belongs to another family") };
         vec![
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),
             Table::new("links", data.links.iter().map(Vec::len).sum(), || link_rows(data)),
@@ -124,7 +125,7 @@ impl Measured for GroupMeasured {
     }
 }
 
-/// A row for each pair of members.
+/// Returns a row for each pair of members.
 fn link_rows(result: &GroupData) -> Columns {
     let rows = || (0u32..).zip(&result.links);
     let pairs =
@@ -136,7 +137,7 @@ fn link_rows(result: &GroupData) -> Columns {
     ]
 }
 
-/// A row for each time that a member suspected another.
+/// Returns a row for each suspicion.
 fn suspicion_rows(measured: &GroupMeasured) -> Columns {
     let suspicions = || measured.suspicions.iter();
     vec![

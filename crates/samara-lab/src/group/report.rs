@@ -1,4 +1,4 @@
-//! The report of broadcasts in a group.
+//! The report on broadcasts in a group.
 
 use samara_engine::Shape;
 use samara_engine::shape::{Transfer, rounds};
@@ -15,22 +15,25 @@ type Report<'a> = Results<'a, GroupData>;
 type Row = Runs<GroupData>;
 type Figures = [(&'static str, Value<GroupData>)];
 
-/// The most curves of a figure.
+/// Maximum number of curves in a figure.
 const CURVES_MAX: usize = 12;
-/// The axis over which latency is drawn against throughput, and the room at the ends of its axes.
+/// The sweep axis over which the report draws latency against throughput; `ROOM` is the margin of
+/// these axes.
 const RATE: &str = "group.rate";
 const ROOM: f64 = 1.25;
-/// Larger groups have more links than can be told apart; more runs are not drawn, and so many beside each other.
+/// Maximum number of members and runs in maps of links, and of maps in a line. Larger groups have
+/// too many links to distinguish.
 const MEMBERS_MAX: usize = 12;
 const RUNS_MAX: usize = 8;
 const MAPS_MAX: usize = 4;
-/// Maps of more members take twice the width.
+/// Maps of more members have twice the width.
 const SMALL: usize = 6;
-/// Schedules of more rounds, or members, are not drawn; boxes of so many rounds have room for the number of their message.
+/// Maximum number of rounds and members in a drawn schedule. Up to `NUMBERS_MAX` rounds, boxes have
+/// room for message numbers.
 const ROUNDS_MAX: usize = 120;
 const SCHEDULED_MAX: u32 = 16;
 const NUMBERS_MAX: usize = 40;
-/// Pixels of a member's line.
+/// Height of a member's line in pixels.
 const LINE_PIXELS: u32 = 26;
 
 const COLUMNS: [Column<GroupData>; 12] = [
@@ -50,25 +53,25 @@ const COLUMNS: [Column<GroupData>; 12] = [
     }),
 ];
 
-const LEGEND: &str = "MB/node/s: payload that a member delivers, its own included. Bound: what no shape exceeds with S senders. Gain: over the first run \
-with as many senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
+const LEGEND: &str = "MB/node/s: payload that a member delivers, including its own. Bound: maximum of any shape with S senders. Gain: over the first run \
+with S senders.\np50, p99: from handing in a message until another member has it. Gap: the longest time without a delivery. Wrong: duplicates and \
 violations of order or agreement.";
 
-const BOUND: Bound<GroupData> = ("what no shape exceeds", |m| m.upper_bound_mb_per_s);
+const BOUND: Bound<GroupData> = ("bound of all shapes", |m| m.upper_bound_mb_per_s);
 
 const SHOWN: [Shown<GroupData>; 5] = [
     Shown {
         name: "throughput",
         title: "payload that a member delivers, in MB/s",
         unit: Unit::Number,
-        caption: "Its own messages included; from the first broadcast until the last delivery.",
+        caption: "Includes its own messages; from the first broadcast until the last delivery.",
         value: |m| m.throughput_mb_per_s,
     },
     Shown {
         name: "share",
-        title: "throughput as a share of what no shape exceeds",
+        title: "throughput as a share of the bound of all shapes",
         unit: Unit::Share,
-        caption: "The bound is that of as many senders, on links whose packets have headers.",
+        caption: "The bound is for the same number of senders, on links whose packets have headers.",
         value: |m| m.share_of_bound,
     },
     Shown {
@@ -82,19 +85,19 @@ const SHOWN: [Shown<GroupData>; 5] = [
         name: "latency",
         title: "median time until another member has a message",
         unit: Unit::Milliseconds,
-        caption: "From handing it in; with as many messages as are taken that is mostly waiting in windows.",
+        caption: "From handing it in. If members broadcast as fast as possible, messages mostly wait in windows.",
         value: |m| of(m.delivery_latency_ms, |s| s.p50),
     },
     Shown {
         name: "gap",
         title: "longest time without a delivery",
         unit: Unit::Milliseconds,
-        caption: "At any member that stays, while messages were being broadcast.",
+        caption: "At any member that stays, during the stream of messages.",
         value: |m| m.longest_gap_ms,
     },
 ];
 
-/// Latency that is drawn against throughput.
+/// Measures of latency that the report draws against throughput.
 const PRICES: [(&str, &str, Value<GroupData>); 2] = [
     ("price", "median time until another member has a message", |m| of(m.delivery_latency_ms, |s| s.p50)),
     ("price-p99", "99th percentile of the time until another member has a message", |m| {
@@ -116,17 +119,17 @@ const COUNTERS: [(&str, Value<GroupData>); 15] = [
     ("Broadcast", |m| m.messages as f64),
     ("Delivered", |m| m.deliveries as f64),
     ("Lost", |m| m.lost as f64),
-    ("Twice", |m| m.duplicates as f64),
+    ("Duplicates", |m| m.duplicates as f64),
     ("Out of order", |m| m.order_violations as f64),
     ("Disagreements", |m| m.disagreements as f64),
     ("Garbled", |m| m.garbled as f64),
     ("Suspicions", |m| m.suspicions as f64),
-    ("False ones", |m| m.false_suspicions as f64),
+    ("False suspicions", |m| m.false_suspicions as f64),
     ("Views", |m| m.views as f64),
-    ("Passed on", |m| m.forwarded as f64),
-    ("Sent again", |m| m.repaired as f64),
+    ("Forwarded", |m| m.forwarded as f64),
+    ("Repaired", |m| m.repaired as f64),
     ("Bytes/s when idle", |m| m.idle_bytes_per_s),
-    ("Packets sent again", |m| m.retransmissions as f64),
+    ("Retransmissions", |m| m.retransmissions as f64),
     ("Queue full", |m| m.queue_drops as f64),
 ];
 
@@ -138,10 +141,10 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     let mut sections = if report.is_sweep() { vec![figures, throughput] } else { vec![throughput, figures] };
     sections.extend(gateways(report).into_iter().chain(schedule_rounds(report)));
     let text = "Bytes that a member received, for each message of another one that it delivered. Transport: headers of packets, \
-                acknowledgements, and what was sent again.";
+                acknowledgements, and retransmissions.";
     let bytes = report.means(BYTES, |bytes| fixed(bytes, 1));
-    let mut details = vec![Section::new("What bytes are", text, bytes), counters(report)];
-    details.extend(report.causes("What was ignored", &[("ignored", |m| &m.ignored)]));
+    let mut details = vec![Section::new("Bytes by purpose", text, bytes), counters(report)];
+    details.extend(report.causes("Ignored frames", &[("ignored", |m| &m.ignored)]));
     Body::new(findings(report), (LEGEND, table), sections, details)
 }
 
@@ -164,9 +167,9 @@ fn gateways(report: &Report<'_>) -> Option<Section> {
             short_ms(mean(row, |gateways| gateways.wait_ms_max)),
         ]
     });
-    let text = "Copies: how often a message left a region, in bytes with all headers; once for each of the others is the least. Busy: of \
-                the time from the first message until the run was over, the busiest direction of any gateway. Dropped: packets, which TCP \
-                sends again. Wait: the longest of a packet in a gateway.";
+    let text = "Copies: how often a message left a region, in bytes with all headers; the minimum is one for each of the other \
+                regions. Busy: share of the time from the first message to the end of the run in which the busiest direction of \
+                any gateway was busy. Dropped: packets, which TCP retransmits. Wait: the longest wait of a packet in a gateway.";
     Some(Section::new("Between regions", text, table))
 }
 
@@ -178,8 +181,8 @@ fn schedule_rounds(report: &Report<'_>) -> Option<Section> {
         ("Rounds", |m| m.rounds.unwrap_or(f64::NAN)),
         ("Of the schedule", |m| m.rounds_of_schedule.map_or(f64::NAN, |rounds| rounds as f64)),
     ];
-    let text = "With one sender: the time until everybody had everything, in times of a message or chunk on a link; and the rounds of the \
-                schedule, in which a member sends one and receives one at a time.";
+    let text = "With one sender: the time until every member had everything, in times of a message or chunk on a link; and the \
+                rounds of the schedule, in which a member sends one unit and receives one at a time.";
     Some(Section::new("Rounds", text, report.means(&figures, number)))
 }
 
@@ -190,9 +193,9 @@ fn counters(report: &Report<'_>) -> Section {
         cells.push(short_ms(row.mean(|m| m.frozen_ms)));
         cells
     });
-    let text = "Lost: messages of members that stay or leave, and members that stay and did not get them, by pair. Disagreements: \
-                messages of failed members that some of those who stay have and others lack.";
-    Section::new("What was counted", text, table)
+    let text = "Lost: pairs of a message from a member that stays or leaves and a staying member that lacks it. Disagreements: \
+                messages of failed members that some staying members have and others lack.";
+    Section::new("Counters", text, table)
 }
 
 fn side_by_side(report: &Report<'_>) -> Vec<Figure> {
@@ -200,18 +203,18 @@ fn side_by_side(report: &Report<'_>) -> Vec<Figure> {
     let mut figures = vec![
         Figure::new(
             "throughput",
-            "The payload that a member delivers, its own included; with what no shape can exceed with as many senders.",
+            "The payload that a member delivers, including its own, and the bound of all shapes with as many senders.",
             throughput(report),
         ),
         Figure::new(
             "uplinks",
-            "How busy the uplink of each member was: hot where one sends to everybody, even on the ring.",
+            "Utilisation of each member's uplink: high for a direct sender, even on the ring.",
             uplinks(rows),
         ),
     ];
     if rows.len() <= CURVES_MAX {
         let caption =
-            "The share of deliveries by the time from handing in a message until another member had it";
+            "The share of deliveries over the time from handing in a message until another member had it";
         figures.push(report.distribution(caption, "after it was handed in", |data| &data.latency));
     }
     figures.extend(links(rows));
@@ -219,7 +222,7 @@ fn side_by_side(report: &Report<'_>) -> Vec<Figure> {
     figures
 }
 
-/// A bar for each run, beside what others found and what no shape exceeds.
+/// Draws a bar for each run, with published values and the bound of all shapes.
 fn throughput(report: &Report<'_>) -> Bars {
     let row = |row: &Row| {
         let ours = row.mean(|m| m.throughput_mb_per_s);
@@ -237,13 +240,13 @@ fn throughput(report: &Report<'_>) -> Bars {
         rows.iter().flat_map(|row| row.rings.iter().chain(&row.bounds).copied().chain([row.parts[0].1]));
     let most = ends.fold(1e-3, f64::max);
     let mut key = vec![
-        (Mark::Bar(Ink::of(1)), "here".to_owned()),
-        (Mark::Dashes(Ink::BLACK), "what no shape exceeds".to_owned()),
+        (Mark::Bar(Ink::of(1)), "this run".to_owned()),
+        (Mark::Dashes(Ink::BLACK), "bound of all shapes".to_owned()),
     ];
     if rows.iter().any(|row| !row.rings.is_empty()) {
         key.push((Mark::Ring(Ink::BLACK), "published or measured by others".to_owned()));
     }
-    // Numbers stand behind bars and bounds.
+    // Leave room for the numbers behind bars and bounds.
     let scale = Scale::linear("", 0.0..most * 1.14, Unit::Number);
     Bars { title: SHOWN[0].title.to_owned(), scale, rows, key }
 }
@@ -252,7 +255,7 @@ fn numbers(count: usize) -> Vec<String> {
     (0..count).map(|member| member.to_string()).collect()
 }
 
-/// A field for each member in a row for each run.
+/// Draws a field for each member, with a row for each run.
 fn uplinks(rows: &[Row]) -> Maps {
     let most = rows.iter().map(|row| row.first().members.len()).max().unwrap_or(1);
     let fields =
@@ -260,7 +263,7 @@ fn uplinks(rows: &[Row]) -> Maps {
     // The first run is at the top.
     let map = Map { heading: String::new(), fields: rows.iter().rev().map(fields).collect() };
     Maps {
-        title: "how busy uplinks were".to_owned(),
+        title: "utilisation of uplinks".to_owned(),
         across: ("member".to_owned(), numbers(most)),
         upright: (String::new(), rows.iter().rev().map(|row| row.label.clone()).collect()),
         lines: vec![MapLine { heading: String::new(), maps: vec![map] }],
@@ -268,7 +271,7 @@ fn uplinks(rows: &[Row]) -> Maps {
     }
 }
 
-/// One figure with a map for each run: a line for each sender of frames, a column for each receiver.
+/// Draws a map for each run: a line for each sender of frames, a column for each receiver.
 fn links(rows: &[Row]) -> Option<Figure> {
     let is_small = |row: &&Row| row.first().members.len() <= MEMBERS_MAX;
     let shown: Vec<&Row> = rows.iter().filter(is_small).take(RUNS_MAX).collect();
@@ -283,21 +286,21 @@ fn links(rows: &[Row]) -> Option<Figure> {
     };
     let line = |rows: &[&Row]| MapLine { heading: String::new(), maps: rows.iter().map(map).collect() };
     let maps = Maps {
-        title: "how busy links were".to_owned(),
+        title: "utilisation of links".to_owned(),
         across: ("to member".to_owned(), numbers(most)),
         upright: ("from".to_owned(), numbers(most).into_iter().rev().collect()),
         lines: shown.chunks(columns).map(line).collect(),
         is_share: true,
     };
-    let caption = "What each link carried, as a share of its sender's uplink. A line is a member that sends, a column one that receives: \
-                   direct sending fills the line of whoever sends, the ring a diagonal.";
+    let caption = "The traffic of each link, as a share of its sender's uplink. Lines are senders, columns are receivers: direct \
+                   sending fills the lines of the senders, the ring a diagonal.";
     Some(Figure::new("links", caption, maps))
 }
 
-/// Shares of the time that the frames on each link take on the uplink of their sender.
+/// Returns the share of time that the frames of each link take on the uplink of their sender.
 fn shares(row: &Row) -> Vec<Vec<Option<f64>>> {
     let busy = row.first().members.iter().map(|member| member.uplink_utilisation);
-    // Packets of a link are a part of all packets as its frames are of all frames.
+    // Assume that links share the packets of a member in proportion to the bytes of their frames.
     let of_sender = |(bytes, busy): (&Vec<u64>, f64)| {
         let all = bytes.iter().sum::<u64>().max(1) as f64;
         bytes.iter().map(|bytes| Some(*bytes as f64 / all * busy)).collect()
@@ -305,7 +308,8 @@ fn shares(row: &Row) -> Vec<Vec<Option<f64>>> {
     row.first().links.iter().zip(busy).map(of_sender).collect()
 }
 
-/// The rounds of the schedule of each shape that one sender used: which message reaches whom in which round.
+/// Draws the schedule of each shape that one sender used: the message, receiver and round of each
+/// transfer.
 fn schedules(rows: &[Row]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for metrics in rows.iter().map(Runs::metrics) {
@@ -324,7 +328,7 @@ fn schedules(rows: &[Row]) -> Vec<Figure> {
             metrics.members - 1
         );
         let played = rounds(shape, metrics.messages, metrics.members as u16);
-        // Messages in several chunks take more rounds than can be told apart.
+        // Messages in several chunks take too many rounds to distinguish.
         if played.len() as u64 == count {
             figures.push(Figure::new(name, caption, schedule(shape, &played, metrics.members)));
         }
@@ -358,14 +362,14 @@ fn schedule(shape: Shape, played: &[Vec<Transfer>], members: u32) -> Boxes {
     }
 }
 
-/// Lines over the last axis; where the rate varies, latency against throughput first.
+/// Draws lines over the last axis. If the rate varies, latency against throughput comes first.
 fn over_sweep(report: &Report<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     if report.axes.last().is_some_and(|(key, _)| key == RATE) {
         for (place, suffix, rows) in report.panels() {
             figures.extend(PRICES.iter().map(|(name, title, value)| {
-                let caption = "Each dot is a rate at which messages were handed in: below what a shape can reach, throughput is the rate, \
-                               and latency that of its hops; beyond, messages wait for room.";
+                let caption = "Each dot is a rate at which members hand in messages. Below the capacity of a shape, throughput is the \
+                               rate and latency is that of its hops; above it, messages wait for room.";
                 Figure::new(format!("{name}{suffix}"), caption, price(&rows, format!("{title}{place}"), *value))
             }));
         }
@@ -374,7 +378,7 @@ fn over_sweep(report: &Report<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Latency against throughput: a line for each run through its rates.
+/// Draws latency against throughput: a line for each run through its rates.
 fn price(rows: &[&Row], title: String, value: Value<GroupData>) -> Lines {
     let line = |(_, rows): (&String, Vec<&&Row>)| {
         let points = rows.iter().map(|row| (row.mean(|m| m.throughput_mb_per_s), row.mean(value)));
@@ -404,16 +408,16 @@ fn findings(report: &Report<'_>) -> Vec<String> {
         let deliveries = number(rows.iter().map(|row| row.mean(|m| m.deliveries as f64)).sum());
         let runs = rows.len();
         format!(
-            "{deliveries} deliveries in {runs} runs: nothing was lost, nothing came twice, and order was kept."
+            "{deliveries} deliveries in {runs} runs: no losses, no duplicates, and no violations of order."
         )
     } else {
-        format!("Messages were lost, came twice, or out of order with: {}.", wrong.join(", "))
+        format!("Messages were lost, duplicated or out of order in: {}.", wrong.join(", "))
     }];
     let gains = rows.iter().filter(|row| gain(row) > 1.05);
     if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))) {
         sentences.push(format!(
-            "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with as many senders, \
-             and {:.1} % of what any shape could.",
+            "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with the same number of senders, \
+             and {:.1} % of the bound of all shapes.",
             best.label,
             best.mean(|m| m.throughput_mb_per_s),
             best.metrics().senders,

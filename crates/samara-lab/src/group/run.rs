@@ -1,4 +1,4 @@
-//! Members of a group that broadcast to each other.
+//! A group of members that broadcast to each other: its run and measurements.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -21,63 +21,68 @@ use samara_spec::{FaultKind, Point, Scenario};
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 
-/// How much of the run is simulated between two looks.
+/// Virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 10_000_000;
-/// After the last delivery: until everything on the way has arrived, and then how long the idle group is watched.
+/// Time after the last delivery in which frames on the way arrive; then comes the time for
+/// measuring the idle group.
 const DRAIN_NANOS: u64 = 500_000_000;
 const IDLE_NANOS: u64 = 1_000_000_000;
-/// How long after the last fault a run goes on in any case, so that those who come back are taken in.
+/// Minimum time that a run continues after the last fault, so that returning members can rejoin.
 const AFTERMATH_NANOS: u64 = 3_000_000_000;
 
 #[derive(Debug)]
 pub struct GroupMeasured {
     pub point: Point,
-    /// By host: what its application saw.
+    /// The record of each host's application.
     pub ledgers: Vec<Ledger>,
-    /// By host: what its last node counted.
+    /// Counters of each host's last node.
     pub counts: Vec<Counts>,
-    /// What each host did from the first message to the last delivery.
+    /// Traffic of each host from the first message to the last delivery.
     pub traffic: Vec<HostStats>,
-    /// By region: what passed its gateway in that time, out of it and into it; empty if there are no gateways.
+    /// For each region, the traffic of its gateway in that time, outbound and inbound; empty
+    /// without gateways.
     pub gateways: Vec<[GateStats; 2]>,
     pub hosts: Hosts,
     pub fates: MemberOutcomes,
-    /// The time of `traffic`, in nanoseconds.
+    /// Duration of `traffic` in nanoseconds.
     pub measured_nanos: u64,
-    /// Bytes that each host sent in a second after all was over.
+    /// Bytes that each host sent in one second after the end.
     pub idle_bytes: Vec<u64>,
-    /// Who took whom for failed.
+    /// Suspicions in order of time.
     pub suspicions: Vec<Suspicion>,
-    /// The digest of every packet, and the steps of the simulation.
+    /// Digest of all packets, and number of steps of the simulation.
     pub digest: (u64, u64),
 }
 
-/// A member took another one for failed.
+/// A member suspected another of having failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// When, in nanoseconds of the run.
+    /// Time of the suspicion, in nanoseconds of the run.
     pub at: u64,
     pub by: u32,
     pub host: u32,
-    /// Whether nothing was wrong with either of them.
+    /// Whether neither of the two members had a fault.
     pub is_false: bool,
 }
 
-/// What is in store for each host.
+/// The effects of the faults of a scenario on each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberOutcomes {
-    /// From when on something is, or was, wrong with a host; `u64::MAX` for those that stay members all the time.
+    /// Start of the first fault of each host in nanoseconds; `u64::MAX` for steady members.
     pub wrong_from: Vec<u64>,
-    /// Those that only leave: what they broadcast is to reach everybody who stays.
+    /// Whether a host only leaves: its messages must still reach all staying members.
     pub leaves: Vec<bool>,
-    /// From when on a host's site is, or was, cut off as a whole from others of its federation, which wait for it; `u64::MAX` if it never is.
+    /// Start of the time in which a partition separates the host's whole site, in nanoseconds;
+    /// `u64::MAX` for none.
+    ///
+    /// The other sites of the federation wait for the site.
     pub cut_from: Vec<u64>,
-    /// When the last fault begins or ends.
+    /// Start or end of the last fault, in nanoseconds.
     pub last_at: u64,
 }
 
 impl MemberOutcomes {
-    /// What the faults of a scenario make of its hosts.
+    /// Computes the effects of a scenario's faults.
     pub fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Self {
         let nodes = scenario.network.nodes as usize;
         let mut fates = Self {
@@ -111,24 +116,26 @@ impl MemberOutcomes {
         fates
     }
 
-    /// Whether nothing is, or was, wrong with a host at a time.
+    /// Returns true if a host has no fault at or before this time.
     fn is_well(&self, host: u32, at: u64) -> bool {
         let before = |from: &[u64]| from.get(host as usize).is_some_and(|from| at < *from);
         before(&self.wrong_from) && before(&self.cut_from)
     }
 
-    /// Whether a host is a member all the time, and can reach all others that are, or its site can again.
+    /// Returns true if a host is a member all the time.
+    ///
+    /// It can always reach all other such members, except while its whole site is separated.
     pub fn is_steady(&self, host: usize) -> bool {
         self.wrong_from[host] == u64::MAX
     }
 
-    /// Whether all that a host broadcasts is to reach every steady member.
+    /// Returns true if every steady member must deliver all messages of a host.
     pub fn must_arrive(&self, host: usize) -> bool {
         self.is_steady(host) || self.leaves[host]
     }
 }
 
-/// Whether hosts are all those of one or several regions.
+/// Returns true if the hosts are exactly those of one or more regions.
 fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
     let region = |host: &u32| hosts.configs[*host as usize].region;
     let hit_regions: Vec<u16> = hit.iter().map(region).collect();
@@ -177,8 +184,9 @@ fn checked<T>(made: Result<T, ConfigError>) -> T {
     }
 }
 
-/// The configurations of the members of each site, and the site of each host. Each region is a site; leaders ask everybody in
-/// other sites who leads there.
+/// Returns the configurations of the members of each site, and the site of each host.
+///
+/// Each region is a site. Leaders ask all members of other sites for the leaders there.
 fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationConfig>>, Vec<u16>) {
     let of_host: Vec<u16> = setup.hosts.configs.iter().map(|host| host.region).collect();
     let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
@@ -194,7 +202,7 @@ fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationCon
     (sites.keys().map(of_site).collect(), of_host)
 }
 
-/// Simulates members that speak a protocol.
+/// Simulates the members of a group on one protocol.
 fn simulated<B: Broadcasts + 'static>(
     setup: &Setup<'_>,
     progress: &mut dyn FnMut(Progress),
@@ -232,7 +240,7 @@ where
         for host in network::hit(scenario, index, seed) {
             net.sim.command(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
             if let Some(until) = fault.until.map(|until| Time::from_nanos(until.nanos())) {
-                // The process that has left ends before another one starts.
+                // End the process that has left before starting another one.
                 net.sim.crash(until, host, false);
                 net.sim.restart(until, host);
             }
@@ -259,23 +267,23 @@ where
     }
 }
 
-/// What a run is waiting for.
+/// The current phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The first message.
+    /// Waits for the first message.
     WarmUp,
-    /// The last delivery.
+    /// Waits for the last delivery.
     Stream,
-    /// Everything that is still on the way, until this time.
+    /// Waits until this time for all frames on the way.
     Drain(u64),
-    /// The end of the time in which the idle group is watched.
+    /// Measures the idle group until this time.
     Idle(u64),
 }
 
 struct Run<B> {
     ledgers: Vec<SharedLedger>,
     phase: Phase,
-    /// What hosts had done when the stream began, or when the idle group was watched.
+    /// Traffic of the hosts at the start of the stream or of the idle time.
     before: Vec<HostStats>,
     measured: GroupMeasured,
     engine: PhantomData<fn() -> B>,
@@ -298,7 +306,7 @@ impl<B: Broadcasts> Run<B> {
         (0..self.ledgers.len()).filter(|host| self.measured.fates.is_steady(*host))
     }
 
-    /// Whether senders are done and steady members have all that is to reach them.
+    /// Returns true if senders are done and steady members have all messages they must have.
     fn is_complete(&self) -> bool {
         let origins = (0..self.senders() as usize).filter(|origin| self.measured.fates.must_arrive(*origin));
         let mut wanted = Vec::new();
@@ -315,7 +323,7 @@ impl<B: Broadcasts> Run<B> {
         })
     }
 
-    /// Whether everything has arrived that is to arrive, or nothing arrives any more.
+    /// Returns true if the run is complete, or no message has arrived for too long.
     fn is_over(&self, now: u64) -> bool {
         let least = match self.measured.fates.last_at {
             0 => self.begin_at(),
@@ -326,7 +334,7 @@ impl<B: Broadcasts> Run<B> {
         is_given_up || now >= least && self.is_complete()
     }
 
-    /// About how much of the run is done.
+    /// Returns the approximate share of the run that is done.
     fn share_done(&self, now: u64) -> f64 {
         if let Some(end) = self.group().end_nanos() {
             return (now as f64 / (end.max(self.measured.fates.last_at) + 1) as f64).min(0.99);

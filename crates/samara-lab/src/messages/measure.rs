@@ -1,4 +1,4 @@
-//! From deliveries of single messages to what is known of each message and node.
+//! Collects deliveries of single messages and derives figures of each message and node.
 
 #[cfg(test)]
 mod tests;
@@ -10,49 +10,50 @@ use samara_apps::messages::MessageNumber;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRow {
-    /// When it was published, in nanoseconds of the run; `u64::MAX` if it was not.
+    /// Publication time in nanoseconds of the run; `u64::MAX` if the message was not published.
     pub published: u64,
     pub publisher: u32,
-    /// How many other nodes got it.
+    /// Number of other nodes that received it.
     pub delivered: u32,
     pub last_at: u64,
-    /// The hops that the last delivery took (LDH); `u8::MAX` stands for that many or more.
+    /// Hops of the last delivery (LDH); `u8::MAX` stands for that many or more.
     pub last_hop: u8,
 }
 
 impl MessageRow {
-    /// Milliseconds from its publication to its last delivery.
+    /// Returns the milliseconds from the publication to the last delivery.
     pub fn dissemination_ms(&self) -> f64 {
         self.last_at.saturating_sub(self.published) as f64 / 1e6
     }
 }
 
-/// Collects publications and deliveries, in the order of their times.
+/// Collects publications and deliveries, in order of time.
 #[derive(Debug)]
 pub struct MessageCollector {
     nodes: u32,
-    /// What is known of each message, by number.
+    /// The figures of each message, by number.
     pub rows: Vec<MessageRow>,
-    /// By message and node: hops of the delivery and one more; 0 if there was none.
+    /// For each message and node: hops of the delivery plus one; 0 before the delivery.
     hops: Vec<u8>,
-    /// From a publication to a delivery.
+    /// Times from publication to delivery.
     pub latency: Durations,
-    /// From a delivery to the next one at the same node.
+    /// Times from a delivery to the next one at the same node.
     pub inter_arrival: Durations,
-    /// By node: its last delivery, `u64::MAX` before the first.
+    /// The last delivery of each node; `u64::MAX` before the first.
     last_at: Vec<u64>,
-    /// By node.
+    /// Number of deliveries of each node.
     pub delivered: Vec<u64>,
-    /// Deliveries that have not happened yet.
+    /// Number of deliveries still missing.
     pub missing: u64,
-    /// When the last delivery happened.
+    /// Time of the latest delivery.
     pub latest: u64,
-    /// Copies that did not fit into the queue of a node (first) for a peer (second).
+    /// Number of copies that did not fit into a queue, by node and peer.
     pub lost: BTreeMap<(u32, u32), u64>,
 }
 
 impl MessageCollector {
-    /// A collector for messages of these publishers, each of which is to reach all other nodes.
+    /// Creates a collector for messages of these publishers. Each message must reach all other
+    /// nodes.
     pub fn new(publishers: &[u32], nodes: u32) -> Self {
         let rows = publishers.iter().map(|publisher| MessageRow {
             published: u64::MAX,
@@ -82,7 +83,8 @@ impl MessageCollector {
         self.hops[place] = 1;
     }
 
-    /// A node's application got a message. `false` if it had it before, or nothing of the kind was published.
+    /// Records the delivery of a message. Returns false for a repeated delivery or an unpublished
+    /// message.
     pub fn delivered(&mut self, message: MessageNumber, host: u32, from: u32, at: u64) -> bool {
         let start = message as usize * self.nodes as usize;
         let Some(row) = self.rows.get_mut(message as usize).filter(|row| row.published != u64::MAX) else {
@@ -91,7 +93,7 @@ impl MessageCollector {
         if host >= self.nodes || self.hops[start + host as usize] != 0 {
             return false;
         }
-        // Whoever sent it had it: its own delivery comes first, but for clocks that differ.
+        // The sender had the message, so its own delivery comes first unless clocks differ.
         let sender = if from < self.nodes { self.hops[start + from as usize].max(1) } else { 1 };
         self.hops[start + host as usize] = sender.saturating_add(1);
         row.delivered += 1;
@@ -109,12 +111,12 @@ impl MessageCollector {
         true
     }
 
-    /// Deliveries that are to happen.
+    /// Returns the number of expected deliveries.
     pub fn expected(&self) -> u64 {
         self.rows.len() as u64 * u64::from(self.nodes - 1)
     }
 
-    /// A copy did not fit into the queue of a node for a peer.
+    /// Records that a copy did not fit into the queue of a node for a peer.
     pub fn lost(&mut self, node: u32, peer: u32) {
         *self.lost.entry((node, peer)).or_default() += 1;
     }

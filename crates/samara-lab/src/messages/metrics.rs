@@ -1,4 +1,4 @@
-//! What a stream of messages reports: its metrics, with the names that `docs/results.md` defines, and its tables.
+//! The metrics and tables of a stream of messages. `docs/results.md` lists the metrics.
 
 use std::collections::BTreeMap;
 
@@ -16,34 +16,37 @@ use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;
 
 metrics! {
-    /// The figures of a run. Shares are of 1; means are over all nodes unless the name says otherwise.
+    /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
+    /// over all nodes.
     pub struct MessageMetrics {
         /// Messages that were published.
         pub messages: u64 = "messages", Neither, [];
-        /// Time from the publication of a message to its last delivery, over messages that reached every node
-        /// ("TotalNanoTime").
+        /// Time from the publication of a message to its last delivery, over messages that reached
+        /// every node ("TotalNanoTime").
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
-        /// Time from the publication of a message to its delivery at a node; percentiles to three digits.
+        /// Time from the publication of a message to its delivery at a node; percentiles to three
+        /// digits.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Messages that did not reach every node.
         pub incomplete: u64 = "messages", Less, [""];
-        /// Messages that reached every node, as a share (MDR as the 2019 study counts it).
+        /// Messages that reached every node, as a share (MDR in the 2019 study).
         pub message_delivery_ratio: f64 = "share", More, [""];
-        /// Deliveries, as a share of those expected: each message at each other node.
+        /// Deliveries, as a share of the expected ones: each message at each other node.
         pub delivery_ratio: f64 = "share", More, [""];
         /// Hops of the last delivery of a message, over messages that reached every node (LDH).
         pub last_delivery_hop: Option<Statistics> = "hops", Less, ["", "mean"];
-        /// Copies received for each delivery, the first included.
+        /// Copies received for each delivery, including the first.
         pub duplication_factor: f64 = "", Less, [""];
         /// Copies received beyond the first, per delivery (RMR).
         pub relative_redundancy: f64 = "", Less, [""];
         /// Copies sent in answer to a request.
         pub answered_copies: u64 = "copies", Neither, [];
-        /// Mean over messages of hops to the farthest node, each with the least latency and the time of one frame.
+        /// Mean over messages of the hops to the farthest node, each with the least latency and the
+        /// time of one frame.
         pub lower_bound_ms: f64 = "ms", Neither, [];
         /// The lower bound, as a share of the mean dissemination time: 1 is optimal.
         pub share_of_bound: Option<f64> = "share", More, [""];
-        /// Bytes on the wire that a node sent, headers and retransmissions included.
+        /// Bytes on the wire that a node sent, including headers and retransmissions.
         pub bytes_up_per_node: f64 = "bytes", Less, [""];
         /// Bytes on the wire that a node received.
         pub bytes_down_per_node: f64 = "bytes", Less, [""];
@@ -51,19 +54,22 @@ metrics! {
         pub payload_share: f64 = "share", More, [];
         /// Payload of further copies, as a share of the received bytes.
         pub duplicate_share: f64 = "share", Less, [];
-        /// Everything else, as a share of the received bytes: control messages, framing, headers, acknowledgements.
+        /// Everything else, as a share of the received bytes: control messages, framing, headers,
+        /// acknowledgements.
         pub control_share: f64 = "share", Less, [];
-        /// Payload that a node received and needed, in 10^6 bytes a second of the measurement.
+        /// Payload of first copies that a node received, in 10^6 bytes per second of the
+        /// measurement.
         pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
         /// Copies that did not fit into a node's queues.
         pub queue_drops: u64 = "copies", Less, [""];
         /// Copies withdrawn before they left.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets sent again by the transport.
+        /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];
-        /// Time between two publications of all nodes together.
+        /// Time between two successive publications in the network.
         pub publish_interval_ms: Option<Statistics> = "ms", Neither, [];
         /// Time between two deliveries at a node.
         pub inter_arrival_ms: Option<Statistics> = "ms", Neither, [];
@@ -71,7 +77,7 @@ metrics! {
         pub uplink_utilisation: f64 = "share", Neither, [""];
         /// Share of the time in which the busiest uplink was busy.
         pub uplink_utilisation_max: f64 = "share", Neither, [];
-        /// The mean size of a mesh when the first message was published.
+        /// Mean size of a mesh at the first publication.
         pub mesh_size: f64 = "peers", Neither, [];
     }
 }
@@ -83,7 +89,7 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let complete = || rows.iter().filter(|row| row.delivered == others);
     let times: Vec<f64> = complete().map(|row| row.dissemination_ms()).collect();
     let hops: Vec<f64> = complete().map(|row| f64::from(row.last_hop)).collect();
-    // One that failed to be published is incomplete, and has no time.
+    // An unpublished message is incomplete and has no time.
     let published: Vec<u64> = rows.iter().map(|row| row.published).filter(|at| *at != u64::MAX).collect();
     let intervals: Vec<f64> =
         published.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e6).collect();
@@ -131,20 +137,20 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     }
 }
 
-/// What is kept of a run with a stream of messages.
+/// The retained data of a run with a stream of messages.
 #[derive(Clone, Debug)]
 pub struct MessagesData {
     pub metrics: MessageMetrics,
     pub messages: Vec<MessageRow>,
-    /// Nodes that a message is to reach: all but its publisher.
+    /// Number of nodes that a message must reach: all except its publisher.
     pub others: u32,
-    /// Milliseconds from publication to delivery, and the share of deliveries that took at most so long.
+    /// Milliseconds from publication to delivery, with the cumulative share of deliveries.
     pub latency: Vec<(f64, f64)>,
-    /// Milliseconds between two deliveries at a node, and the share that were at most so far apart.
+    /// Milliseconds between two deliveries at a node, with the cumulative share.
     pub inter_arrival: Vec<(f64, f64)>,
-    /// Copies that did not fit into the queue of a node (first) for a peer (second).
+    /// Number of copies that did not fit into a queue, by node and peer.
     pub lost: BTreeMap<(u32, u32), u64>,
-    /// Links of each node.
+    /// Number of links of each node.
     pub degrees: Vec<u32>,
 }
 
@@ -180,7 +186,9 @@ impl Measured for MessagesMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<MessagesData>() else { panic!("the outcome of another family") };
+        let Some(data) = outcome.data::<MessagesData>() else {
+            panic!("the outcome belongs to another family")
+        };
         vec![
             Table::new("messages", data.messages.len(), || message_rows(data)),
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),

@@ -1,4 +1,4 @@
-//! The report of a stream of messages: the figures of the study, series by series.
+//! The report on a stream of messages, with the figures of the study for each series.
 
 use std::cmp::Reverse;
 
@@ -13,20 +13,21 @@ use super::metrics::MessagesData;
 use crate::report::{self, Body, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
 
-/// Links of a run whose queues overflowed, at most so many of which are listed.
+/// Maximum number of listed links for a run with full queues.
 const LINKS_MAX: usize = 12;
-/// Bars of a histogram.
+/// Number of bars in a histogram.
 const BINS: usize = 120;
-/// Pixels of a figure of hops.
+/// Height of a figure of hops in pixels.
 const HOPS_PIXELS: u32 = 360;
-/// Curves of one figure; a series of more is drawn without.
+/// Maximum number of curves in one figure; larger series have no figure.
 const CURVES_MAX: usize = 12;
-/// The slowest run's 99.9th percentile is this much more than the fastest run's median where times go by powers of ten.
+/// Minimum ratio for a logarithmic axis: the slowest run's 99.9th percentile over the fastest run's
+/// median.
 const POWERS_FROM: f64 = 40.0;
 
 type Report<'a> = Results<'a, MessagesData>;
 type Row = Runs<MessagesData>;
-/// A figure of a series: the results of the first seed of each run.
+/// A series in a figure: the results of the first seed of each run.
 type Series<'a> = [&'a Outcome<MessagesData>];
 
 const SWEPT: [Shown<MessagesData>; 3] = [
@@ -34,7 +35,7 @@ const SWEPT: [Shown<MessagesData>; 3] = [
         name: "dissemination",
         title: "mean dissemination time",
         unit: Unit::Milliseconds,
-        caption: "From the publication of a message until the last node has it.",
+        caption: "Time from the publication of a message until the last node has it.",
         value: |m| of(m.dissemination_ms, |s| s.mean),
     },
     Shown {
@@ -48,7 +49,7 @@ const SWEPT: [Shown<MessagesData>; 3] = [
         name: "copies",
         title: "copies received for each delivery",
         unit: Unit::Number,
-        caption: "The first copy included.",
+        caption: "Includes the first copy.",
         value: |m| m.duplication_factor,
     },
 ];
@@ -73,7 +74,7 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     Body { findings: findings(report), summary, sections: vec![dissemination(report)], details }
 }
 
-/// The times of a row, with their headings.
+/// The headings and times of a row.
 const TIMES: [Column<MessagesData>; 8] = [
     ("mean", |row| row.spread(|m| of(m.dissemination_ms, |s| s.mean), short_ms)),
     ("p50", |row| short_ms(row.mean(|m| of(m.dissemination_ms, |s| s.p50)))),
@@ -85,7 +86,7 @@ const TIMES: [Column<MessagesData>; 8] = [
     ("incomplete", |row| number(incomplete(row))),
 ];
 
-/// A table in which the runs of a series stand below its name.
+/// Returns a table with the runs of each series below its name.
 fn by_series(report: &Report<'_>, columns: &[Column<MessagesData>]) -> Table {
     let mut table = report.table(columns);
     let mut rows = Vec::new();
@@ -106,7 +107,7 @@ fn incomplete(row: &Row) -> f64 {
 }
 
 fn dissemination(report: &Report<'_>) -> Section {
-    // A share close to one keeps the digits that tell it from one.
+    // Keep the digits that distinguish a share close to one from one.
     const MORE: [Column<MessagesData>; 2] = [
         ("delivered", |row| match row.mean(|m| m.delivery_ratio) {
             1.0 => "100 %".to_owned(),
@@ -115,9 +116,9 @@ fn dissemination(report: &Report<'_>) -> Section {
         ("mean to one node", |row| short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.mean)))),
     ];
     let table = by_series(report, &[&TIMES[..], &MORE].concat());
-    let text = "From the publication of a message until the last node has it, over the messages that reached every node; the \
-                others are counted as incomplete. The bound is what the graph allows: hops to the farthest node, each \
-                with the least latency and the time of one frame. Hops are those of the last delivery: the mean, and the most.";
+    let text = "Time from the publication of a message until the last node has it, over the messages that reached every node. \
+                All others count as incomplete. The bound follows from the graph: hops to the farthest node, each with the \
+                least latency and the time of one frame. Hops are those of the last delivery: the mean, and the maximum.";
     Section::new("Dissemination time", text, table)
 }
 
@@ -135,24 +136,24 @@ fn cost(report: &Report<'_>) -> Section {
         report,
         &[
             ("Copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
-            ("Asked for", |row| number(row.mean(|m| m.answered_copies as f64))),
+            ("Requested", |row| number(row.mean(|m| m.answered_copies as f64))),
             ("MB up per node", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 1)),
             ("Needed", |row| percent(row.mean(|m| m.payload_share), 1)),
             ("Duplicates", |row| percent(row.mean(|m| m.duplicate_share), 1)),
             ("Control", |row| percent(row.mean(|m| m.control_share), 1)),
             ("Busiest uplink", |row| percent(row.mean(|m| m.uplink_utilisation_max), 1)),
-            ("Sent again", |row| number(row.mean(|m| m.retransmissions as f64))),
+            ("Retransmissions", |row| number(row.mean(|m| m.retransmissions as f64))),
             ("Queue drops", |row| number(row.mean(|m| m.queue_drops as f64))),
             ("Interval", |row| short_ms(row.mean(|m| of(m.publish_interval_ms, |s| s.mean)))),
             ("Inter-arrival", |row| short_ms(row.mean(|m| of(m.inter_arrival_ms, |s| s.mean)))),
             ("p99", |row| short_ms(row.mean(|m| of(m.inter_arrival_ms, |s| s.p99)))),
         ],
     );
-    let text = "Copies counts how often a node received a message that it got, the first copy included; asked for are copies \
-                sent in answer to a request. Bytes are on the wire, of a node in the whole measurement; what is neither \
-                needed payload nor duplicates is control, framing and acknowledgements. Intervals are between \
-                publications, and between deliveries at a node.";
-    Section::new("What it cost", text, table)
+    let text = "Copies: number of copies of each delivered message, including the first. Requested: copies sent in answer to a \
+                request. Bytes are on the wire, per node in the whole measurement. Control is the remainder besides needed \
+                payload and duplicates: control messages, framing and acknowledgements. Interval: time between two \
+                publications. Inter-arrival: time between two deliveries at a node.";
+    Section::new("Cost", text, table)
 }
 
 fn overflows(report: &Report<'_>) -> Option<Section> {
@@ -176,10 +177,15 @@ fn overflows(report: &Report<'_>) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let headings =
-        ["Run", "Links with most of them: node (its links) → peer, copies", "Nodes", "Links", "Copies"];
-    let text = "Copies that found the queue of a link full, by the node that lost them and the peer that they were for.";
-    Some(Section::new("Where queues overflowed", text, Table::new(headings, 2, rows)))
+    let headings = [
+        "Run",
+        "Links with the most lost copies: node (its links) → peer, copies",
+        "Nodes",
+        "Links",
+        "Copies",
+    ];
+    let text = "Copies lost because the queue of a link was full, by node and peer.";
+    Some(Section::new("Queue overflows", text, Table::new(headings, 2, rows)))
 }
 
 fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
@@ -200,11 +206,12 @@ fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
     let ends = between.iter().filter_map(|line| line.points.iter().find(|(_, share)| *share >= 0.995));
     let last = ends.map(|(time, _)| *time * 1.05).fold(0.0, f64::max);
     let last = if last > 0.0 { last } else { 1.0 };
-    let pauses = (Scale::linear("since the one before", 0.0..last, Unit::Milliseconds), Scale::share());
+    let pauses =
+        (Scale::linear("since the previous delivery", 0.0..last, Unit::Milliseconds), Scale::share());
     vec![
         Figure::new(
             format!("{prefix}dissemination"),
-            "How many messages took how long until the last node had them.",
+            "Histogram of the times until the last node had a message.",
             Lines::new(title("dissemination times"), (scale.clone(), count(&bars)), bars),
         ),
         Figure::new(
@@ -219,8 +226,8 @@ fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
         ),
         Figure::new(
             format!("{prefix}inter-arrival"),
-            "The time between two deliveries at a node: the share that is at most so long.",
-            Lines::new(title("between two deliveries at a node"), pauses, between),
+            "The cumulative share of times between two deliveries at a node.",
+            Lines::new(title("times between deliveries at a node"), pauses, between),
         ),
     ]
 }
@@ -229,7 +236,7 @@ fn line(result: &Outcome<MessagesData>, points: Vec<(f64, f64)>, style: Style) -
     Line { label: result.point.label.clone(), points, style, ..Line::default() }
 }
 
-/// Sorted dissemination times of the messages that reached everybody, in milliseconds.
+/// Returns the sorted dissemination times of the messages that reached every node, in milliseconds.
 fn complete(result: &Outcome<MessagesData>) -> Vec<f64> {
     let complete = result.messages.iter().filter(|row| row.delivered == result.others);
     let mut times: Vec<f64> = complete.map(|row| row.dissemination_ms()).collect();
@@ -237,14 +244,16 @@ fn complete(result: &Outcome<MessagesData>) -> Vec<f64> {
     times
 }
 
-/// A scale of times: from nothing to the last of almost all, so that a few stragglers do not squeeze the rest; by powers of
-/// ten where runs are so different that the fast ones would be one line at the edge.
+/// Returns a time scale that ends at the 99.9th percentile, so that a few stragglers do not squeeze
+/// the rest.
+///
+/// It is logarithmic if runs differ so much that the fast ones would be one line at the edge.
 fn scale(all: &[Vec<f64>]) -> Scale {
     let at = |times: &Vec<f64>, share: f64| times[((times.len() - 1) as f64 * share) as usize];
     let timed = || all.iter().filter(|times| !times.is_empty());
     let until = timed().map(|times| at(times, 0.999)).fold(0.0, f64::max).max(1e-3);
     let median = timed().map(|times| at(times, 0.5)).fold(f64::INFINITY, f64::min).max(1e-3);
-    let name = "until the last node had it";
+    let name = "until the last node had the message";
     if until / median > POWERS_FROM {
         let from = timed().map(|times| times[0]).fold(f64::INFINITY, f64::min).max(1e-3);
         Scale::powers(name, from * 0.8..until * 1.3, Unit::Milliseconds)
@@ -311,7 +320,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     let runs = rows.len();
     if missing == 0.0 {
         let total = number(total);
-        sentences.push(format!("{total} messages in {runs} runs, and every one of them reached every node."));
+        sentences.push(format!("{total} messages in {runs} runs; all of them reached every node."));
     } else {
         let mut worst: Vec<&Row> = rows.iter().filter(|row| incomplete(row) > 0.0).collect();
         worst.sort_by(|a, b| incomplete(b).total_cmp(&incomplete(a)));
@@ -328,20 +337,20 @@ fn findings(report: &Report<'_>) -> Vec<String> {
         ));
         let is_clean = |row: &&Row| incomplete(row) == 0.0 && row.mean(|m| m.queue_drops as f64) == 0.0;
         let clean = rows.iter().filter(is_clean).count();
-        sentences.push(format!("In {clean} of {runs} runs nothing was lost, and no queue was ever full."));
+        sentences.push(format!("{clean} of {runs} runs had no incomplete messages and no full queues."));
     }
     let mean = |row: &&Row| row.mean(|m| of(m.dissemination_ms, |s| s.mean));
     let max = |row: &&Row| row.mean(|m| of(m.dissemination_ms, |s| s.max));
     let timed = || rows.iter().filter(|row| mean(row).is_finite());
-    let said = |row: &Row, value: f64| format!("{} ({})", short_ms(value), row.named());
+    let worded = |row: &Row, value: f64| format!("{} ({})", short_ms(value), row.named());
     if let Some(fast) = timed().min_by(|a, b| mean(a).total_cmp(&mean(b))).filter(|_| runs > 1)
         && let Some(slow) = timed().max_by(|a, b| mean(a).total_cmp(&mean(b)))
     {
-        let [fast, slow] = [fast, slow].map(|row| said(row, mean(&row)));
-        sentences.push(format!("Mean dissemination times go from {fast} to {slow}."));
+        let [fast, slow] = [fast, slow].map(|row| worded(row, mean(&row)));
+        sentences.push(format!("Mean dissemination times range from {fast} to {slow}."));
     }
     if let Some(worst) = timed().max_by(|a, b| max(a).total_cmp(&max(b))) {
-        sentences.push(format!("The slowest message of all took {}.", said(worst, max(&worst))));
+        sentences.push(format!("The slowest message of all took {}.", worded(worst, max(&worst))));
     }
     sentences
 }

@@ -1,4 +1,4 @@
-//! A stream of messages, each published by a node drawn at random.
+//! A stream of messages, each published by a random node.
 
 #[cfg(test)]
 mod tests;
@@ -35,30 +35,32 @@ use samara_spec::{Point, Scenario};
 pub struct MessagesMeasured {
     pub point: Point,
     pub collector: MessageCollector,
-    /// By node.
+    /// Counters of each node.
     pub counts: Vec<Counts>,
-    /// What each host did from the first publication on.
+    /// Traffic of each host from the first publication on.
     pub traffic: Vec<HostStats>,
     /// Payload bytes of each message, by number.
     pub sizes: Vec<u64>,
     pub hosts: Hosts,
-    /// From the first publication to the end of the measurement, in nanoseconds.
+    /// Time from the first publication to the end of the measurement, in nanoseconds.
     pub measured_nanos: u64,
-    /// For each node, the least time in which a message of its own can reach everybody, in milliseconds.
+    /// For each node, the least time in which its messages can reach all other nodes, in
+    /// milliseconds.
     pub lower_bound_ms: Vec<f64>,
-    /// Copies that were withdrawn before they left, over all nodes.
+    /// Copies withdrawn before they left, over all nodes.
     pub withdrawn: u64,
-    /// Links of each node.
+    /// Number of links of each node.
     pub degrees: Vec<u32>,
-    /// The mean size of the meshes at the first publication.
+    /// Mean size of the meshes at the first publication.
     pub mesh_size: f64,
-    /// The digest of every packet, and the steps of the simulation; zero of real nodes.
+    /// Digest of all packets, and number of steps of the simulation; both zero for real nodes.
     pub digest: (u64, u64),
 }
 
 impl MessagesMeasured {
-    /// The measurements of a plan, before anything has happened. Bounds are those of frames of so many bytes, over links that take
-    /// at least the time of `floor`.
+    /// Creates empty measurements for a plan.
+    ///
+    /// Bounds assume frames of `frame_bytes` and links with a latency of at least `floor`.
     pub fn new(
         point: &Point,
         hosts: &Hosts,
@@ -82,22 +84,25 @@ impl MessagesMeasured {
     }
 }
 
-/// Who publishes the messages and when: drawn from the seed, so that a testbed does the same as a simulation.
+/// The publishers and times of messages, drawn from the seed: a testbed uses the same ones as a
+/// simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// By message number.
+    /// The publisher of each message, by number.
     pub publishers: Vec<u32>,
-    /// Nanoseconds from the start of the run, by message number; never decreasing.
+    /// Nanoseconds from the start of the run, by message number, in ascending order.
     pub times: Vec<u64>,
-    /// Payload bytes, by message number.
+    /// Payload bytes of each message, by number.
     pub sizes: Vec<u64>,
 }
 
 impl Plan {
-    /// The plan of a scenario's messages: as its file says, and drawn where there is none, or it does not say.
+    /// Returns the plan of a scenario's messages: from its file, with missing parts drawn at
+    /// random.
     ///
     /// # Errors
-    /// The file cannot be read, or does not fit; loading a scenario checks it, too.
+    /// Returns an error if the file cannot be read or does not fit the scenario. Loading a scenario
+    /// checks this too.
     pub fn of(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Self, String> {
         let messages = scenario.part::<Messages>().clone();
         let nodes = scenario.network.nodes;
@@ -120,7 +125,7 @@ impl Plan {
         })
     }
 
-    /// The plan of a stream that is drawn, in a network of so many nodes.
+    /// Returns a random plan for a network of `nodes` nodes.
     pub fn new(messages: &Messages, nodes: u32, seed: u64) -> Self {
         let mut rng = NodeRng::new(seed, 3, Purpose::Workload);
         let interval = 1e9 / messages.rate;
@@ -181,13 +186,13 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
         config.validator = Some(ValidatorHook::deferred());
     }
     if signed {
-        // Signatures are there, but nobody checks them.
+        // Messages carry signatures, but no node checks them.
         config.authenticity =
             Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
         config.message_id = MessageIdFn::FromSeqno;
     }
     config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
-    // The bounds are those of the smallest message.
+    // The bounds assume the smallest message.
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
     let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
     let (config, validation) = (Arc::new(config), setup.hosts.validation.clone());
@@ -198,7 +203,7 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
     world.run(Arc::new(node), frame.encoded_len() as u32, progress)
 }
 
-/// A baseline with default parameters. Bounds take the payload as the whole frame.
+/// Runs a baseline with default parameters. Its bounds take the payload as the whole frame.
 fn baseline<B: Baseline + 'static>(
     world: World<'_>,
     progress: &mut dyn FnMut(Progress),
@@ -221,7 +226,7 @@ where
     world.run(Arc::new(node), bytes as u32, progress)
 }
 
-/// Everything of a run but the protocol.
+/// The protocol-independent parts of a run.
 struct World<'a> {
     setup: Setup<'a>,
     graph: Graph,
@@ -264,10 +269,10 @@ impl World<'_> {
 
 struct Run<M> {
     first_at: u64,
-    /// The last publication, and until when deliveries are waited for.
+    /// Time of the last publication; `end_at` is the end of the wait for deliveries.
     last_at: u64,
     end_at: u64,
-    /// What hosts had done before the first publication.
+    /// Traffic of the hosts before the first publication.
     before: Vec<HostStats>,
     measured: MessagesMeasured,
     members: PhantomData<fn() -> M>,
@@ -325,9 +330,11 @@ impl<M: Member> Stepped for Run<M> {
     }
 }
 
-/// For each node, the least time in which a message of its own can reach everybody, in milliseconds: hops to the farthest
-/// other node, each of which takes at least the least latency (and `floor`), the time of a frame on the fastest interfaces,
-/// and a validation.
+/// Returns, for each node, the least time in which its messages can reach all other nodes, in
+/// milliseconds.
+///
+/// It is the hops to the farthest node. Each hop takes at least the least latency (and `floor`),
+/// the time of a frame on the fastest interfaces, and a validation.
 pub(crate) fn message_bounds_ms(
     scenario: &Scenario,
     (graph, hosts): (&Graph, &Hosts),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use super::*;
 
 #[test]
-fn a_name_stands_for_what_is_below_it() {
+fn names_cover_the_paths_below_them() {
     assert_eq!(better("time_to_custody_ms.p95"), Some(Better::Less));
     assert_eq!(better("packet_drops.random"), Some(Better::Less));
     assert_eq!(better("slots.0.incomplete"), Some(Better::Less));
@@ -23,7 +23,7 @@ fn a_name_stands_for_what_is_below_it() {
 }
 
 #[test]
-fn one_name_has_one_direction_and_no_empty_meaning() {
+fn names_have_one_direction_and_a_meaning() {
     let mut known = BTreeMap::new();
     for metric in all() {
         let first = *known.entry(metric.name).or_insert(metric.better);
@@ -32,7 +32,7 @@ fn one_name_has_one_direction_and_no_empty_meaning() {
     }
 }
 
-/// The table of a family in `docs/results.md`.
+/// Returns the table of a family in `docs/results.md`.
 fn table(metrics: &[Metric]) -> String {
     let mut text = "| metric | unit | better | meaning |\n|---|---|---|---|\n".to_owned();
     for metric in metrics {
@@ -50,7 +50,7 @@ fn table(metrics: &[Metric]) -> String {
 
 /// `SAMARA_UPDATE_DOCS=1 cargo test -p samara-lab --lib` writes the tables.
 #[test]
-fn the_documentation_lists_every_metric() {
+fn documentation_lists_every_metric() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
     let old = std::fs::read_to_string(path).expect("docs/results.md");
     let mut new = old.clone();
@@ -58,12 +58,12 @@ fn the_documentation_lists_every_metric() {
         let (begin, end) =
             (format!("<!-- metrics of {} -->\n", family.spec.section), "<!-- end of metrics -->".to_owned());
         let from = new.find(&begin).unwrap_or_else(|| panic!("{begin} is missing")) + begin.len();
-        let to = from + new[from..].find(&end).expect("the end of a table");
+        let to = from + new[from..].find(&end).expect("the table has an end mark");
         new.replace_range(from..to, &format!("\n{}\n", table(family.metrics)));
     }
     if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {
         std::fs::write(path, &new).expect("docs/results.md can be written");
     } else {
-        assert!(old == new, "docs/results.md is not current: SAMARA_UPDATE_DOCS=1 writes it");
+        assert!(old == new, "docs/results.md is out of date; set SAMARA_UPDATE_DOCS=1 to write it");
     }
 }

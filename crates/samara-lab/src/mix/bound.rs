@@ -1,4 +1,5 @@
-//! What a mix can reach at most: no processor and no uplink is busy for longer than there is time.
+//! The upper bound of a mix: no processor and no uplink can be busy for more than the available
+//! time.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +10,24 @@ use samara_spec::mix::Mix;
 use super::measure::RoundRow;
 use super::run::{MixMeasured, ProcessorLook};
 
-/// Bytes of salt and sender of a slot on its way through decryption, and of a code for each node that it still comes to
-/// (`docs/protocols/mix.md`).
+/// Bytes of salt and sender for each slot on its way through decryption, and of a code for each
+/// remaining node.
+///
+/// See `docs/protocols/mix.md`.
 const CREDENTIAL_BYTES: u64 = 64;
 const CODE_BYTES: u64 = 32;
 
-/// The part of a run in which as much was going on as could be.
+/// The part of a run at full load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Window {
-    /// In nanoseconds of the run.
+    /// Start, in nanoseconds of the run.
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) rounds: usize,
 }
 
 impl Window {
-    /// That of real time: from the first turn of rounds that came out to the last one.
+    /// Returns the window of real time: from the first batch of completed rounds to the last one.
     pub(crate) fn of(measured: &MixMeasured) -> Self {
         let mix: &Mix = measured.point.scenario.part();
         let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
@@ -34,8 +37,12 @@ impl Window {
         Self::over(exits, together).unwrap_or(none)
     }
 
-    /// Of times at which rounds ended, so many of which may come together: whole turns, without the first fifth, in which windows grow and
-    /// everything is filling up, and without the last one, in which it runs dry. `None` if that leaves nothing.
+    /// Returns the window over the times at which rounds ended, of which `together` may end at
+    /// once.
+    ///
+    /// It covers whole turns of `together` rounds. It skips the first fifth, in which congestion
+    /// windows grow and the pipeline fills, and the last fifth, in which it runs dry. `None` if
+    /// that leaves nothing.
     pub(crate) fn over(ends: impl Iterator<Item = u64>, together: usize) -> Option<Self> {
         let mut ends: Vec<u64> = ends.collect();
         ends.sort_unstable();
@@ -43,7 +50,7 @@ impl Window {
         let fifth = ends.len() / 5;
         let skipped = together * fifth.div_ceil(together).max(1);
         let left = ends.len().checked_sub(skipped)?;
-        // Of short runs, all that there is.
+        // Short runs keep all remaining turns.
         let turns = (left.saturating_sub(fifth) / together).max(usize::from(left >= together));
         let (from, to) = (ends[skipped - 1], ends[skipped - 1 + turns * together]);
         (to > from).then_some(Self { from, to, rounds: turns * together })
@@ -58,39 +65,42 @@ impl Window {
     }
 }
 
-/// What rounds ask of the busiest node.
+/// The load of rounds on the busiest node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Loads {
     pub(crate) rounds_per_s: f64,
-    /// "processor" or "uplink".
+    /// The limiting resource: "processor" or "uplink".
     pub(crate) limit: &'static str,
     pub(crate) slowest: u32,
 }
 
 impl Loads {
-    /// Of the rounds that came out in a window. Processors are as busy with them as they were in the window: rounds that were under way when it
-    /// began stand for those that are when it ends.
+    /// Returns the loads of the rounds that completed in a window.
+    ///
+    /// Processor times are those of the whole window: rounds already under way at its start stand
+    /// for those under way at its end.
     pub(crate) fn of(measured: &MixMeasured, window: &Window) -> Self {
         let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
         let work = &measured.told.work;
         let precomputes = if work.is_empty() {
-            // Real nodes do not tell of each piece.
+            // Real nodes do not report each piece of work.
             rows.iter().any(|row| row.opened.is_none_or(|at| at > measured.begun))
         } else {
-            let is_in_it = |span: &WorkSpan| span.from < window.to && span.to > window.from;
-            work.iter().any(|span| half(span) == Half::Precomputation && is_in_it(span))
+            let overlaps = |span: &WorkSpan| span.from < window.to && span.to > window.from;
+            work.iter().any(|span| half(span) == Half::Precomputation && overlaps(span))
         };
         let halves: &[Half] =
             if precomputes { &[Half::RealTime, Half::Precomputation] } else { &[Half::RealTime] };
         Self::over(measured, &rows, halves, &busy(measured, window))
     }
 
-    /// Of one half of some rounds.
+    /// Returns the loads of one half of some rounds.
     pub(crate) fn of_half(measured: &MixMeasured, rows: &[&RoundRow], half: Half) -> Self {
         Self::over(measured, rows, &[half], &work(measured, rows, &[half]))
     }
 
-    /// `processors` is how long each node's cores were busy with these rounds, in nanoseconds.
+    /// Returns the loads of some rounds. `processors` is the busy time of each node's cores, in
+    /// nanoseconds.
     fn over(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half], processors: &[f64]) -> Self {
         let hosts = &measured.hosts.configs;
         let mut bytes = vec![0_u64; hosts.len()];
@@ -110,12 +120,12 @@ impl Loads {
     }
 }
 
-/// Keys and secrets of a round have no phase.
+/// Returns the half of a round that work belongs to. Keys and secrets have no phase.
 fn half(span: &WorkSpan) -> Half {
     span.phase.map_or(Half::Precomputation, Phase::half)
 }
 
-/// How long the cores of each node worked on some rounds, in nanoseconds.
+/// Returns the time that the cores of each node worked on some rounds, in nanoseconds.
 fn work(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
     let mut work = vec![0_u64; measured.hosts.configs.len()];
     let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
@@ -127,8 +137,9 @@ fn work(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64>
     work.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
 }
 
-/// How long the cores of each node were busy in a window, in nanoseconds. What a real process takes is more than its work on slots: all of it
-/// keeps others waiting.
+/// Returns the busy time of each node's cores in a window, in nanoseconds.
+///
+/// A real process also works on other things than slots, and all of that delays slots.
 pub(crate) fn busy(measured: &MixMeasured, window: &Window) -> Vec<f64> {
     if let Some(busy) = busy_processors(measured, window) {
         return busy;
@@ -141,7 +152,8 @@ pub(crate) fn busy(measured: &MixMeasured, window: &Window) -> Vec<f64> {
     busy.into_iter().map(|nanos| nanos as f64 / measured.config.jobs_max as f64).collect()
 }
 
-/// How long the cores of each real node were busy in a window, of those that it may use; `None` of simulations.
+/// Returns the busy time of the available cores of each real node in a window; `None` for
+/// simulations.
 fn busy_processors(measured: &MixMeasured, window: &Window) -> Option<Vec<f64>> {
     let looks = &measured.processors;
     let mix = measured.point.scenario.find::<Mix>()?;
@@ -151,7 +163,8 @@ fn busy_processors(measured: &MixMeasured, window: &Window) -> Option<Vec<f64>> 
     Some((0..nodes).map(busy).collect())
 }
 
-/// What a node's process had taken at a time, in nanoseconds: on the line between the looks around it.
+/// Returns the processor time of a node's process at a time, in nanoseconds, by linear
+/// interpolation.
 fn taken(looks: &[ProcessorLook], node: usize, at: u64) -> f64 {
     let after = looks.partition_point(|look| look.at < at).clamp(1, looks.len().max(2) - 1);
     let (Some(a), Some(b)) = (looks.get(after - 1), looks.get(after)) else { return 0.0 };
@@ -159,13 +172,13 @@ fn taken(looks: &[ProcessorLook], node: usize, at: u64) -> f64 {
     before + (then - before) * (at.clamp(a.at, b.at) - a.at) as f64 / (b.at - a.at).max(1) as f64
 }
 
-/// Bytes of slots that a seat sends in a half of a round.
+/// Returns the bytes of slots that a seat sends in one half of a round.
 fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
     let config = &measured.config;
     let (team, slot) = (config.team, config.group.slot_bytes() as u64);
     let is_last = seat + 1 == team;
     let of_slot = match half {
-        // Keys and ciphertexts pass twice, and then ciphertexts.
+        // Keys and ciphertexts pass twice together, then ciphertexts pass alone.
         Half::Precomputation if is_last => 2 * slot + slot,
         Half::Precomputation => 2 * slot + 2 * slot + slot,
         Half::RealTime if is_last => slot,
@@ -175,7 +188,7 @@ fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
     u64::from(config.batch) * of_slot + results
 }
 
-/// Slots of results that a seat passes on.
+/// Returns the slots of results that a seat forwards.
 fn result_slots(measured: &MixMeasured, seat: usize) -> u64 {
     let config = &measured.config;
     let (team, shape) = (config.team, config.result_shape());
@@ -197,11 +210,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_between_looks_is_on_the_line_between_them() {
+    fn processor_time_is_interpolated_between_samples() {
         let look = |at, nanos| ProcessorLook { at, nanos: vec![nanos] };
         let looks = [look(100, 10), look(200, 30), look(400, 30), look(500, 80)];
         let found: Vec<f64> = [0, 100, 150, 200, 300, 450, 500, 900].map(|at| taken(&looks, 0, at)).to_vec();
         assert_eq!(found, [10.0, 10.0, 20.0, 30.0, 30.0, 55.0, 80.0, 80.0]);
-        assert_eq!(taken(&looks[..1], 0, 100), 0.0, "one look says nothing");
+        assert_eq!(taken(&looks[..1], 0, 100), 0.0, "one sample is not enough");
     }
 }

@@ -1,4 +1,4 @@
-//! Measures the times of work on this machine: a simulated team does it, each job when it begins.
+//! Measures the times of work on this machine: a simulated team runs each job when it begins.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,25 +14,26 @@ use super::run::simulated;
 use crate::network;
 use crate::run::{RunError, RunOptions, Setup};
 
-/// A last node and another, for a second of work or less in the smaller group.
+/// The last node and one other; a second of work or less in the smaller group.
 const TEAM: &str = r#"
-scenario = { name = "costs", title = "What work takes" }
+scenario = { name = "costs", title = "Time of each kind of work" }
 network.nodes = 2
 transport.kind = "grpc"
 protocol.realtime_slots = 4
 mix = { team = 2, rounds = 2, batch = 64 }
 "#;
-/// The quantile of the times of equal work: other programs make them longer, nothing makes them
-/// shorter.
+/// The quantile of the times of equal work. Other programs can make them longer, nothing can make
+/// them shorter.
 const LOW: f64 = 0.2;
 
-/// Measures the times of work on this machine where the scenario asks for it, and writes them
-/// into the scenario as if they had been given: a second run does the same. Returns what it
-/// measured; `None` if the scenario asks for nothing.
+/// Measures the times of work on this machine if the scenario requests it.
+///
+/// It writes them into the scenario as if the user had stated them, so that a second run has the
+/// same times. Returns the measured times; `None` if the scenario does not request any.
 ///
 /// # Errors
-/// Single runs ask for it, or runs of several groups: the scenario could not say which times
-/// belong to which.
+/// Returns an error if single runs request them, or runs of several groups: the scenario could not
+/// state which times belong to which runs.
 pub fn measure_costs(loaded: &mut Loaded) -> Result<Option<PhaseCosts>, ScenarioError> {
     if !loaded.wants_costs() {
         return Ok(None);
@@ -42,11 +43,11 @@ pub fn measure_costs(loaded: &mut Loaded) -> Result<Option<PhaseCosts>, Scenario
         || loaded.points.iter().filter_map(|point| point.scenario.find::<Mix>()).map(|mix| mix.group);
     let is_one = groups().all(|group| Some(group) == groups().next());
     let (Some(mix), Some(group), true) = (loaded.scenario.find::<Mix>(), groups().next(), is_one) else {
-        return refuse("\"measured\" belongs to a scenario whose runs all have one group");
+        return refuse("\"measured\" requires that all runs have the same group");
     };
     let has_own = |run: &RunSpec| run.set.contains_key("mix.costs");
     if mix.costs != CostsKind::Measured || loaded.scenario.runs.iter().any(has_own) {
-        return refuse("\"measured\" belongs to the whole scenario, not to a run");
+        return refuse("\"measured\" applies to the whole scenario and cannot be set in a run");
     }
     let costs = measure(group)?;
     let points = loaded.points.iter_mut().map(|point| &mut point.scenario);
@@ -58,13 +59,14 @@ pub fn measure_costs(loaded: &mut Loaded) -> Result<Option<PhaseCosts>, Scenario
     Ok(Some(costs))
 }
 
-/// Measures the times of work on one core of this machine, for some seconds at most. On a busy
-/// machine they are too long.
+/// Measures the times of work on one core of this machine, for at most some seconds.
+///
+/// On a busy machine the times are too long.
 fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
     let mut loaded = load_source("mix.costs", TEAM, Inputs::default(), &Overrides::default())?;
     let point = &mut loaded.points[0];
     if let Some(mix) = point.scenario.find_mut::<Mix>() {
-        // The model has the lengths of the smaller group.
+        // The model has the sizes of the smaller group.
         mix.group = if group == Group::Model { Group::Modp2048 } else { group };
     }
     let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &AtomicBool::new(false) };
@@ -77,7 +79,7 @@ fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
     let span = |(kind, mut took): (WorkKind, Vec<f64>)| {
         took.sort_by(f64::total_cmp);
         let low = took[(took.len() as f64 * LOW) as usize];
-        // Whole nanoseconds, and three digits: more is noise.
+        // Whole nanoseconds with three digits; further digits are noise.
         let digit = 10_f64.powf((low.log10().floor() - 2.0).max(0.0));
         (kind, Span::from_nanos(((low / digit).round() * digit) as u64))
     };

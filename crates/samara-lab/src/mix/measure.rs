@@ -6,49 +6,50 @@ use samara_apps::mix::{RoundEvent, WorkSpan};
 use samara_mix::{Cause, Mark, Phase, RoundState};
 use samara_sim::Record;
 
-/// A round. Times are nanoseconds of the run.
+/// The record of a round. Times are in nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundRow {
     pub round: u64,
     pub team: usize,
     pub nodes: Vec<u32>,
-    /// The scheduler made it.
+    /// When the scheduler created the round.
     pub made: u64,
-    /// It was precomputed, and could take a batch.
+    /// When precomputation was complete, so that the round could take a batch.
     pub opened: Option<u64>,
-    /// Its payloads were handed in.
+    /// When the payloads were handed in.
     pub entered: Option<u64>,
-    /// By seat: all payloads had arrived.
+    /// For each seat, when all payloads had arrived.
     pub delivered: Vec<Option<u64>>,
-    /// By seat: the node reported a failure.
+    /// For each seat, when the node reported a failure.
     pub failed: Vec<Option<u64>>,
-    /// It completed or failed at the scheduler.
+    /// When the round completed or failed at the scheduler.
     pub ended: Option<u64>,
     pub cause: Option<Cause>,
-    /// Payloads that came out wrong, or not at all, of all nodes.
+    /// Payloads that came out wrong or not at all, over all nodes.
     pub wrong: u32,
-    /// Nodes where payloads came in another order than at the first one that had them.
+    /// Nodes with a different order of payloads than the first node that had them.
     pub disagreements: u32,
-    /// Nodes that delivered it twice, or delivered it and reported a failure.
+    /// Nodes that delivered the round twice, or both delivered it and reported a failure.
     pub contradictions: u32,
-    /// Whether payloads came out in the order in which they went in.
+    /// Whether payloads came out in their original order.
     pub is_unmixed: bool,
     order: Option<u64>,
 }
 
 impl RoundRow {
-    /// When the last node of the team had all payloads; `None` if some have not.
+    /// Returns when the last node of the team had all payloads; `None` if some nodes lack them.
     pub fn exit(&self) -> Option<u64> {
         self.delivered.iter().copied().try_fold(0, |last, at| Some(last.max(at?)))
     }
 
-    /// From payloads in to payloads out everywhere, in nanoseconds.
+    /// Returns the nanoseconds from handing in the payloads to their delivery at all nodes.
     pub fn latency(&self) -> Option<u64> {
         Some(self.exit()? - self.entered?)
     }
 
-    /// The ways of slots from node to node in real time, but for results: where they leave and where
-    /// they arrive, each with the phase there.
+    /// Returns the hops of slots between nodes in real time, without results.
+    ///
+    /// Each hop is its start and end, each with the phase there.
     pub fn hops(&self) -> impl Iterator<Item = [(u32, Phase); 2]> {
         let between = self.nodes.windows(2).flat_map(|pair| {
             [Phase::Decrypt, Phase::Permute].map(|phase| [(pair[0], phase), (pair[1], phase)])
@@ -62,12 +63,12 @@ impl RoundRow {
     }
 }
 
-/// When things happened to phases of rounds: by round, host and phase.
+/// Times of phases, by round, host and phase.
 pub type Phases = BTreeMap<(u64, u32, Phase), PhaseTimes>;
-/// By [`Mark`], in nanoseconds of the run.
+/// Times by [`Mark`], in nanoseconds of the run.
 pub type PhaseTimes = [Option<u64>; Mark::ALL.len()];
 
-/// When the last slots of a hop left, and when they arrived, in nanoseconds of the run.
+/// Returns when the last slots of a hop left and arrived, in nanoseconds of the run.
 pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 2]) -> Option<(u64, u64)> {
     let left = phases.get(&(round, from.0, from.1))?[Mark::LastFinished as usize]?;
     Some((left, phases.get(&(round, to.0, to.1))?[Mark::LastReceived as usize]?))
@@ -77,13 +78,13 @@ pub(super) fn hop_times(phases: &Phases, round: u64, [from, to]: [(u32, Phase); 
 pub struct Collector {
     pub rounds: BTreeMap<u64, RoundRow>,
     pub phases: Phases,
-    /// In the order in which they began at each core.
+    /// Spans of work, in the order of their starts at each core.
     pub work: Vec<WorkSpan>,
     pub draws: u64,
     pub refused: u64,
-    /// By host and core: the last of `work`.
+    /// For each host and core, the index of its last span in `work`.
     last: BTreeMap<(u32, usize), usize>,
-    /// Rounds that can take, or had, a batch, or ended without.
+    /// Rounds that are ready for a batch, had one, or ended without one.
     pub ready: usize,
     /// Rounds that are over.
     pub ended: usize,

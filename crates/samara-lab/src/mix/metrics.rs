@@ -1,4 +1,4 @@
-//! The figures of teams that mix batches, with the names that `docs/results.md` defines.
+//! The metrics of teams that mix batches. `docs/results.md` lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,23 +29,23 @@ metrics! {
         pub slot_bytes: u64 = "bytes", Neither, [];
         /// How a batch is transferred: "unary" or "streamed".
         pub call: &'static str = "", Neither, [];
-        /// The largest number of rounds of a team that carry payloads at the same time.
+        /// Maximum number of rounds of a team that carry payloads at the same time.
         pub in_flight_max: u32 = "", Neither, [];
         /// The shape over which results reach all nodes.
         pub shape: &'static str = "", Neither, [];
-        /// Rounds that were created.
+        /// Rounds that the scheduler created.
         pub rounds: u64 = "rounds", Neither, [];
         /// Rounds whose payloads came out at all nodes of the team.
         pub completed: u64 = "rounds", More, [""];
         /// Rounds that the scheduler reported as failed.
         pub failed: u64 = "rounds", Less, [""];
-        /// Failed rounds by the cause that the scheduler gives.
+        /// Failed rounds by the cause that the scheduler reports.
         pub failed_by_cause: BTreeMap<&'static str, u64> = "rounds", Neither, [];
-        /// Failed rounds whose nodes had no fault during the round; a fault counts for 15 s after its end, the
-        /// longest pause between two connection attempts.
+        /// Failed rounds whose nodes had no fault during the round; a fault counts for 15 s after
+        /// its end, the longest pause between two connection attempts.
         pub failed_unharmed: u64 = "rounds", Less, [];
-        /// Rounds that did not start or whose end the scheduler did not report, plus pairs of a round and one of its
-        /// nodes that reported no end and never had a fault.
+        /// Rounds that did not start or whose end the scheduler did not report, plus pairs of a
+        /// round and one of its nodes that reported no end and never had a fault.
         pub unresolved: u64 = "", Less, [];
         /// Payloads of delivered rounds that came out changed, twice or not at all.
         pub wrong: u64 = "payloads", Less, [];
@@ -53,43 +53,48 @@ metrics! {
         pub disagreements: u64 = "deliveries", Less, [];
         /// Rounds that a node delivered twice, or delivered and reported as failed.
         pub contradictions: u64 = "rounds", Less, [];
-        /// Rounds of two slots or more that came out in the order in which they went in.
+        /// Rounds of two slots or more that came out in their original order.
         pub unmixed: u64 = "rounds", Less, [];
-        /// Payloads that came out, over whole turns of the rounds in flight, without the first and the last fifth.
+        /// Payloads that came out per second, over whole turns of the rounds in flight, without the
+        /// first and the last fifth.
         pub slots_per_s: f64 = "1/s", More, [""];
-        /// Time between two rounds: over whole turns of the rounds in flight, without the first and the last fifth.
+        /// Time between two rounds: over whole turns of the rounds in flight, without the first and
+        /// the last fifth.
         pub period_ms: f64 = "ms", Less, [""];
-        /// The throughput over that of the first run of the series, with equal sweep values and seed. No value where
-        /// there are faults.
+        /// The throughput relative to that of the first run of the series, with equal sweep values
+        /// and seed. No value in runs with faults.
         pub gain: Option<f64> = "", More, [""];
-        /// The gain by the formula `n + n L/c`, with `c` and `L` of the first run of the series, if that run is unary
-        /// with one round in flight.
+        /// The gain by the formula `n + n L/c`, with `c` and `L` of the first run of the series, if
+        /// that run is unary with one round in flight.
         pub gain_by_formula: Option<f64> = "", Neither, [];
         /// The gain as a share of the gain by formula.
         pub gain_over_formula: Option<f64> = "", Neither, [];
-        /// `c`: the mean time of a pass of a batch at one node of the team in the real-time phase, on all its cores.
+        /// `c`: the mean time of a pass of a batch at one node of the team in real time, on all its
+        /// cores.
         pub compute_ms: f64 = "ms", Neither, [];
-        /// `L`: the mean time from the end of the work on a batch at one node until all of it is at the next one.
+        /// `L`: the mean time from the end of the work on a batch at one node until all of it has
+        /// reached the next one.
         pub transfer_ms: f64 = "ms", Neither, [];
-        /// Time from the end of decryption at the first node of a team until all of the batch is at the second one:
-        /// the median of all rounds except the first.
+        /// Time from the end of decryption at the first node of a team until all of the batch has
+        /// reached the second one: the median of all rounds except the first.
         pub first_hop_ms: f64 = "ms", Less, [];
-        /// The first hop by cause, with `mix.mechanisms`: the time saved when the causes are removed one after the
-        /// other, in this order: `idle_restart_ms`, `window_ms`, `slow_start_ms`, `serialisation_ms`, `latency_ms`.
+        /// The first hop by cause, with `mix.mechanisms`: the time saved when the causes are
+        /// removed one after the other, in this order: `idle_restart_ms`, `window_ms`,
+        /// `slow_start_ms`, `serialisation_ms`, `latency_ms`.
         pub first_hop_parts: Option<HopParts> = "ms", Neither, [];
-        /// Time from the entry of the payloads to their exit at all nodes; every slot enters and leaves with its
-        /// batch.
+        /// Time from the entry of the payloads to their exit at all nodes; every slot enters and
+        /// leaves with its batch.
         pub batch_latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
         /// The largest batch latency of rounds whose nodes had no fault.
         pub unharmed_latency_ms: f64 = "ms", Less, [];
-        /// The throughput that the busiest processor or uplink allows, given the distribution of rounds over nodes;
-        /// precomputation counts if it runs at the same time. For real nodes it counts all work of the process, as a
-        /// share of its processor limit (`mix.processor`).
+        /// The throughput that the busiest processor or uplink allows, given the distribution of
+        /// rounds over nodes; precomputation counts if it runs at the same time. For real nodes it
+        /// counts all work of the process, as a share of its processor limit (`mix.processor`).
         pub upper_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// The throughput as a share of the upper bound.
         pub share_of_bound: f64 = "share", More, [""];
-        /// The resource of the upper bound: "processor" or "uplink"; "latency" if the throughput is below 85 % of the
-        /// bound.
+        /// The resource of the upper bound: "processor" or "uplink"; "latency" if the throughput is
+        /// below 85 % of the bound.
         pub limit: &'static str = "", Neither, [];
         /// The node whose processor or uplink determines the bound.
         pub slowest_node: u32 = "", Neither, [];
@@ -97,7 +102,8 @@ metrics! {
         pub precomputation_slots_per_s: Option<f64> = "1/s", More, [];
         /// The precomputation as a share of its bound by the busiest processor or uplink.
         pub precomputation_share_of_bound: Option<f64> = "share", More, [];
-        /// Slots per second that the pool could precompute and mix in the long run, if processors did nothing else.
+        /// Slots per second that the pool could precompute and mix in the long run, if processors
+        /// did nothing else.
         pub sustained_bound_slots_per_s: f64 = "1/s", Neither, [];
         /// Share of the time in which cores of the pool worked.
         pub cpu_utilisation: f64 = "share", Neither, [];
@@ -105,7 +111,8 @@ metrics! {
         pub cpu_utilisation_max: f64 = "share", Neither, [];
         /// Share of the time in which the cores of the least busy node worked.
         pub cpu_utilisation_min: f64 = "share", Neither, [];
-        /// Share of the time from the first payloads to the last in which the busiest uplink was busy.
+        /// Share of the time from the first payloads to the last in which the busiest uplink was
+        /// busy.
         pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// The longest time in which no round of a team was completed.
         pub longest_gap_ms: f64 = "ms", Less, [""];
@@ -123,32 +130,33 @@ metrics! {
         pub queue_drops: u64 = "copies", Less, [""];
         /// Frames that engines ignored, by cause.
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
-        /// The time of work on one core: `generate` and `share` for a round and a part of its key, all others for a
-        /// slot.
+        /// The time of work on one core: `generate` and `share` for a round and a part of its key,
+        /// all others for a slot.
         pub cost_us: BTreeMap<&'static str, f64> = "µs", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets sent again by the transport.
+        /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];
     }
 }
 
-/// A hop by cause, in milliseconds: by how much shorter it is without one cause after the other.
+/// The first hop by cause, in milliseconds: the time saved by removing one cause after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HopParts {
-    /// The congestion window had shrunk while nothing was sent.
+    /// The congestion window had shrunk while the link was idle.
     pub idle_restart_ms: f64,
     /// The window of HTTP/2 was full.
     pub window_ms: f64,
-    /// The congestion window began small.
+    /// The congestion window started small.
     pub slow_start_ms: f64,
-    /// The link takes its time for each byte.
+    /// The link needs time for each byte.
     pub serialisation_ms: f64,
-    /// The way itself.
+    /// The latency of the link.
     pub latency_ms: f64,
 }
 
-/// From this share of the bound on, the bound is the limit.
+/// Minimum share of the bound at which the bound counts as the limit.
 const REACHED: f64 = 0.85;
 
 pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
@@ -244,13 +252,13 @@ fn unresolved(measured: &MixMeasured) -> u64 {
     missing + rounds.values().map(|row| u64::from(row.ended.is_none()) + silent(row)).sum::<u64>()
 }
 
-/// Whether a fault hit a node of a round while it lasted.
+/// Returns true if a fault hit a node of the round during the round.
 pub(crate) fn is_harmed(row: &RoundRow, harm: &[FaultWindow]) -> bool {
     let ended = row.ended.unwrap_or(u64::MAX);
     harm.iter().any(|harm| row.nodes.contains(&harm.host) && row.made < harm.until && ended > harm.from)
 }
 
-/// The time that cores worked on some rounds, in nanoseconds.
+/// Returns the time that cores worked on some rounds, in nanoseconds.
 fn work_nanos<'a>(
     measured: &'a MixMeasured,
     rounds: impl Iterator<Item = &'a RoundRow>,
@@ -261,7 +269,7 @@ fn work_nanos<'a>(
     work.map(|span| span.to - span.from).sum::<u64>() as f64
 }
 
-/// Real-time work of a node on one pass, with all cores, on average.
+/// Returns the mean real-time work of a node on one pass, on all its cores, in milliseconds.
 fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
     let is_realtime = |span: &WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
     let done = measured.told.rounds.values().filter(|row| window.has(row));
@@ -269,8 +277,10 @@ fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
     ratio(work_nanos(measured, done, is_realtime) / 1e6, passes as f64 * measured.config.jobs_max as f64)
 }
 
-/// From the end of the work on slots at one node until all are at the next one, in milliseconds: over all hops of
-/// rounds that came out in a window, on average.
+/// Returns the mean time from the end of the work on slots at one node until all have reached the
+/// next one, in milliseconds.
+///
+/// The mean is over all hops of rounds that completed in a window.
 fn transfer_ms(measured: &MixMeasured, window: &Window) -> f64 {
     let Collector { rounds, phases, .. } = &measured.told;
     let done = rounds.values().filter(|row| window.has(row));
@@ -279,7 +289,7 @@ fn transfer_ms(measured: &MixMeasured, window: &Window) -> f64 {
     ratio(all.iter().sum(), all.len() as f64)
 }
 
-/// The first hop of each round but the first, in milliseconds: the median.
+/// Returns the median first hop of all rounds except the first, in milliseconds.
 pub(super) fn first_hop_ms(told: &Collector) -> f64 {
     let first = |row: &RoundRow| hop_times(&told.phases, row.round, row.hops().next()?);
     let hops = told.rounds.values().skip(1).filter_map(first);
@@ -294,7 +304,7 @@ pub(super) fn first_hop_ms(told: &Collector) -> f64 {
 }
 
 impl HopParts {
-    /// The parts, from the whole hop and what is left of it without one mechanism after the other.
+    /// Returns the parts, from the whole hop and the hops without one mechanism after the other.
     fn of(whole: f64, without: &[f64]) -> Option<Self> {
         let [no_idle_restart, no_window, no_slow_start, latency_ms] = without.try_into().ok()?;
         Some(Self {
@@ -306,7 +316,7 @@ impl HopParts {
         })
     }
 
-    /// The names of the parts, and their values, in their order.
+    /// Returns the names and values of the parts, in order.
     pub fn named(&self) -> [(&'static str, f64); 5] {
         [
             ("idle restart", self.idle_restart_ms),
@@ -318,14 +328,15 @@ impl HopParts {
     }
 }
 
-/// By node: the part of a window in which its cores worked.
+/// Returns, for each node, the share of a window in which its cores worked.
 fn utilisation(measured: &MixMeasured, window: &Window) -> Vec<f64> {
     let length = (window.to - window.from) as f64;
     let nodes = measured.point.scenario.network.nodes as usize;
     busy(measured, window).into_iter().take(nodes).map(|nanos| ratio(nanos, length)).collect()
 }
 
-/// Rounds a second that were precomputed before the first payloads came, and what the busiest node allows; `None` without a stock.
+/// Returns the rounds per second precomputed before the first payloads, and the bound of the
+/// busiest node; `None` without a stock.
 fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
     let begun = measured.begun;
     let opened = measured.told.rounds.values().filter(|row| row.opened.is_some_and(|at| at <= begun));
@@ -336,14 +347,15 @@ fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
     Some((window.rounds_per_s(), loads.rounds_per_s))
 }
 
-/// Rounds a second that processors allow if they precompute and mix, the load spread evenly over the pool.
+/// Returns the rounds per second that processors can both precompute and mix, with the load spread
+/// evenly over the pool.
 fn sustained(measured: &MixMeasured) -> f64 {
     let done = measured.told.rounds.values().filter(|row| row.exit().is_some());
     let cores = measured.config.jobs_max as f64 * f64::from(measured.point.scenario.network.nodes);
     ratio(done.clone().count() as f64 * cores * 1e9, work_nanos(measured, done, |_| true))
 }
 
-/// The longest time between two completed rounds, of one team or of any, in milliseconds.
+/// Returns the longest time between two completed rounds of one team or any, in milliseconds.
 fn gap(measured: &MixMeasured, team: Option<usize>) -> f64 {
     let of_team = measured.told.rounds.values().filter(|row| team.is_none_or(|team| row.team == team));
     let mut exits: Vec<u64> = of_team.filter_map(RoundRow::exit).collect();
@@ -352,7 +364,7 @@ fn gap(measured: &MixMeasured, team: Option<usize>) -> f64 {
 }
 
 impl MixMetrics {
-    /// Everything that must never happen, whatever nodes fail.
+    /// Returns the number of events that must never happen, even if nodes fail.
     pub fn faults(&self) -> u64 {
         self.wrong + self.disagreements + self.contradictions + self.unmixed
     }

@@ -1,4 +1,4 @@
-//! What is kept of a run with teams, and its tables.
+//! The retained data of a run with teams, and its tables.
 
 use samara_apps::mix::WorkSpan;
 use samara_mix::Mark;
@@ -13,7 +13,7 @@ use crate::results::columns::{Column, column};
 use crate::results::tables::{Columns, Table, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
 
-/// What is kept of a run with teams. Times are nanoseconds of the run.
+/// The retained data of a run with teams. Times are in nanoseconds of the run.
 #[derive(Clone, Debug)]
 pub struct MixData {
     pub metrics: MixMetrics,
@@ -21,9 +21,9 @@ pub struct MixData {
     pub phases: Phases,
     pub work: Vec<WorkSpan>,
     pub harm: Vec<FaultWindow>,
-    /// When payloads began to come.
+    /// Time at which the sender began to hand in payloads.
     pub begun: u64,
-    /// When the last round was over.
+    /// End of the last round.
     pub over: u64,
 }
 
@@ -39,19 +39,20 @@ impl Data for MixData {
     }
 }
 
-/// The run with what it gains over the first one of its series.
+/// Returns the outcome with its gain over the first run of its series.
 pub(super) fn related(outcome: &Outcome, others: &[&Outcome], _first: &str) -> Option<Outcome> {
     let is_of_series = |other: &&&Outcome| other.point.series == outcome.point.series;
     let base = others.iter().find(is_of_series)?.data::<MixData>()?;
-    // Which node a fault hits, and when, says more about a throughput than the order of rounds.
+    // With faults, the throughput depends more on the time and place of the fault than on the order
+    // of rounds.
     if !base.harm.is_empty() {
         return None;
     }
     let mut related = outcome.data::<MixData>()?.clone();
     let (own, first) = (&mut related.metrics, &base.metrics);
     own.gain = (first.slots_per_s > 0.0).then(|| own.slots_per_s / first.slots_per_s);
-    // A round passes n nodes twice, and as many links: n in decryption, n - 1 in permutation, and one for the result to reach the
-    // first node, which then begins the next round.
+    // A round passes n nodes twice, and as many links: n in decryption and n - 1 in permutation.
+    // One more takes the result to the first node, which then begins the next round.
     let n = f64::from(first.team);
     let by_formula = n + n * ratio(first.transfer_ms, first.compute_ms);
     let is_one_after_another = first.in_flight_max == 1 && first.call == "unary";
@@ -81,7 +82,7 @@ impl Measured for MixMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<MixData>() else { panic!("the outcome of another family") };
+        let Some(data) = outcome.data::<MixData>() else { panic!("the outcome belongs to another family") };
         vec![
             Table::new("rounds", data.rounds.len(), || rounds(&data.rounds)),
             Table::new("phases", data.phases.len(), || phases(data)),
@@ -122,7 +123,7 @@ fn rounds(rows: &[RoundRow]) -> Columns {
     ]
 }
 
-/// A row for each phase of a round at a node.
+/// Returns a row for each phase of a round at a node.
 fn phases(result: &MixData) -> Columns {
     let rows = &result.phases;
     let time = |mark: Mark| times(rows.values().map(|times| times[mark as usize]));
@@ -138,7 +139,7 @@ fn phases(result: &MixData) -> Columns {
     ]
 }
 
-/// A row for each time that a core worked on a phase of a round without a break.
+/// Returns a row for each span of uninterrupted work.
 fn work(result: &MixData) -> Columns {
     let rows = &result.work;
     let names = rows.iter().map(|span| span.phase.map_or("keys", |phase| phase.name()));

@@ -1,4 +1,4 @@
-//! The report of teams that mix batches.
+//! The report on teams that mix batches.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,18 +17,18 @@ use crate::results::Outcome;
 type Report<'a> = Results<'a, MixData>;
 type Row = Runs<MixData>;
 
-/// A stretch of a timeline is so many periods of the first run of a series.
+/// Length of a timeline, in periods of the first run of a series.
 const PERIODS: f64 = 1.1;
-/// Pixels of a node of a timeline, of a round, and of all rounds.
+/// Height in pixels of a node in a timeline, of a round (minimum and maximum), and of all rounds.
 const NODE_PIXELS: u32 = 40;
 const ROUND_PIXELS: (f64, f64) = (2.5, 9.0);
 const ROUNDS_PIXELS: f64 = 620.0;
-/// The parts of a row that decryption and permutation take, from its middle.
+/// The vertical extents of decryption and permutation in a row, relative to its middle.
 const DECRYPT: (f64, f64) = (0.02, 0.38);
 const PERMUTE: (f64, f64) = (-0.38, -0.02);
-/// Gaps that are a smaller part of a stretch are not drawn.
+/// Gaps below this share of a timeline are not drawn.
 const GAP: f64 = 0.002;
-/// More lines than this hide the work.
+/// Maximum number of lines in a timeline; more would hide the work.
 const WAYS_MAX: usize = 260;
 
 const COLUMNS: [Column<MixData>; 13] = [
@@ -49,30 +49,30 @@ const COLUMNS: [Column<MixData>; 13] = [
     ("gap", |row| short_ms(row.mean(|m| m.longest_gap_ms))),
 ];
 
-const LEGEND: &str = "Slots/s: payloads that come out, with as many rounds in flight as there can be. Gain: over the first run of the series. Formula: n + n L/c, over a first run of\n\
-unary rounds one after another. Bound: what the busiest processor or uplink allows. Latency: of a batch, from payloads in to payloads out at all nodes, median.\n\
-c: work of a node on a pass; L: until the next node has all of it. Processors: how busy, least to most. Failed: rounds. Wrong: payloads or orders. Gap: the longest of a team between two rounds.";
+const LEGEND: &str = "Slots/s: payloads that come out, at full load. Gain: over the first run of the series. Formula: n + n L/c, over a first run of\n\
+sequential unary rounds. Bound: maximum of the busiest processor or uplink. Latency: of a batch, from payloads in to payloads out at all nodes, median.\n\
+c: work of a node on a pass; L: time until the next node has all of it. Processors: least and greatest utilisation. Failed: rounds. Wrong: payloads or orders. Gap: the longest time of a team between two rounds.";
 
 const SHOWN: [Shown<MixData>; 5] = [
     Shown {
         name: "throughput",
-        title: "payloads a second",
+        title: "payloads per second",
         unit: Unit::Number,
-        caption: "With as many rounds in flight as there can be.",
+        caption: "With the maximum number of rounds in flight.",
         value: |m| m.slots_per_s,
     },
     Shown {
         name: "gain",
         title: "throughput over that of the first run",
         unit: Unit::Number,
-        caption: "Of the same series, with the same values of the sweep.",
+        caption: "In the same series, with the same values of the sweep.",
         value: |m| m.gain.unwrap_or(f64::NAN),
     },
     Shown {
         name: "share",
         title: "throughput as a share of its bound",
         unit: Unit::Share,
-        caption: "The bound is what the busiest processor or uplink allows.",
+        caption: "The busiest processor or uplink determines the bound.",
         value: |m| m.share_of_bound,
     },
     Shown {
@@ -84,9 +84,9 @@ const SHOWN: [Shown<MixData>; 5] = [
     },
     Shown {
         name: "precomputation",
-        title: "slots a second that are precomputed",
+        title: "slots precomputed per second",
         unit: Unit::Number,
-        caption: "In the steady state, with nothing else to do.",
+        caption: "In the steady state, without real-time work.",
         value: |m| m.precomputation_slots_per_s.unwrap_or(f64::NAN),
     },
 ];
@@ -95,18 +95,18 @@ const COUNTERS: [(&str, Value<MixData>); 11] = [
     ("Rounds", |m| m.rounds as f64),
     ("Completed", |m| m.completed as f64),
     ("Failed", |m| m.failed as f64),
-    ("With nothing wrong", |m| m.failed_unharmed as f64),
-    ("Without an end", |m| m.unresolved as f64),
-    ("Payloads wrong", |m| m.wrong as f64),
-    ("Orders differ", |m| m.disagreements as f64),
+    ("Failed without a fault", |m| m.failed_unharmed as f64),
+    ("Unresolved", |m| m.unresolved as f64),
+    ("Wrong payloads", |m| m.wrong as f64),
+    ("Different orders", |m| m.disagreements as f64),
     ("Not mixed", |m| m.unmixed as f64),
     ("Teams drawn", |m| m.draws as f64),
-    ("Pieces sent again", |m| m.resent_frames as f64),
-    ("Packets sent again", |m| m.retransmissions as f64),
+    ("Frames retransmitted", |m| m.resent_frames as f64),
+    ("Packets retransmitted", |m| m.retransmissions as f64),
 ];
 
 impl Row {
-    /// Whether this is the first run of its series: what others are measured by.
+    /// Returns true for the first run of a series, the base of the others' gains.
     fn is_base(&self) -> bool {
         self.metrics().gain.is_some_and(|gain| gain == 1.0)
     }
@@ -128,18 +128,18 @@ impl Row {
             "latency" => {
                 let wait = self.mean(|m| 1.0 - m.cpu_utilisation) * 100.0;
                 format!(
-                    "Rounds in flight limit it: {share:.0} % of what the busiest processor or uplink allows; processors wait {wait:.0} % of the time for slots on their way."
+                    "The number of rounds in flight is the limit: {share:.0} % of the bound by the busiest processor or uplink; processors wait {wait:.0} % of the time for slots in transit."
                 )
             }
             "uplink" => format!(
-                "The uplink of node {} limits it, {share:.0} % of which is used for slots.",
+                "The uplink of node {} is the limit; slots use {share:.0} % of it.",
                 first.slowest_node
             ),
             _ if most > 1.15 * least => format!(
-                "The processor of node {} limits it, busy for {most:.0} % of the time while another one is for {least:.0} %.",
+                "The processor of node {} is the limit: it is busy for {most:.0} % of the time, the least busy one for {least:.0} %.",
                 first.slowest_node
             ),
-            _ => format!("Processors limit it: all are busy for {least:.0} % of the time or more."),
+            _ => format!("Processors are the limit: all are busy for at least {least:.0} % of the time."),
         }
     }
 }
@@ -152,14 +152,14 @@ pub(super) fn body(report: &Report<'_>) -> Body {
         let term =
             |row: &Row| (row.label.clone(), format!("{} {}", row.limit(), row.first().point.description));
         let terms: Vec<(String, String)> = report.rows.iter().map(term).collect();
-        sections.push(Section::new("What limits", "", terms));
+        sections.push(Section::new("Limits", "", terms));
     }
     sections.push(precomputation(report));
     sections.extend(first_hop(report));
     let mut details = vec![counters(report)];
     details.extend(report.causes(
-        "What failed or was ignored",
-        &[("rounds that failed", |m| &m.failed_by_cause), ("ignored", |m| &m.ignored)],
+        "Failed rounds and ignored frames",
+        &[("failed rounds", |m| &m.failed_by_cause), ("ignored", |m| &m.ignored)],
     ));
     details.extend(costs(report));
     Body::new(findings(report), (LEGEND, table), sections, details)
@@ -168,15 +168,17 @@ pub(super) fn body(report: &Report<'_>) -> Body {
 fn precomputation(report: &Report<'_>) -> Section {
     let table = report.table(&[
         ("Slots/s", |row| number(row.mean(|m| m.precomputation_slots_per_s.unwrap_or(f64::NAN)))),
-        ("Of its bound", |row| percent(row.mean(|m| m.precomputation_share_of_bound.unwrap_or(f64::NAN)), 0)),
-        ("For ever at most", |row| number(row.mean(|m| m.sustained_bound_slots_per_s))),
+        ("Share of bound", |row| {
+            percent(row.mean(|m| m.precomputation_share_of_bound.unwrap_or(f64::NAN)), 0)
+        }),
+        ("Long-term bound", |row| number(row.mean(|m| m.sustained_bound_slots_per_s))),
     ]);
-    let text = "Slots a second that were precomputed in the steady state, with nothing else to do, and as a share of what the busiest \
-                processor or uplink allows. Every slot needs both halves: for ever, the pool could do no more than in the last column.";
+    let text = "Slots precomputed per second in the steady state, without real-time work, and as a share of the bound by the busiest \
+                processor or uplink. Every slot needs both halves: the last column is the bound of the pool in the long term.";
     Section::new("Precomputation", text, table)
 }
 
-/// What the first hop waits for, where the scenario asks for it.
+/// Draws the causes of the first hop's duration, if the scenario requests them.
 fn first_hop(report: &Report<'_>) -> Option<Section> {
     let rows: Vec<(&Row, HopParts)> =
         report.rows.iter().filter_map(|row| Some((row, row.metrics().first_hop_parts?))).collect();
@@ -188,7 +190,7 @@ fn first_hop(report: &Report<'_>) -> Option<Section> {
             let mut end = 0.0;
             let part = |(at, (_, ms)): (usize, (_, f64))| {
                 let start = end;
-                // Without one cause another one can cost a little more.
+                // Without one cause, another can cost slightly more.
                 end += ms.max(0.0);
                 (start, end, at)
             };
@@ -214,15 +216,14 @@ fn first_hop(report: &Report<'_>) -> Option<Section> {
             rows: bars,
             key,
         };
-        let caption =
-            "The first hop of a batch by cause: by how much shorter it is without. Rings: figures of others.";
+        let caption = "The first hop of a batch by cause: the time saved without each cause. Rings: measurements by others.";
         figures.push(Figure::new(format!("first-hop-{batch}"), caption, drawn));
     }
-    Some(Section::new("What the first hop waits for", "", figures))
+    Some(Section::new("Causes of the first hop", "", figures))
 }
 
 fn counters(report: &Report<'_>) -> Section {
-    let more = ["Latency, p95", "Most", "Gap of all teams"];
+    let more = ["Latency, p95", "Maximum", "Gap of all teams"];
     let table = report.table_of(COUNTERS.map(|(heading, _)| heading).into_iter().chain(more), |row| {
         let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect();
         cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p95))));
@@ -230,9 +231,9 @@ fn counters(report: &Report<'_>) -> Section {
         cells.push(short_ms(row.mean(|m| m.service_gap_ms)));
         cells
     });
-    let text = "With nothing wrong: failed rounds whose nodes no fault hit. Without an end: rounds, or nodes of them, that never said \
-                how it ended; nodes that a fault hit are excused.";
-    Section::new("What was counted", text, table)
+    let text = "Failed without a fault: failed rounds whose nodes had no fault. Unresolved: rounds, or nodes of a round, that never \
+                reported an end; nodes with a fault do not count.";
+    Section::new("Counters", text, table)
 }
 
 fn costs(report: &Report<'_>) -> Option<Section> {
@@ -241,11 +242,11 @@ fn costs(report: &Report<'_>) -> Option<Section> {
         let cost = |name: &&str| row.metrics().cost_us.get(name).map_or_else(String::new, |us| number(*us));
         names.iter().map(cost).collect()
     });
-    let text = "Microseconds on one core: of a slot, but drawing the secrets of a round (generate) and raising a part of its key (share).";
-    Some(Section::new("What work took", text, table))
+    let text = "Microseconds on one core, per slot; per round for drawing its secrets (generate) and raising a part of its key (share).";
+    Some(Section::new("Time of each kind of work", text, table))
 }
 
-/// The figures: over a sweep, or side by side for each series.
+/// Returns the figures: over a sweep, or side by side for each series.
 fn figures(report: &Report<'_>) -> Vec<Section> {
     if report.is_sweep() {
         return vec![Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN, None))];
@@ -257,8 +258,7 @@ fn figures(report: &Report<'_>) -> Vec<Section> {
             |first| format!("{}{}", first.to_uppercase(), letters.as_str()),
         );
         let figures = if rows.iter().all(|row| row.first().harm.is_empty()) {
-            let caption =
-                "With as many rounds in flight as there can be; behind it the gain over the first run.";
+            let caption = "With the maximum number of rounds in flight, and the gain over the first run.";
             let name = report::slug(&format!("throughput-{series}"));
             let throughput = Figure::new(name, caption, throughput(&rows));
             [throughput].into_iter().chain(timelines(&rows)).collect()
@@ -274,7 +274,7 @@ fn series<'a>(report: &'a Report<'_>) -> Vec<(&'a str, Vec<&'a Row>)> {
     report::grouped(&report.rows, |row| row.first().point.series.as_str())
 }
 
-/// A bar for each run, with what the busiest processor or uplink allows.
+/// Draws a bar for each run, with the bound by the busiest processor or uplink.
 fn throughput(rows: &[&Row]) -> Bars {
     let bar = |row: &&Row| {
         let (ours, gain) = (row.mean(|m| m.slots_per_s), row.gain());
@@ -291,17 +291,17 @@ fn throughput(rows: &[&Row]) -> Bars {
     let most = rows.iter().flat_map(|row| [row.parts[0].1, row.bounds[0]]).fold(1e-3, f64::max);
     Bars {
         title: SHOWN[0].title.to_owned(),
-        // Numbers stand behind bars and bounds.
+        // Leave room for the numbers behind bars and bounds.
         scale: Scale::linear("", 0.0..most * 1.3, Unit::Number),
         rows,
         key: vec![
-            (Mark::Bar(Ink::of(1)), "payloads a second".to_owned()),
-            (Mark::Dashes(Ink::BLACK), "what the busiest processor or uplink allows".to_owned()),
+            (Mark::Bar(Ink::of(1)), "payloads per second".to_owned()),
+            (Mark::Dashes(Ink::BLACK), "bound by the busiest processor or uplink".to_owned()),
         ],
     }
 }
 
-/// The same stretch of time of each run of a series.
+/// Draws a timeline of equal length for each run of a series.
 fn timelines(rows: &[&Row]) -> Vec<Figure> {
     let Some(base) = rows.first() else { return Vec::new() };
     let nanos = (base.metrics().period_ms * PERIODS * 1e6) as u64;
@@ -309,7 +309,7 @@ fn timelines(rows: &[&Row]) -> Vec<Figure> {
         return Vec::new();
     }
     let caption = format!(
-        "Work of each node, and slots on their way to the next one, for {}: a round of \"{}\" and a little more.",
+        "Work of each node and slots in transit to the next one, for {}: slightly more than a round of \"{}\".",
         short_ms(nanos as f64 / 1e6),
         base.label
     );
@@ -320,7 +320,9 @@ fn timelines(rows: &[&Row]) -> Vec<Figure> {
     rows.iter().filter_map(figure).collect()
 }
 
-/// From the moment on in which a round enters in the middle of a run, in nanoseconds: the first node works on it then.
+/// Returns the time range of a timeline, in nanoseconds.
+///
+/// It starts when a round enters in the middle of the run: the first node works on that round then.
 fn stretch(result: &MixData, nanos: u64) -> Option<Range<u64>> {
     let entered = result.rounds.iter().filter_map(|row| row.latency().and(row.entered));
     let mut entered: Vec<u64> = entered.collect();
@@ -329,7 +331,7 @@ fn stretch(result: &MixData, nanos: u64) -> Option<Range<u64>> {
     Some(from..from + nanos)
 }
 
-/// Who works on what when, and what is on its way: the nodes of a team below each other.
+/// Draws the work of each node and the slots in transit, with the nodes of a team below each other.
 fn timeline(result: &Outcome<MixData>, title: &str, stretch: &Range<u64>) -> Boxes {
     let nodes = order(result, stretch.start);
     let ms = |at: u64| (at.clamp(stretch.start, stretch.end) - stretch.start) as f64 / 1e6;
@@ -352,7 +354,7 @@ fn timeline(result: &Outcome<MixData>, title: &str, stretch: &Range<u64>) -> Box
     ways.retain(|(_, (_, left), (_, came))| *left < stretch.end && *came > stretch.start);
     let way = |(round, (from, left), (to, came)): &(u64, End, End)| {
         let (from, to) = (place.get(from)?, place.get(to)?);
-        // The part of the line that lies in the stretch.
+        // The part of the line within the timeline.
         let ends = [*left, *came].map(|at| {
             let at = at.clamp(stretch.start, stretch.end);
             let share = (at as f64 - *left as f64) / (came - left).max(1) as f64;
@@ -363,7 +365,7 @@ fn timeline(result: &Outcome<MixData>, title: &str, stretch: &Range<u64>) -> Box
     let work_key = "decryption (upper half), permutation (lower); a colour for each round";
     let mut key = vec![(Mark::Bar(Ink::of(1)), work_key.to_owned())];
     if ways.len() <= WAYS_MAX {
-        key.push((Mark::Line(Ink::of(1)), "the last slots on their way".to_owned()));
+        key.push((Mark::Line(Ink::of(1)), "the last slots in transit".to_owned()));
     } else {
         ways.clear();
     }
@@ -385,7 +387,7 @@ fn timeline(result: &Outcome<MixData>, title: &str, stretch: &Range<u64>) -> Box
     }
 }
 
-/// The nodes in the order of the team that works at a time, and then those that do not.
+/// Returns the nodes of the team working at a time, in their order, then all other nodes.
 fn order(result: &Outcome<MixData>, at: u64) -> Vec<u32> {
     let at_work = |row: &&RoundRow| row.entered.is_some_and(|entered| entered >= at);
     let mut nodes = result.rounds.iter().find(at_work).map(|row| row.nodes.clone()).unwrap_or_default();
@@ -394,7 +396,7 @@ fn order(result: &Outcome<MixData>, at: u64) -> Vec<u32> {
     nodes
 }
 
-/// The work in a stretch, without gaps that cannot be seen.
+/// Returns the work in a time range, without gaps too small to see.
 fn merged(result: &Outcome<MixData>, stretch: &Range<u64>) -> Vec<WorkSpan> {
     let gap = ((stretch.end - stretch.start) as f64 * GAP) as u64;
     let mut all: Vec<WorkSpan> = Vec::new();
@@ -413,10 +415,10 @@ fn merged(result: &Outcome<MixData>, stretch: &Range<u64>) -> Vec<WorkSpan> {
     all
 }
 
-/// A node, and when slots left it or came there.
+/// A node, and the time at which slots left or reached it.
 type End = (u32, u64);
 
-/// The ways of the last slots of a pass from a node to the next one: round, and both ends.
+/// Returns the transfers of the last slots of a pass between nodes: the round, and both ends.
 fn ways(result: &Outcome<MixData>) -> Vec<(u64, End, End)> {
     let rounds = result.rounds.iter().filter(|row| row.entered.is_some());
     let of_round = |row: &RoundRow| {
@@ -429,7 +431,8 @@ fn ways(result: &Outcome<MixData>) -> Vec<(u64, End, End)> {
     rounds.flat_map(of_round).collect()
 }
 
-/// What became of every round, and what happened to nodes meanwhile: rounds of a team below each other.
+/// Draws the phases and outcome of every round and the faults of nodes, with the rounds of a team
+/// below each other.
 fn rounds(row: &Row) -> Figure {
     let result = row.first();
     let mut rows: Vec<&RoundRow> = result.rounds.iter().collect();
@@ -461,7 +464,7 @@ fn rounds(row: &Row) -> Figure {
         (Ink::LIGHT, "waits for payloads"),
         (Ink::of(1), "real time"),
         (Ink::of(0), "failed"),
-        (Ink::WARM, "something is wrong with a node"),
+        (Ink::WARM, "a node has a fault"),
     ];
     let drawn = Boxes {
         title: row.label.clone(),
@@ -474,11 +477,12 @@ fn rounds(row: &Row) -> Figure {
         lines: Vec::new(),
         key: key.map(|(ink, what)| (Mark::Bar(ink), what.to_owned())).to_vec(),
     };
-    let caption = "Every round, from its making to its end, by team; a team is drawn anew after a failure.";
+    let caption =
+        "Every round from its creation to its end, by team. The scheduler draws a new team after a failure.";
     Figure::new(format!("rounds-{}", row.run), caption, drawn)
 }
 
-/// The names of teams, and where they stand: in the middle of their rounds.
+/// Returns the names of teams and their positions, in the middle of their rounds.
 fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
     let most = rows.iter().map(|row| row.team).max().unwrap_or(0);
     let name = |team: usize| {
@@ -494,7 +498,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     let known = &report.findings.published;
     let within = known.iter().filter(|known| known.deviation().abs() <= 0.1).count();
     let known = (!known.is_empty())
-        .then(|| format!("{within} of {} figures that others measured are met within 10 %.", known.len()));
+        .then(|| format!("{within} of {} published figures are matched within 10 %.", known.len()));
     let all = |value: Value<MixData>| report.rows.iter().map(|row| row.mean(value)).sum::<f64>();
     let (rounds, failed) = (all(|m| m.rounds as f64), all(|m| m.failed as f64));
     let bad = all(|m| m.faults() as f64) + all(|m| m.unresolved as f64);
@@ -502,7 +506,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
         let failed = if failed == 0.0 { "none".to_owned() } else { number(failed) };
         let verb = if failed == "none" { "failed" } else { "reported as failed" };
         format!(
-            "{}: {failed} {verb}, all others came out whole, in one order at all nodes.",
+            "{}: {failed} {verb}; all others came out complete, in the same order at all nodes.",
             plural(rounds, "round")
         )
     } else {
@@ -514,7 +518,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences
 }
 
-/// What pipelining is worth in a series, where it is worth most.
+/// Returns a sentence on the highest gain in a series.
 fn best(rows: &[&Row]) -> Option<String> {
     let gains = rows.iter().filter(|row| row.gain() > 1.05);
     let best = gains.max_by(|a, b| a.gain().total_cmp(&b.gain()))?;
@@ -540,7 +544,7 @@ fn faults(report: &Report<'_>) -> Option<String> {
     let service = hit.iter().map(|row| row.mean(|m| m.service_gap_ms)).fold(0.0, f64::max);
     let others: f64 = hit.iter().map(|row| row.mean(|m| m.failed_unharmed as f64)).sum();
     Some(format!(
-        "With nodes lost, a team stood still for {} at most, and all teams together for {}; {} of teams that nothing was wrong with failed.",
+        "With faults, the longest gap was {} for a team and {} for all teams; {} of teams without a fault failed.",
         short_ms(gap),
         short_ms(service),
         plural(others, "round")

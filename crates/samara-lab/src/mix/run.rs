@@ -17,9 +17,9 @@ use super::metrics::first_hop_ms;
 use crate::network::{self, Hosts};
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
 
-/// How long a run goes on when all rounds are over, so that the last frames arrive.
+/// Time that a run continues after the last round, so that the last frames arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
-/// Windows and rates that never limit: in packets, in bytes, in bits a second.
+/// Windows and rates that never limit: in packets, bytes, and bits per second.
 const WIDE_PACKETS: u32 = 1 << 28;
 const WIDE_BYTES: u32 = i32::MAX as u32;
 const WIDE_BPS: u64 = 1 << 50;
@@ -30,22 +30,23 @@ pub struct MixMeasured {
     pub config: Config,
     pub costs: Costs,
     pub told: Collector,
-    /// The first hop, in milliseconds, without one [`Mechanism`] after the other; empty if the
-    /// scenario does not ask for it.
+    /// The first hop in milliseconds without one [`Mechanism`] after the other; empty unless the
+    /// scenario requests it.
     pub without_ms: Vec<f64>,
-    /// What each node of the pool did from the first payloads to the end of the last round.
+    /// Traffic of each node of the pool from the first payloads to the end of the last round.
     pub traffic: Vec<HostStats>,
-    /// The nodes of the pool, and the scheduler.
+    /// The nodes of the pool, then the scheduler.
     pub hosts: Hosts,
-    /// When batches began to be handed in, and when all rounds were over, in nanoseconds of the run.
+    /// Start of handing in batches, in nanoseconds of the run.
     pub begun: u64,
-    /// See `begun`.
+    /// End of the last round, in nanoseconds of the run.
     pub over: u64,
-    /// What each fault does to whom.
+    /// The faults of nodes, with their durations.
     pub harm: Vec<FaultWindow>,
-    /// What real nodes had taken of processors, look by look; empty in simulations, where that is what work takes.
+    /// Samples of the processor time of real nodes; empty in simulations, where only work takes
+    /// time.
     pub processors: Vec<ProcessorLook>,
-    /// What the engines ignored, by cause.
+    /// Number of frames that engines ignored, by cause.
     pub ignored: Vec<(&'static str, u64)>,
     /// Frames of slots that were retransmitted because a link had broken.
     pub resent_frames: u64,
@@ -56,45 +57,47 @@ pub struct MixMeasured {
     pub steps: u64,
 }
 
-/// What the process of each node of the pool had taken of processors at a time.
+/// A sample of the processor time of each node of the pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessorLook {
-    /// In nanoseconds of the run.
+    /// Time of the sample, in nanoseconds of the run.
     pub at: u64,
-    /// Nanoseconds of processor, by node, of its process and of those that it had before.
+    /// Processor nanoseconds of each node's current and earlier processes.
     pub nanos: Vec<u64>,
 }
 
-/// A fault that hits a node, and how long it lasts.
+/// A fault that hits a node, and its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultWindow {
     pub host: u32,
     pub kind: FaultKind,
-    /// From when on, in nanoseconds of the run.
+    /// Start of the fault, in nanoseconds of the run.
     pub from: u64,
-    /// Until when others can be without it: whoever looks for it tries again after the longest pause between two attempts at the latest.
-    /// `u64::MAX` if for ever.
+    /// End of the effects on others: the end of the fault plus the longest pause between two
+    /// connection attempts.
+    ///
+    /// `u64::MAX` if the fault never ends.
     pub until: u64,
 }
 
-/// What makes a transfer slow, in the order in which it is taken away.
+/// A cause of slow transfers, in the order of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// The congestion window shrinks while nothing is sent.
+    /// The congestion window shrinks while the link is idle.
     IdleRestart,
-    /// The receiver's window of HTTP/2 bounds what is on the way.
+    /// The receiver's window of HTTP/2 limits the bytes in transit.
     Window,
-    /// The congestion window begins small and doubles with every round trip.
+    /// The congestion window starts small and doubles with every round trip.
     SlowStart,
-    /// The link takes its time for each byte.
+    /// The link needs time for each byte.
     Serialisation,
 }
 
 impl Mechanism {
-    /// All of them, in the order in which they are taken away.
+    /// All mechanisms, in the order of removal.
     pub const ALL: [Self; 4] = [Self::IdleRestart, Self::Window, Self::SlowStart, Self::Serialisation];
 
-    fn take_away(self, transport: &mut Transport, hosts: &mut [HostConfig]) {
+    fn remove(self, transport: &mut Transport, hosts: &mut [HostConfig]) {
         match (self, &mut transport.control) {
             (Self::IdleRestart, Control::Tcp(tcp)) => tcp.idle_restart = false,
             (Self::SlowStart, Control::Tcp(tcp)) => {
@@ -112,8 +115,9 @@ impl Mechanism {
     }
 }
 
-/// Runs a point, and once more for each mechanism that is taken away, if the scenario asks for it.
-/// `watch` sees all events so far after each step of the first simulation.
+/// Runs a point, and again without one mechanism after the other if the scenario requests it.
+///
+/// `watch` receives all events so far after each step of the first simulation.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -134,7 +138,7 @@ pub(crate) fn run(
         shared(0, done);
     })?;
     for (number, mechanism) in mechanisms.iter().enumerate() {
-        mechanism.take_away(&mut transport, &mut setup.hosts.configs);
+        mechanism.remove(&mut transport, &mut setup.hosts.configs);
         let without = simulated(&setup, &transport, &state(), |_, done| shared(number + 1, done))?;
         measured.without_ms.push(first_hop_ms(&without.told));
     }
@@ -168,12 +172,12 @@ struct Run<'a> {
     mix: &'a Mix,
     shared: &'a Shared,
     told: Collector,
-    /// What hosts had done when the sender began.
+    /// Traffic of the hosts when the sender began.
     before: Option<Vec<HostStats>>,
     begun: u64,
-    /// The numbers of rounds that are ready and over, and since when they have not changed.
+    /// The numbers of ready and completed rounds, and the time of their last change.
     last: ((usize, usize), u64),
-    /// When the last frames have arrived, and the traffic up to the end of the last round.
+    /// The end of the drain time, and the traffic up to the end of the last round.
     drained: Option<(u64, Vec<HostStats>)>,
 }
 
@@ -182,7 +186,7 @@ impl Run<'_> {
         self.setup.scenario().network.nodes
     }
 
-    /// All time-outs together: a run is given up in which no round gets any further for longer.
+    /// Returns the sum of all timeouts. The run gives up if no round makes progress for longer.
     fn patience(&self) -> u64 {
         let Parameters { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
             self.setup.scenario().part();

@@ -1,4 +1,4 @@
-//! From additions to pools to what is known of each transaction and node.
+//! Collects additions to pools, and derives figures of each transaction and node.
 
 use rustc_hash::FxHashMap;
 use samara_apps::Durations;
@@ -7,19 +7,19 @@ use samara_cat::TxKey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxRow {
-    /// When it was submitted, in nanoseconds of the run.
+    /// Time of submission, in nanoseconds of the run.
     pub submitted: u64,
-    /// To which node.
+    /// The node that received it from the client.
     pub origin: u32,
-    /// Whether applications take it.
+    /// Whether applications accept it.
     pub valid: bool,
-    /// Whether that node did not take it.
+    /// Whether that node refused it.
     pub refused: bool,
-    /// Nodes that have had it in their pools, that one included.
+    /// Number of nodes that have had it in their pools, including the origin.
     pub pools: u32,
-    /// When it came into the last of them.
+    /// Time of the last addition to a pool.
     pub last_at: u64,
-    /// When a block was committed that has it; `u64::MAX` if none was.
+    /// Time of the commit of its block; `u64::MAX` if it is in no block.
     pub committed: u64,
 }
 
@@ -28,18 +28,18 @@ impl TxRow {
         self.committed != u64::MAX
     }
 
-    /// Milliseconds from its submission to its last delivery.
+    /// Returns the milliseconds from submission to the last addition to a pool.
     pub fn dissemination_ms(&self) -> f64 {
         self.last_at.saturating_sub(self.submitted) as f64 / 1e6
     }
 }
 
-/// Nodes that are down, and which of them count.
+/// The honest nodes, and the times at which nodes are down.
 #[derive(Clone, Debug, Default)]
 pub struct Uptime {
-    /// By node: whether it keeps the rules.
+    /// Whether each node follows the protocol.
     pub honest: Vec<bool>,
-    /// By node: from when until when it is down.
+    /// The ranges of time in which each node is down.
     pub down: Vec<Vec<(u64, u64)>>,
 }
 
@@ -48,7 +48,7 @@ impl Uptime {
         self.is_up_during(node, at, at)
     }
 
-    /// Whether a node runs all the time from `from` to `until`.
+    /// Returns true if a node runs all the time from `from` to `until`.
     pub fn is_up_during(&self, node: u32, from: u64, until: u64) -> bool {
         self.down[node as usize].iter().all(|(start, end)| until < *start || from >= *end)
     }
@@ -60,16 +60,18 @@ impl Uptime {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Pairs of a valid transaction and an honest node, other than where it was submitted, that runs from its submission to the
-    /// block that has it. A transaction that no such node ever had went down with its first node, and counts in no pair.
+    /// Pairs of a valid transaction and an honest node other than its origin that runs from the
+    /// submission to the block.
+    ///
+    /// A transaction that no such node ever had was lost with its origin and counts in no pair.
     pub pairs: u64,
-    /// Those in which the transaction came into the pool.
+    /// Pairs in which the transaction came into the pool.
     pub by_pool: u64,
-    /// Those in which a block brought it first.
+    /// Pairs in which a block brought the transaction first.
     pub by_block: u64,
     /// Transactions that did not reach all of these nodes.
     pub incomplete: u64,
-    /// Transactions that went down with their first node.
+    /// Transactions lost with their origin.
     pub lost_with_origin: u64,
 }
 
@@ -77,30 +79,31 @@ pub struct Reach {
 #[derive(Debug, Default)]
 pub struct TxCollector {
     nodes: u32,
-    /// Never iterated over; keys are those of clients, not of strangers.
+    /// The number of each transaction. It is never iterated over, and its keys come from trusted
+    /// clients.
     numbers: FxHashMap<TxKey, TxNumber>,
-    /// What is known of each transaction, by number.
+    /// The figures of each transaction, by number.
     pub rows: Vec<TxRow>,
-    /// A bit for each transaction and node: whether it has been in its pool.
+    /// A bit for each transaction and node: set once the transaction has been in the node's pool.
     had: Vec<u64>,
     words: usize,
-    /// From a submission to an addition to the pool of another node.
+    /// Times from a submission to an addition to the pool of another node.
     pub latency: Durations,
-    /// From a submission to the commit of a block.
+    /// Times from a submission to the commit of its block.
     pub inclusion: Durations,
-    /// When the last transaction came into a pool.
+    /// Time of the last addition to a pool.
     pub latest: u64,
-    /// Additions to pools of other nodes.
+    /// Number of additions to pools of other nodes.
     pub deliveries: u64,
 }
 
 impl TxCollector {
-    /// A collector for a network of so many nodes.
+    /// Creates a collector for a network of `nodes` nodes.
     pub fn new(nodes: u32) -> Self {
         Self { nodes, words: (nodes as usize).div_ceil(64), ..Self::default() }
     }
 
-    /// A transaction will be submitted. Its number is that of calls before this one.
+    /// Records a future submission. Returns the transaction's number: the count of earlier calls.
     pub fn submitted(&mut self, key: TxKey, at: u64, origin: u32, valid: bool) -> TxNumber {
         let number = self.rows.len() as TxNumber;
         self.numbers.insert(key, number);
@@ -117,7 +120,8 @@ impl TxCollector {
         number
     }
 
-    /// A transaction came into a pool. `false` if it has been there before, or is none of clients.
+    /// Records an addition to a pool. Returns false for a repeated addition, or if no client
+    /// submitted the transaction.
     pub fn added(&mut self, key: &TxKey, node: u32, at: u64) -> bool {
         let Some(number) = self.numbers.get(key).copied() else { return false };
         let word = &mut self.had[number as usize * self.words + node as usize / 64];
@@ -137,26 +141,26 @@ impl TxCollector {
         true
     }
 
-    /// The node that a client gave a transaction did not take it.
+    /// Records that the origin refused a transaction.
     pub fn refused(&mut self, key: &TxKey) {
         if let Some(number) = self.numbers.get(key) {
             self.rows[*number as usize].refused = true;
         }
     }
 
-    /// A block was committed that has a transaction.
+    /// Records the commit of a block with this transaction.
     pub fn committed(&mut self, number: TxNumber, at: u64) {
         let row = &mut self.rows[number as usize];
         row.committed = at;
         self.inclusion.add(at.saturating_sub(row.submitted));
     }
 
-    /// Whether a transaction has been in a node's pool.
+    /// Returns true if a transaction has been in a node's pool.
     pub fn has_been(&self, number: TxNumber, node: u32) -> bool {
         self.had[number as usize * self.words + node as usize / 64] & (1 << (node % 64)) != 0
     }
 
-    /// Which transactions reached whom, until `end`.
+    /// Counts the deliveries of transactions to nodes until `end`.
     pub fn reach(&self, uptime: &Uptime, end: u64) -> Reach {
         let mut reach = Reach::default();
         for (number, row) in (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused) {
@@ -204,8 +208,8 @@ mod tests {
         assert_eq!(collector.submitted(key(0), 1_000_000, 3, true), 0);
         assert!(collector.added(&key(0), 3, 1_000_000));
         assert!(collector.added(&key(0), 69, 3_000_000));
-        assert!(!collector.added(&key(0), 69, 4_000_000), "a second time");
-        assert!(!collector.added(&key(9), 1, 4_000_000), "somebody else's");
+        assert!(!collector.added(&key(0), 69, 4_000_000), "a repeated addition");
+        assert!(!collector.added(&key(9), 1, 4_000_000), "an unknown transaction");
         assert_eq!((collector.deliveries, collector.latest), (1, 3_000_000));
         assert!(collector.has_been(0, 69) && !collector.has_been(0, 5));
         let row = collector.rows[0];
@@ -230,7 +234,7 @@ mod tests {
         let reach = collector.reach(&uptime, 100);
         assert_eq!((reach.pairs, reach.by_pool, reach.incomplete), (1, 1, 0));
         assert!(!uptime.is_up(3, 15) && uptime.is_up(3, 50) && uptime.is_up(3, 14));
-        // Nobody but a node that went down had the second one.
+        // Only a node that went down had the second transaction.
         collector.submitted(key(1), 10, 3, true);
         collector.added(&key(1), 3, 10);
         assert_eq!(collector.reach(&uptime, 100).lost_with_origin, 1);

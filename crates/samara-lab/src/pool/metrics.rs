@@ -1,4 +1,4 @@
-//! The figures of transactions and their pools, with the names that `docs/results.md` defines.
+//! The metrics of transactions and their pools. `docs/results.md` lists them.
 
 use std::collections::BTreeMap;
 
@@ -15,42 +15,44 @@ use crate::run::TransactionsMeasured;
 use crate::statistics::Statistics;
 
 metrics! {
-    /// The figures of a run. Means and sums are over honest nodes; what is said to be for each node and transaction is divided by their
-    /// numbers, origins included, as the measurements of the real pools are.
+    /// The figures of a run. Means and sums are over honest nodes. Figures per node and transaction
+    /// are divided by both numbers, including origins, as in the measurements of the real pools.
     pub struct TransactionMetrics {
         /// Transactions that were submitted.
         pub transactions: u64 = "transactions", Neither, [];
-        /// Pairs of a valid transaction and an honest node that the transaction reached, as a share of those it was
-        /// to reach: nodes that run from its submission to its block.
+        /// Pairs of a valid transaction and an honest node that the transaction reached, as a share
+        /// of the required pairs: nodes that run from its submission to its block.
         pub delivered_share: f64 = "share", More, [""];
         /// Share of these pairs in which a block brought the transaction before the pool had it.
         pub by_block_share: f64 = "share", Neither, [];
-        /// Valid transactions that did not reach every such node and are in no block.
+        /// Valid transactions that are in no block and did not reach every such node.
         pub incomplete: u64 = "transactions", Less, [""];
         /// Transactions that were lost because the only node that had them went down.
         pub lost_with_origin: u64 = "", Less, [];
         /// Time from the submission of a transaction until another node has it in its pool.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
-        /// Time from the submission of a transaction until the last node has it, over transactions that reached all
-        /// pools.
+        /// Time from the submission of a transaction until the last node has it, over transactions
+        /// that reached all pools.
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
         /// Bodies received per node and transaction.
         pub duplication_factor: f64 = "", Less, [""];
-        /// The least duplication factor of flooding on this graph: every link carries a transaction once (d/2).
+        /// The least duplication factor of flooding on this graph: every link carries a transaction
+        /// once (d/2).
         pub flood_least: f64 = "", Neither, [];
-        /// The largest duplication factor of flooding on this graph: every link twice, except for a tree (d - 1 +
-        /// 1/N).
+        /// The largest duplication factor of flooding on this graph: every link twice, except for a
+        /// tree (d - 1 + 1/N).
         pub flood_most: f64 = "", Neither, [];
-        /// The least possible duplication factor: every node except the first receives a transaction once.
+        /// The least possible duplication factor: every node except the origin receives a
+        /// transaction once.
         pub ideal: f64 = "", Neither, [];
         /// `SuccessfulTxs`: transactions of committed blocks, over all nodes.
         pub successful_txs: u64 = "transactions", More, [];
-        /// Bodies that their receiver had not requested from the peer that sent them.
+        /// Bodies that their receiver had not requested from the sending peer.
         pub unrequested_bodies: u64 = "bodies", Neither, [];
         /// `AlreadySeenTxs`: bodies that were in the pool when they arrived.
         pub already_seen_txs: u64 = "transactions", Less, [];
-        /// Bodies that were being checked, rejected or committed when they arrived; `already_seen_txs` does not count
-        /// them.
+        /// Bodies that were being checked, rejected or committed when they arrived;
+        /// `already_seen_txs` does not count them.
         pub settled_duplicates: u64 = "bodies", Less, [];
         /// `RequestedTxs`: all requests, first and repeated.
         pub requested_txs: u64 = "requests", Neither, [];
@@ -64,19 +66,20 @@ metrics! {
         pub seen_tx: f64 = "keys", Less, [""];
         /// Keys that a node requested, per transaction.
         pub want_tx: f64 = "keys", Less, [""];
-        /// Bytes on the wire that a node sent, headers included.
+        /// Bytes on the wire that a node sent, including headers.
         pub bytes_up_per_node: f64 = "bytes", Less, [""];
         /// Bytes on the wire that a node received.
         pub bytes_down_per_node: f64 = "bytes", Less, [""];
-        /// Bytes received per node and transaction: `total`, first copies (`bodies`), further ones (`duplicates`),
-        /// `announcements`, `requests`, `blocks`, `framing` and `sealing` of channels, and `headers`
-        /// (acknowledgements and retransmissions included). Among hostile nodes `framing` is an estimate, and
-        /// `sealing` is the rest.
+        /// Bytes received per node and transaction: `total`, first copies (`bodies`), further ones
+        /// (`duplicates`), `announcements`, `requests`, `blocks`, `framing` and `sealing` of
+        /// channels, and `headers` (including acknowledgements and retransmissions). Among hostile
+        /// nodes, `framing` is an estimate and `sealing` is the remainder.
         pub bytes: TransactionBytes = "bytes", Less, [];
-        /// Bytes that connections carried per node and transaction: messages and the framing of their packets, as the
-        /// real pools count them.
+        /// Bytes that connections carried per node and transaction: messages and the framing of
+        /// their packets, as the real pools count them.
         pub connection_bytes: f64 = "bytes", Less, [""];
-        /// Connection bytes of the scenario's first run, with equal sweep values and seed, over those of this run.
+        /// Connection bytes of the scenario's first run, with equal sweep values and seed, relative
+        /// to those of this run.
         pub bytes_saved_factor: Option<f64> = "bytes", More, [""];
         /// Share of the time in which a node's uplink was busy; the mean over nodes.
         pub uplink_utilisation: f64 = "share", Neither, [""];
@@ -108,47 +111,50 @@ metrics! {
         pub ignored: BTreeMap<&'static str, u64> = "", Neither, [];
         /// Violations of the protocol by peers, by kind.
         pub misbehaviour: BTreeMap<&'static str, u64> = "", Less, [];
-        /// Number of times that no peer was left from which to request a transaction.
+        /// Number of times that a node had no peer left to request a transaction from.
         pub lost_txs: u64 = "transactions", Less, [];
         /// Requests for transactions that the requested node did not have.
         pub failed_responses: u64 = "", Less, [];
         /// Requested keys that peers reported as missing.
         pub not_found: u64 = "keys", Less, [];
-        /// Bodies that were withdrawn before they left.
+        /// Bodies withdrawn before they left.
         pub withdrawn_bodies: u64 = "bodies", Neither, [];
-        /// Frames that were dropped because a queue was full.
+        /// Frames dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
         /// The largest number of keys that an honest node remembered, sampled before each block.
         pub keys_max: u64 = "keys", Less, [];
-        /// The largest number of requests that an honest node remembered, sampled before each block.
+        /// The largest number of requests that an honest node remembered, sampled before each
+        /// block.
         pub requests_max: u64 = "requests", Less, [];
-        /// The largest number of transactions in the pool of an honest node, sampled before each block.
+        /// The largest number of transactions in the pool of an honest node, sampled before each
+        /// block.
         pub pool_txs_max: u64 = "", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`, `stale`.
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
+        /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets sent again by the transport.
+        /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];
     }
 }
 
-/// What bytes a node received for each transaction. They add up to the total.
+/// Bytes that a node received for each transaction, by purpose. They add up to the total.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TransactionBytes {
-    /// All of them, headers included.
+    /// All bytes, including headers.
     pub total: f64,
     /// First copies of transactions.
     pub bodies: f64,
     /// Further copies.
     pub duplicates: f64,
     pub announcements: f64,
-    /// Requests, and that something was not found.
+    /// Requests, and reports of missing transactions.
     pub requests: f64,
     pub blocks: f64,
     /// Framing of packets in channels.
     pub framing: f64,
-    /// Sealing, pings, and what sealed frames are filled up with.
+    /// Sealing, pings, and padding of sealed frames.
     pub sealing: f64,
-    /// Headers, acknowledgements, and what is sent again.
+    /// Headers, acknowledgements, and retransmissions.
     pub headers: f64,
 }
 
@@ -233,7 +239,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
     }
 }
 
-/// What the connections of some nodes wrote. Without channels, frames are all there is.
+/// Bytes written by the connections of some nodes. Without channels, they are the bytes of frames.
 struct Connections {
     messages: f64,
     framing: f64,
@@ -254,7 +260,7 @@ impl Connections {
         }
         let messages = sum(|stats| stats.channels.iter().map(|channel| channel.message_bytes).sum());
         let framing = sum(|stats| stats.channels.iter().map(|channel| channel.framing_bytes).sum());
-        // Everything that is sealed is a message, its framing, a ping, or padding.
+        // Sealed frames contain messages, their framing, pings, and padding.
         let sealed = sum(|stats| stats.sealed_frames) * f64::from(SEALED_FRAME);
         Self {
             messages,
@@ -265,8 +271,11 @@ impl Connections {
     }
 }
 
-/// Splits what honest nodes received. What connections add is known where it is written, and the network as a whole receives as much. Where some
-/// nodes are hostile, the others are taken to have received of the framing what they received of the messages, and headers are counted by packets.
+/// Splits the bytes received by honest nodes.
+///
+/// The sender counts the bytes that connections add, and the network as a whole receives as many.
+/// Among hostile nodes, the honest ones are assumed to receive the same share of the framing as of
+/// the messages. Their headers follow from the number of packets.
 fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> TransactionBytes {
     let (total, received_packets) = (received.bytes as f64, received.packets);
     let received = |kinds: &[FrameKind]| {
@@ -290,7 +299,7 @@ fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> Transa
         let framing = network.framing * ratio(messages, network.messages);
         let header = f64::from(crate::network::transport(&measured.point.scenario).header);
         let headers = header * received_packets as f64;
-        // Without channels nothing is sealed.
+        // Without channels there is no sealing.
         let sealing = if network.sealing > 0.0 { total - messages - framing - headers } else { 0.0 };
         (framing, sealing.max(0.0))
     };

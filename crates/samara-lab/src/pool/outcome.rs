@@ -1,4 +1,4 @@
-//! What is kept of a run with transactions, and its tables.
+//! The retained data of a run with transactions, and its tables.
 
 use samara_spec::Point;
 use samara_spec::pool::Transactions;
@@ -11,15 +11,15 @@ use crate::results::columns::column;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome};
 
-/// What is kept of a run with transactions.
+/// The retained data of a run with transactions.
 #[derive(Clone, Debug)]
 pub struct PoolData {
     pub metrics: TransactionMetrics,
     pub transactions: Vec<TxRow>,
     pub blocks: Vec<BlockRow>,
-    /// Milliseconds from submission to delivery, and the share of deliveries that took at most so long.
+    /// Milliseconds from submission to delivery, with the cumulative share of deliveries.
     pub latency: Vec<(f64, f64)>,
-    /// Links of each node.
+    /// Number of links of each node.
     pub degrees: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Data for PoolData {
     }
 }
 
-/// The run with how much it saves beside the scenario's first one.
+/// Returns the outcome with the factor of saved bytes relative to the scenario's first run.
 pub(super) fn related(own: &Outcome, others: &[&Outcome], first: &str) -> Option<Outcome> {
     let base = others.iter().find(|other| other.run.name == first)?.data::<PoolData>()?;
     let mut related = own.data::<PoolData>()?.clone();
@@ -66,7 +66,7 @@ impl Measured for TransactionsMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome of another family") };
+        let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome belongs to another family") };
         let first = self.point.scenario.part::<Transactions>().warm_up.nanos();
         let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
         vec![

@@ -1,4 +1,4 @@
-//! The report of transactions and their pools.
+//! The report on transactions and their pools.
 
 use samara_cat::config::Parameters;
 use samara_report::words::{factor, fixed, grouped, listed, number, percent, plural, short_ms};
@@ -17,22 +17,22 @@ type Figures = [(&'static str, Value<PoolData>)];
 
 type Kind = (&'static str, fn(&TransactionBytes) -> f64);
 
-/// The results, and which runs can be compared.
+/// The results, with the runs that are comparable.
 struct Report<'a> {
     results: &'a Results<'a, PoolData>,
-    /// What each run was done with but for its pool: transactions, network, connections, faults, and nodes with other
-    /// pools.
+    /// The circumstances of each run without its pool: transactions, network, connections, faults,
+    /// and nodes with other pools.
     circumstances: Vec<Option<Scenario>>,
 }
 
 const COLUMNS: [&str; 11] =
     ["copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete"];
 
-const LEGEND: &str = "For each node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\
-p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this one. Early: requests that timed \
-out although their peer was in time.";
+const LEGEND: &str = "Per node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\
+p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this run. Early: requests that timed \
+out before the usual response time of their peer.";
 
-/// Ways to count bytes: what it is called, and the value.
+/// Two ways to count bytes: the name and the value.
 const BYTES: [(&str, Value<PoolData>); 2] =
     [("In connections", |m| m.connection_bytes), ("On the wire", |m| m.bytes.total)];
 
@@ -41,7 +41,7 @@ const SWEPT: [Shown<PoolData>; 4] = [
         name: "copies",
         title: "bodies received for each node and transaction",
         unit: Unit::Number,
-        caption: "First copies and all further ones; the node to which a client gives a transaction needs none.",
+        caption: "First and further copies; the origin of a transaction needs none.",
         value: |m| m.duplication_factor,
     },
     Shown {
@@ -62,12 +62,12 @@ const SWEPT: [Shown<PoolData>; 4] = [
         name: "bytes",
         title: "bytes on the wire for each node and transaction",
         unit: Unit::Bytes,
-        caption: "All that a node receives: with padding of sealed frames, headers, and acknowledgements.",
+        caption: "All bytes that a node receives, including padding of sealed frames, headers, and acknowledgements.",
         value: BYTES[1].1,
     },
 ];
 
-/// What bytes are, in the order in which they are stacked.
+/// The purposes of bytes, in stacking order.
 const KINDS: [Kind; 8] = [
     ("first copies", |bytes| bytes.bodies),
     ("further copies", |bytes| bytes.duplicates),
@@ -79,7 +79,7 @@ const KINDS: [Kind; 8] = [
     ("headers, acknowledgements", |bytes| bytes.headers),
 ];
 
-/// What pools and their peers sent each other.
+/// Messages between pools and their peers.
 const SENT: &Figures = &[
     ("Submitted", |m| m.transactions as f64),
     ("SuccessfulTxs", |m| m.successful_txs as f64),
@@ -87,49 +87,49 @@ const SENT: &Figures = &[
     ("RequestedTxs", |m| m.requested_txs as f64),
     ("RerequestedTxs", |m| m.rerequested_txs as f64),
     ("Timed out", |m| m.timeouts as f64),
-    ("Nobody to ask", |m| m.lost_txs as f64),
+    ("No peer left", |m| m.lost_txs as f64),
     ("Not found", |m| m.not_found as f64),
-    ("Taken back", |m| m.withdrawn_bodies as f64),
+    ("Withdrawn", |m| m.withdrawn_bodies as f64),
 ];
 
-/// What pools kept, and what they did not.
+/// Transactions that pools kept or dropped.
 const KEPT: &Figures = &[
     ("Queue full", |m| m.queue_drops as f64),
     ("Evicted", |m| m.evicted_txs as f64),
     ("Expired", |m| m.expired_txs as f64),
     ("Rejected", |m| m.rejected_txs as f64),
-    ("Keys of a node, most", |m| m.keys_max as f64),
-    ("Requests of a node, most", |m| m.requests_max as f64),
-    ("In a pool, most", |m| m.pool_txs_max as f64),
+    ("Keys of a node, max", |m| m.keys_max as f64),
+    ("Requests of a node, max", |m| m.requests_max as f64),
+    ("Pool size, max", |m| m.pool_txs_max as f64),
 ];
 
-/// What is known of blocks, and of compact ones.
+/// Figures of blocks and compact blocks.
 const BLOCKS: [Column<PoolData>; 8] = [
     ("Blocks", |row| number(row.mean(|m| m.blocks as f64))),
-    ("Transactions of a block", |row| number(row.mean(|m| of(m.block_txs, |s| s.mean)))),
+    ("Transactions per block", |row| number(row.mean(|m| of(m.block_txs, |s| s.mean)))),
     ("Until inclusion, mean", |row| short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.mean)))),
     ("p99", |row| short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.p99)))),
     ("Compact: hit rate", |row| percent(row.mean(|m| m.compact_block_hit_rate.unwrap_or(f64::NAN)), 2)),
-    ("Until all is there, p50", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p50)))),
+    ("Until complete, p50", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p50)))),
     ("p99", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p99)))),
     ("Given up", |row| number(row.mean(|m| m.compact_blocks_given_up as f64))),
 ];
 
 const CAUSES: [(&str, Causes<PoolData>); 3] =
-    [("not taken", |m| &m.refused), ("ignored", |m| &m.ignored), ("broken rules", |m| &m.misbehaviour)];
+    [("refused", |m| &m.refused), ("ignored", |m| &m.ignored), ("violations", |m| &m.misbehaviour)];
 
 pub(super) fn body(results: &Results<'_, PoolData>) -> Body {
     let circumstances = results.rows.iter().map(|row| circumstances(results, row)).collect();
     let report = Report { results, circumstances };
     let figures = Section::new(results.figures_heading(), "", report.figures());
     let table = results.table_of(COLUMNS, |row| report.cells(row));
-    let costs = Section::new("What each pool costs", LEGEND, table.clone());
+    let costs = Section::new("Cost of each pool", LEGEND, table.clone());
     let sections = match results.is_sweep() {
         false => vec![costs, figures],
         true => [figures].into_iter().chain(report.turns()).chain([costs]).collect(),
     };
     let details = report.blocks().into_iter().chain([report.counters()]);
-    let details = details.chain(results.causes("What was turned away", &CAUSES)).collect();
+    let details = details.chain(results.causes("Refused and ignored", &CAUSES)).collect();
     Body::new(report.findings(), (LEGEND, table), sections, details)
 }
 
@@ -151,7 +151,7 @@ impl Report<'_> {
         &self.results.rows
     }
 
-    /// The runs that differ from this one in their pools only, itself included.
+    /// Returns the runs that differ from this one only in their pools, including itself.
     fn like<'b>(&'b self, row: &'b Row) -> impl Iterator<Item = &'b Row> {
         let of = |row: &Row| {
             let at = self.rows().iter().position(|other| std::ptr::eq(other, row));
@@ -161,8 +161,10 @@ impl Report<'_> {
         self.rows().iter().filter(move |other| own.is_some() && other.point == row.point && of(other) == own)
     }
 
-    /// How many times the bytes of a run the first that can be compared with it needs: more than 1 where the run saves some. `None` for
-    /// runs without others to compare.
+    /// Returns the bytes of the first comparable run as a multiple of this run's bytes: above 1 if
+    /// this run saves bytes.
+    ///
+    /// `None` for runs without a comparable one.
     fn saved(&self, row: &Row, value: Value<PoolData>) -> Option<f64> {
         let base = self.like(row).next().filter(|_| self.like(row).count() > 1)?;
         let factor = base.mean(value) / row.mean(value);
@@ -185,7 +187,7 @@ impl Report<'_> {
         ]
     }
 
-    /// Where over a sweep each run needs fewer bytes than the first.
+    /// Returns the ranges of a sweep in which each run needs fewer bytes than the first.
     fn turns(&self) -> Option<Section> {
         let [(_, axis)] = self.results.axes.as_slice() else { return None };
         let swept = self.swept();
@@ -198,12 +200,12 @@ impl Report<'_> {
         };
         let rows = connections.iter().zip(&wire).map(row).collect();
         let text = format!(
-            "Over {axis}: where a run needs fewer bytes for each node and transaction than \"{}\", announcements and all else \
-             included; between measured points as on the lines of the figures.",
+            "Ranges of {axis} in which a run needs fewer bytes per node and transaction than \"{}\", including announcements \
+             and all other messages; interpolated between measured points, as in the figures.",
             self.rows()[0].label
         );
         let table = Table::new(["Run", BYTES[0].0, BYTES[1].0], 3, rows);
-        Some(Section::new("Where the trade turns", text, table))
+        Some(Section::new("Break-even points", text, table))
     }
 
     fn blocks(&self) -> Option<Section> {
@@ -216,15 +218,15 @@ impl Report<'_> {
     }
 
     fn counters(&self) -> Section {
-        // A number of things; of several seeds, the mean.
+        // Counts are whole numbers, except means over seeds.
         let shown = |value: f64| if value.fract() == 0.0 { grouped(value) } else { number(value) };
-        let text = "Over all honest nodes, in the words of the pools' own metrics. The most keys and requests that a node \
-                    remembered, and the most transactions of a pool, were looked at before each block.";
+        let text = "Over all honest nodes, with the names of the pools' own metrics. The maxima are sampled before each block: keys and \
+                    requests that a node remembered, and transactions in a pool.";
         let parts = [SENT, KEPT].map(|counters| self.results.means(counters, shown).into());
-        Section { parts: parts.to_vec(), ..Section::new("What was counted", text, Table::default()) }
+        Section { parts: parts.to_vec(), ..Section::new("Counters", text, Table::default()) }
     }
 
-    /// Runs side by side; where there is a sweep, over its axes.
+    /// Draws the runs side by side or, in a sweep, over its axes.
     fn figures(&self) -> Vec<Figure> {
         match self.results.axes.len() {
             0 => self.side_by_side(),
@@ -234,15 +236,15 @@ impl Report<'_> {
     }
 
     fn side_by_side(&self) -> Vec<Figure> {
-        let mut caption = "What bytes a node received for each transaction, headers included.".to_owned();
+        let mut caption = "Bytes that a node received for each transaction, including headers.".to_owned();
         if self.rows().iter().any(|row| row.mean(|m| m.bytes.headers) < 0.0) {
-            caption += " Framing and padding are counted where they are written; where hostile nodes write less than honest ones, \
-                        bars are cut at what was received.";
+            caption += " Senders count framing and padding. If hostile nodes write less than honest ones, \
+                        bars are cut at the received bytes.";
         }
-        let copies = "Means over nodes and transactions. Just below 1 is enough, since the node to which a client gives a transaction \
-                      needs no copy; flooding sends every transaction over every link once or twice (dashes).";
+        let copies = "Means over nodes and transactions. Slightly less than 1 is enough, since the origin of a transaction \
+                      needs no copy. Flooding sends every transaction over every link once or twice (dashes).";
         let latency =
-            "The share of deliveries by the time from the submission until a node had the transaction";
+            "The share of deliveries over the time from the submission until a node had the transaction";
         vec![
             Figure::new("bytes", caption, bytes(self.rows())),
             Figure::new("copies", copies, self.copies()),
@@ -250,7 +252,7 @@ impl Report<'_> {
         ]
     }
 
-    /// A dot for each run, beside what others found and what flooding needs on its graph.
+    /// Draws a dot for each run, with published values and the needs of flooding on its graph.
     fn copies(&self) -> Bars {
         let row = |row: &Row| {
             let copies = row.mean(|m| m.duplication_factor);
@@ -268,16 +270,16 @@ impl Report<'_> {
         let marks: Vec<f64> = marks.filter(|copies| *copies > 0.0).collect();
         let (low, high) =
             marks.iter().fold((1.0_f64, 1.0_f64), |(low, high), at| (low.min(*at), high.max(*at)));
-        let mut key = vec![(Mark::Dot(Ink::of(0)), "here".to_owned())];
+        let mut key = vec![(Mark::Dot(Ink::of(0)), "this run".to_owned())];
         if rows.iter().any(|row| !row.rings.is_empty()) {
             key.push((Mark::Ring(Ink::BLACK), "published or measured by others".to_owned()));
         }
-        key.push((Mark::Dashes(Ink::BLACK), "least and most of flooding".to_owned()));
+        key.push((Mark::Dashes(Ink::BLACK), "least and most copies of flooding".to_owned()));
         let scale = Scale::powers("", low * 0.85..high * 1.25, Unit::Number);
         Bars { title: SWEPT[0].title.to_owned(), scale, rows, key }
     }
 
-    /// Lines with rings where a run needs as many bytes as the first.
+    /// Draws lines, with rings at points where a run needs as many bytes as the first.
     fn over_one_axis(&self) -> Vec<Figure> {
         let mut figures = self.results.over_sweep(&SWEPT, None);
         for figure in &mut figures {
@@ -287,25 +289,25 @@ impl Report<'_> {
                 let races = self.races(shown.value);
                 let crossovers = races.iter().flat_map(|race| crossovers(&race.points, race.by_powers));
                 lines.rings = crossovers.map(|crossover| (crossover.at, crossover.value)).collect();
-                lines.ring = format!("as much as {}", self.rows()[0].label);
+                lines.ring = format!("as many as {}", self.rows()[0].label);
             }
         }
         figures
     }
 
-    /// Copies first, then the median: the two that a timer decides on.
+    /// Draws copies, then the median latency: a request timer affects both.
     fn over_more_axes(&self) -> Vec<Figure> {
-        let captions = ["Everything that is more than 1 came in vain.", SWEPT[1].caption];
+        let captions = ["Copies beyond 1 are redundant.", SWEPT[1].caption];
         let figure = |(shown, caption): (&Shown<PoolData>, &str)| {
             let unit = if shown.unit == Unit::Milliseconds { ", in milliseconds" } else { "" };
             let maps = self.maps(format!("{}{unit}", shown.title), shown.value);
-            let caption = format!("{caption} All fields are on one scale, by powers.");
+            let caption = format!("{caption} All fields share one logarithmic scale.");
             Figure::new(format!("map-{}", shown.name), caption, maps)
         };
         SWEPT.iter().zip(captions).map(figure).collect()
     }
 
-    /// All runs over the last two axes; the values of the other axes are columns.
+    /// Draws all runs over the last two axes; columns are the values of the other axes.
     fn maps(&self, title: String, value: Value<PoolData>) -> Maps {
         let axes = &self.results.axes;
         let others = axes.len() - 2;
@@ -324,7 +326,7 @@ impl Report<'_> {
         };
         let runs = report::grouped(self.rows(), |row| row.run.as_str());
         let lines = if others == 0 {
-            // Without other axes there is one map for each run: side by side.
+            // Without other axes there is one map for each run, side by side.
             let maps = runs.iter().map(|(_, rows)| map(rows[0].label.clone(), rows)).collect();
             vec![MapLine { heading: String::new(), maps }]
         } else {
@@ -334,7 +336,7 @@ impl Report<'_> {
                     let fixed = axes.iter().zip(column).map(|((_, label), value)| format!("{label} {value}"));
                     fixed.collect::<Vec<_>>().join(", ")
                 };
-                // The headings of the first line are those of all.
+                // The headings of the first line apply to all lines.
                 let named = |column| if at == 0 { heading(column) } else { String::new() };
                 let maps = columns.iter().map(|(column, rows)| map(named(column), rows)).collect();
                 MapLine { heading: rows[0].label.clone(), maps }
@@ -366,7 +368,7 @@ impl Report<'_> {
         if incomplete == 0.0 {
             let runs = plural(self.results.all().count() as f64, "run");
             let total = plural(total, "transaction");
-            return format!("{total} in {runs}, and every valid one reached every honest node.");
+            return format!("{total} in {runs}; every valid one reached every honest node.");
         }
         let missed = self.rows().iter().filter(|row| missing(row) > 0.0);
         let runs = report::grouped(missed, |row| format!("\"{}\"", row.label));
@@ -378,34 +380,37 @@ impl Report<'_> {
         )
     }
 
-    /// Of the runs with the same transactions and the same network: the one with the fewest bytes beside the first of them, or, where that
-    /// is the first, beside the one with the most.
+    /// Returns a sentence for each set of comparable runs.
+    ///
+    /// It compares the run with the fewest bytes to the first run or, if that is the first, to the
+    /// run with the most bytes.
     fn savings(&self) -> Vec<String> {
         let saved = self.rows().iter().filter_map(|row| Some((row, self.saved(row, BYTES[0].1)?)));
         let groups = report::grouped(saved, |(row, _)| self.like(row).next().map(|base| &base.run));
         let sentence = |(_, group): &(_, Vec<(&Row, f64)>)| {
             let best = group.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             let worst = group.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-            let beside = if best.0.run == group[0].0.run { worst } else { &group[0] };
-            let times = best.1 / beside.1;
+            let other = if best.0.run == group[0].0.run { worst } else { &group[0] };
+            let times = best.1 / other.1;
             let copies = |row: &Row| row.mean(|m| m.duplication_factor);
             (times > 1.05).then(|| {
                 format!(
-                    "\"{}\" needs {} times fewer bytes in connections than \"{}\" ({} on the wire), with {:.2} bodies for each node \
+                    "\"{}\" needs {} times fewer bytes in connections than \"{}\" ({} on the wire), with {:.2} bodies per node \
                      and transaction instead of {:.2}.",
                     best.0.label,
                     factor(times),
-                    beside.0.label,
-                    less(beside.0.mean(BYTES[1].1) / best.0.mean(BYTES[1].1)),
+                    other.0.label,
+                    less(other.0.mean(BYTES[1].1) / best.0.mean(BYTES[1].1)),
                     copies(best.0),
-                    copies(beside.0)
+                    copies(other.0)
                 )
             })
         };
         groups.iter().filter_map(sentence).collect()
     }
 
-    /// The run that saves most over all values of the axes, and the least and the most that it saves.
+    /// Returns a sentence on the run that saves most over all values of the axes, with its least
+    /// and greatest saving.
     fn savings_over_sweep(&self) -> Option<String> {
         let saved = self.rows().iter().filter_map(|row| Some((self.saved(row, BYTES[0].1)?, row)));
         let runs = report::grouped(saved, |(_, row)| &row.run);
@@ -421,7 +426,7 @@ impl Report<'_> {
         };
         (most.0 > 1.05).then(|| {
             format!(
-                "\"{}\" needs fewest bytes in connections: {} times fewer than \"{}\" at {}, {} at {}.",
+                "\"{}\" needs the fewest bytes in connections: {} times fewer than \"{}\" at {}, {} at {}.",
                 most.1.label,
                 factor(most.0),
                 self.rows()[0].label,
@@ -432,7 +437,8 @@ impl Report<'_> {
         })
     }
 
-    /// Where over the only axis of a sweep the first run wins, in connections and on the wire.
+    /// Returns sentences on the ranges of the only axis in which the first run wins, in connections
+    /// and on the wire.
     fn overtaking(&self) -> Vec<String> {
         let ([(_, axis)], Some(first)) = (self.results.axes.as_slice(), self.rows().first()) else {
             return Vec::new();
@@ -450,13 +456,13 @@ impl Report<'_> {
             let least = races.iter().map(|race| race.factors()[0].0).fold(f64::INFINITY, f64::min);
             if !crossed.is_empty() {
                 sentences.push(format!(
-                    "{name}, announcements included, \"{}\" needs fewer bytes {} ({axis}; interpolated).",
+                    "{name}, including announcements, \"{}\" needs fewer bytes {} ({axis}; interpolated).",
                     first.label,
                     listed(&crossed)
                 ));
             } else if least.is_finite() && least > 1.0 {
                 sentences.push(format!(
-                    "{name}, announcements included, \"{}\" never wins in this range of {axis}: all others need at least {} times fewer bytes.",
+                    "{name}, including announcements, \"{}\" never wins in this range of {axis}: all others need at least {} times fewer bytes.",
                     first.label,
                     factor(least)
                 ));
@@ -465,13 +471,16 @@ impl Report<'_> {
         sentences
     }
 
-    /// The only axis of a sweep, and the place of each row on it.
+    /// Returns the only axis of a sweep, and the position of each row on it.
     fn swept(&self) -> (Swept, Vec<f64>) {
         let values = self.rows().iter().map(|row| row.point.first().map_or("", String::as_str));
         Swept::new(&values.collect::<Vec<_>>())
     }
 
-    /// All runs beside the first, where they can be compared at every value of the axis, and values are numbers.
+    /// Returns all runs paired with the first.
+    ///
+    /// It is empty unless they are comparable at every value of the axis and the values are
+    /// numbers.
     fn races(&self, value: Value<PoolData>) -> Vec<Race<'_>> {
         let (swept, xs) = self.swept();
         let Some(first) = self.rows().first().filter(|_| swept.numbers) else { return Vec::new() };
@@ -494,8 +503,10 @@ impl Report<'_> {
     }
 }
 
-/// A bar for each run, stacked by kinds of bytes. What connections add is counted where it is written, which is not what honest nodes
-/// receive where others are hostile: bars are cut where they are more than was received.
+/// Draws a bar for each run, stacked by the purpose of bytes.
+///
+/// Senders count the bytes that connections add. With hostile nodes, honest ones may receive fewer,
+/// and bars are cut at the received bytes.
 fn bytes(rows: &[Row]) -> Bars {
     let total = |row: &Row| row.mean(|m| m.bytes.total);
     let stack = |row: &Row| -> Vec<(f64, f64)> {
@@ -519,7 +530,7 @@ fn bytes(rows: &[Row]) -> Bars {
     };
     Bars {
         title: "bytes received for each node and transaction".to_owned(),
-        // Totals stand behind the bars.
+        // Leave room for the totals behind the bars.
         scale: Scale::linear("", 0.0..most * 1.12, Unit::Bytes),
         rows: rows.iter().zip(&stacks).map(bar).collect(),
         key: shown
@@ -530,7 +541,7 @@ fn bytes(rows: &[Row]) -> Bars {
     }
 }
 
-/// A factor by which something is less, or more where it is below 1.
+/// Formats a factor as a reduction, or as an increase if it is below 1.
 fn less(times: f64) -> String {
     match times {
         _ if times > 1.05 => format!("{} times fewer", factor(times)),
@@ -539,15 +550,16 @@ fn less(times: f64) -> String {
     }
 }
 
-/// A run over one axis beside the first run of the scenario.
+/// A run paired with the first run of the scenario, over one axis.
 struct Race<'a> {
     row: &'a Row,
-    /// Place on the axis, value of the first run, value of this one.
+    /// Position on the axis, value of the first run, and value of this run.
     points: Vec<(f64, f64, f64)>,
     by_powers: bool,
 }
 
-/// A place on an axis where two runs need the same, and whether the first run needs more from there on.
+/// A point on an axis where two runs need the same. `base_loses` tells whether the first run needs
+/// more beyond it.
 struct Crossover {
     at: f64,
     value: f64,
@@ -555,7 +567,8 @@ struct Crossover {
 }
 
 impl Race<'_> {
-    /// How many times the bytes of this run the first run needs: the least and the most over the axis, with their places.
+    /// Returns the bytes of the first run as a multiple of this run's: least and greatest, with
+    /// their positions.
     fn factors(&self) -> [(f64, f64); 2] {
         let all = || self.points.iter().map(|(x, base, own)| (base / own, *x));
         let least = all().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, 0.0));
@@ -563,7 +576,7 @@ impl Race<'_> {
         [least, most]
     }
 
-    /// Where over the axis the run needs fewer bytes than the first.
+    /// Describes the ranges in which the run needs fewer bytes than the first.
     fn verdict(&self, swept: &Swept) -> String {
         let [least, most] = self.factors();
         let crossovers = crossovers(&self.points, self.by_powers);
@@ -590,7 +603,10 @@ impl Race<'_> {
     }
 }
 
-/// Where two runs need the same: between two measured points as on a straight line in the figure, by powers of ten where the axis is.
+/// Returns the points at which two runs need the same.
+///
+/// Between measured points they lie on a straight line in the figure, whose axis may be
+/// logarithmic.
 fn crossovers(points: &[(f64, f64, f64)], by_powers: bool) -> Vec<Crossover> {
     let across = |x: f64| if by_powers { x.ln() } else { x };
     let pairs = points.windows(2).filter_map(|pair| {
@@ -613,8 +629,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crossovers_lie_where_both_need_the_same() {
-        // 10 for any size against 1 kB in 100 B: the same at 100 B.
+    fn crossovers_lie_at_equal_values() {
+        // 10 at any size and 1 kB per 100 B are equal at 100 B.
         let [only] = &crossovers(&[(10.0, 1.0, 10.0), (1e3, 100.0, 10.0)], true)[..] else {
             panic!("one crossover")
         };

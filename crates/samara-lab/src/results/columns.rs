@@ -1,4 +1,4 @@
-//! Columns of tables, and the Parquet files that they are written into and read from.
+//! Columns of tables, and the Parquet files for them.
 
 #[cfg(test)]
 mod tests;
@@ -16,30 +16,31 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
-/// A column: a value, or none, for each row.
+/// A column with an optional value for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The values of the rows that have one, in their order.
+    /// The present values, in order of rows.
     pub values: Values,
-    /// Which rows have a value; absent where all have.
+    /// Whether each row has a value; `None` if all rows have one.
     pub present: Option<Vec<bool>>,
 }
 
-/// A row's value, or none.
+/// The optional value of a row.
 pub trait Cell {
-    /// What is stored.
+    /// The stored type.
     type Value: Stored;
     fn value(self) -> Option<Self::Value>;
 }
 
-/// A type of values.
+/// A type of values in columns.
 pub trait Stored: Sized + 'static {
     fn values(values: Vec<Self>) -> Values;
-    /// The values of a column of this type.
+    /// Returns the values of a column if it has this type.
     fn of(values: &Values) -> Option<&[Self]>;
 }
 
-/// The types that columns have: how Parquet stores each, what it calls it, and how values become stored ones and back.
+/// Declares the types of columns: their physical and logical Parquet types, and the conversions to
+/// and from stored values.
 macro_rules! types {
     ($($variant:ident($type:ty) as $physical:ident, $logical:expr, $store:expr, $load:expr;)*) => {
         /// The values of a column.
@@ -101,7 +102,7 @@ macro_rules! types {
             }
         }
 
-        /// Reads a column of one group of rows.
+        /// Reads a column of one row group.
         fn read_column(group: &dyn RowGroupReader, at: usize) -> ParquetResult<Column> {
             let schema = group.metadata().column(at).column_descr_ptr();
             let rows = group.metadata().num_rows() as usize;
@@ -111,7 +112,7 @@ macro_rules! types {
             $(
                 if schema.physical_type() == $physical::get_physical_type() && logical == $logical {
                     let mut typed = $physical::get_column_reader(reader)
-                        .ok_or_else(|| ParquetError::General("the type of a column is unclear".into()))?;
+                        .ok_or_else(|| ParquetError::General("column reader has an unexpected type".into()))?;
                     let (mut values, mut levels) = (Vec::new(), Vec::new());
                     let mut read = 0;
                     while read < rows {
@@ -127,7 +128,7 @@ macro_rules! types {
                     return Ok(Column { values: Values::$variant(values), present });
                 }
             )*
-            Err(ParquetError::General(format!("column {} has a type that tables do not have", schema.name())))
+            Err(ParquetError::General(format!("column {} has an unsupported type", schema.name())))
         }
     };
 }
@@ -159,7 +160,7 @@ impl Cell for Option<&str> {
     }
 }
 
-/// Makes a column of the cells of all rows.
+/// Collects the cells of all rows into a column.
 pub fn column<C: Cell>(cells: impl IntoIterator<Item = C>) -> Column {
     let (mut values, mut present) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -176,7 +177,7 @@ impl Column {
         self.present.as_ref().map_or(self.values.len(), Vec::len)
     }
 
-    /// The cells of all rows; nothing if they are of another type.
+    /// Returns the cells of all rows; `None` if the column has another type.
     pub fn cells<T: Stored>(&self) -> Option<impl Iterator<Item = Option<&T>> + use<'_, T>> {
         let mut values = T::of(&self.values)?.iter();
         let is_present = |row| self.present.as_ref().is_none_or(|present| present[row]);
@@ -184,7 +185,7 @@ impl Column {
     }
 }
 
-/// The columns of a table, by name, all with as many rows.
+/// The columns of a table, by name. All have the same number of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     pub columns: Vec<(String, Column)>,
@@ -192,18 +193,20 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Creates a table.
+    ///
     /// # Panics
-    /// If columns differ in how many rows they have.
+    /// Panics if columns have different numbers of rows.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Column)>) -> Self {
         let columns: Vec<_> = columns.into_iter().map(|(name, column)| (name.into(), column)).collect();
         let count = columns.first().map_or(0, |(_, column)| column.rows());
         for (name, column) in &columns {
-            assert_eq!(column.rows(), count, "all columns have as many rows: {name}");
+            assert_eq!(column.rows(), count, "all columns must have the same number of rows: {name}");
         }
         Self { columns, count }
     }
 
-    /// The cells of a column; nothing if there is none of this name and type.
+    /// Returns the cells of a column; `None` if there is no column with this name and type.
     pub fn cells<T: Stored>(&self, name: &str) -> Option<impl Iterator<Item = Option<&T>> + use<'_, T>> {
         self.columns.iter().find(|(known, _)| known == name)?.1.cells()
     }
@@ -231,11 +234,13 @@ impl Rows {
         writer.close().map(drop)
     }
 
-    /// Reads columns of a Parquet file, group of rows by group of rows; `take` returns nothing where a column has
-    /// another type than it expects.
+    /// Reads columns of a Parquet file, one row group after the other.
+    ///
+    /// `take` returns `None` if a column has an unexpected type.
     ///
     /// # Errors
-    /// The file cannot be read, or has no such column; the message names it.
+    /// Returns an error if the file cannot be read or lacks a column; the message contains its
+    /// path.
     pub fn read(
         path: &Path,
         names: &[&str],
@@ -246,7 +251,7 @@ impl Rows {
             let schema = file.metadata().file_metadata().schema_descr();
             let place = |name: &&str| {
                 let at = schema.columns().iter().position(|column| column.name() == *name);
-                at.ok_or_else(|| ParquetError::General(format!("it has no column {name}")))
+                at.ok_or_else(|| ParquetError::General(format!("there is no column {name}")))
             };
             let places = names.iter().map(place).collect::<ParquetResult<Vec<_>>>()?;
             for group in 0..file.num_row_groups() {
@@ -254,8 +259,7 @@ impl Rows {
                 let columns =
                     places.iter().map(|at| read_column(&*group, *at)).collect::<ParquetResult<Vec<_>>>()?;
                 let taken = take(&Self::new(names.iter().copied().zip(columns)));
-                taken
-                    .ok_or_else(|| ParquetError::General("a column has another type than expected".into()))?;
+                taken.ok_or_else(|| ParquetError::General("a column has an unexpected type".into()))?;
             }
             Ok(())
         };

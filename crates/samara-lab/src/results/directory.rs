@@ -1,11 +1,11 @@
-//! A results directory: everything that is needed to look at a result again, and to run it again.
+//! A results directory: all files needed to view a result again and to reproduce it.
 //!
-//! While it is being written it has `unfinished`, which `complete` replaces at the end. Nothing that a result does not have
-//! is ever removed, and a finished result only if that was asked for.
+//! The mark `unfinished` exists while the directory is being written; `complete` replaces it at the
+//! end. Foreign files are never removed, and a finished result only on request.
 //!
-//! One process at a time writes it, which holds the lock. The marks say what a directory is wherever a kill interrupts that process:
-//! with `complete` everything is there, and with `unfinished` alone the next run may replace it. No entry of a result is ever there
-//! without one of them.
+//! One process at a time writes the directory and holds the lock. The marks describe the directory
+//! even after a kill: with `complete` it is complete; with `unfinished` alone the next run may
+//! replace it. No entry of a result exists without at least one mark.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
 use crate::files::{self, FileError, LOCK, Lock};
 
-/// The file whose presence says that everything is there.
+/// The mark of a complete result.
 const COMPLETE: &str = "complete";
-/// The file whose presence says that something is missing.
+/// The mark of an incomplete result.
 const UNFINISHED: &str = "unfinished";
-/// The files that the scenario names, and what was in them.
+/// The file that lists the scenario's input files with their digests.
 const INPUTS: &str = "inputs.json";
-/// All that a result consists of.
+/// The names of all entries of a result.
 const PARTS: [&str; 11] = [
     COMPLETE,
     UNFINISHED,
@@ -41,7 +41,7 @@ const PARTS: [&str; 11] = [
     "live",
 ];
 
-/// Why a results directory cannot be used.
+/// The reason why a results directory cannot be used.
 #[derive(Debug, Error)]
 pub enum DirectoryError {
     #[error(
@@ -52,46 +52,47 @@ pub enum DirectoryError {
         "{0}: another process is writing a result there; wait until it ends, or choose another directory with --out"
     )]
     Busy(PathBuf),
-    /// It holds something else.
-    #[error("{path}: holds {entry}, which is no part of a result; choose another directory with --out")]
+    /// The directory contains a foreign entry.
+    #[error("{path}: contains {entry}, which is not part of a result; choose another directory with --out")]
     Foreign {
-        /// The directory.
+        /// The results directory.
         path: PathBuf,
-        /// Something in it.
+        /// The foreign entry.
         entry: String,
     },
     /// A file that the scenario names cannot be read.
     #[error("{0}")]
     Input(String),
-    /// It cannot be read or written.
+    /// The directory cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// A file that a scenario names.
+/// An input file of a scenario.
 #[derive(Debug, Serialize)]
 struct InputFile {
-    /// The key that names it.
+    /// The key of the scenario that names it.
     key: &'static str,
-    /// Its name there.
+    /// The name in the scenario.
     file: String,
-    /// Of its bytes as they are stored, in hexadecimal digits.
+    /// SHA-256 of the stored bytes, in hexadecimal digits.
     sha256: String,
 }
 
-/// A results directory that is being written, by this process alone.
+/// A results directory that only this process is writing.
 #[derive(Debug)]
 pub struct ResultsDirectory {
     path: PathBuf,
-    /// Held as long as the directory is.
+    /// Held for the lifetime of this value.
     _lock: Lock,
 }
 
 impl ResultsDirectory {
-    /// Starts a results directory: makes it, or empties one that was not finished (or is to be overwritten).
+    /// Starts a results directory: creates it, or clears an unfinished or overwritten result.
     ///
     /// # Errors
-    /// It holds a finished result and `force` is not set, another process is writing it, it holds something else, or it cannot be written.
+    /// Returns an error if the directory holds a finished result and `force` is false, another
+    /// process is writing it, it contains foreign entries, or it cannot be written.
     pub fn create(path: &Path, loaded: &Loaded, force: bool) -> Result<Self, DirectoryError> {
         files::create_dir_all(path)?;
         if parts(path, force)?.is_empty() {
@@ -99,7 +100,7 @@ impl ResultsDirectory {
         }
         let lock = Lock::take(path)?;
         let lock = lock.ok_or_else(|| DirectoryError::Busy(path.to_path_buf()))?;
-        // Another process may have finished a result meanwhile.
+        // Another process may have finished a result since the first check.
         let old = parts(path, force)?;
         mark_unfinished(path)?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
@@ -111,7 +112,7 @@ impl ResultsDirectory {
         Ok(directory)
     }
 
-    /// Removes the parts of an earlier result: its mark first, which says that all the others are there.
+    /// Removes the parts of an earlier result. The mark `complete` goes first.
     fn clear(&self, mut old: Vec<String>) -> Result<(), DirectoryError> {
         old.retain(|name| ![UNFINISHED, LOCK].contains(&name.as_str()));
         old.sort_by_key(|name| name != COMPLETE);
@@ -122,7 +123,7 @@ impl ResultsDirectory {
         Ok(())
     }
 
-    /// Writes which files the scenario names, and their SHA-256, if it names any.
+    /// Writes the list of the scenario's input files with their SHA-256, if it has any.
     fn inputs(&self, loaded: &Loaded) -> Result<(), DirectoryError> {
         let entry = |(key, file): (&'static str, String)| {
             let sha256 = loaded.inputs.sha256(&file).map_err(DirectoryError::Input)?;
@@ -141,10 +142,10 @@ impl ResultsDirectory {
         &self.path
     }
 
-    /// Makes the directory for what the real nodes of a run need and leave.
+    /// Creates the directory for the files of a run's real nodes.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Returns an error if the directory cannot be created.
     pub fn nodes(&self, point: &Point) -> Result<PathBuf, DirectoryError> {
         let directory = self.path.join("nodes").join(point_name(point));
         files::create_dir_all(&directory)?;
@@ -154,17 +155,17 @@ impl ResultsDirectory {
     /// Writes the tables of a run.
     ///
     /// # Errors
-    /// A table cannot be written.
+    /// Returns an error if a table cannot be written.
     pub fn run(&self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), DirectoryError> {
         self.of_run(measured.setting().0, &outcome.run, |directory| {
             tables::tables(measured, outcome).iter().try_for_each(|table| table.write(directory))
         })
     }
 
-    /// Writes the tables of a run that were made before.
+    /// Writes tables of a run that exist in memory.
     ///
     /// # Errors
-    /// A table cannot be written.
+    /// Returns an error if a table cannot be written.
     pub fn run_tables(
         &self,
         point: &Point,
@@ -191,27 +192,27 @@ impl ResultsDirectory {
         Ok(files::write(&path, json.as_bytes())?)
     }
 
-    /// Writes a text file, whole or not at all.
+    /// Writes a text file atomically.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn text(&self, name: &str, text: &str) -> Result<(), DirectoryError> {
         self.bytes(name, text.as_bytes())
     }
 
-    /// Writes a file, whole or not at all.
+    /// Writes a file atomically.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
         let path = self.path.join(name);
         Ok(files::write(&path, bytes)?)
     }
 
-    /// Writes the summary and, if nothing is missing, the mark of a finished result.
+    /// Writes the summary and, if the result is complete, the mark `complete`.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn finish(&self, summary: &Summary, complete: bool) -> Result<(), DirectoryError> {
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
         self.text("summary.json", &(json + "\n"))?;
@@ -224,16 +225,17 @@ impl ResultsDirectory {
     }
 }
 
-/// Returns what is in a directory that may be made a results directory.
+/// Returns the entries of a directory that may become a results directory.
 fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
     let names = files::entries(path)?;
-    // After the names, and in this order: a process that finishes meanwhile sets the second mark before it removes the first.
+    // Read the marks after the entries, and in this order: a finishing process sets `complete`
+    // before it removes `unfinished`.
     let is_unfinished = path.join(UNFINISHED).exists();
     let is_complete = path.join(COMPLETE).exists();
     if is_complete && !force {
         return Err(DirectoryError::Finished(path.to_path_buf()));
     }
-    // A directory with a `scenario.toml` alone is somebody's project.
+    // A directory that contains only a `scenario.toml` is a user's project.
     let is_marked = is_unfinished || is_complete;
     let is_part = |name: &str| is_marked && PARTS.contains(&files::final_name(name));
     match names.iter().find(|name| !is_part(name)) {
@@ -242,23 +244,23 @@ fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
     }
 }
 
-/// Says that something is missing.
+/// Marks the result as incomplete.
 fn mark_unfinished(path: &Path) -> Result<(), FileError> {
-    files::mark(&path.join(UNFINISHED), "This run was interrupted, or is still going on.\n")
+    files::mark(&path.join(UNFINISHED), "This run was interrupted, or is still in progress.\n")
 }
 
-/// What the directory of a run is called, under `runs` and `nodes`.
+/// Returns the name of a run's directory below `runs` and `nodes`.
 pub fn point_name(point: &Point) -> String {
     slug(&format!("{}-seed{}", point.name(), point.seed))
 }
 
-/// A name that every file system takes.
+/// Converts a name to one that every file system accepts.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' };
     name.chars().map(plain).collect()
 }
 
-/// Every value of a point's scenario, by its key.
+/// Returns all values of a point's scenario, by key.
 fn configuration(point: &Point) -> Vec<(String, String)> {
     let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
     if let Ok(table) = point.scenario.to_toml() {

@@ -1,5 +1,5 @@
-//! The outcome of a run: its entry in the summary, and the data from which its family draws tables
-//! and reports.
+//! The outcome of a run: its entry in the summary, and the data for the family's tables and
+//! reports.
 
 use std::any::Any;
 use std::fmt;
@@ -15,28 +15,28 @@ use super::{RealRun, Run, Table};
 use crate::family;
 use crate::network::Hosts;
 
-/// The measurements of a run while all of them are in memory.
+/// The complete measurements of a run, in memory.
 pub trait Measured: fmt::Debug + Send {
-    /// What was run, and its hosts.
+    /// Returns the point of the run, and its hosts.
     fn setting(&self) -> (&Point, &Hosts);
 
-    /// What is kept of the measurements when all tables have been written.
+    /// Returns the part of the measurements that remains after all tables have been written.
     fn outcome(&self) -> Outcome;
 
-    /// The tables of the run. What the outcome keeps is taken from it.
+    /// Returns the tables of the run. They use the data in `outcome`.
     ///
     /// # Panics
-    /// If the outcome is that of another family.
+    /// Panics if the outcome belongs to another family.
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>>;
 }
 
-/// What a family keeps of a run.
+/// The data that a family retains from a run.
 pub trait Data: Send + Sync + 'static {
     type Metrics: Serialize;
 
     fn metrics(&self) -> &Self::Metrics;
 
-    /// Returns true if something did not reach every node that it was to reach, or came out wrong.
+    /// Returns true if something did not reach every required node or came out wrong.
     fn is_incomplete(&self) -> bool;
 }
 
@@ -45,13 +45,13 @@ pub struct Outcome<D: ?Sized = dyn Any + Send + Sync> {
     /// The entry in the summary.
     pub run: Run,
     pub point: Point,
-    /// As [`Data::is_incomplete`] says.
+    /// The value of [`Data::is_incomplete`].
     pub is_incomplete: bool,
     data: Arc<D>,
 }
 
 impl Outcome {
-    /// The outcome of a run at a point. `parameter` says how much there was to do.
+    /// Creates the outcome of a run at a point. `parameter` is the amount of work in the run.
     pub fn new(
         point: &Point,
         (digest, steps): (u64, u64),
@@ -62,25 +62,25 @@ impl Outcome {
         Self { run, point: point.clone(), is_incomplete: data.is_incomplete(), data: Arc::new(data) }
     }
 
-    /// The same run with other data.
+    /// Returns the same run with other data.
     pub(crate) fn with(&self, data: impl Data) -> Self {
         let run = Run { metrics: value(data.metrics()), ..self.run.clone() };
         let is_incomplete = data.is_incomplete();
         Self { run, is_incomplete, data: Arc::new(data), ..self.clone() }
     }
 
-    /// The data, if they are of this type.
+    /// Returns the data if they have this type.
     pub fn data<D: Data>(&self) -> Option<&D> {
         self.data.downcast_ref()
     }
 
-    /// The outcome with the type of its data, if it is this type.
+    /// Returns the outcome with the type of its data, if they have this type.
     pub fn typed<D: Data>(&self) -> Option<Outcome<D>> {
         let Self { run, point, is_incomplete, data } = self.clone();
         Some(Outcome { run, point, is_incomplete, data: data.downcast().ok()? })
     }
 
-    /// The same of a run on real nodes.
+    /// Marks the outcome as that of a run on real nodes.
     pub fn on_real_nodes(mut self, real: RealRun) -> Self {
         self.run.real = Some(real);
         self
@@ -109,7 +109,7 @@ impl<D: ?Sized> Deref for Outcome<D> {
     }
 }
 
-/// Adds the metrics that set a run beside another one with equal parameters: the scenario's first
+/// Adds the metrics that relate a run to another one with equal parameters: the scenario's first
 /// run, or the first of its series.
 pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
     let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
@@ -123,32 +123,32 @@ pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
     }
 }
 
-/// The metrics of a family as a value.
+/// Converts the metrics of a family to JSON.
 fn value(metrics: &impl Serialize) -> Value {
     serde_json::to_value(metrics).unwrap_or(Value::Null)
 }
 
-/// Packets lost, by cause.
+/// Lost packets, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PacketDrops {
-    /// A downlink's queue was full.
+    /// Packets dropped because a downlink's queue was full.
     pub downlink_full: u64,
-    /// Dropped by controlled delay.
+    /// Packets dropped by CoDel.
     pub downlink_codel: u64,
-    /// Lost at random in the network.
+    /// Packets lost at random in the network.
     pub random: u64,
-    /// A partition separated sender and receiver.
+    /// Packets between hosts separated by a partition.
     pub partition: u64,
-    /// Their link or process was gone.
+    /// Packets whose link or process no longer existed.
     pub stale: u64,
 }
 
-/// The quotient, or 0 if `whole` is not positive.
+/// Returns the quotient, or 0 if `whole` is not positive.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// The sum over hosts.
+/// Sums the lost packets of all hosts.
 pub(crate) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
     traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
         downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,

@@ -1,4 +1,4 @@
-//! Results directories of runs, testbeds and sweeps, read again to be compared.
+//! Reads the results directories of runs, testbeds and sweeps for comparison.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::columns::Rows;
 use super::{Run, Summary};
 
-/// Points of a curve; more show nothing.
+/// Maximum number of points of a curve; more make no visible difference.
 const CURVE_MAX: usize = 400;
 
 /// A results directory.
@@ -27,16 +27,16 @@ pub struct Saved {
     /// Whether the nodes were real.
     pub is_real: bool,
     pub runs: Vec<SavedRun>,
-    /// Tables, by what identifies a run: of each seed.
+    /// Tables of each seed, by the run's key.
     tables: BTreeMap<String, Vec<Tables>>,
 }
 
-/// Where the tables of a run are.
+/// The location of a run's tables.
 #[derive(Clone, Debug)]
 enum Tables {
-    /// In Parquet files of this directory.
+    /// Parquet files in this directory.
     Directory(PathBuf),
-    /// In memory, by their names.
+    /// Tables in memory, by name.
     Memory(BTreeMap<String, Arc<Rows>>),
 }
 
@@ -48,7 +48,7 @@ impl Tables {
         }
     }
 
-    /// Reads columns of a table, group of rows by group of rows.
+    /// Reads columns of a table, one row group after the other.
     fn read(
         &self,
         name: &str,
@@ -59,7 +59,7 @@ impl Tables {
             Self::Directory(path) => Rows::read(&path.join(name).with_extension("parquet"), columns, take),
             Self::Memory(tables) => {
                 let taken = tables.get(name).map_or(Some(()), |rows| take(rows));
-                taken.ok_or_else(|| format!("{name}: a column has another type than expected"))
+                taken.ok_or_else(|| format!("{name}: a column has an unexpected type"))
             }
         }
     }
@@ -68,22 +68,22 @@ impl Tables {
 /// One run of a results directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRun {
-    /// Its name in the scenario.
+    /// The name in the scenario.
     pub name: String,
-    /// What sets it apart, without the seed.
+    /// The parameters that distinguish it, without the seed.
     pub parameters: Map<String, Value>,
-    /// All figures that are numbers, by their dotted paths; those of lists are left out.
+    /// All numeric figures, by dotted path; elements of lists are omitted.
     pub metrics: BTreeMap<String, f64>,
 }
 
 impl SavedRun {
-    /// What runs that differ in their seeds only have in common.
+    /// Returns the key that runs with different seeds share.
     pub fn key(&self) -> String {
         key(&self.name, &self.parameters)
     }
 }
 
-/// How soon something happened: milliseconds, and the share that took at most so long.
+/// A cumulative distribution of times: milliseconds, and the share up to then.
 pub type Curve = Vec<(f64, f64)>;
 
 #[derive(Deserialize)]
@@ -104,10 +104,11 @@ struct RunFile {
 }
 
 impl Saved {
-    /// Reads the summary of a directory of `samara run`, `testbed` or `sweep`, and looks where its tables are.
+    /// Opens a results directory of `samara run`, `testbed` or `sweep`. It reads the summary and
+    /// locates the tables.
     ///
     /// # Errors
-    /// There is none, or it cannot be read; the message names the file.
+    /// Returns an error if the summary is missing or cannot be read; the message names the file.
     pub fn open(path: &Path) -> Result<Self, String> {
         let summary: SummaryFile = read_json(&path.join("summary.json")).map_err(|error| {
             format!("{error}; expected a results directory of samara run, testbed or sweep")
@@ -127,7 +128,8 @@ impl Saved {
         Ok(Self::of(path.to_path_buf(), summary, tables))
     }
 
-    /// A result that is in memory, under a name that comparisons show: its summary, and the tables of each of its runs that are there.
+    /// Wraps a result in memory: its summary, and the available tables of each run. Comparisons
+    /// show `name`.
     pub fn in_memory(name: &str, summary: &Summary, tables: Vec<BTreeMap<String, Arc<Rows>>>) -> Self {
         let mut of_runs: BTreeMap<String, Vec<Tables>> = BTreeMap::new();
         for (run, tables) in summary.runs.iter().zip(tables) {
@@ -161,10 +163,11 @@ impl Saved {
         }
     }
 
-    /// How soon messages, columns or transactions came to nodes, over all seeds of a run; `None` where no table says it.
+    /// Returns the delivery latency of messages, columns or transactions over all seeds of a run;
+    /// `None` without a table.
     ///
     /// # Errors
-    /// A table cannot be read; the message names it.
+    /// Returns an error if a table cannot be read; the message names it.
     pub fn delivery_latency(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
             if tables.has("deliveries") {
@@ -192,16 +195,16 @@ impl Saved {
         })
     }
 
-    /// How soon nodes had all their columns, over all seeds and slots of a run; `None` where no table says it.
+    /// Returns the time to custody over all seeds and slots of a run; `None` without a table.
     ///
     /// # Errors
-    /// A table cannot be read; the message names it.
+    /// Returns an error if a table cannot be read; the message names it.
     pub fn time_to_custody(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
             if !tables.has("deliveries") {
                 return Ok(None);
             }
-            // The last column of each node and slot; nothing if one never came.
+            // The last column of each node and slot; `None` if a column never arrived.
             let mut last: BTreeMap<(u32, u32), Option<f64>> = BTreeMap::new();
             tables.read("deliveries", &["node", "slot", "delivery_latency_ms"], |rows| {
                 let pairs = rows.cells::<u32>("node")?.flatten().zip(rows.cells::<u32>("slot")?.flatten());
@@ -215,7 +218,7 @@ impl Saved {
         })
     }
 
-    /// The curve of all seeds together, each of the same weight.
+    /// Returns the curve of all seeds combined, with equal weights.
     fn pooled(
         &self,
         run: &SavedRun,
@@ -249,7 +252,7 @@ fn key(name: &str, parameters: &Map<String, Value>) -> String {
     format!("{name} {}", Value::Object(parameters.clone()))
 }
 
-/// What sets runs apart that do not differ in their seeds only.
+/// Returns parameters without the seed.
 pub(crate) fn without_seed(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut parameters = parameters.clone();
     parameters.remove("seed");
@@ -261,13 +264,13 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Values of which each counts as much; those that are missing count, too, and never come.
+/// Returns values with equal weights. Missing values have the same weight but never occur.
 fn equal_weights(times: &[Option<f64>]) -> Vec<(f64, f64)> {
     let weight = 1.0 / times.len().max(1) as f64;
     times.iter().flatten().map(|time| (*time, weight)).collect()
 }
 
-/// Adds weights up, and leaves out points that are too close to be seen.
+/// Accumulates weights, and omits points too close to distinguish.
 fn curve(mut weights: Vec<(f64, f64)>) -> Curve {
     weights.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut points, mut share, mut drawn): (Curve, f64, f64) = (Vec::new(), 0.0, 0.0);

@@ -1,4 +1,5 @@
-//! The machine-readable summary: one JSON document, described in `docs/results.md`, and the comparisons beside it.
+//! The machine-readable summary: one JSON document, described in `docs/results.md`, and the related
+//! comparisons.
 
 use std::time::Instant;
 
@@ -25,84 +26,87 @@ pub struct Summary {
     pub nodes: u32,
     /// A digest of all runs: equal digests mean equal runs.
     pub digest: String,
-    /// How long it took.
+    /// Wall-clock time in seconds.
     pub wall_s: f64,
-    /// Processor time of the whole process.
+    /// Processor time of the whole process, in seconds.
     pub cpu_s: f64,
     /// Peak memory of the process.
     pub peak_rss_bytes: u64,
-    /// Steps of all simulations.
+    /// Number of steps of all simulations.
     pub steps: u64,
-    /// What each process had to do, where several simulated one network together.
+    /// Resources of each process, if several simulated one network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessUse>,
     pub runs: Vec<Run>,
 }
 
-/// What one of several processes had to do.
+/// Resources of one of several processes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProcessUse {
-    /// Hosts that it simulated.
+    /// Number of hosts that it simulated.
     pub hosts: u32,
-    /// Its processor time. Waiting for others takes some, too.
+    /// Processor time in seconds, including busy waiting.
     pub cpu_s: f64,
-    /// How long it waited for others, and for what they sent.
+    /// Time spent waiting for other processes and their data, in seconds.
     pub waited_s: f64,
-    /// Bytes that it sent to others.
+    /// Bytes sent to other processes.
     pub sent_bytes: u64,
-    /// The most memory that it has had.
+    /// Peak memory of the process.
     pub peak_rss_bytes: u64,
 }
 
-/// What is known of a run on real nodes beyond its figures.
+/// Additional information on a run with real nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RealRun {
-    /// The programs that the nodes were, in turn.
+    /// The programs of the nodes, in turn.
     pub programs: Vec<String>,
-    /// From the last dial until links and meshes were there.
+    /// Time from the last dial until links and meshes existed, in seconds.
     pub ready_s: f64,
-    /// How much later than planned publications were made.
+    /// Delay of publications after their planned times.
     pub publish_error_ms: Option<Statistics>,
     /// Processor time of a node's process, from its start to its end.
     pub node_cpu_s: Option<Statistics>,
-    /// The most memory of a node's process.
+    /// Peak memory of a node's process.
     pub node_peak_rss_bytes: Option<Statistics>,
-    /// The most open files and sockets of a node's process.
+    /// Maximum number of open files and sockets of a node's process.
     pub node_open_fds: Option<Statistics>,
-    /// Of batches that are mixed: processors that the busiest node took while payloads were on their way. One that has `mix.cores` of its own can
-    /// do no more than that many.
+    /// With mixed batches: processors used by the busiest node while payloads were in transit.
+    ///
+    /// A node with `mix.cores` cores can use no more than that many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest_node_cpu_share: Option<f64>,
-    /// The share of all processors of the machine that nodes, sender and emulated links took together meanwhile.
+    /// Share of all processors of the machine used by nodes, sender and emulated links in that
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_cpu_share: Option<f64>,
-    /// The share of one processor that emulating links took.
+    /// Share of one processor used for emulating links.
     pub relay_cpu_share: Option<f64>,
-    /// How late emulated links were, of 99 in 100 packets at most.
+    /// 99th percentile of the delay of emulated links behind schedule.
     pub relay_late_p99_ms: Option<f64>,
-    /// Reasons to distrust the figures.
+    /// Reasons to doubt the figures.
     pub doubts: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// Its name in the scenario.
+    /// The name in the scenario.
     pub name: String,
-    /// What sets it apart: its seed, the values of the sweep, and what the variant changes.
+    /// The parameters that distinguish the run: seed, values of the sweep, and changes of the
+    /// variant.
     pub parameters: Map<String, Value>,
-    /// A digest of every packet that every host received; zero for real nodes.
+    /// Digest of all packets received by all hosts; zero for real nodes.
     pub digest: String,
-    /// Steps of the simulation; zero for real nodes.
+    /// Number of steps of the simulation; zero for real nodes.
     pub steps: u64,
-    /// The figures by their names; those that were not measured are null.
+    /// The metrics by name; missing ones are null.
     pub metrics: Value,
-    /// What is known beyond that of a run on real nodes.
+    /// Additional information on a run with real nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real: Option<RealRun>,
 }
 
 impl Run {
-    /// The entry of a run at a point. `parameter` says how much there was to do.
+    /// Creates the entry of a run at a point. The last parameter is the amount of work in the run.
     pub(crate) fn new(
         point: &Point,
         digest: u64,
@@ -129,7 +133,7 @@ impl Run {
     }
 }
 
-/// The digest of several runs in their order (FNV-1a over their digests).
+/// Returns the digest of several runs in order (FNV-1a over their digests).
 pub fn combined_digest<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in digests.into_iter().flat_map(str::bytes) {
@@ -138,20 +142,20 @@ pub fn combined_digest<'a>(digests: impl IntoIterator<Item = &'a str>) -> String
     format!("{hash:016x}")
 }
 
-/// The resources that a scenario took.
+/// The resources used for a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Used {
     pub wall_s: f64,
     /// Processor time of the whole process, in seconds.
     pub cpu_s: f64,
-    /// The most memory of the process.
+    /// Peak memory of the process.
     pub peak_rss_bytes: u64,
-    /// The share of each process, where several simulated one network together.
+    /// The resources of each process, if several simulated one network.
     pub processes: Vec<ProcessUse>,
 }
 
 impl Used {
-    /// The resources of this process up to now; the work began at `start`.
+    /// Returns the resources used by this process since its start, and the time since `start`.
     pub fn since(start: Instant) -> Self {
         Self {
             wall_s: start.elapsed().as_secs_f64(),
@@ -162,12 +166,12 @@ impl Used {
     }
 }
 
-/// The results of a scenario's runs, compared with each other, with references and with expectations.
+/// The results of a scenario's runs, with their comparisons and expectations.
 #[derive(Clone, Debug)]
 pub struct Findings {
     /// The machine-readable summary.
     pub summary: Summary,
-    /// The runs that were not interrupted.
+    /// The outcomes of all runs without interruption.
     pub results: Vec<Outcome>,
     /// Comparisons with measurements of real networks.
     pub comparisons: Vec<Comparison>,
@@ -175,15 +179,16 @@ pub struct Findings {
     pub published: Vec<PublishedComparison>,
     /// The results of the scenario's expectations.
     pub checked: Vec<ExpectationResult>,
-    /// Whether no run was interrupted.
+    /// Whether all runs finished.
     pub is_complete: bool,
 }
 
 impl Findings {
-    /// Takes the results of all points; those that were interrupted are `None`.
+    /// Evaluates the results of all points; interrupted ones are `None`.
     ///
     /// # Errors
-    /// An expectation of the scenario does not parse, or a reference cannot be read.
+    /// Returns an error if an expectation of the scenario does not parse or a reference cannot be
+    /// read.
     pub fn of(loaded: &Loaded, results: Vec<Option<Outcome>>, used: Used) -> Result<Self, String> {
         let expectations = Expectation::all_of(loaded)?;
         let mut results: Vec<Outcome> = results.into_iter().flatten().collect();

@@ -14,7 +14,7 @@ use crate::network::Hosts;
 /// The columns of a table.
 pub(crate) type Columns = Vec<(&'static str, Column)>;
 
-/// A table of a run, made when it is asked for: all at once would take much memory.
+/// A table of a run, created on demand: all tables at once would take much memory.
 pub struct Table<'a> {
     name: &'static str,
     rows: usize,
@@ -32,7 +32,7 @@ impl<'a> Table<'a> {
         Self { name, rows, make: Box::new(make) }
     }
 
-    /// What it is called; the name of its file without `.parquet`.
+    /// Returns the name of the table and, without `.parquet`, of its file.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -41,12 +41,12 @@ impl<'a> Table<'a> {
         self.rows
     }
 
-    /// Makes it.
+    /// Creates the rows of the table.
     pub fn make(&self) -> Rows {
         Rows::new((self.make)())
     }
 
-    /// Writes it into a directory.
+    /// Writes the table into a directory.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), FileError> {
         write(directory, self.name, &self.make())
     }
@@ -71,17 +71,17 @@ pub(crate) fn distribution<'a>(
     })
 }
 
-/// The tables of a run, and what files call its hosts and their regions, if they call them anything.
+/// Returns the tables of a run, and one with the names of hosts and regions if there are any.
 ///
 /// # Panics
-/// If the outcome is not that of the measurements.
+/// Panics if the outcome does not belong to the measurements.
 pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table<'a>> {
     let mut tables = measured.tables(outcome);
     tables.extend(hosts(measured));
     tables
 }
 
-/// A row for each host with a name or a region.
+/// Returns a table of hosts, if they have names or regions.
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     let (point, hosts) = measured.setting();
     let nodes = point.scenario.network.nodes;
@@ -101,7 +101,7 @@ fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
 /// Reads a counter of a host.
 type Counter = fn(&HostStats) -> u64;
 
-/// What every host sent and received from the first publication on.
+/// Returns the traffic of every host from the first publication on.
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
@@ -133,7 +133,7 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
     columns
 }
 
-/// Keys and values.
+/// Returns a table of keys and values.
 pub(crate) fn configuration(rows: &[(String, String)]) -> Table<'_> {
     Table::new("configuration", rows.len(), || {
         vec![

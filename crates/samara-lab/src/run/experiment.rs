@@ -1,5 +1,4 @@
-//! The contract between a family of experiments and the simulator, and the loop that drives all of
-//! them.
+//! The contract between a family of experiments and the simulator, and the main loop.
 
 use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
@@ -14,39 +13,41 @@ use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
 use crate::network::{self, Hosts};
 
-/// An experiment on one network: what happens in it, and what is measured.
+/// An experiment on one network: its course and its measurements.
 ///
-/// [`simulate`] calls [`step`](Self::step), simulates as far as it says, hands each event to
-/// [`observe`](Self::observe), and repeats until the experiment is over.
+/// [`simulate`] calls [`step`](Self::step), simulates up to the time it returns, passes each event
+/// to [`observe`](Self::observe), and repeats until the experiment is over.
 pub(crate) trait Stepped: Sized {
-    /// Engine and application of a host.
+    /// The engine and application of a host.
     type App: Engine;
     type Measured;
 
-    /// Looks at the network, issues commands, and decides how far to simulate.
+    /// Inspects the network, issues commands, and returns the time up to which to simulate.
     fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError>;
 
-    /// Takes an event of a host. Events come ordered by time and then by host.
+    /// Handles an event of a host. Events are ordered by time, then by host.
     fn observe(&mut self, record: Record<<Self::App as Engine>::Event>);
 
-    /// How far the run is, but for time and steps, which the loop fills in.
+    /// Returns the progress of the run. The main loop fills in time and steps.
     fn progress(&self, net: &Net<'_, Self::App>) -> Progress;
 
-    /// The measurements, in the process that gets them.
+    /// Returns the measurements, in the process that collects them.
     fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<Self::Measured>, RunError>;
 }
 
-/// What happens next in an experiment.
+/// The next step of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The network is simulated up to this time, in nanoseconds of the run.
+    /// Simulate up to this time, in nanoseconds of the run.
     Until(u64),
-    /// Everything has been measured. In several processes that is for the first of them to decide;
-    /// the others go on to this time if it does not.
+    /// The measurements are complete.
+    ///
+    /// Only the first of several processes decides that. If it does not, the others simulate up to
+    /// this time.
     Over(u64),
 }
 
-/// Simulates an experiment to its end. `watch` sees it after each step.
+/// Simulates an experiment to its end. `watch` runs after each step.
 pub(crate) fn simulate<E: Stepped>(
     mut experiment: E,
     net: &mut Net<'_, E::App>,
@@ -70,13 +71,13 @@ pub(crate) fn simulate<E: Stepped>(
     experiment.measured(net)
 }
 
-/// The steps of other processes are known at the end only.
+/// Returns the progress. The total number of steps of several processes is known only at the end.
 fn progress<E: Stepped>(experiment: &E, net: &Net<'_, E::App>) -> Progress {
     let (virtual_nanos, steps) = (Some(net.now()), net.is_alone().then(|| net.sim.steps()));
     Progress { virtual_nanos, steps, ..experiment.progress(net) }
 }
 
-/// What every experiment is made from: the point of a scenario and the hosts of its network.
+/// The input of every experiment: the point of a scenario and the hosts of its network.
 pub(crate) struct Setup<'a> {
     pub(crate) point: &'a Point,
     pub(crate) options: RunOptions<'a>,
@@ -84,7 +85,7 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// The setup of a point with so many hosts.
+    /// Creates the setup of a point with `hosts` hosts.
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
         Ok(Self { point, options, hosts: hosts.map_err(RunError::Scenario)? })
@@ -114,7 +115,7 @@ impl<'a> Setup<'a> {
         self.distributed(factory, all, None)
     }
 
-    /// The simulation of the hosts of this process.
+    /// Creates the simulation of this process's hosts.
     pub(crate) fn distributed<'o, N: Engine + Simulated>(
         &self,
         factory: NodeFactory<N>,
@@ -126,19 +127,20 @@ impl<'a> Setup<'a> {
         Ok(Net::new(sim, others))
     }
 
-    /// Lets all pairs of hosts speak the protocol of the scenario's version of GossipSub.
+    /// Sets the protocol of all pairs of hosts to the scenario's version of GossipSub.
     pub(crate) fn set_protocol<N: Engine>(&self, net: &mut Net<'_, N>) {
         let protocol: Arc<str> =
             self.scenario().find::<Parameters>().cloned().unwrap_or_default().version.protocol().into();
         net.sim.set_protocol(move |_, _| Arc::clone(&protocol));
     }
 
-    /// The generator that draws when links are dialled.
+    /// Returns the random stream for the times at which links are dialled.
     pub(crate) fn links_rng(&self) -> NodeRng {
         NodeRng::new(self.point.seed, 2, Purpose::Topology)
     }
 
-    /// Dials, or simply makes, all links when the scenario says.
+    /// Schedules all links: random dials within the scenario's time range or, if it is empty,
+    /// established links.
     pub(crate) fn schedule_links<N: Engine>(
         &self,
         net: &mut Net<'_, N>,
@@ -156,7 +158,7 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Schedules all faults but partitions, which are part of the network, and leaves, which are
+    /// Schedules all faults except partitions, which are part of the network, and leaves, which are
     /// commands to the members of a group.
     pub(crate) fn schedule_faults<N: Engine>(&self, net: &mut Net<'_, N>) {
         let sim = &mut net.sim;

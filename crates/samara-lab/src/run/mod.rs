@@ -25,13 +25,13 @@ pub use crate::messages::run::{MessagesMeasured, Plan};
 pub use crate::mix::run::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};
 pub use crate::pool::run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
-/// Why a run ended without a result.
+/// The reason why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum RunError {
-    /// Something in the scenario does not fit; only building the network shows it.
+    /// The scenario is inconsistent in a way that only building the network shows.
     #[error("{0}")]
     Scenario(String),
-    /// Several processes cannot go on together.
+    /// The processes of a distributed run cannot continue.
     #[error("{0}")]
     Distributed(String),
     #[error("interrupted")]
@@ -41,37 +41,37 @@ pub enum RunError {
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
     pub threads: usize,
-    /// Where the files come from that the scenario names.
+    /// The source of the files that the scenario names.
     pub inputs: &'a Inputs,
-    /// Set from elsewhere to stop.
+    /// Another thread sets this to stop the run.
     pub stop: &'a AtomicBool,
 }
 
-/// How far a run is. What a kind of run does not know is `None`.
+/// The progress of a run. Values that a family does not have are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// How much of it is done: 0 to 1.
+    /// Share of the run that is done, from 0 to 1.
     pub share: f64,
-    /// How much has been simulated, in nanoseconds.
+    /// Simulated nanoseconds.
     pub virtual_nanos: Option<u64>,
-    /// What has reached somebody who was to get it.
+    /// Number of required deliveries so far.
     pub deliveries: Option<u64>,
-    /// How much that is to be.
+    /// Total number of required deliveries.
     pub deliveries_expected: Option<u64>,
-    /// Copies that have arrived, those included that nobody needed.
+    /// Number of copies that arrived, including redundant ones.
     pub copies: Option<u64>,
     pub steps: Option<u64>,
 }
 
-/// How much of the run is simulated between two looks at the results.
+/// Virtual time between two checks of the results.
 pub(crate) const SLICE_NANOS: u64 = 50_000_000;
-/// How long after the last copy a run that is complete is left alone, so that late duplicates are counted.
+/// Time that a complete run continues after the last copy, so that late duplicates are counted.
 pub(crate) const QUIET_NANOS: u64 = 1_000_000_000;
 
-/// Runs a point. `progress` sees how far the run is, after each slice of virtual time.
+/// Runs a point. `progress` receives the progress after each slice of virtual time.
 ///
 /// # Errors
-/// The network cannot be built as the scenario says, or the run was stopped.
+/// Returns an error if the network cannot be built or the run was stopped.
 pub fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -80,10 +80,11 @@ pub fn run(
     run_seen(point, options, progress, |_| {})
 }
 
-/// The same; of teams that mix batches, `rounds` sees all events of hosts so far, as often.
+/// Runs a point like [`run`]. With teams that mix batches, `rounds` receives all events of hosts
+/// after each slice.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns an error in the same cases as [`run`].
 pub fn run_seen(
     point: &Point,
     options: RunOptions<'_>,
@@ -95,22 +96,26 @@ pub fn run_seen(
 }
 
 fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
-    let what = "only blocks of columns are simulated in several processes; run this scenario in one";
+    let what = "only blocks of columns can run in several processes; run this scenario in one process";
     family::of(scenario).run_distributed.ok_or_else(|| RunError::Scenario(what.to_owned()))
 }
 
-/// Checks that a scenario can be run by [`run_distributed`].
+/// Checks that [`run_distributed`] supports a scenario.
 ///
 /// # Errors
-/// The family of the scenario runs in one process only.
+/// Returns an error if the family of the scenario runs only in one process.
 pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
     distributed(scenario).map(drop)
 }
 
-/// Runs a point in several processes, each of which calls this with the same point and has a part of the hosts. The first one gets the result.
+/// Runs a point in several processes.
+///
+/// Each calls this function with the same point and simulates a part of the hosts. The first
+/// process returns the result.
 ///
 /// # Errors
-/// As [`run`]; the scenario is not about blocks of columns, or another process is gone.
+/// Returns an error in the same cases as [`run`], if the scenario has no blocks of columns, or if
+/// another process is gone.
 pub fn run_distributed(
     point: &Point,
     options: RunOptions<'_>,
@@ -120,37 +125,39 @@ pub fn run_distributed(
     distributed(&point.scenario)?(point, options, ranks, &mut progress)
 }
 
-/// From so many nodes on, runs are done one after the other, each on all threads: memory counts then.
+/// Number of nodes above which runs are sequential, each on all threads, because of their memory.
 pub const LARGE: u32 = 4000;
 
-/// Whoever looks on while the points of a scenario are run. Points may be run at the same time, from several threads.
+/// Observes the runs of a scenario. Several threads may run points at the same time.
 pub trait Watch: Sync {
-    /// What looks on at one of them.
+    /// Starts observing a point.
     fn begin<'a>(&'a self, point: &'a Point) -> impl WatchRun + 'a;
 }
 
-/// Whoever looks on at one point.
+/// Observes the run of one point.
 pub trait WatchRun {
     fn progress(&mut self, progress: Progress);
 
-    /// Of teams that mix batches: all that hosts have told so far.
-    fn rounds(&mut self, _told: &Rounds) {}
+    /// Receives all events of hosts so far. Only called for teams that mix batches.
+    fn rounds(&mut self, _events: &Rounds) {}
 
-    /// What was measured, while it is all there.
+    /// Receives the complete measurements and the outcome.
     ///
     /// # Errors
-    /// It cannot be kept; nothing is run any more.
+    /// Returns an error if the measurements cannot be stored; no further points run then.
     fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String>;
 
-    /// It is over. Not called of a run that was interrupted, or whose measurements could not be kept.
+    /// Ends the observation. Not called after an interruption or an error of
+    /// [`measured`](Self::measured).
     fn end(self, is_done: bool);
 }
 
-/// Runs all points of a scenario: several at once if they are small, each on all threads if they are large. Those that were interrupted are
-/// `None`.
+/// Runs all points of a scenario. Interrupted ones are `None`.
+///
+/// Small points run in parallel; large ones run one after the other, each on all threads.
 ///
 /// # Errors
-/// The first run that cannot be done, with what is in the way; the others are stopped then.
+/// Returns the error of the first run that fails; the others are stopped then.
 pub fn run_all<W: Watch>(
     loaded: &Loaded,
     threads: usize,

@@ -1,4 +1,4 @@
-//! A simulated network in one process, or in several that each have a part of its hosts.
+//! A simulated network in one process, or in several that each simulate a part of its hosts.
 
 use std::ops::Range;
 
@@ -15,14 +15,16 @@ pub(crate) enum Next {
     On,
 }
 
-/// A network, or a part of it. All processes call the methods in the same order; the first process
-/// gets values of the whole network, the others get nothing.
+/// A network or a part of it.
+///
+/// All processes call the methods in the same order. The first process receives values of the whole
+/// network, the others receive none.
 pub(crate) struct Net<'a, N: Engine> {
     pub(crate) sim: Simulation<N>,
     others: Option<Others<'a, N>>,
 }
 
-/// The other processes, and how frames and events travel to them.
+/// The other processes, and the codec of frames and events between them.
 pub(crate) type Others<'a, N> = (&'a mut dyn Ranks, Box<dyn Codec<N>>);
 
 impl<'a, N: Engine> Net<'a, N> {
@@ -30,33 +32,33 @@ impl<'a, N: Engine> Net<'a, N> {
         Self { sim, others }
     }
 
-    /// Nanoseconds since the start of the run.
+    /// Returns the nanoseconds since the start of the run.
     pub(crate) fn now(&self) -> u64 {
         self.sim.now().as_nanos()
     }
 
-    /// Returns true in the process that gets the results.
+    /// Returns true in the process that collects the results.
     pub(crate) fn is_first(&self) -> bool {
         self.others.as_ref().is_none_or(|(ranks, _)| ranks.rank() == 0)
     }
 
-    /// Returns true if this process has all hosts.
+    /// Returns true if this process simulates all hosts.
     pub(crate) fn is_alone(&self) -> bool {
         self.others.is_none()
     }
 
-    /// The hosts of this process.
+    /// Returns the hosts of this process.
     pub(crate) fn hosts(&self) -> Range<u32> {
         self.sim.local_hosts()
     }
 
-    /// What the hosts of this process have done so far.
+    /// Returns the traffic of this process's hosts so far.
     pub(crate) fn stats(&self) -> Vec<HostStats> {
         self.hosts().map(|host| *self.sim.stats(host)).collect()
     }
 
-    /// Simulates up to a time and hands the events of all hosts to the first process, ordered by
-    /// time and then by host.
+    /// Simulates up to a time and passes the events of all hosts to the first process, ordered by
+    /// time, then by host.
     pub(crate) fn run_until(
         &mut self,
         until: u64,
@@ -88,8 +90,10 @@ impl<'a, N: Engine> Net<'a, N> {
         Ok(())
     }
 
-    /// What all processes do next: the first one decides whether the run is over, and each of them
-    /// may have been interrupted.
+    /// Agrees on the next step of all processes.
+    ///
+    /// The first process decides whether the run is over. An interruption of any process interrupts
+    /// all.
     pub(crate) fn agree(&mut self, own: Next) -> Result<Next, RunError> {
         let is_first = self.is_first();
         let Some((ranks, _)) = &mut self.others else { return Ok(own) };
@@ -105,7 +109,7 @@ impl<'a, N: Engine> Net<'a, N> {
         })
     }
 
-    /// Sums over all processes.
+    /// Sums values over all processes.
     pub(crate) fn sum<const N2: usize>(&mut self, own: [u64; N2]) -> Result<[u64; N2], RunError> {
         let mut sums = [0; N2];
         for bytes in self.gather(own.iter().flat_map(|value| value.to_le_bytes()).collect())? {
@@ -115,14 +119,14 @@ impl<'a, N: Engine> Net<'a, N> {
         Ok(sums)
     }
 
-    /// The values of the one process that has any.
+    /// Returns the values of the only process that has some.
     pub(crate) fn of_one(&mut self, own: &[f64]) -> Result<Vec<f64>, RunError> {
         let bytes = self.gather(own.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect())?;
         let bits = bytes.concat();
         Ok(bits.as_chunks().0.iter().map(|bits| f64::from_bits(u64::from_le_bytes(*bits))).collect())
     }
 
-    /// What the hosts of all processes have done since an earlier look at those of this process.
+    /// Returns the traffic of all processes' hosts since earlier counts of this process's hosts.
     pub(crate) fn traffic_since(&mut self, before: &[HostStats]) -> Result<Vec<HostStats>, RunError> {
         let own = self.stats().into_iter().enumerate();
         let own: Vec<HostStats> =
@@ -140,7 +144,7 @@ impl<'a, N: Engine> Net<'a, N> {
         Ok(all)
     }
 
-    /// Copies that the outboxes of all processes' hosts withdrew.
+    /// Returns the number of copies that the outboxes of all hosts withdrew.
     pub(crate) fn withdrawn(&mut self) -> Result<u64, RunError> {
         let of_host = |host| {
             let outbox = self.sim.outbox(host);
@@ -159,7 +163,7 @@ impl<'a, N: Engine> Net<'a, N> {
         Ok((digest, steps))
     }
 
-    /// Sends bytes to the first process, which gets those of all processes in their order.
+    /// Sends bytes to the first process, which receives those of all processes in order.
     fn gather(&mut self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, RunError> {
         let Some((ranks, _)) = &mut self.others else { return Ok(vec![own]) };
         let mut outgoing = vec![Vec::new(); ranks.count()];

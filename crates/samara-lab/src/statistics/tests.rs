@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn percentiles_are_numpy_s() {
+fn percentiles_agree_with_numpy() {
     let values: Vec<f64> = (1..=10).map(f64::from).collect();
     let statistics = Statistics::of(&values).unwrap();
     assert!((statistics.mean - 5.5).abs() < 1e-12);
@@ -11,9 +11,10 @@ fn percentiles_are_numpy_s() {
     assert_eq!(Statistics::of(&[]), None);
 }
 
-/// With one and two degrees of freedom, the quantile has a closed form: tan(π(p - ½)), and (2p - 1)·√(2/(4p(1 - p))), p = 0.975.
+/// With one and two degrees of freedom, the quantile has a closed form: tan(π(p - ½)) and (2p -
+/// 1)·√(2/(4p(1 - p))), with p = 0.975.
 #[test]
-fn quantiles_of_closed_form() {
+fn quantiles_agree_with_closed_forms() {
     let p: f64 = 0.975;
     let one = (std::f64::consts::PI * (p - 0.5)).tan();
     let two = (2.0 * p - 1.0) * (2.0 / (4.0 * p * (1.0 - p))).sqrt();
@@ -21,9 +22,9 @@ fn quantiles_of_closed_form() {
     assert!((quantile(2.0) / two - 1.0).abs() < 1e-11, "{}", quantile(2.0));
 }
 
-/// The table that every textbook has.
+/// The values of textbook tables.
 #[test]
-fn quantiles_of_the_table() {
+fn quantiles_agree_with_tables() {
     for (freedom, t) in [
         (3.0, 3.182),
         (4.0, 2.776),
@@ -38,16 +39,16 @@ fn quantiles_of_the_table() {
     }
 }
 
-/// Between 1 and 2 the quantile lies between theirs, and falls.
+/// The quantile decreases with fractional degrees of freedom between 1 and 4.
 #[test]
-fn degrees_of_freedom_need_not_be_whole() {
+fn fractional_degrees_of_freedom_are_valid() {
     let all: Vec<f64> = (10..=40).map(|tenths| quantile(f64::from(tenths) / 10.0)).collect();
     assert!(all.windows(2).all(|pair| pair[0] > pair[1]), "{all:?}");
 }
 
 #[test]
-fn tails_have_closed_forms() {
-    // One degree of freedom is Cauchy's distribution, two have t/√(2+t²).
+fn tails_agree_with_closed_forms() {
+    // One degree of freedom is Cauchy's distribution; two have t/√(2+t²).
     for t in [0.1_f64, 0.7, 1.0, 2.5, 40.0] {
         let cauchy = 1.0 - 2.0 / std::f64::consts::PI * t.atan();
         assert!((two_sided(t, 1.0) - cauchy).abs() < 1e-13, "{t}");
@@ -57,13 +58,13 @@ fn tails_have_closed_forms() {
 }
 
 #[test]
-fn an_interval_is_the_mean_and_t_times_its_error() {
-    // Variance 2.5 over five values.
+fn interval_is_t_times_the_standard_error() {
+    // The variance of these five values is 2.5.
     let found = Spread::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
     assert_eq!((found.mean, found.min, found.max, found.seeds), (3.0, 1.0, 5.0, 5));
     let half = found.confidence_95;
     assert!((half - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-5, "{half}");
-    // 0.1 three times does not add up to 0.3.
+    // 0.1 added three times does not equal 0.3.
     for (value, seeds) in [(7.0, 1), (0.1, 3)] {
         let same = Spread { mean: value, confidence_95: 0.0, min: value, max: value, seeds };
         assert_eq!(Spread::of(&vec![value; seeds]), Some(same));
@@ -71,7 +72,7 @@ fn an_interval_is_the_mean_and_t_times_its_error() {
     assert_eq!(Spread::of(&[]), None);
 }
 
-/// Beside `ttest_ind(b, a, equal_var=False)` of SciPy and its confidence interval.
+/// Compares with `ttest_ind(b, a, equal_var=False)` of SciPy and its confidence interval.
 #[test]
 fn welch_agrees_with_scipy() {
     let a = [17.2, 20.9, 22.6, 18.1, 21.7, 21.4, 23.5, 24.2, 14.7, 21.8];
@@ -91,7 +92,7 @@ fn welch_agrees_with_scipy() {
 const P_OF_SCIPY: f64 = 0.148_841_696_605_328;
 
 #[test]
-fn without_spread_means_are_equal_or_not() {
+fn without_spread_p_is_zero_or_one() {
     assert_eq!(welch(&[2.0, 2.0], &[2.0, 2.0]).map(|test| test.p), Some(1.0));
     assert_eq!(welch(&[2.0, 2.0], &[3.0, 3.0]).map(|test| test.p), Some(0.0));
     assert_eq!(welch(&[2.0], &[3.0, 3.0]), None);

@@ -1,13 +1,13 @@
-//! The directory of a sweep: what is finished stays, whatever happens to those who work on it.
+//! The directory of a sweep. Finished points survive failures of the processes that work on it.
 //!
 //! ```text
 //! scenario.toml   the scenario with all axes and seeds        sweep.parquet   a row for each point
-//! sweep.json      the version and the programs that ran it    summary.json    the same and means over seeds
+//! sweep.json      the version and the programs that ran it    summary.json    the same, and means over seeds
 //! points/         <id>.json and <id>.parquet of each point    report.html, figures/
-//! failures/       what points that failed had to say          complete        is there if nothing is missing
+//! failures/       output of points that failed                complete        exists if nothing is missing
 //! ```
 //!
-//! A point is finished when its `.json` is there: it is written last, and under another name until it is whole.
+//! A point is finished when its `.json` exists: it is written last, and atomically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ use crate::results::tables;
 const ABOUT: &str = "sweep.json";
 const COMPLETE: &str = "complete";
 const SCENARIO: &str = "scenario.toml";
-/// Keys that are named where a scenario has changed.
+/// Maximum number of changed keys that an error names.
 const CHANGES_MAX: usize = 5;
 
 impl From<FileError> for String {
@@ -33,38 +33,41 @@ impl From<FileError> for String {
     }
 }
 
-/// What the directory says about the sweep.
+/// The content of `sweep.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct About {
     version: String,
-    /// Digests of the programs that have worked on it.
+    /// Digests of the programs that ran points.
     programs: Vec<String>,
 }
 
-/// The directory of a sweep that is being worked on, by one process at a time.
+/// The directory of a sweep, used by one process at a time.
 #[derive(Debug)]
 pub struct SweepDirectory {
     path: PathBuf,
-    /// Held as long as the directory is.
+    /// Held for the lifetime of this value.
     _lock: Lock,
 }
 
-/// A directory, and what was in it.
+/// An opened directory, and its finished points.
 #[derive(Debug)]
 pub struct Opened {
     pub directory: SweepDirectory,
-    /// The finished points by their id.
+    /// The finished points, by id.
     pub finished: BTreeMap<String, PointRecord>,
-    /// Whether finished points are of another build of the program.
+    /// Whether another build of the program ran some of the finished points.
     pub is_of_another_program: bool,
 }
 
 impl SweepDirectory {
-    /// Makes or opens a directory for the points of a plan. `program` identifies the program that runs them; `force` removes finished points
-    /// that are not in the plan.
+    /// Creates or opens a directory for the points of a plan.
+    ///
+    /// `program` identifies the program that runs them. `force` removes finished points outside the
+    /// plan.
     ///
     /// # Errors
-    /// It holds something else or points that are not in the plan, another process works on it, or it cannot be written.
+    /// Returns an error if the directory contains foreign entries or points outside the plan,
+    /// another process is using it, or it cannot be written.
     pub fn open(
         path: &Path,
         loaded: &Loaded,
@@ -74,12 +77,12 @@ impl SweepDirectory {
     ) -> Result<Opened, String> {
         let at = path.display();
         if path.exists() && !path.join(ABOUT).exists() {
-            // Points may have been put there by others, who ran the commands of `samara sweep --list`.
+            // Users who ran the commands of `samara sweep --list` may have put points here.
             let is_part =
                 |name: &String| [LOCK, "points", "figures", ABOUT].contains(&files::final_name(name));
             if !files::entries(path)?.iter().all(is_part) {
                 return Err(format!(
-                    "{at}: holds something that is no sweep; choose another directory with --out"
+                    "{at}: contains entries that are not part of a sweep; choose another directory with --out"
                 ));
             }
         }
@@ -87,7 +90,11 @@ impl SweepDirectory {
             files::create_dir_all(&path.join(part))?;
         }
         let lock = Lock::take(path)?;
-        let lock = lock.ok_or_else(|| format!("{at}: another sweep works on it"))?;
+        let lock = lock.ok_or_else(|| {
+            format!(
+                "{at}: another sweep is using this directory; wait until it ends, or choose another directory with --out"
+            )
+        })?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         for part in [path.to_path_buf(), directory.points()] {
             files::remove_temporary(&part)?;
@@ -100,10 +107,10 @@ impl SweepDirectory {
         if !strange.is_empty() && !force {
             let (count, why) = (strange.len(), what_changed(&before.version, &path.join(SCENARIO), loaded));
             return Err(format!(
-                "{at}: {count} finished points are not of this sweep: {why}; choose another directory with --out, or remove them with --force"
+                "{at}: {count} finished points do not belong to this sweep: {why}; choose another directory with --out, or remove them with --force"
             ));
         }
-        // First, since from here on something may be missing.
+        // Remove the mark first, since points may be missing from here on.
         let _ = files::remove(&path.join(COMPLETE));
         for id in strange {
             for path in [directory.point(&id, "json"), directory.point(&id, "parquet")] {
@@ -116,20 +123,21 @@ impl SweepDirectory {
         Ok(Opened { directory, finished, is_of_another_program })
     }
 
-    /// Writes what the sweep is about; what was made of all points has to be made again.
+    /// Writes the description of the sweep, and removes failures of earlier runs.
     fn begin(&self, loaded: &Loaded, mut about: About, program: &str) -> Result<(), String> {
         about.version = VERSION.to_owned();
         if !about.programs.iter().any(|other| other == program) {
             about.programs.push(program.to_owned());
         }
-        // The first file, since it makes this the directory of a sweep: a kill leaves nothing that looks like somebody else's.
+        // This file comes first, since it identifies the directory as a sweep's: after a kill, no
+        // entry looks foreign.
         self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())?;
         let _ = files::remove(&self.failures());
         files::create_dir_all(&self.failures())?;
         self.write(SCENARIO, loaded.text.as_bytes())
     }
 
-    /// The finished points of a plan, and the ids of others.
+    /// Returns the finished points of a plan, and the ids of points outside the plan.
     fn read(&self, plan: &[Planned]) -> Result<(BTreeMap<String, PointRecord>, BTreeSet<String>), String> {
         let wanted: BTreeSet<&str> = plan.iter().map(|planned| planned.id.as_str()).collect();
         let (mut finished, mut strange) = (BTreeMap::new(), BTreeSet::new());
@@ -143,7 +151,7 @@ impl SweepDirectory {
                 }
                 Some("json") => {
                     let text = fs::read_to_string(&path).at(&path)?;
-                    // One that cannot be read, as after a power failure, is run again.
+                    // A record that does not parse, as after a power failure, is run again.
                     if let Ok(record) = serde_json::from_str::<PointRecord>(&text)
                         && record.id == stem
                         && self.point(&stem, "parquet").exists()
@@ -161,7 +169,7 @@ impl SweepDirectory {
         &self.path
     }
 
-    /// The scenario that points are run from.
+    /// Returns the path of the scenario from which points are run.
     pub fn scenario(&self) -> PathBuf {
         self.path.join(SCENARIO)
     }
@@ -170,7 +178,7 @@ impl SweepDirectory {
         self.path.join("points")
     }
 
-    /// Where there is what points that failed had to say.
+    /// Returns the directory of the output of failed points.
     pub fn failures(&self) -> PathBuf {
         self.path.join("failures")
     }
@@ -185,7 +193,7 @@ impl SweepDirectory {
         Ok(serde_json::from_str(&text).at(&path)?)
     }
 
-    /// Writes a point into a directory of points: its table, and then its record, each of them whole or not at all.
+    /// Writes a point into a directory of points: its table, then its record, each atomically.
     pub fn write_point(points: &Path, record: &PointRecord) -> Result<(), String> {
         files::create_dir_all(points)?;
         tables::write(points, &record.id, &points_table(std::slice::from_ref(record))?)?;
@@ -194,12 +202,13 @@ impl SweepDirectory {
         Ok(files::write(&path, json.as_bytes())?)
     }
 
-    /// Writes a file, whole or not at all.
+    /// Writes a file atomically.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         Ok(files::write(&self.path.join(name), bytes)?)
     }
 
-    /// Writes the table of all points, the summary, and, if nothing is missing, the mark of a finished sweep.
+    /// Writes the table of all points, the summary and, if nothing is missing, the mark of a
+    /// finished sweep.
     pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), String> {
         if !summary.runs.is_empty() {
             tables::write(&self.path, "sweep", &points_table(&summary.runs)?)?;
@@ -209,16 +218,16 @@ impl SweepDirectory {
         if is_complete {
             self.write(COMPLETE, format!("{}\n", summary.digest).as_bytes())?;
         }
-        // It is there only if there was something to say.
+        // The directory remains only if it contains failures.
         let _ = fs::remove_dir(self.failures());
         Ok(())
     }
 }
 
-/// Why a sweep has points that are not in its plan.
+/// Explains why a directory has points outside the plan.
 fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
     if version != VERSION && !version.is_empty() {
-        return format!("they are of version {version}");
+        return format!("they were written by version {version}");
     }
     let keys = |text: &str| -> BTreeMap<String, String> {
         let mut rows = Vec::new();
@@ -234,7 +243,7 @@ fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
         .filter(|key| old.get(*key) != new.get(*key))
         .collect();
     if changed.is_empty() {
-        return "a file that the scenario names has changed, or fewer runs were asked for".to_owned();
+        return "a file that the scenario names has changed, or fewer runs were requested".to_owned();
     }
     let named: Vec<String> = changed
         .iter()

@@ -1,8 +1,10 @@
-//! Sweeps: many points of a scenario, each run in a process of its own, of which only the metrics are kept.
+//! Sweeps: many points of a scenario, each run in a separate process that keeps only the metrics.
 //!
-//! A point is one run of a scenario with one seed and one value of every axis. Its [`id`](point_id) is a hash of everything that its result
-//! depends on, so that finished points are recognised, and those of a changed scenario are not. What a point leaves is a [`PointRecord`];
-//! a [`SweepDirectory`] collects them, one file each, and a [`SweepSummary`] with the table [`points_table`] makes one data set of all.
+//! A point is one run of a scenario with one seed and one value of every axis. Its [`id`](point_id)
+//! is a hash of all inputs of its result. A later sweep thus recognises finished points, but not
+//! those of a changed scenario. The result of a point is a [`PointRecord`]. A [`SweepDirectory`]
+//! collects them in one file each. A [`SweepSummary`] with the table [`points_table`] combines them
+//! into one data set.
 
 mod directory;
 mod report;
@@ -26,12 +28,13 @@ pub use directory::{Opened, SweepDirectory};
 pub use report::page;
 pub(crate) use report::plain;
 
-/// The version that points are identified with.
+/// The version in the ids of points.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// A sweep of more points is taken for a mistake.
+/// Maximum number of points in a sweep; more are probably a mistake.
 pub const SWEEP_POINTS_MAX: usize = 100_000;
 
-/// A figure that sets a run beside a base: its name, the figure that both have, and whether the base's is above the line.
+/// Figures that relate a run to a base: the name, the related figure, and whether the base is the
+/// numerator.
 const RELATIVE: [(&str, &str, bool); 3] = [
     ("bytes_saved_factor", "connection_bytes", true),
     ("gain", "throughput_mb_per_s", false),
@@ -40,13 +43,13 @@ const RELATIVE: [(&str, &str, bool); 3] = [
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// What identifies it: see [`point_id`].
+    /// The id of the point; see [`point_id`].
     pub id: String,
     pub point: Point,
 }
 
 impl Planned {
-    /// The arguments of `samara point` behind the scenario: they choose this point of the scenario that it was planned from.
+    /// Returns the arguments of `samara point`, after the scenario, that select this point.
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["--only".to_owned(), self.point.run.clone()];
         arguments.extend(["--seed".to_owned(), self.point.seed.to_string()]);
@@ -57,14 +60,15 @@ impl Planned {
     }
 }
 
-/// All points of a scenario with their ids, in their order.
+/// Returns all points of a scenario with their ids, in order.
 ///
 /// # Errors
-/// There are too many, two are the same, or a file that they name cannot be read.
+/// Returns an error if there are too many points, two are equal, or a file that they name cannot be
+/// read.
 pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
     let count = loaded.points.len();
     if count > SWEEP_POINTS_MAX {
-        return Err(format!("{}: {count} points, at most {SWEEP_POINTS_MAX} are run at once", loaded.source));
+        return Err(format!("{}: {count} points; a sweep has at most {SWEEP_POINTS_MAX}", loaded.source));
     }
     let mut seen = BTreeSet::new();
     let mut planned = Vec::with_capacity(count);
@@ -78,16 +82,19 @@ pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
     Ok(planned)
 }
 
-/// The id of a point: the first 16 hexadecimal digits of the SHA-256 of the version, the run, the seed, the values of the sweep, the whole
-/// scenario, and the files that it names. Titles, expectations and figures of others do not count, nor do other runs and seeds: they change
-/// no result. The files come from `inputs`.
+/// Returns the id of a point.
+///
+/// It is the first 16 hexadecimal digits of the SHA-256 of the version, the run, the seed, the
+/// values of the sweep, the whole scenario, and the files that it names. Titles, expectations,
+/// published figures, and other runs and seeds are excluded, since they change no result. `inputs`
+/// provides the files.
 ///
 /// # Errors
-/// A file cannot be read; the message names it.
+/// Returns an error if a file cannot be read; the message names it.
 pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
     let mut hash = Sha256::new();
     let mut add = |part: &[u8]| {
-        // With lengths, so that no two lists of parts are the same bytes.
+        // Prefix each part with its length, so that different lists of parts have different bytes.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     };
@@ -111,7 +118,7 @@ pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
     }))
 }
 
-/// A scenario without what changes no result.
+/// Returns a scenario without the parts that change no result.
 fn what_counts(scenario: &Scenario) -> Scenario {
     let mut counts = scenario.clone();
     counts.scenario.title.clear();
@@ -123,15 +130,15 @@ fn what_counts(scenario: &Scenario) -> Scenario {
     counts
 }
 
-/// The record of a finished point: its metrics, and how it came about.
+/// The record of a finished point: its metrics, and the resources it used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointRecord {
-    /// What identifies the point: see [`point_id`].
+    /// The id of the point; see [`point_id`].
     pub id: String,
     pub version: String,
     /// The name of the run in the scenario.
     pub name: String,
-    /// What sets it apart, as in [`Run::parameters`].
+    /// The parameters that distinguish it, as in [`Run::parameters`].
     pub parameters: Map<String, Value>,
     /// The digest, as in [`Run::digest`].
     pub digest: String,
@@ -139,13 +146,13 @@ pub struct PointRecord {
     pub wall_s: f64,
     /// Processor time of its process, in seconds.
     pub cpu_s: f64,
-    /// The most memory that its process had.
+    /// Peak memory of its process.
     pub peak_rss_bytes: u64,
     pub metrics: Value,
 }
 
 impl PointRecord {
-    /// The record of a finished run; the caller fills in what the process used.
+    /// Creates the record of a finished run. The caller fills in the resources of the process.
     pub fn of(id: String, run: &Run) -> Self {
         Self {
             id,
@@ -165,7 +172,8 @@ impl PointRecord {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// All figures by their dotted paths, those of lists by their index; what was not measured is left out.
+    /// Returns all figures by dotted path, with elements of lists by index. Missing values are
+    /// omitted.
     pub fn figures(&self) -> Vec<(String, &Value)> {
         let mut figures = Vec::new();
         flatten("", &self.metrics, &mut figures);
@@ -173,7 +181,7 @@ impl PointRecord {
     }
 }
 
-/// The scalars of a document by their dotted paths; elements of lists by their index.
+/// Collects the scalars of a document by dotted path, with elements of lists by index.
 pub(crate) fn flatten<'a>(prefix: &str, value: &'a Value, out: &mut Vec<(String, &'a Value)>) {
     let below = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
     match value {
@@ -186,8 +194,10 @@ pub(crate) fn flatten<'a>(prefix: &str, value: &'a Value, out: &mut Vec<(String,
     }
 }
 
-/// Sets figures beside those of a base with the same parameters, as [`relate`](crate::results::relate) does with whole results: points are run
-/// alone and cannot know of each other. The base of pools is the scenario's run `first`, that of groups the first run that there is.
+/// Relates figures to those of a base with the same parameters.
+///
+/// [`relate`](crate::results::relate) does the same for whole results, but points run separately.
+/// The base of pools is the scenario's run `first`, that of groups is the first available run.
 pub fn relate_points(first: &str, records: &mut [PointRecord]) {
     for (name, of, base_above) in RELATIVE {
         let figure = |record: &PointRecord| record.metrics.get(of).and_then(Value::as_f64);
@@ -207,7 +217,8 @@ pub fn relate_points(first: &str, records: &mut [PointRecord]) {
     }
 }
 
-/// The document that `samara sweep --format json` prints and `summary.json` holds. `runs` are as those of a [`Summary`](crate::results::Summary).
+/// The document that `samara sweep --format json` prints and `summary.json` holds. `runs` has the
+/// form of a [`Summary`](crate::results::Summary)'s.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepSummary {
     pub scenario: String,
@@ -215,46 +226,46 @@ pub struct SweepSummary {
     pub seeds: Vec<u64>,
     /// The number of nodes of the first point.
     pub nodes: u32,
-    /// A digest of all points: that of `samara run` with the same scenario.
+    /// Digest of all points, equal to that of `samara run` with the same scenario.
     pub digest: String,
-    /// How long the process worked that finished the sweep, in seconds.
+    /// Wall-clock time of the process that finished the sweep, in seconds.
     pub wall_s: f64,
     /// Processor time of all points, in seconds.
     pub cpu_s: f64,
-    /// The most memory that a point needed.
+    /// Peak memory of any point.
     pub peak_rss_bytes: u64,
     pub steps: u64,
-    /// Points of the sweep; those that are in `runs` are finished.
+    /// Total number of points of the sweep; `runs` has the finished ones.
     pub points: usize,
     pub failed: Vec<FailedPoint>,
     pub aggregates: Vec<Aggregate>,
-    /// Point by point, in the order of the sweep.
+    /// Finished points in the order of the sweep.
     pub runs: Vec<PointRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedPoint {
     pub id: String,
-    /// Its run with the values of the sweep.
+    /// The run with the values of the sweep.
     pub name: String,
     pub seed: u64,
     pub why: String,
 }
 
-/// Points that differ in their seeds only.
+/// Points that differ only in their seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Aggregate {
     pub name: String,
     pub label: String,
-    /// What sets it apart, without seeds.
+    /// The parameters that distinguish it, without seeds.
     pub parameters: Map<String, Value>,
     pub seeds: usize,
-    /// All figures that are numbers, by their dotted paths.
+    /// All numeric figures, by dotted path.
     pub metrics: BTreeMap<String, Spread>,
 }
 
 impl SweepSummary {
-    /// What finished points say, in the order of the sweep. Takes `wall_s` from whoever has waited for them.
+    /// Summarises finished points in the order of the sweep. The caller measures `wall_s`.
     pub fn new(loaded: &Loaded, runs: Vec<PointRecord>, failed: Vec<FailedPoint>, wall_s: f64) -> Self {
         let mut seeds: Vec<u64> = loaded.points.iter().map(|point| point.seed).collect();
         seeds.sort_unstable();
@@ -309,17 +320,20 @@ fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
     all.into_iter().map(spread).collect()
 }
 
-/// A row for each point: its id, run and seed, parameters, every metric, and what it took. Types are those of the metrics (unsigned and signed
-/// integers, floating point numbers, texts, truth values), names are their paths with `_` for what is no letter or digit. Quantities with units
-/// that parameters state as texts become numbers whose unit is the end of the name: `network.uplink_bps`.
+/// Returns a row for each point: its id, run and seed, parameters, every metric, and the resources
+/// it used.
+///
+/// Types are those of the metrics: unsigned and signed integers, floating point numbers, texts, and
+/// truth values. Names are the metrics' paths. Parameters with units become numbers with the unit at
+/// the end of the name: `network.uplink_bps`.
 ///
 /// # Errors
-/// Columns have the same name.
+/// Returns an error if two columns have the same name.
 pub fn points_table(records: &[PointRecord]) -> Result<Rows, FileError> {
     let columns = columns(records);
     let mut names = BTreeSet::new();
     match columns.iter().find(|(name, _)| !names.insert(name)) {
-        Some((name, _)) => Err(format!("two columns are called {name}")).at(Path::new("metrics")),
+        Some((name, _)) => Err(format!("two columns have the name {name}")).at(Path::new("metrics")),
         None => Ok(Rows::new(columns)),
     }
 }
@@ -341,7 +355,7 @@ fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
         ("seed".to_owned(), counts(PointRecord::seed)),
     ];
     for (name, cells) in parameters {
-        // Some parameters are repeated among the metrics.
+        // Some parameters also appear among the metrics.
         let name = if metrics.contains_key(&name) { format!("parameter_{name}") } else { name };
         all.push((name, array(&cells)));
     }
@@ -358,7 +372,7 @@ fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
     all
 }
 
-/// The cells of all records by the names of their columns.
+/// Collects the cells of all records by column name.
 fn by_column(
     records: &[PointRecord],
     cells: impl Fn(&PointRecord) -> Vec<(String, Value)>,
@@ -372,7 +386,7 @@ fn by_column(
     columns
 }
 
-/// A parameter: the name of its column, with the unit where it has one, and the value.
+/// Returns the column name of a parameter, with its unit if there is one, and the value.
 fn quantity(name: &str, value: &Value) -> (String, Value) {
     let number = |text: &str| {
         let rate = Rate::parse(text).map(|rate| ("bps", rate.bps() as f64));
@@ -386,7 +400,7 @@ fn quantity(name: &str, value: &Value) -> (String, Value) {
     }
 }
 
-/// A column of the narrowest type that holds all its cells.
+/// Returns a column of the narrowest type for all its cells.
 fn array(cells: &[Option<Value>]) -> Column {
     let all = |is: fn(&Value) -> bool| cells.iter().flatten().all(is);
     let cells = || cells.iter().map(Option::as_ref);

@@ -1,5 +1,7 @@
-//! The report of a sweep: means over seeds, from metrics alone. A line for each run over the last axis, or runs below each
-//! other where there is none.
+//! The report of a sweep: means over seeds, based only on metrics.
+//!
+//! With axes, there is a line for each run over the last axis. Without axes, the runs are side by
+//! side.
 
 use std::collections::BTreeSet;
 
@@ -16,18 +18,20 @@ use crate::report::{Body, axes, described, expectations, grouped, point, unit_of
 use crate::results::Findings;
 use crate::statistics::Spread;
 
-/// Columns of metrics in tables of the page, and of the terminal.
+/// Maximum number of metric columns in tables of the page; `TERMINAL_COLUMNS_MAX` is that of the
+/// terminal.
 const COLUMNS_MAX: usize = 6;
 const TERMINAL_COLUMNS_MAX: usize = 4;
-/// Metrics that are drawn.
+/// Maximum number of metrics with figures.
 const METRICS_MAX: usize = 4;
-/// More figures than this are not looked at: of a sweep over many axes, fewer metrics are drawn.
+/// Maximum number of figures. A sweep over many axes has figures of fewer metrics.
 const FIGURES_MAX: usize = 24;
-/// Lines of a figure.
+/// Maximum number of lines in a figure.
 const LINES_MAX: usize = 9;
-/// Metrics that count what did not reach everybody, or came out wrong. The first is always shown, the others if there is any.
+/// Metrics that count missing or wrong results. Tables always show the first if it exists, and the
+/// others if they are not zero.
 const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
-/// Failed points that are listed.
+/// Maximum number of failed points in the list.
 const FAILED_MAX: usize = 50;
 
 pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult]) -> Page {
@@ -53,7 +57,8 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
     }
 }
 
-/// The body of a report of a family without sections of its own: its headline metrics, as of a sweep.
+/// Returns the body of a report for a family without sections of its own: headline metrics, as for
+/// a sweep.
 pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {
     let points = findings.results.iter().map(|outcome| PointRecord::of(String::new(), &outcome.run));
     let summary = SweepSummary::new(loaded, points.collect(), Vec::new(), 0.0);
@@ -67,21 +72,21 @@ pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {
 
 struct Report<'a> {
     summary: &'a SweepSummary,
-    /// The axes: key and label.
+    /// Key and label of each axis.
     axes: Vec<(String, String)>,
     rows: Vec<Row<'a>>,
-    /// The metrics that are shown, the most telling first.
+    /// The metrics in the report, most important first.
     metrics: Vec<String>,
 }
 
-/// Points that differ in their seeds only.
+/// Points that differ only in their seeds.
 struct Row<'a> {
     aggregate: &'a Aggregate,
     point: Vec<String>,
 }
 
 impl Row<'_> {
-    /// The mean of a metric over seeds, and half the width of its confidence interval.
+    /// Returns the mean of a metric over seeds, and half the width of its confidence interval.
     fn mean(&self, metric: &str) -> Option<(f64, f64)> {
         self.aggregate.metrics.get(metric).map(|spread| (spread.mean, spread.confidence_95))
     }
@@ -101,12 +106,12 @@ impl<'a> Report<'a> {
         let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
         let mut metrics: Vec<String> = paths.into_iter().cloned().collect();
         metrics.sort_by_key(|path| rank(path));
-        // Of the mean and the percentiles of one figure, the first says enough here.
+        // Keep only the first path of each metric.
         metrics.dedup_by_key(|path| path.split('.').next().unwrap_or_default().to_owned());
         Self { summary, axes, rows, metrics }
     }
 
-    /// A table of what is missing, and of so many other metrics at most, the first of them.
+    /// Returns a table of missing results and of the first `most` other metrics.
     fn table(&self, most: usize) -> Table {
         let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
         let lacks = LACKS.into_iter().filter(is_shown);
@@ -125,17 +130,17 @@ impl<'a> Report<'a> {
         Table::new(headings, 1 + self.axes.len(), self.rows.iter().map(row).collect())
     }
 
-    /// Whether a point failed, or something did not reach every node in one.
+    /// Returns true if a point failed or has missing results.
     fn is_bad(&self) -> bool {
         !self.summary.failed.is_empty() || LACKS.iter().any(|metric| self.has(metric, 1e-9))
     }
 
-    /// Whether a row has so much of a metric.
+    /// Returns true if a row has at least `least` of a metric.
     fn has(&self, metric: &str, least: f64) -> bool {
         self.rows.iter().filter_map(|row| row.mean(metric)).any(|(mean, _)| mean >= least)
     }
 
-    /// The most seeds of a row.
+    /// Returns the maximum number of seeds of a row.
     fn seeds(&self) -> usize {
         self.rows.iter().map(|row| row.aggregate.seeds).max().unwrap_or(0)
     }
@@ -171,14 +176,14 @@ impl<'a> Report<'a> {
         let lines =
             lines.map(|point| format!("{}, seed {}: {}", point.name, point.seed, point.why)).collect();
         let text = format!(
-            "{} failed and are in no figure. Running the sweep again tries them again.",
+            "{} failed and are in no figure. Run the sweep again to retry them.",
             plural(failed.len() as f64, "point")
         );
         let part = Part::Failures(String::new(), lines);
         (!failed.is_empty()).then(|| Section::new("Failed", text, part))
     }
 
-    /// The figures of all metrics that differ between points.
+    /// Draws all metrics that differ between points.
     fn figures(&self) -> Vec<Figure> {
         let panels = self.panels();
         let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, METRICS_MAX);
@@ -193,15 +198,16 @@ impl<'a> Report<'a> {
         figures
     }
 
-    /// Whether there is something to see.
+    /// Returns true if the values of a metric differ.
     fn differs(&self, metric: &str) -> bool {
         let spreads = || self.rows.iter().filter_map(|row| row.aggregate.metrics.get(metric));
         let first = spreads().next().map(|spread| spread.mean);
         spreads().any(|spread| Some(spread.mean) != first || spread.min < spread.max)
     }
 
-    /// The values of all axes but the last, as far as they get figures of their own: none of them, if there are few enough
-    /// lines for one figure.
+    /// Returns the values of all axes except the last for which there are separate figures.
+    ///
+    /// There is a single figure if the number of its lines is small enough.
     fn panels(&self) -> Vec<&[String]> {
         let Some(last) = self.axes.len().checked_sub(1) else { return vec![&[]] };
         let lines = grouped(&self.rows, |row| (&row.aggregate.name, &row.point[..last]));
@@ -211,7 +217,7 @@ impl<'a> Report<'a> {
         grouped(&self.rows, |row| &row.point[..last]).into_iter().map(|(panel, _)| panel).collect()
     }
 
-    /// A metric over the last axis, of the points whose other values are those of a panel.
+    /// Draws a metric over the last axis, for the points of a panel.
     fn over_axis(&self, metric: &str, panel: &[String]) -> Figure {
         let last = self.axes.len() - 1;
         let rows: Vec<&Row<'_>> = self.rows.iter().filter(|row| row.point.starts_with(panel)).collect();
@@ -219,10 +225,10 @@ impl<'a> Report<'a> {
         let named = |axes: &[(String, String)], values: &[String]| -> String {
             axes.iter().zip(values).map(|((_, label), value)| format!(", {label} {value}")).collect()
         };
-        // What tells the line from others of this figure.
+        // The values that distinguish a line from others in this figure.
         let key = |(row, _): &(&&Row<'a>, &f64)| (&row.aggregate.name, row.point[panel.len()..last].to_vec());
         let line = |((_, others), mut rows): ((_, Vec<String>), Vec<(&&Row<'_>, &f64)>)| {
-            // Lines go from left to right, in whatever order values were given.
+            // Lines go from left to right, independent of the order of values in the scenario.
             rows.sort_by(|a, b| a.1.total_cmp(b.1));
             let means = rows.iter().map(|(row, _)| row.mean(metric).unwrap_or((f64::NAN, 0.0)));
             let (means, confidence): (Vec<f64>, Vec<f64>) = means.unzip();
@@ -244,7 +250,7 @@ impl<'a> Report<'a> {
         Figure::new(name, self.caption(), drawn)
     }
 
-    /// All runs below each other.
+    /// Draws all runs side by side.
     fn side_by_side(&self, metric: &str) -> Figure {
         let row = |(colour, row): (usize, &Row<'_>)| {
             let of_row = self.summary.runs.iter().filter(|run| run.name == row.aggregate.name);
@@ -272,7 +278,7 @@ impl<'a> Report<'a> {
 
     fn caption(&self) -> String {
         match self.seeds() {
-            0 | 1 => "One seed: nothing is known of the spread.".to_owned(),
+            0 | 1 => "One seed, so the spread is unknown.".to_owned(),
             seeds => {
                 let what = if self.axes.is_empty() { "bars" } else { "bands" };
                 format!("Means over {seeds} seeds; {what}: Student's 95 % confidence intervals of the mean.")
@@ -284,8 +290,8 @@ impl<'a> Report<'a> {
 fn again(loaded: &Loaded, summary: &SweepSummary) -> Section {
     let text = format!(
         "`samara sweep scenario.toml --out again` in the folder of this file, with Samara {}. Digest `{}`: the same scenario, seeds \
-         and version give the same digest, wherever points are run. It took {:.0} s of processor.",
+         and version give the same digest, on any machine. It took {:.0} s of processor time.",
         summary.version, summary.digest, summary.cpu_s
     );
-    Section::new("To run it again", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
+    Section::new("Reproduce this result", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
 }

@@ -1,4 +1,4 @@
-//! Groups that broadcast, from the scenario to the figures.
+//! Groups that broadcast: from the scenario to the figures.
 
 use samara_lab::results::{GroupData, Outcome};
 
@@ -17,7 +17,7 @@ fn assert_clean(result: &Outcome<GroupData>) {
 const SLOW: [(&str, &str); 2] = [("network.bandwidth", "100 Mbit/s"), ("group.messages", "2000")];
 
 #[test]
-fn schedules_are_those_of_the_post() {
+fn rounds_match_the_schedules_of_the_post() {
     for result in results("ring-rounds", &[], &[], 1) {
         assert_clean(&result);
         let (rounds, schedule) =
@@ -28,14 +28,15 @@ fn schedules_are_those_of_the_post() {
             _ => {}
         }
         assert!(rounds < schedule + 3.0, "{}: {rounds} against {schedule}", result.run.name);
-        // Direct and along a chain, none is shorter. In trees, links that share an uplink evenly can do better than turns.
+        // With direct sending and a chain, nothing is shorter. In trees, links that share an uplink
+        // evenly can beat the schedule.
         let is_least = matches!(result.run.name.as_str(), "direct" | "ring");
         assert!(!is_least || rounds > schedule * 0.99, "{}: {rounds} against {schedule}", result.run.name);
     }
 }
 
 #[test]
-fn the_ring_gains_with_one_sender_and_not_with_all() {
+fn ring_gains_with_one_sender_but_not_with_all() {
     let results = results("ring", &SLOW, &["direct", "ring", "direct-1", "ring-1"], 1);
     results.iter().for_each(assert_clean);
     let [direct, ring, direct_1, ring_1] = &results[..] else { panic!("four runs") };
@@ -50,7 +51,8 @@ fn the_ring_gains_with_one_sender_and_not_with_all() {
     assert!((0.97..1.06).contains(&gain(ring)) && ring.metrics.gain_bound == Some(1.0), "{}", gain(ring));
     assert!((2.8..3.1).contains(&gain(ring_1)), "{}", gain(ring_1));
     assert_eq!((gain(direct), gain(direct_1)), (1.0, 1.0));
-    // The uplink of the only sender is hot, and nobody else's is; on the ring all are but that of the last member.
+    // Only the uplink of the single sender is busy; on the ring, all except that of the last member
+    // are busy.
     let busy = |result: &Outcome<GroupData>, host: usize| result.members[host].uplink_utilisation;
     assert!(busy(direct_1, 0) > 0.9 && (1..4).all(|host| busy(direct_1, host) < 0.1));
     assert!((0..3).all(|host| busy(ring_1, host) > 0.85) && busy(ring_1, 3) < 0.1);
@@ -60,7 +62,8 @@ fn the_ring_gains_with_one_sender_and_not_with_all() {
     assert!(on_the_ring as f64 > 0.98 * all as f64, "{on_the_ring} of {all}");
 }
 
-/// Its laps take longer than their frames, for news waits in line behind units: windows must allow for that on fast links too.
+/// A lap takes longer than its frames, since news queues behind units. Windows must allow for that
+/// on fast links too.
 #[test]
 fn total_order_fills_fast_links() {
     let result = &results("ring", &[], &["ring-total"], 1)[0];
@@ -68,7 +71,7 @@ fn total_order_fills_fast_links() {
 }
 
 #[test]
-fn bytes_are_told_by_kind() {
+fn bytes_are_counted_by_kind() {
     for result in results("ring", &SLOW, &["ring", "ring-total", "daisychain"], 1) {
         assert_clean(&result);
         let bytes = &result.metrics.bytes;
@@ -81,7 +84,7 @@ fn bytes_are_told_by_kind() {
 }
 
 #[test]
-fn threads_do_not_show() {
+fn number_of_threads_does_not_change_results() {
     let digests = |threads| -> Vec<(String, u64)> {
         let all = results("ring", &SLOW, &["ring", "daisychain"], threads);
         all.iter().map(|result| (result.run.digest.clone(), result.metrics.deliveries)).collect()
@@ -90,7 +93,7 @@ fn threads_do_not_show() {
 }
 
 #[test]
-fn whoever_fails_leaves_or_comes_nothing_is_lost_and_the_group_goes_on() {
+fn group_survives_failures_leaves_and_joins_without_loss() {
     let only = ["crash", "crash-total", "vanish", "restart", "leave", "join", "partition"];
     for result in results("ring-churn", &[("group.duration", "4 s")], &only, 1) {
         assert_clean(&result);
@@ -105,9 +108,9 @@ fn whoever_fails_leaves_or_comes_nothing_is_lost_and_the_group_goes_on() {
     }
 }
 
-/// A minute of the hour (`samara run ring-hour`).
+/// One minute of the scenario `ring-hour` (`samara run ring-hour`).
 #[test]
-fn full_load_with_jitter_and_loss_makes_nobody_suspect_anybody() {
+fn full_load_with_jitter_and_loss_causes_no_suspicions() {
     for result in results("ring-hour", &[("group.duration", "1 min")], &["ring", "direct"], 1) {
         assert_clean(&result);
         let m = &result.metrics;
@@ -117,12 +120,12 @@ fn full_load_with_jitter_and_loss_makes_nobody_suspect_anybody() {
 }
 
 #[test]
-fn small_buffers_of_a_switch_stop_direct_sending_and_not_the_ring() {
+fn small_switch_buffers_stall_direct_sending_but_not_the_ring() {
     let set = [("group.messages", "2000"), ("sweep.axis.0.values", r#"["8 kB", "16 kB", "128 kB"]"#)];
     let all = results("ring-switch", &set, &["direct", "ring"], 1);
     for result in &all {
         assert_clean(result);
-        // Heartbeats wait for as long as the connections that lost packets.
+        // Heartbeats wait as long as the connections that lost packets.
         assert_eq!(result.metrics.suspicions, 0, "{:?}", result.run.parameters);
     }
     let share = |run: &str, buffer: &str| {
@@ -137,7 +140,7 @@ fn small_buffers_of_a_switch_stop_direct_sending_and_not_the_ring() {
 }
 
 #[test]
-fn a_plain_daisy_chain_fills_links_and_stands_still_without_a_member() {
+fn plain_daisy_chain_fills_links_and_stalls_when_a_member_fails() {
     let all = results("ring", &SLOW, &["daisychain", "daisychain-1"], 1);
     for result in &all {
         assert_clean(result);
@@ -151,19 +154,19 @@ fn a_plain_daisy_chain_fills_links_and_stands_still_without_a_member() {
 }
 
 #[test]
-fn a_rate_below_the_bound_is_kept() {
+fn rates_below_the_bound_are_reached() {
     let result = &results("ring-latency", &[("group.duration", "2 s")], &["ring"], 1)[3];
     assert_clean(result);
     let m = &result.metrics;
-    assert_eq!(m.messages, 240, "120 a second for 2 s");
+    assert_eq!(m.messages, 240, "120 per second for 2 s");
     assert!((m.throughput_mb_per_s - 120.0 * 8_192.0 / 1e6).abs() < 0.03, "{}", m.throughput_mb_per_s);
-    // Fifteen hops of half a millisecond and the time of a message, for the last member.
+    // The last member is fifteen hops of half a millisecond away, plus the time of a message.
     let latency = m.delivery_latency_ms.unwrap();
     assert!(latency.max > 15.0 * 1.1 && latency.max < 40.0 && latency.p50 < 12.0, "{latency:?}");
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn rejects_invalid_values() {
     for (key, value, expected) in [
         ("columns.blobs", "3", "a scenario has one experiment"),
         ("protocol.push", "3", "unknown key `push`"),
@@ -200,19 +203,20 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
-fn a_federation_crosses_between_sites_once_and_survives_its_leaders() {
+fn federation_sends_each_message_to_each_other_site_once() {
     let only = ["direct", "ring-mixed", "federation", "federation-1", "federation-1-direct"];
     let results = results("ring-federation", &[("group.duration", "3 s")], &only, 2);
     results.iter().for_each(assert_clean);
     let copies = |result: &Outcome<GroupData>| result.metrics.gateways.unwrap().copies;
     let [direct, mixed, federation, one, one_direct] = &results[..] else { panic!("five runs") };
-    // Two other sites of four members each.
+    // There are two other sites of four members each.
     assert!((8.0..9.2).contains(&copies(direct)), "{}", copies(direct));
     assert!(copies(mixed) > 5.0, "{}", copies(mixed));
     for result in [federation, one, one_direct] {
         assert!((2.0..2.2).contains(&copies(result)), "{}: {}", result.run.name, copies(result));
     }
-    // Each site can take what the two others broadcast, and must: 3/2 of 100 Mbit/s, less headers.
+    // Each site can and must receive the messages of the two others: 3/2 of 100 Mbit/s, less
+    // headers.
     let content = 1448.0 / 1514.0;
     assert!((federation.metrics.upper_bound_mb_per_s - 18.75 * content).abs() < 0.01);
     assert!((one.metrics.upper_bound_mb_per_s - 12.5 * content).abs() < 0.01);
@@ -224,14 +228,14 @@ fn a_federation_crosses_between_sites_once_and_survives_its_leaders() {
 }
 
 #[test]
-fn whoever_fails_in_a_federation_others_get_everything() {
+fn federation_members_without_a_fault_receive_everything() {
     for result in results("ring-federation-churn", &[], &[], 1) {
         assert_clean(&result);
         let (name, m) = (&result.run.name, &result.metrics);
         assert_eq!(m.false_suspicions, 0, "{name}");
         let steady = result.members.iter().filter(|member| member.is_steady).count();
         let expected = if matches!(name.as_str(), "quiet" | "site" | "other-site") { 9 } else { 8 };
-        assert_eq!(steady, expected, "{name}: members of a site that is cut off are to get everything, too");
+        assert_eq!(steady, expected, "{name}: members of a separated site must receive everything too");
         let latest = m.delivery_latency_ms.as_ref().unwrap().max;
         let most = match name.as_str() {
             "quiet" | "member" => 500.0,
@@ -244,10 +248,10 @@ fn whoever_fails_in_a_federation_others_get_everything() {
 }
 
 #[test]
-fn federations_that_cannot_be_are_refused_with_their_key() {
-    let refused = |scenario: &str, key: &str, value: &str, told: &str| {
+fn rejects_invalid_federations() {
+    let refused = |scenario: &str, key: &str, value: &str, expected: &str| {
         let error = refused(scenario, &[(key, value)], &[]);
-        assert!(error.contains(told), "{key} = {value}: {error}");
+        assert!(error.contains(expected), "{key} = {value}: {error}");
     };
     refused("ring", "protocol.federated", "true", "add [network.regions]");
     refused("ring", "protocol.bridge_shape", "direct", "add protocol.federated");

@@ -1,4 +1,5 @@
-//! Networks and workloads from files: the same as if the scenario said it, or a clear error.
+//! Networks and workloads from files have the same results as inline ones, and invalid files give
+//! clear errors.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +15,8 @@ use samara_spec::{Loaded, Overrides, load_source};
 
 const NODES: u32 = 16;
 
-/// A stream of messages in a network of 16 nodes, with more keys of the network.
+/// Returns a scenario with a stream of messages in a small network, with further keys of the
+/// network.
 fn scenario(network: &str, messages: &str, rest: &str) -> String {
     format!(
         "[scenario]\nname = \"small\"\ntitle = \"\"\n[network]\n{network}\n[network.topology]\ndegree = 6\n[messages]\n{messages}\n\
@@ -30,7 +32,7 @@ fn load(text: &str, inputs: Inputs) -> Loaded {
 
 fn error(text: &str, inputs: Inputs) -> String {
     load_source("small.toml", text, inputs, &Overrides::default())
-        .expect_err("something is wrong")
+        .expect_err("the scenario should be rejected")
         .to_string()
 }
 
@@ -48,7 +50,7 @@ fn digest(text: &str, inputs: Inputs) -> String {
     digests(&load(text, inputs), 1).remove(0)
 }
 
-/// What everything else is compared with.
+/// Returns the digest of the inline scenario that the others are compared with.
 fn plain() -> String {
     digest(
         &scenario("nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"", MESSAGES, ""),
@@ -56,7 +58,7 @@ fn plain() -> String {
     )
 }
 
-/// A matrix of latencies in milliseconds.
+/// Returns a matrix of latencies in milliseconds.
 fn matrix(size: u32, latency: impl Fn(u32, u32) -> f64) -> String {
     let row = |from| (0..size).map(|to| latency(from, to).to_string()).collect::<Vec<_>>().join(",") + "\n";
     (0..size).map(row).collect()
@@ -65,8 +67,8 @@ fn matrix(size: u32, latency: impl Fn(u32, u32) -> f64) -> String {
 const LATENCY: &str = "latency_file = { file = \"latency.csv\", unit = \"ms\", kind = \"one-way\" }";
 
 #[test]
-fn hosts_from_a_table_are_as_if_the_scenario_said_it() {
-    // In any order.
+fn hosts_from_a_table_equal_inline_hosts() {
+    // The order of rows does not matter.
     let rows = (0..NODES).rev().map(|host| format!("{host},10,20 Mbit/s,0 ms\n"));
     let table = format!("host,uplink_mbps,downlink,validation_time\n{}", rows.collect::<String>());
     let text = scenario("hosts_file = \"hosts.csv\"\nlatency = \"30 ms\"", MESSAGES, "");
@@ -76,11 +78,11 @@ fn hosts_from_a_table_are_as_if_the_scenario_said_it() {
 }
 
 #[test]
-fn one_latency_for_all_pairs_is_that_of_a_constant() {
+fn uniform_latency_matrix_equals_a_constant() {
     let text = scenario(&format!("{LATENCY}\nuplink = \"10 Mbit/s\""), MESSAGES, "");
     let inputs = |latency: f64| Inputs::default().with("latency.csv", matrix(NODES, |_, _| latency));
     let loaded = load(&text, inputs(30.0));
-    assert_eq!(loaded.points[0].scenario.network.nodes, NODES, "as many as it has rows");
+    assert_eq!(loaded.points[0].scenario.network.nodes, NODES, "one node for each row");
     assert_eq!(digests(&loaded, 1), [plain()]);
     assert_eq!(digests(&loaded, 4), [plain()]);
     let back = text.replace("one-way", "round-trip").replace("\"ms\"", "\"us\"");
@@ -88,7 +90,7 @@ fn one_latency_for_all_pairs_is_that_of_a_constant() {
 }
 
 #[test]
-fn latencies_of_pairs_are_those_of_their_regions() {
+fn pair_latencies_equal_region_latencies() {
     let regions = "nodes = 16\n[network.regions]\nnames = [\"eu\", \"us\"]\nweights = [3, 1]\nplaced = \"in-order\"\n\
                    latency = [[\"5 ms\", \"40 ms\"], [\"45 ms\", \"8 ms\"]]";
     let by_regions = digest(&scenario(regions, MESSAGES, ""), Inputs::default());
@@ -97,7 +99,8 @@ fn latencies_of_pairs_are_those_of_their_regions() {
     let pairs = matrix(NODES, |from, to| between[region(from)][region(to)]);
     let by_pairs = scenario(LATENCY, MESSAGES, "");
     assert_eq!(digest(&by_pairs, Inputs::default().with("latency.csv", pairs)), by_regions);
-    // The same regions from two files: who is where, and how far that is. The table has a third one, and another order.
+    // The same regions from two files: the region of each host, and the latencies of regions. The
+    // table has a third region and another order.
     let hosts: String = (0..NODES).fold("host,region\n".to_owned(), |mut text, host| {
         let _ = writeln!(text, "{host},{}", ["eu", "us"][region(host)]);
         text
@@ -112,7 +115,7 @@ fn latencies_of_pairs_are_those_of_their_regions() {
         (["eu", "us"].map(str::to_owned).as_slice(), [12.0, 4.0].as_slice())
     );
     assert_eq!(digests(&loaded, 1), [by_regions.as_str()]);
-    // Weights from a file.
+    // The weights come from a file.
     let weights = scenario(
         &format!(
             "nodes = 16\n{LATENCY}\n[network.regions]\nweights_file = \"weights.csv\"\nplaced = \"in-order\""
@@ -125,7 +128,7 @@ fn latencies_of_pairs_are_those_of_their_regions() {
 }
 
 #[test]
-fn messages_from_a_table_are_as_if_they_were_drawn() {
+fn messages_from_a_table_equal_drawn_messages() {
     let drawn = load(
         &scenario("nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"", MESSAGES, ""),
         Inputs::default(),
@@ -142,7 +145,7 @@ fn messages_from_a_table_are_as_if_they_were_drawn() {
     let loaded = load(&text, Inputs::default().with("messages.csv", table));
     assert_eq!(Plan::of(&loaded.points[0].scenario, &loaded.inputs, 1), Ok(plan));
     assert_eq!(digests(&loaded, 1), [plain()]);
-    // Only when: who and how large is drawn and said as before.
+    // The table has only times: publishers are drawn, and the scenario states the size.
     let bare = "at_ms\n0\n250\n250\n";
     let text = scenario(network, "file = \"messages.csv\"\nsize = \"9 kB\"", "");
     let loaded = load(&text, Inputs::default().with("messages.csv", bare));
@@ -152,7 +155,7 @@ fn messages_from_a_table_are_as_if_they_were_drawn() {
 }
 
 #[test]
-fn sizes_of_messages_count_in_results() {
+fn message_sizes_affect_results() {
     let text = scenario("nodes = 16", "file = \"messages.csv\"", "");
     let table = "at_ms,publisher,size\n0,3,10 kB\n500,4,50 kB\n";
     let loaded = load(&text, Inputs::default().with("messages.csv", table));
@@ -167,9 +170,9 @@ fn sizes_of_messages_count_in_results() {
     assert!(metrics.lower_bound_ms < metrics.dissemination_ms.unwrap().mean);
 }
 
-/// The graph that a scenario draws, in each of the formats, is the same network.
+/// The graph that a scenario draws gives the same network in every format.
 #[test]
-fn graphs_in_all_formats_are_as_if_they_were_drawn() {
+fn graphs_in_all_formats_equal_drawn_graphs() {
     let network = "latency = \"30 ms\"\nuplink = \"10 Mbit/s\"";
     let drawn = load(&scenario(&format!("nodes = 16\n{network}"), MESSAGES, ""), Inputs::default());
     let graph = network::graph(&drawn.points[0].scenario, &drawn.inputs, 1).unwrap().0;
@@ -203,9 +206,9 @@ fn graphs_in_all_formats_are_as_if_they_were_drawn() {
         );
         assert_eq!(digests(&loaded, 1), [plain()], "{file}");
         let names = host_names(&scenario.network, &loaded.inputs).unwrap();
-        assert_eq!(names.is_some(), file.contains("h15"), "numbers are no names");
+        assert_eq!(names.is_some(), file.contains("h15"), "numbers are not names");
     }
-    // Counted from 1 they are names: numbers go by appearance.
+    // Numbers that start at 1 are names: hosts are numbered by first appearance.
     let text = scenario(network, MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
     let loaded = load(&text, Inputs::default().with("graph", lines(" ", 1)));
     let names = host_names(&loaded.points[0].scenario.network, &loaded.inputs).unwrap().expect("names");
@@ -213,7 +216,7 @@ fn graphs_in_all_formats_are_as_if_they_were_drawn() {
 }
 
 #[test]
-fn names_lead_from_one_file_to_the_others() {
+fn names_connect_files() {
     let network = format!("hosts_file = \"hosts.csv\"\n{LATENCY}");
     let text = scenario(&network, "file = \"messages.csv\"", "")
         .replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
@@ -233,11 +236,11 @@ fn names_lead_from_one_file_to_the_others() {
     let graph = network::graph(scenario, &loaded.inputs, 1).unwrap().0;
     assert_eq!(graph.edges, [(2, 1), (1, 0)]);
     assert_eq!(Plan::of(scenario, &loaded.inputs, 1).unwrap().publishers, [2, 0]);
-    assert_eq!(scenario.network.latency.nanos(), 6_500_000, "the mean, for whatever needs one figure");
+    assert_eq!(scenario.network.latency.nanos(), 6_500_000, "the mean, for uses that need a single value");
 }
 
 #[test]
-fn a_run_that_sets_a_file_needs_not_unset_the_key() {
+fn setting_a_file_in_a_run_overrides_the_key() {
     let text = scenario(
         "nodes = 16\nlatency = \"30 ms\"\nuplink = \"10 Mbit/s\"",
         MESSAGES,
@@ -247,17 +250,17 @@ fn a_run_that_sets_a_file_needs_not_unset_the_key() {
     let inputs = Inputs::default().with("latency.csv", matrix(NODES, |_, _| 30.0));
     let loaded = load(&text, inputs.clone());
     assert_eq!(digests(&loaded, 1), [plain(), plain()]);
-    // What is written down is the same scenario: a sweep reads it again.
+    // The written scenario is the same scenario: a sweep reads it again.
     let ids =
         |loaded: &Loaded| plan(loaded).unwrap().into_iter().map(|planned| planned.id).collect::<Vec<_>>();
     let again = load(&loaded.text, inputs.clone());
     assert_eq!(ids(&again), ids(&loaded));
     assert_eq!(again.text, loaded.text);
-    // Another content is another point.
+    // Other content is another point.
     let other = load(&text, Inputs::default().with("latency.csv", matrix(NODES, |_, _| 31.0)));
     assert_eq!(ids(&other)[0], ids(&loaded)[0]);
     assert_ne!(ids(&other)[1], ids(&loaded)[1]);
-    // On the command line, too.
+    // The same applies to the command line.
     let set = (
         "network.latency_file".to_owned(),
         "{ file = \"latency.csv\", kind = \"one-way\", unit = \"ms\" }".to_owned(),
@@ -269,7 +272,7 @@ fn a_run_that_sets_a_file_needs_not_unset_the_key() {
 }
 
 #[test]
-fn what_is_written_down_can_be_read_again() {
+fn written_scenarios_load_as_the_same_points() {
     let inputs = Inputs::default()
         .with("hosts.csv", "host,uplink_mbps\n0,1\n1,2\n2,3\n3,3\n")
         .with("latency.csv", matrix(4, |_, _| 10.0))
@@ -291,7 +294,7 @@ fn what_is_written_down_can_be_read_again() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_with_key_and_line() {
+fn errors_name_key_and_line() {
     let hosts = |rows: &str| Inputs::default().with("hosts.csv", format!("host,uplink_mbps\n{rows}"));
     let by_hosts = |rest: &str| scenario(&format!("hosts_file = \"hosts.csv\"\n{rest}"), MESSAGES, "");
     assert_eq!(
@@ -349,7 +352,7 @@ fn what_does_not_fit_is_told_with_key_and_line() {
 }
 
 #[test]
-fn a_notice_tells_what_is_not_used() {
+fn notes_list_unused_data() {
     let text = scenario("", MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
     let graphml = "<graphml><key id=\"u\" for=\"node\" attr.name=\"uplink_bps\"/><key id=\"l\" for=\"edge\" attr.name=\"latency_ms\"/>\
         <graph><node id=\"0\"><data key=\"u\">1e6</data></node><node id=\"1\"/>\
@@ -365,9 +368,9 @@ fn a_notice_tells_what_is_not_used() {
 }
 
 proptest! {
-    /// Whatever a file has, it is read or refused.
+    /// Any file content is either read or rejected.
     #[test]
-    fn no_file_makes_a_panic(text in ".{0,200}", rows in "[0-9a-c ,;\n\"{}<>\\[\\]#-]{0,200}") {
+    fn no_file_causes_a_panic(text in ".{0,200}", rows in "[0-9a-c ,;\n\"{}<>\\[\\]#-]{0,200}") {
         for file in [text.as_str(), rows.as_str()] {
             let inputs = Inputs::default().with("hosts.csv", file).with("graph", file).with("latency.csv", file)
                 .with("messages.csv", file);
@@ -381,9 +384,9 @@ proptest! {
         }
     }
 
-    /// Any latencies of pairs: what a matrix says is what the simulator gets, and the least is the least.
+    /// The simulator has exactly the latencies of the matrix, and the right minimum.
     #[test]
-    fn pairs_are_what_the_matrix_says(seed in any::<u64>(), size in 2u32..12) {
+    fn pair_latencies_equal_the_matrix(seed in any::<u64>(), size in 2u32..12) {
         let value = |from: u32, to: u32| {
             let mut rng = NodeRng::new(seed, u64::from(from * 100 + to), Purpose::Network);
             1 + rng.below(300_000_000)

@@ -1,4 +1,4 @@
-//! The lab: scenarios and their inputs, runs and sweeps, and the families of experiments.
+//! Tests of the lab: scenarios and their inputs, runs and sweeps, and the families of experiments.
 
 mod group;
 mod inputs;
@@ -19,7 +19,7 @@ use samara_lab::run::{RunOptions, run};
 use samara_scenario::{Inputs, ScenarioError};
 use samara_spec::{Loaded, load};
 
-/// Loads a scenario with these values of keys, and these of its runs.
+/// Loads a scenario with these values of keys, and only these of its runs.
 fn load_with(
     name: &str,
     set: &[(&str, &str)],
@@ -35,17 +35,20 @@ fn loaded(name: &str, set: &[(&str, &str)], only: &[&str], seed: Option<u64>) ->
     load_with(name, set, only, seed).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is wrong with such a scenario.
+/// Returns the error of loading an invalid scenario.
 fn refused(name: &str, set: &[(&str, &str)], only: &[&str]) -> String {
-    load_with(name, set, only, None).expect_err("something is wrong").to_string()
+    load_with(name, set, only, None).expect_err("the scenario should be rejected").to_string()
 }
 
-/// Runs all points of a scenario.
+/// Runs all points of a scenario. Returns their related outcomes.
 fn outcomes<D: Data>(loaded: &Loaded, threads: usize) -> Vec<Outcome<D>> {
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads, inputs: &Inputs::default(), stop: &stop };
     let outcome = |point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
     let mut results: Vec<Outcome> = loaded.points.iter().map(outcome).collect();
     relate(loaded, &mut results);
-    results.iter().map(|outcome| outcome.typed().expect("the scenario's family")).collect()
+    results
+        .iter()
+        .map(|outcome| outcome.typed().expect("the outcome should belong to the scenario's family"))
+        .collect()
 }

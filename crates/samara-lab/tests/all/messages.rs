@@ -1,4 +1,4 @@
-//! Streams of messages, from the scenario to the figures, whatever the protocol.
+//! Streams of messages with every protocol: from the scenario to the figures.
 
 use samara_lab::results::{MessagesData, Outcome};
 
@@ -15,11 +15,11 @@ fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<M
 }
 
 #[test]
-fn every_protocol_that_promises_it_delivers_everything() {
+fn reliable_protocols_deliver_everything() {
     for result in results(&[], &[], 1) {
         let (name, metrics) = (&result.run.name, &result.metrics);
         assert_eq!(metrics.messages, 120, "{name}");
-        // RandomSub promises nothing.
+        // RandomSub has no guarantee.
         if name != "randomsub" {
             assert_eq!((metrics.incomplete, metrics.delivery_ratio), (0, 1.0), "{name}");
         }
@@ -31,27 +31,27 @@ fn every_protocol_that_promises_it_delivers_everything() {
         let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
         assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
         assert_eq!(metrics.queue_drops, 0, "{name}");
-        // 25 ms between publications, whoever makes them.
+        // There are 25 ms between two publications in the network.
         let interval = metrics.publish_interval_ms.unwrap();
         assert!((interval.mean - 25.0).abs() < 1e-6 && (interval.max - 25.0).abs() < 1e-6, "{name}");
     }
 }
 
-/// Flooding sends every message over every link once or twice: links x 2 - (nodes - 1) copies are received less those
-/// that cross on their way.
+/// Flooding sends every message over every link once or twice. Nodes receive
+/// links x 2 - (nodes - 1) copies, less the copies that cross in transit.
 #[test]
-fn flooding_costs_what_the_graph_says() {
+fn flooding_copies_match_the_graph() {
     let result = &results(&[], &["floodsub"], 1)[0];
     let (links, nodes) = (f64::from(result.degrees.iter().sum::<u32>()) / 2.0, 95.0);
     let (least, most) = (links / (nodes - 1.0), (2.0 * links - (nodes - 1.0)) / (nodes - 1.0));
     let copies = result.metrics.duplication_factor;
     assert!(copies >= least && copies <= most + 1e-9, "{copies}, between {least} and {most}");
     let gossip = &results(&[], &["gossipsub"], 1)[0];
-    assert!(gossip.metrics.duplication_factor < copies, "meshes are there to save copies");
+    assert!(gossip.metrics.duplication_factor < copies, "meshes save copies");
 }
 
 #[test]
-fn threads_do_not_show() {
+fn number_of_threads_does_not_change_results() {
     let digests = |threads| -> Vec<String> {
         results(&[], &["gossipsub", "plumtree"], threads)
             .iter()
@@ -61,15 +61,15 @@ fn threads_do_not_show() {
     assert_eq!(digests(1), digests(3));
 }
 
-/// On a graph with hubs and leaves, today's rules leave some nodes without a mesh: whoever tells them of everything loses
-/// nothing, whoever gossips at random does.
+/// On a graph with hubs and leaves, today's rules leave some nodes without a mesh. Gossip to all
+/// rejected peers loses nothing, random gossip does.
 #[test]
-fn sparse_graphs_lose_nothing_if_those_without_a_mesh_are_told() {
+fn sparse_graphs_lose_nothing_with_gossip_to_rejected_peers() {
     let sparse = ("network.topology.file", "builtin:graphs/barabasi_albert_95_m2_seed42.csv");
     for version in ["\"1.0\"", "\"1.2\""] {
         let set = [sparse, ("protocol.version", version)];
-        let told = &results(&set, &["gossipsub"], 2)[0];
-        assert_eq!(told.metrics.incomplete, 0, "{version}");
+        let gossiped = &results(&set, &["gossipsub"], 2)[0];
+        assert_eq!(gossiped.metrics.incomplete, 0, "{version}");
     }
     let random = [
         ("protocol.version", "\"1.0\""),
@@ -82,7 +82,7 @@ fn sparse_graphs_lose_nothing_if_those_without_a_mesh_are_told() {
 }
 
 #[test]
-fn a_small_queue_s_losses_are_told_by_link() {
+fn losses_of_small_queues_are_counted_by_link() {
     let set = [
         ("network.topology.file", "builtin:graphs/barabasi_albert_95_m2_seed42.csv"),
         ("protocol.queue", "2"),
@@ -95,7 +95,7 @@ fn a_small_queue_s_losses_are_told_by_link() {
 }
 
 #[test]
-fn a_busy_processor_shows() {
+fn validation_time_delays_dissemination() {
     let slow = &results(&[("network.validation_time", "3 ms")], &["gossipsub"], 1)[0];
     let fast = &results(&[], &["gossipsub"], 1)[0];
     let mean = |result: &Outcome<MessagesData>| result.metrics.dissemination_ms.unwrap().mean;
@@ -103,7 +103,7 @@ fn a_busy_processor_shows() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn rejects_invalid_values() {
     for (set, expected) in [
         (("columns.blobs", "3"), "a scenario has one experiment"),
         (("messages.rate", "0"), "it must be above 0"),

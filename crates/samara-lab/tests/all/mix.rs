@@ -1,4 +1,4 @@
-//! Teams that mix batches, from the scenario to the figures.
+//! Teams that mix batches: from the scenario to the figures.
 
 use samara_lab::mix::measure_costs;
 use samara_lab::results::{MixData, Outcome};
@@ -12,7 +12,8 @@ pub(crate) fn results(name: &str, set: &[(&str, &str)], only: &[&str]) -> Vec<Ou
     outcomes(&loaded(name, set, only, Some(1)), 1)
 }
 
-/// Every round is delivered whole, in one order, or reported as failed; nothing goes beyond its bound.
+/// Checks that every round is delivered whole, in one order, or reported as failed, and that no
+/// bound is exceeded.
 fn is_sound(result: &Outcome<MixData>) {
     let m = &result.metrics;
     let name = &result.run.name;
@@ -32,7 +33,7 @@ fn near(found: f64, expected: f64, share: f64) -> bool {
 const SMALL: [(&str, &str); 2] = [("mix.batch", "100"), ("mix.rounds", "20")];
 
 #[test]
-fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work() {
+fn five_rounds_in_flight_give_five_times_the_throughput_without_latency() {
     let [one, five] = &results("mix", &SMALL, &["equal", "equal-5"])[..] else { panic!("two runs") };
     [one, five].into_iter().for_each(is_sound);
     assert!(near(one.metrics.compute_ms, 21.0, 1e-6), "{}", one.metrics.compute_ms);
@@ -45,12 +46,12 @@ fn five_rounds_in_flight_are_five_times_as_many_where_there_is_nothing_but_work(
     assert!(five.metrics.gain.unwrap() >= 4.5, "{:?}", five.metrics.gain);
     assert_eq!(five.metrics.limit, "processor");
     assert_eq!(one.metrics.limit, "latency");
-    assert!(near(one.metrics.cpu_utilisation, 0.2, 0.02), "one of five works at a time");
+    assert!(near(one.metrics.cpu_utilisation, 0.2, 0.02), "one of five nodes works at a time");
 }
 
 #[test]
-fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
-    // The run has rounds of its own.
+fn a_tenth_of_a_processor_takes_ten_times_as_long() {
+    // The run sets its own number of rounds.
     let set = [("mix.batch", "100"), ("mix.processor", "10 %")];
     let [five] = &results("mix", &set, &["equal-5"])[..] else { panic!("one run") };
     is_sound(five);
@@ -60,10 +61,11 @@ fn on_a_tenth_of_a_processor_everything_takes_ten_times_as_long() {
     assert!(error.contains("found \"0.5 %\", expected 1 % to 100 %"), "{error}");
 }
 
-/// A round passes five nodes twice, and ten links: five in decryption, four in permutation, one for the result to reach the first node.
+/// A round passes five nodes twice, and ten links: five in decryption, four in permutation, and one
+/// that takes the result to the first node.
 #[test]
-fn a_round_takes_ten_passes_and_ten_links_of_which_pipelining_leaves_two_passes() {
-    // The way takes half as long as the work, and twice as long; that needs 8 and 15 rounds in flight.
+fn pipelining_reduces_the_period_to_two_passes() {
+    // The latency is half or twice the time of the work, which needs 8 or 15 rounds in flight.
     for (latency, in_flight, rounds) in [("10 ms", "20", 5.0 + 5.0 * 0.5), ("40 ms", "30", 5.0 + 5.0 * 2.0)] {
         let set = [
             ("network.latency", latency),
@@ -81,16 +83,16 @@ fn a_round_takes_ten_passes_and_ten_links_of_which_pipelining_leaves_two_passes(
         assert!(near(formula, 5.0 + 5.0 * transfer / compute, 1e-9), "{formula}");
         assert!(
             near(formula, rounds, 0.1),
-            "{formula}: {transfer} ms are more than the latency by the bytes"
+            "{formula}: {transfer} ms exceed the latency by the time of the bytes"
         );
-        // Nothing is faster than a node that always works: the formula is a bound.
+        // No schedule is faster than a node that always works, so the formula is a bound.
         let share = many.metrics.gain_over_formula.unwrap();
         assert!((0.97..=1.001).contains(&share), "{latency}: {:?}, {formula} by formula", many.metrics.gain);
     }
 }
 
 #[test]
-fn the_formula_is_not_for_streamed_rounds() {
+fn formula_does_not_apply_to_streamed_rounds() {
     let set = [("mix.batch", "100"), ("protocol.call", "streamed")];
     let [one, ten] = &results("mix", &set, &["kept", "kept-10"])[..] else { panic!("two runs") };
     assert!(ten.metrics.gain.unwrap() > 3.0, "{:?}", ten.metrics.gain);
@@ -99,20 +101,20 @@ fn the_formula_is_not_for_streamed_rounds() {
 }
 
 #[test]
-fn the_last_node_holds_the_others_up_until_everybody_is_the_last_one_in_turn() {
+fn drawn_teams_avoid_the_bottleneck_of_the_last_node() {
     let results = results("mix", &[("mix.batch", "100")], &["free", "free-5", "free-drawn"]);
     let [one, fixed, drawn] = &results[..] else { panic!("three runs") };
     results.iter().for_each(is_sound);
     assert!(one.metrics.gain == Some(1.0));
     let gain = fixed.metrics.gain.unwrap();
-    // 89 + 4 x 4 + 11.8 over 8.9 + 11.8 microseconds for a slot.
+    // The gain is 89 + 4 x 4 + 11.8 over 8.9 + 11.8 microseconds per slot.
     assert!(near(gain, 72.3 / 20.7, 0.05), "{gain}");
     assert!(fixed.metrics.cpu_utilisation_max > 1.4 * fixed.metrics.cpu_utilisation_min);
     assert!(drawn.metrics.gain.unwrap() >= 4.5, "{:?}", drawn.metrics.gain);
 }
 
 #[test]
-fn streamed_decryption_takes_all_nodes_hardly_longer_than_one() {
+fn streamed_decryption_takes_hardly_longer_than_one_node() {
     let set = [
         ("mix.batch", "96"),
         ("mix.rounds", "6"),
@@ -121,7 +123,7 @@ fn streamed_decryption_takes_all_nodes_hardly_longer_than_one() {
     ];
     let [one] = &results("mix", &set, &["equal"])[..] else { panic!("one run") };
     is_sound(one);
-    // One node's work and four pieces more; then each node's work, one after the other.
+    // One node's work and four more pieces, then each node's work one after the other.
     let expected = 96.0 * 0.21 * (1.0 + 4.0 / 24.0 + 5.0);
     assert!(near(one.metrics.period_ms, expected, 0.02), "{} ms, not {expected}", one.metrics.period_ms);
     let phases = one.phases.iter().filter(|((round, _, phase), _)| *round == 3 && *phase == Phase::Decrypt);
@@ -129,13 +131,13 @@ fn streamed_decryption_takes_all_nodes_hardly_longer_than_one() {
 }
 
 #[test]
-fn a_stock_is_precomputed_before_payloads_come_and_its_rate_is_told() {
+fn stock_is_precomputed_before_payloads_and_its_rate_is_measured() {
     let set = [("mix.batch", "16"), ("mix.rounds", "30"), ("protocol.precomputing_max", "10")];
     let [stocked] = &results("mix", &set, &["equal"])[..] else { panic!("one run") };
     assert!(stocked.rounds.iter().all(|row| row.opened.unwrap() <= stocked.begun));
     let m = &stocked.metrics;
     let rate = m.precomputation_slots_per_s.unwrap();
-    // 2.33 ms for a slot, and for a round five parts of keys and the secrets.
+    // A slot takes 2.33 ms, and a round takes five parts of keys and the secrets.
     let bound = 16.0 / (16.0 * 0.00233 + 5.0 * 0.0047 + 0.005);
     assert!((0.7 * bound..1.05 * bound).contains(&rate), "{rate} of {bound}");
     let share = m.precomputation_share_of_bound.unwrap();
@@ -151,7 +153,7 @@ fn a_stock_is_precomputed_before_payloads_come_and_its_rate_is_told() {
 }
 
 #[test]
-fn the_model_sends_the_same_packets_as_the_arithmetic() {
+fn model_sends_the_same_packets_as_the_arithmetic() {
     let set = |group| [("mix.batch", "6"), ("mix.rounds", "2"), ("mix.group", group)];
     let digest = |group| {
         let [result] = &results("mix", &set(group), &["alpha-streamed"])[..] else { panic!("one run") };
@@ -162,7 +164,7 @@ fn the_model_sends_the_same_packets_as_the_arithmetic() {
 }
 
 #[test]
-fn the_digest_is_that_of_any_number_of_threads() {
+fn digest_is_independent_of_threads() {
     let set = [("mix.batch", "20"), ("mix.rounds", "40")];
     let digests = [1, 2, 3].map(|threads| {
         let [result] = &outcomes::<MixData>(&loaded("mix-pool", &set, &["restart"], Some(1)), threads)[..]
@@ -175,11 +177,11 @@ fn the_digest_is_that_of_any_number_of_threads() {
     assert_eq!(digests[0], digests[2]);
 }
 
-/// Rounds of 40 payloads, so that many fit into the time around a fault.
+/// Rounds of 40 payloads are so short that many fit into the time around a fault.
 const POOL: [(&str, &str); 1] = [("mix.batch", "40")];
 
 #[test]
-fn a_lost_node_stops_its_own_rounds_only_and_its_teams_go_on_without_it() {
+fn lost_node_stops_only_its_own_rounds() {
     let set = [POOL[0], ("mix.rounds", "700")];
     let [result] = &results("mix-pool", &set, &["crash"])[..] else { panic!("one run") };
     is_sound(result);
@@ -192,7 +194,7 @@ fn a_lost_node_stops_its_own_rounds_only_and_its_teams_go_on_without_it() {
     );
     assert!((25_000.0..35_000.0).contains(&m.longest_gap_ms), "{} ms", m.longest_gap_ms);
     assert!(m.service_gap_ms < 5_000.0, "{} ms", m.service_gap_ms);
-    // Whoever was drawn after that is not the lost one, and the team works.
+    // Later teams do not contain the lost node, and they work.
     let last = result.harm[0].from + 40_000_000_000;
     let later: Vec<_> = result.rounds.iter().filter(|row| row.made > last).collect();
     assert!(later.iter().any(|row| row.team == 0) && later.iter().any(|row| row.team == 1));
@@ -200,7 +202,7 @@ fn a_lost_node_stops_its_own_rounds_only_and_its_teams_go_on_without_it() {
 }
 
 #[test]
-fn who_starts_anew_is_told_at_once_and_comes_back() {
+fn restarted_node_fails_its_rounds_at_once_and_returns() {
     let set = [POOL[0], ("mix.rounds", "700")];
     let [result] = &results("mix-pool", &set, &["restart"])[..] else { panic!("one run") };
     is_sound(result);
@@ -213,30 +215,37 @@ fn who_starts_anew_is_told_at_once_and_comes_back() {
     );
     assert!(m.longest_gap_ms < 16_000.0, "{} ms", m.longest_gap_ms);
     let back = result.rounds.iter().filter(|row| row.nodes.contains(&2) && row.exit().is_some());
-    assert!(back.clone().any(|row| row.made > result.harm[0].until), "it is drawn again");
+    assert!(back.clone().any(|row| row.made > result.harm[0].until), "the node is drawn again");
 }
 
 #[test]
-fn a_link_that_comes_back_costs_no_round() {
+fn restored_link_fails_no_round() {
     let set = [POOL[0], ("mix.rounds", "500")];
     let [result] = &results("mix-pool", &set, &["partition"])[..] else { panic!("one run") };
     is_sound(result);
     assert_eq!(result.metrics.failed, 0, "{:?}", result.metrics.failed_by_cause);
-    assert!(result.metrics.longest_gap_ms > 10_000.0, "it was felt: {} ms", result.metrics.longest_gap_ms);
+    assert!(
+        result.metrics.longest_gap_ms > 10_000.0,
+        "the partition had an effect: {} ms",
+        result.metrics.longest_gap_ms
+    );
     assert!(result.metrics.longest_gap_ms < 20_000.0, "{} ms", result.metrics.longest_gap_ms);
 }
 
 #[test]
-fn measured_costs_are_written_down_and_do_the_same_again() {
+fn measured_costs_are_written_into_the_scenario() {
     let mut first = loaded("mix", &[("mix.costs", "measured"), ("mix.batch", "8")], &["today"], Some(1));
     assert!(first.wants_costs());
     let costs = measure_costs(&mut first).unwrap().unwrap();
     assert_eq!(costs.len(), 8, "{costs:?}");
     let nanos = |kind: WorkKind| costs[&kind].nanos();
     let is_power = nanos(WorkKind::Reveal) > 20 * nanos(WorkKind::Decrypt);
-    assert!(is_power, "a power against a few products: {costs:?}");
+    assert!(is_power, "a power costs more than a few products: {costs:?}");
     assert!(nanos(WorkKind::PermuteLast) > nanos(WorkKind::Permute), "{costs:?}");
-    assert!(!first.wants_costs() && measure_costs(&mut first).unwrap().is_none(), "once is enough");
+    assert!(
+        !first.wants_costs() && measure_costs(&mut first).unwrap().is_none(),
+        "a second call measures nothing"
+    );
 
     let file = std::env::temp_dir().join(format!("samara-measured-{}.toml", std::process::id()));
     std::fs::write(&file, &first.text).unwrap();
@@ -246,11 +255,11 @@ fn measured_costs_are_written_down_and_do_the_same_again() {
 
     let mut of_a_run = loaded("mix", &[("run.0.set.\"mix.costs\"", "measured")], &[], Some(1));
     let error = measure_costs(&mut of_a_run).unwrap_err().to_string();
-    assert!(error.contains("not to a run"), "{error}");
+    assert!(error.contains("cannot be set in a run"), "{error}");
 }
 
 #[test]
-fn values_that_cannot_be_are_told() {
+fn rejects_invalid_values() {
     for (key, value, expected) in [
         ("mix.team", "1", "2 to 32"),
         ("mix.team", "6", "no more than the pool has"),
@@ -272,10 +281,11 @@ fn values_that_cannot_be_are_told() {
     }
 }
 
-/// Rounds that were under way when the measured part of a run began had been worked on before, and those of a team that was drawn later were
-/// precomputed in between: neither makes more come out than processors allow.
+/// Rounds that were under way at the start of the measurement had been worked on before. Rounds of
+/// a team drawn later were precomputed during it. Neither may raise the throughput above the bound
+/// of the processors.
 #[test]
-fn no_more_comes_out_than_processors_allow_although_teams_are_drawn_anew() {
+fn throughput_stays_below_the_bound_when_teams_are_redrawn() {
     let set = [
         ("sweep.axis.0.values", "[3]"),
         ("protocol.rounds_per_draw", "100"),
@@ -284,6 +294,6 @@ fn no_more_comes_out_than_processors_allow_although_teams_are_drawn_anew() {
     ];
     let [forty] = &results("mix-team", &set, &["forty"])[..] else { panic!("one run") };
     is_sound(forty);
-    assert!(forty.metrics.draws > 2, "teams were drawn anew");
+    assert!(forty.metrics.draws > 2, "teams were redrawn");
     assert!((0.2..=1.0 + 1e-9).contains(&forty.metrics.share_of_bound), "{}", forty.metrics.share_of_bound);
 }

@@ -1,4 +1,4 @@
-//! Pages of results: every page is one file that loads nothing, whatever names a scenario has.
+//! Pages of results are single files that load nothing, and names in a scenario cannot break them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,8 @@ use samara_scenario::Inputs;
 
 use crate::loaded;
 
-/// The page of a scenario of which some keys are set and some runs done.
+/// Returns the page of a scenario with these values of keys and only these runs. Checks that it
+/// loads nothing.
 fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
     let loaded = loaded(scenario, set, only, None);
     let stop = AtomicBool::new(false);
@@ -21,13 +22,13 @@ fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
     let html = page.html();
     assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>"));
     for loads in ["http://", "https://", "src=", "href=", "@import", "url("] {
-        // The namespace of SVG is a name, nothing is loaded from it.
+        // The namespace of SVG is only a name, which is never loaded.
         assert!(!html.replace("http://www.w3.org/2000/svg", "").contains(loads), "the page has {loads}");
     }
     page
 }
 
-/// The names of the figures, all of which can be drawn.
+/// Returns the names of the figures, and checks that all can be drawn.
 fn names(page: &Page) -> Vec<String> {
     let drawn = |(name, svg): (String, String)| {
         assert!(!svg.contains("NaN") && png(&svg).unwrap().starts_with(b"\x89PNG"), "{name}");
@@ -43,7 +44,7 @@ fn has(page: &Page, figures: &[&str]) {
     }
 }
 
-/// The rows of the table for a terminal whose run has a name.
+/// Returns the rows of a run in the table for a terminal.
 fn rows<'a>(table: &'a str, run: &str) -> Vec<&'a str> {
     table.lines().filter(|line| line.split_whitespace().next() == Some(run)).collect()
 }
@@ -65,17 +66,17 @@ fn columns(set: &[(&str, &str)]) -> Page {
 fn columns_have_a_curve_for_each_run_and_two_panels_for_each() {
     let page = columns(&[]);
     assert_eq!(page.html().matches("<canvas").count(), 5);
-    assert_eq!(names(&page).len(), 5, "as many as files");
+    assert_eq!(names(&page).len(), 5, "one for each file");
 }
 
 #[test]
-fn names_cannot_break_out_of_markup_and_scripts() {
+fn names_cannot_inject_markup_or_scripts() {
     let page = columns(&[
         ("scenario.title", "</script><img onerror=alert(1)>&'"),
         ("run.1.label", "</script><script>alert(2)</script>"),
     ])
     .html();
-    assert!(!page.contains("<img") && !page.contains("<script>alert"), "text is markup");
+    assert!(!page.contains("<img") && !page.contains("<script>alert"), "text must be escaped");
     assert!(page.contains("&lt;/script&gt;&lt;img onerror=alert(1)&gt;&amp;'"));
     assert_eq!(page.matches("</script>").count(), 2, "only the page's own scripts end");
     let figures =
@@ -85,21 +86,21 @@ fn names_cannot_break_out_of_markup_and_scripts() {
 }
 
 #[test]
-fn the_same_results_give_the_same_bytes() {
+fn equal_results_give_equal_bytes() {
     let (one, other) = (columns(&[]), columns(&[]));
     assert_eq!(one.files().unwrap(), other.files().unwrap());
 }
 
 #[test]
-fn a_deadline_that_nobody_meets_is_the_first_thing_said() {
-    // The deadline is over before anything has crossed the network.
+fn missed_deadlines_come_first() {
+    // The deadline ends before any copy has crossed the network.
     let page = columns(&[("columns.deadline", "30 ms"), ("scenario.seeds", "[1, 2]")]);
-    let said = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
+    let missed = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
     let (table, html) = (page.terminal(), page.html());
-    assert!(table.starts_with(&format!("{said}\n")), "{table}");
+    assert!(table.starts_with(&format!("{missed}\n")), "{table}");
     let [batch, node_wide] = ["\"Batch, as in the post\"", "\"One order in every node\""];
-    let said = format!("{batch}, {node_wide}: 78 of 78 nodes did not finish in 30 ms, over 2 seeds.");
-    assert_eq!(page.findings, ["12 of 12 expectations fail.", &said]);
+    let missed = format!("{batch}, {node_wide}: 78 of 78 nodes did not finish in 30 ms, over 2 seeds.");
+    assert_eq!(page.findings, ["12 of 12 expectations fail.", &missed]);
     assert!(html.contains("class=\"headline bad\""));
     for text in [&table, &html] {
         assert!(!text.contains("NaN") && !text.contains("no time") && text.contains('–'), "{text}");
@@ -108,7 +109,7 @@ fn a_deadline_that_nobody_meets_is_the_first_thing_said() {
 }
 
 #[test]
-fn a_run_with_incomplete_nodes_has_no_share_of_the_bound_and_is_not_the_fastest() {
+fn incomplete_runs_have_no_share_of_the_bound_and_are_never_fastest() {
     let page = columns(&[("columns.deadline", "650 ms"), ("run.7.set.\"columns.deadline\"", "5 s")]);
     let table = page.terminal();
     let [batch, node_wide] = ["batch", "node-wide"].map(|run| rows(&table, run)[0]);
@@ -116,12 +117,12 @@ fn a_run_with_incomplete_nodes_has_no_share_of_the_bound_and_is_not_the_fastest(
     assert!(node_wide.contains('*'), "{table}");
     let lead = &page.findings;
     assert!(lead[1].ends_with("of 39 nodes did not finish in 650 ms."), "{lead:?}");
-    assert_eq!(lead[2], "Times are those of the nodes that did.");
+    assert_eq!(lead[2], "Times are those of the complete nodes only.");
     assert!(lead[3].starts_with("The fastest run is \"One order in every node\""), "{lead:?}");
 }
 
 #[test]
-fn an_edge_is_green_if_everything_is_complete_and_as_expected() {
+fn headline_is_good_if_all_nodes_complete_and_expectations_hold() {
     let complete = columns(&[]).html();
     assert!(complete.contains("class=\"headline\""));
     let failed = columns(&[("expect.incomplete", "== 1")]);
@@ -135,15 +136,15 @@ fn messages(set: &[(&str, &str)], only: &[&str]) -> Page {
 }
 
 #[test]
-fn a_series_of_messages_has_its_figures_and_its_rows() {
+fn each_series_of_messages_has_figures_and_rows() {
     let page = messages(&[], &["1b", "1c", "2b"]);
     let html = page.html();
     for text in ["Phase 2, series 1: topology", "Phase 2, series 2: latency of 100 ms", "1c: m = 12"] {
         assert!(html.contains(text), "{text}");
     }
     assert_eq!(html.matches("<svg").count(), 8, "four figures for each of two series");
-    assert!(!html.contains("Where queues overflowed"), "nothing was lost");
-    assert!(html.contains("every one of them reached every node"));
+    assert!(!html.contains("Queue overflows"), "no copies were lost");
+    assert!(html.contains("all of them reached every node"));
     has(&page, &["phase-2-series-1-topology-hops"]);
     let table = page.terminal();
     assert!(rows(&table, "1b").len() == 1 && table.contains("incomplete"), "{table}");
@@ -153,12 +154,12 @@ fn a_series_of_messages_has_its_figures_and_its_rows() {
 fn lost_messages_are_listed_by_node_and_link() {
     let queue = [("protocol.queue", "1"), ("protocol.overflow", "drop-newest"), ("messages.rate", "60")];
     let page = messages(&queue, &["2a"]).html();
-    assert!(page.contains("Where queues overflowed"));
+    assert!(page.contains("Queue overflows"));
     assert!(page.contains("did not reach every node"));
 }
 
 #[test]
-fn messages_that_reach_nobody_in_time_have_no_curves() {
+fn undelivered_messages_have_no_curves() {
     let page = messages(&[("network.loss", "99.9 %")], &["1b", "1c"]);
     let (table, html) = (page.terminal(), page.html());
     assert!(
@@ -184,33 +185,33 @@ fn only_pools_with_the_same_peers_are_compared() {
         sentences[0].contains("CAT of 2023") && !sentences[0].contains("Requests everything"),
         "{sentences:?}"
     );
-    // Whoever requests everything has nobody to be compared with.
+    // The pool that requests everything has no comparable run.
     let html = page.html();
     let row = html.split("<tr>").find(|row| row.contains(">Requests everything<"));
     assert!(row.is_some_and(|row| row.contains("<td class=\"n\">–</td>")), "{row:?}");
 }
 
-/// 20 transactions a second, for three seconds, twice.
+/// Two seeds with 20 transactions a second for three seconds.
 #[test]
 fn transactions_of_all_seeds_are_counted() {
     let table = pool("cat-real", &[("scenario.seeds", "[1, 2]")], &["cat"]).terminal();
-    assert!(table.contains("120 transactions in 2 runs, and every valid one reached"), "{table}");
+    assert!(table.contains("120 transactions in 2 runs; every valid one reached"), "{table}");
 }
 
 #[test]
-fn a_sweep_over_sizes_says_where_flooding_wins() {
+fn sweep_over_sizes_reports_the_break_even_points() {
     let page = pool("cat-size", &[], &["flood-fifo", "cat"]);
     let html = page.html();
-    assert!(html.contains("Where the trade turns") && html.contains("On the wire"));
+    assert!(html.contains("Break-even points") && html.contains("On the wire"));
     for tick in ["64 B", "256 B", "1 kB", "4 kB", "16 kB", "64 kB"] {
         assert!(html.contains(&format!("\n{tick}\n")), "the axis shows {tick}");
     }
     assert_eq!(names(&page).len(), 4);
-    assert!(page.terminal().contains("announcements included"));
+    assert!(page.terminal().contains("including announcements"));
 }
 
 #[test]
-fn sweeps_over_several_axes_are_two_maps_for_all_runs() {
+fn sweeps_over_several_axes_have_two_maps() {
     let page = pool("cat-timeout", &[("pool.duration", "1 s")], &["cat-2023", "adaptive"]);
     assert_eq!(names(&page), ["map-copies", "map-latency"]);
     for (name, svg) in page.figures() {
@@ -222,11 +223,10 @@ fn sweeps_over_several_axes_are_two_maps_for_all_runs() {
 }
 
 #[test]
-fn groups_stand_beside_the_post_and_each_has_its_links() {
+fn group_report_has_published_figures_and_links() {
     let page = report("ring", &[("group.messages", "200")], &["direct", "ring", "direct-1", "ring-1"]);
     let html = page.html();
-    for text in
-        ["Direct, N-1 copies", "post of 2010, DAISYCHAIN", "nothing was lost", "What bytes are", "Rounds"]
+    for text in ["Direct, N-1 copies", "post of 2010, DAISYCHAIN", "no losses", "Bytes by purpose", "Rounds"]
     {
         assert!(html.contains(text), "{text}");
     }
@@ -236,29 +236,29 @@ fn groups_stand_beside_the_post_and_each_has_its_links() {
 }
 
 #[test]
-fn the_schedules_of_the_post_are_drawn() {
+fn schedules_of_the_post_are_drawn() {
     let page = report("ring-rounds", &[], &["direct", "ring"]);
     has(&page, &["schedule-ring", "schedule-direct"]);
     assert!(page.html().contains("10 messages from member 0 to 9 others in 18 rounds"));
 }
 
 #[test]
-fn a_sweep_over_the_rate_has_latency_against_throughput() {
+fn sweep_over_the_rate_draws_latency_against_throughput() {
     let set = [("group.duration", "500 ms"), ("network.nodes", "4"), ("sweep.axis.0.values", "[20.0, 90.0]")];
     let page = report("ring-latency", &set, &["direct", "ring"]);
     has(&page, &["price", "price-p99", "sweep-throughput"]);
 }
 
 #[test]
-fn teams_have_their_timelines_and_batches_their_causes() {
+fn mix_report_has_timelines_and_causes() {
     let small = [("mix.batch", "20"), ("mix.rounds", "10")];
     let page = report("mix", &small, &["equal", "today"]);
-    assert!(page.html().contains("What limits") && page.findings[0].contains("none failed"));
+    assert!(page.html().contains("Limits") && page.findings[0].contains("none failed"));
     assert!(names(&page).iter().any(|name| name.starts_with("timeline-")), "{:?}", names(&page));
     let page = report("mix-pool", &[("mix.batch", "20"), ("mix.rounds", "20")], &["restart"]);
     has(&page, &["rounds-restart"]);
     let small = [("mix.rounds", "3"), ("sweep.axis.0.values", "[84]")];
     let page = report("mix-window", &small, &["unary", "kept"]);
-    assert!(page.html().contains("figures that others measured are met within 10 %"));
+    assert!(page.html().contains("published figures are matched within 10 %"));
     assert!(names(&page).iter().any(|name| name.starts_with("first-hop-")));
 }

@@ -1,4 +1,4 @@
-//! Small runs from the scenario to the figures: what must hold whatever the schedule.
+//! Small runs: properties that hold for every schedule.
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +20,7 @@ fn results(
     outcomes(&loaded(scenario, set, only, Some(seed)), threads)
 }
 
-/// A hundred nodes and 32 columns: a few hundred milliseconds for each run.
+/// A hundred nodes and 32 columns, so that each run takes a few hundred milliseconds.
 const SMALL: &[(&str, &str)] = &[
     ("network.nodes", "100"),
     ("network.topology.degree", "30"),
@@ -31,7 +31,7 @@ const SMALL: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_schedule_delivers_everything_and_none_beats_the_bound() {
+fn schedules_deliver_everything_and_none_beats_the_bound() {
     for seed in [1, 2, 3] {
         for result in results("peerdas", SMALL, &[], seed, 2) {
             let metrics = &result.metrics;
@@ -51,7 +51,8 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
                 "{name}"
             );
             assert_eq!(metrics.queue_drops, 0, "{name}");
-            // All nodes keep as much, so that the mean of the rates is that over the harmonic mean of the times.
+            // All nodes have equally many columns, so the mean of the rates follows from the
+            // harmonic mean of the times.
             let rate = metrics.throughput_mb_per_s.unwrap() * custody.mean / 1e3;
             let kept = 8.0 * 16_384.0 / 1e6;
             assert!(rate >= kept * 0.999 && rate < kept * 1.5, "{name}: {rate} MB against {kept}");
@@ -62,7 +63,7 @@ fn every_schedule_delivers_everything_and_none_beats_the_bound() {
 }
 
 #[test]
-fn the_bound_does_not_depend_on_the_deadline() {
+fn bound_is_independent_of_the_deadline() {
     let metrics = |deadline: &str| {
         let set = [SMALL, &[("columns.deadline", deadline)]].concat();
         results("peerdas", &set, &["batch"], 1, 2).remove(0).metrics.clone()
@@ -75,12 +76,12 @@ fn the_bound_does_not_depend_on_the_deadline() {
     let half = metrics(&format!("{:.0} ms", custody.p50));
     assert!((30..70).contains(&half.incomplete), "{half:?}");
     assert!(half.time_to_custody_ms.unwrap().mean < custody.mean);
-    assert_eq!(half.share_of_bound, None, "the mean of the fast nodes is no share of a bound for all");
+    assert_eq!(half.share_of_bound, None, "the mean of the fast nodes does not compare with a bound for all");
     assert_eq!([none.lower_bound_ms, half.lower_bound_ms], [all.lower_bound_ms; 2]);
 }
 
 #[test]
-fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
+fn schedules_do_not_beat_the_bound_in_small_networks() {
     let schedules = ["sequential", "batch", "balanced", "feedback", "node-wide", "node-wide-warm"];
     for (nodes, degree) in [("2", "1"), ("4", "3"), ("10", "9"), ("20", "12"), ("40", "20")] {
         for seed in 1..=4 {
@@ -95,7 +96,8 @@ fn in_networks_of_a_few_nodes_none_beats_the_bound_either() {
                 let name = format!("{} with {nodes} nodes and seed {seed}", result.run.name);
                 let mean = metrics.time_to_custody_ms.unwrap().mean;
                 let bound = metrics.lower_bound_ms;
-                // Where a column has no path to a node, the mean is over the other nodes, and the bound over all.
+                // If a column has no path to a node, the mean excludes that node but the bound
+                // includes it.
                 let is_near = (0.2 * mean..mean).contains(&bound);
                 assert!(metrics.incomplete > 0 || is_near, "{name}: {bound} ms, reached {mean} ms");
             }
@@ -112,11 +114,11 @@ fn first_copies_first_is_faster_and_withdrawal_saves_copies() {
     assert!(mean(1) > 1.1 * mean(2), "batch {} against one order {}", mean(1), mean(2));
     assert!(copies(2) < copies(0));
     assert!(results[2].metrics.withdrawn_copies > 0);
-    assert_eq!(results[0].metrics.withdrawn_copies, 0, "nothing is taken back where it is turned off");
+    assert_eq!(results[0].metrics.withdrawn_copies, 0, "no withdrawals while they are disabled");
 }
 
 #[test]
-fn quic_delivers_everything_too_and_is_not_slower_under_loss() {
+fn quic_delivers_everything_and_is_not_slower_under_loss() {
     let custody = |more: &[(&str, &str)]| {
         let set = [SMALL, &[("network.loss", "1 %")], more].concat();
         let results = results("peerdas", &set, &["batch", "node-wide"], 1, 2);
@@ -135,13 +137,13 @@ fn quic_delivers_everything_too_and_is_not_slower_under_loss() {
     let tcp = custody(&[]);
     let single = custody(&[("transport.kind", "quic")]);
     let per_frame = custody(&[("transport.kind", "quic"), ("transport.streams", "per-frame")]);
-    // A few frames that need not wait are less than what chance does to meshes.
+    // The gain of a few frames that need not wait is smaller than the random variation of meshes.
     assert!(per_frame < 1.05 * tcp && single < 1.05 * tcp, "{per_frame} {single} {tcp}");
-    assert!(per_frame.to_bits() != single.to_bits(), "the order of frames shows");
+    assert!(per_frame.to_bits() != single.to_bits(), "the order of frames changes the result");
 }
 
 #[test]
-fn threads_and_repetition_do_not_show() {
+fn runs_are_deterministic_on_any_number_of_threads() {
     let digest = |threads| {
         let results = results("peerdas-mixed", SMALL, &["node-wide"], 5, threads);
         (results[0].run.digest.clone(), serde_json::to_string(&results[0].metrics).unwrap())
@@ -153,7 +155,7 @@ fn threads_and_repetition_do_not_show() {
 }
 
 #[test]
-fn a_queue_of_a_few_copies_loses_some_and_says_so() {
+fn small_queues_drop_copies_and_count_them() {
     let set: Vec<(&str, &str)> =
         SMALL.iter().copied().chain([("protocol.queue", "2"), ("transport.initial_window", "2")]).collect();
     let results = results("peerdas", &set, &["batch"], 1, 1);
@@ -171,13 +173,13 @@ fn faults_are_survived_or_counted() {
         std::fs::remove_file(&path).unwrap();
         results
     };
-    // A tenth of the nodes is gone for good: they miss their columns, all others get theirs.
+    // A tenth of the nodes is gone for good and misses its columns; all others receive theirs.
     let crashed = fault("[[fault]]\nkind = \"crash\"\nat = \"5 s\"\nshare = \"10 %\"\n");
     assert_eq!(crashed[0].metrics.incomplete, 10);
-    // Slow nodes are late, not lost.
+    // Slow nodes are late but complete.
     let slow = fault("[[fault]]\nkind = \"slow\"\nat = \"5 s\"\nshare = \"10 %\"\nfactor = 0.05\n");
     assert_eq!(slow[0].metrics.incomplete, 0);
-    // Nodes that are cut off while the block is published fetch it by gossip when they are back.
+    // Nodes that a partition separates during the publication fetch the block by gossip afterwards.
     let split = fault("[[fault]]\nkind = \"partition\"\nat = \"5.9 s\"\nuntil = \"8 s\"\nshare = \"20 %\"\n");
     assert_eq!(split[0].metrics.incomplete, 0, "{:?}", split[0].metrics);
     assert!(split[0].metrics.packet_drops.partition > 0);
@@ -190,13 +192,13 @@ fn validation_takes_time_one_message_at_a_time() {
             SMALL.iter().copied().chain([("network.validation_time", time)]).collect();
         results("peerdas", &set, &["batch"], 1, 2)[0].metrics.time_to_custody_ms.unwrap().mean
     };
-    // Custody is counted on arrival, so that only forwarding waits for the processor.
+    // Custody counts on arrival, so only forwarding waits for the processor.
     let (free, slow) = (with("0 ms"), with("20 ms"));
     assert!(slow > free + 20.0, "{free} ms without, {slow} ms with validation");
 }
 
 #[test]
-fn reference_runs_are_there_and_are_what_was_published() {
+fn reference_runs_match_the_publication() {
     use samara_lab::reference::reference_runs;
     use samara_lab::statistics::Statistics;
     let mean = |name: &str| {
@@ -208,7 +210,7 @@ fn reference_runs_are_there_and_are_what_was_published() {
 }
 
 #[test]
-fn several_processes_measure_what_one_does() {
+fn several_processes_measure_the_same_as_one() {
     let set = [("network.nodes", "60"), ("network.topology.degree", "12")];
     let loaded = loaded("peerdas-small", &set, &[], Some(3));
     let stop = AtomicBool::new(false);
@@ -239,5 +241,7 @@ fn only_columns_run_in_several_processes() {
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
-    assert!(matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one")));
+    assert!(
+        matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one process"))
+    );
 }

@@ -1,4 +1,4 @@
-//! What the loader accepts, and what it says of everything else.
+//! Tests of the loader: accepted scenarios, and the errors of all others.
 
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::config::Version;
@@ -15,7 +15,7 @@ fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let outcome = load(path.to_str().unwrap(), &set, &only, None);
     std::fs::remove_file(&path).unwrap();
-    outcome.expect_err("it should not load").to_string().replace(path.to_str().unwrap(), "FILE")
+    outcome.expect_err("the scenario should be rejected").to_string().replace(path.to_str().unwrap(), "FILE")
 }
 
 fn fxhash(text: &str) -> u64 {
@@ -32,8 +32,12 @@ fn every_built_in_scenario_loads() {
         assert!(!loaded.points.is_empty());
         assert!(!builtin.title().is_empty());
         let description = &loaded.scenario.scenario.description;
-        assert!(!description.contains('\\'), "{}: a line is not continued: {description}", builtin.name);
-        // What is shown is a scenario again, and the same one.
+        assert!(
+            !description.contains('\\'),
+            "{}: the description contains a backslash: {description}",
+            builtin.name
+        );
+        // The shown text loads as the same scenario.
         let again = load_source("shown", &loaded.text, Inputs::default(), &Overrides::default()).unwrap();
         assert_eq!(again.points, loaded.points);
     }
@@ -65,7 +69,7 @@ fn sweeps_runs_and_seeds_multiply() {
 }
 
 #[test]
-fn the_command_line_sets_any_key() {
+fn command_line_can_set_any_key() {
     let set = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
     let nodes = load("peerdas", &set("network.nodes", "200"), &[], None).unwrap();
     assert!(nodes.points.iter().all(|point| point.scenario.network.nodes == 200));
@@ -88,9 +92,10 @@ fn the_command_line_sets_any_key() {
     assert!(queue.is_ok());
 }
 
-/// Runs and sweeps come after the command line: what no run can see of it is a mistake, what some cannot see is told.
+/// Runs and sweeps override the command line. It is an error if no run uses a value, and a note if
+/// some do not.
 #[test]
-fn what_is_set_without_effect_is_told() {
+fn ineffective_settings_are_reported() {
     let load = |scenario: &str, key: &str, value: &str, only: &[&str]| {
         let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
         load(scenario, &[(key.to_owned(), value.to_owned())], &only, None)
@@ -101,7 +106,10 @@ fn what_is_set_without_effect_is_told() {
         "cat-real: --set protocol.preset=cat-2023: would have no effect: every selected run sets this key: \"cat\" (cat); \
          select others with --only, or change a copy of the scenario (`samara show`)"
     );
-    assert!(load("cat-real", "protocol.preset", "cat", &["cat"]).is_ok(), "what it is anyway");
+    assert!(
+        load("cat-real", "protocol.preset", "cat", &["cat"]).is_ok(),
+        "the value that the run has anyway"
+    );
     let axis = load("peerdas-bandwidth", "network.bandwidth", "1 Gbit/s", &[]).unwrap_err().to_string();
     let remedy = "--set sweep.axis.0.values='[\"1 Gbit/s\"]'";
     assert!(axis.contains("the key is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
@@ -112,10 +120,10 @@ fn what_is_set_without_effect_is_told() {
         some,
         ["--set protocol.preset=cat does not affect runs that set this key: \"cat-2023\" (cat-2023)"]
     );
-    // A run that sets a table sets everything in it.
+    // A run that sets a table sets everything in the table.
     let within =
         |value| load("peerdas-bandwidth", "protocol.schedule_publish.kind", value, &["batch", "balanced"]);
-    assert!(within("interleaved").is_ok(), "what it is anyway");
+    assert!(within("interleaved").is_ok(), "the value that the run has anyway");
     let within = within("sequential").unwrap_err().to_string();
     assert!(
         within.contains("every selected run sets this key: \"batch\" (protocol.schedule_publish = {"),
@@ -124,7 +132,7 @@ fn what_is_set_without_effect_is_told() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_remedy() {
+fn errors_name_line_and_remedy() {
     let unknown = error(&format!("{HEAD}[network]\nnodse = 5\n"), &[], &[]);
     assert!(unknown.starts_with("FILE:6: network.nodse: unknown key `nodse`"), "{unknown}");
     assert!(unknown.contains("did you mean `nodes`?") && unknown.contains("6 | nodse = 5"), "{unknown}");
@@ -149,7 +157,7 @@ fn mistakes_are_told_with_line_and_remedy() {
 }
 
 #[test]
-fn impossible_values_name_key_line_value_and_what_is_allowed() {
+fn errors_name_key_line_value_and_allowed_range() {
     let custody = error(&format!("{HEAD}custody = 200\n"), &[], &[]);
     assert_eq!(custody, "FILE:5: columns.custody: is 200; allowed is 1 to 128");
     let degree = error(&format!("{HEAD}[network]\nnodes = 50\n[network.topology]\ndegree = 50\n"), &[], &[]);
@@ -175,9 +183,10 @@ fn impossible_values_name_key_line_value_and_what_is_allowed() {
     );
 }
 
-/// `network.bandwidth` stands for two keys: what is set later counts, and two values in one place are a mistake.
+/// `network.bandwidth` stands for two keys: later settings override earlier ones, and two values in
+/// one file are an error.
 #[test]
-fn a_rate_is_set_once() {
+fn later_rates_override_earlier_ones() {
     let rates = |set: &[(&str, &str)]| {
         let set: Vec<_> = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         // The scenario has network.bandwidth = "1 Gbit/s".
@@ -204,7 +213,7 @@ fn a_rate_is_set_once() {
 }
 
 #[test]
-fn keys_of_another_transport_are_refused() {
+fn rejects_keys_of_another_transport() {
     let transport = |keys: &str| error(&format!("{HEAD}[transport]\n{keys}"), &[], &[]);
     let streams = transport("streams = \"per-frame\"\n");
     assert_eq!(streams, "FILE:6: transport.streams: belongs to kind = \"quic\"; remove it, or set that kind");
@@ -231,7 +240,7 @@ fn keys_of_another_transport_are_refused() {
     assert!(order.contains("found `many`; expected `single` or `per-frame`"), "{order}");
 }
 
-/// Words of Rust and of serde, which mean nothing to somebody who writes a scenario.
+/// Words of Rust and serde that authors of scenarios do not know.
 const INTERNAL_WORDS: &[&str] = &[
     "f64",
     "u8",
@@ -258,11 +267,11 @@ const INTERNAL_WORDS: &[&str] = &[
 
 fn assert_plain(what: &str, error: &str) {
     for word in INTERNAL_WORDS {
-        assert!(!error.contains(word), "{what}: the error says {word:?}: {error}");
+        assert!(!error.contains(word), "{what}: the error contains {word:?}: {error}");
     }
 }
 
-/// Scenario, key, value, and what the error says.
+/// Scenario, key, value, and the expected text of the error.
 const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     (
         "peerdas",
@@ -321,7 +330,7 @@ fn wrong_values_are_described_in_the_terms_of_scenario_files() {
     }
 }
 
-/// Dotted keys of all values of a table.
+/// Collects the dotted keys of all values of a table.
 fn leaves(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
@@ -333,7 +342,7 @@ fn leaves(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
 }
 
 #[test]
-fn no_error_names_a_type_of_the_program() {
+fn no_error_names_an_internal_type() {
     let mut refused = 0;
     for (scenario, run) in [("peerdas", "batch"), ("cat", "cat"), ("ring", "ring"), ("mix", "equal")] {
         let all: toml::Table = load(scenario, &[], &[], None).unwrap().text.parse().unwrap();
@@ -360,7 +369,7 @@ fn numbers_can_be_names_and_texts() {
         assert_eq!(set("protocol.version", text).scenario.part::<Parameters>().version, version, "{text}");
     }
     assert_eq!(set("scenario.title", "2026").scenario.scenario.title, "2026");
-    // In files, too, and in the values of a sweep.
+    // The same applies to files and to the values of a sweep.
     let text = format!(
         "{HEAD}[protocol]\nversion = 1.1\n[[run]]\nname = \"a\"\nset = {{ \"protocol.version\" = 1.0 }}\n\
          [[run]]\nname = \"b\"\n"
@@ -373,7 +382,7 @@ fn numbers_can_be_names_and_texts() {
     let swept =
         load_source("x", HEAD, Inputs::default(), &Overrides { axes, ..Overrides::default() }).unwrap();
     assert_eq!(swept.points[0].scenario.part::<Parameters>().version, Version::V1_1);
-    // The same number in a run and on the command line is no conflict, however it is written.
+    // The same number in a run and on the command line is not a conflict, in any notation.
     let both = Overrides {
         set: vec![("protocol.version".to_owned(), "\"1.0\"".to_owned())],
         ..Overrides::default()
@@ -381,7 +390,7 @@ fn numbers_can_be_names_and_texts() {
     assert!(load_source("x", &text, Inputs::default(), &both).unwrap().notes.is_empty());
 }
 
-/// The names of metrics have dots, which part keys elsewhere.
+/// The names of metrics contain dots, which separate keys elsewhere.
 #[test]
 fn expectations_are_set_with_and_without_quotes() {
     for key in ["expect.time_to_custody_ms.p95", "expect.\"time_to_custody_ms.p95\""] {
@@ -400,7 +409,7 @@ fn expectations_are_set_with_and_without_quotes() {
 }
 
 #[test]
-fn a_scenario_has_exactly_one_experiment() {
+fn scenarios_have_exactly_one_experiment() {
     let none = error("[scenario]\nname = \"x\"\ntitle = \"X\"\n", &[], &[]);
     assert_eq!(
         none,
@@ -421,7 +430,7 @@ fn a_scenario_has_exactly_one_experiment() {
 }
 
 #[test]
-fn the_protocol_is_one_of_the_experiment_s() {
+fn protocol_must_belong_to_the_experiment() {
     let other = error(&format!("{HEAD}[protocol]\nkind = \"floodsub\"\n"), &[], &[]);
     assert!(
         other.starts_with("FILE:6: protocol.kind: found \"floodsub\"; [columns] has \"gossipsub\""),
@@ -429,14 +438,14 @@ fn the_protocol_is_one_of_the_experiment_s() {
     );
     let key = error(&format!("{HEAD}[protocol]\nkind = \"gossipsub\"\ndegre = 5\n"), &[], &[]);
     assert!(key.starts_with("FILE:7: protocol.degre: unknown key `degre`"), "{key}");
-    // Another kind has other parameters: those of the scenario's kind do not reach it.
+    // Another kind has other parameters: parameters of the scenario's kind do not apply to it.
     let set = [("protocol.kind".to_owned(), "plumtree".to_owned())];
     let loaded = load("gossip-baselines", &set, &["gossipsub".to_owned()], None).unwrap();
     assert_eq!(loaded.points[0].scenario.selected.protocol(), "plumtree");
 }
 
 #[test]
-fn what_is_shown_has_no_keys_without_effect() {
+fn shown_scenarios_have_no_ineffective_keys() {
     for (name, without) in [
         ("cat", &["[gossipsub]", "topic_peers_min", "[columns]", "degree = "][..]),
         ("ring", &["[network.topology]", "[transport.links]", "[columns]", "validation_time"][..]),
@@ -451,7 +460,7 @@ fn what_is_shown_has_no_keys_without_effect() {
 }
 
 #[test]
-fn flags_are_named_in_their_mistakes() {
+fn errors_name_the_flag() {
     let unknown = error(HEAD, &[("network.nodse", "5")], &[]);
     assert!(unknown.contains("--set network.nodse=5: unknown key `nodse`"), "{unknown}");
     assert!(unknown.contains("did you mean `nodes`?"), "{unknown}");
@@ -471,7 +480,7 @@ fn flags_are_named_in_their_mistakes() {
 }
 
 #[test]
-fn mistakes_inside_runs_are_found_before_anything_runs() {
+fn errors_in_runs_are_found_while_loading() {
     let run = error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"network.nodse\" = 5 }}\n"), &[], &[]);
     assert!(run.contains("in run \"a\"") && run.contains("unknown key `nodse`"), "{run}");
     let value =
@@ -491,18 +500,18 @@ fn expectations_understand_units_and_paths() {
     assert_eq!(holds("delivery_ratio", "== 100 %", "a"), Some(true));
     assert_eq!(holds("batch: incomplete", "== 0", "batch"), Some(true));
     assert_eq!(holds("batch: incomplete", "== 0", "other"), None);
-    assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "what is not measured does not hold");
+    assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "expectations on missing metrics fail");
     assert!(Expectation::parse("x", "4 s").unwrap_err().contains("does not start with <"));
     assert!(Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("not a unit"));
 }
 
 #[test]
-fn the_published_schema_is_current() {
+fn published_schema_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.schema.json");
     let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     let published = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         published == current,
-        "docs/scenario.schema.json is old; run: samara schema > docs/scenario.schema.json"
+        "docs/scenario.schema.json is out of date; run: samara schema > docs/scenario.schema.json"
     );
 }

@@ -1,4 +1,4 @@
-//! Points of sweeps: what identifies them, and that tables say what records say.
+//! Tests of the ids of points, and of tables against records.
 
 use std::sync::atomic::AtomicBool;
 
@@ -21,7 +21,7 @@ fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> 
     load_with("peerdas-small", &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A cell as JSON, so that its type shows.
+/// Returns a cell as JSON, so that its type is visible.
 fn cell(rows: &Rows, name: &str, row: usize) -> Option<Value> {
     let (_, column) = rows.columns.iter().find(|(known, _)| known == name)?;
     let json = |column: &Column| match &column.values {
@@ -50,7 +50,7 @@ fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
 }
 
 #[test]
-fn a_table_has_every_metric_of_a_run_to_the_bit() {
+fn tables_have_every_metric_of_a_run_exactly() {
     let loaded = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s"], &[], &["batch"], &[1]);
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
@@ -69,7 +69,7 @@ fn a_table_has_every_metric_of_a_run_to_the_bit() {
         for (path, value) in figures {
             assert_eq!(cell(&table, &path, row).as_ref(), Some(value), "{path}");
         }
-        // What was written to a file and read again is the same to the bit.
+        // Writing and reading a record preserves every bit.
         let text = serde_json::to_string(record).unwrap();
         assert_eq!(serde_json::from_str::<PointRecord>(&text).unwrap(), *record);
     }
@@ -79,7 +79,7 @@ fn a_table_has_every_metric_of_a_run_to_the_bit() {
 }
 
 #[test]
-fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured() {
+fn columns_have_the_types_of_their_values_and_nulls_for_missing_ones() {
     let records = [
         record(
             "a",
@@ -115,10 +115,10 @@ fn columns_have_the_types_of_their_values_and_nulls_where_nothing_was_measured()
 }
 
 #[test]
-fn an_id_is_of_what_changes_results() {
+fn ids_depend_only_on_inputs_of_results() {
     let id = |loaded: &Loaded| point_id(&loaded.points[0], &loaded.inputs).unwrap();
     let first = id(&loaded(&[], &[], &["batch"], &[1]));
-    assert_eq!(first, id(&loaded(&[], &[], &["batch"], &[1, 2, 3])), "other seeds are other points");
+    assert_eq!(first, id(&loaded(&[], &[], &["batch"], &[1, 2, 3])), "other seeds belong to other points");
     assert_eq!(first, id(&loaded(&[], &[("scenario.title", "x")], &["batch"], &[1])));
     for other in [
         loaded(&[], &[], &["batch"], &[2]),
@@ -137,7 +137,7 @@ fn an_id_is_of_what_changes_results() {
 }
 
 #[test]
-fn arguments_lead_back_to_the_point() {
+fn arguments_select_the_point() {
     let whole = loaded(
         &[
             "network.uplink=10 Mbit/s,20 Mbit/s",
@@ -181,9 +181,9 @@ fn axes_are_read_with_quotes_and_brackets() {
     }
 }
 
-/// Points that were run alone are set beside their bases as whole results are.
+/// Separate points are related to their bases in the same way as whole results.
 #[test]
-fn points_are_related_as_results_are() {
+fn points_are_related_in_the_same_way_as_results() {
     for (name, set) in [
         ("ring", vec![("group.messages", "100")]),
         ("cat", vec![("network.nodes", "16"), ("pool.duration", "2 s"), ("pool.block_interval", "1 s")]),

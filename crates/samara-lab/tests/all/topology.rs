@@ -1,4 +1,4 @@
-//! Graphs and custody sets have the properties that they promise.
+//! Properties of graphs and custody sets.
 
 use proptest::prelude::*;
 use samara_engine::units::{Rate, Share, Size, Span};
@@ -10,7 +10,7 @@ use crate::{loaded, refused};
 
 proptest! {
     #[test]
-    fn units_read_what_they_write(value in 0u64..10_000_000_000_000) {
+    fn units_survive_a_round_trip(value in 0u64..10_000_000_000_000) {
         prop_assert_eq!(Span::parse(&Span::parse(&format!("{value} ns")).unwrap().to_string()).unwrap().nanos(), value);
         prop_assert_eq!(Size::parse(&Size::from_bytes(value).to_string()).unwrap().bytes(), value);
         prop_assert_eq!(Rate::parse(&Rate::from_bps(value).to_string()).unwrap().bps(), value);
@@ -18,7 +18,7 @@ proptest! {
 }
 
 #[test]
-fn units_are_written_short() {
+fn units_are_written_in_short_form() {
     for (text, written) in
         [("0.05 s", "50 ms"), ("0 ms", "0 s"), ("0.1 s", "100 ms"), ("1500 ms", "1.5 s"), ("90 s", "90 s")]
     {
@@ -60,7 +60,7 @@ fn custody_and_graphs_follow_the_seed() {
 }
 
 #[test]
-fn the_reference_s_graph_and_custody_are_as_described() {
+fn reference_graph_and_custody_match_their_description() {
     let loaded = loaded("peerdas-reference", &[], &[], None);
     let scenario = &loaded.points[0].scenario;
     let (graph, kept) = graph(scenario, &Inputs::default(), 1).unwrap();
@@ -69,7 +69,7 @@ fn the_reference_s_graph_and_custody_are_as_described() {
     assert!(graph.neighbours().iter().all(|neighbours| neighbours.len() == 70));
 }
 
-/// The scenario with a graph of four hosts in memory.
+/// Returns a scenario with a graph of four hosts from memory.
 fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), ScenarioError> {
     let text = "[scenario]\nname = \"graph\"\ntitle = \"\"\n[messages]\n[network.topology]\nkind = \"file\"\nfile = \"edges\"\n";
     let inputs = Inputs::default().with("edges", edges);
@@ -80,22 +80,22 @@ fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), S
 }
 
 #[test]
-fn files_that_do_not_fit_are_told() {
+fn rejects_unknown_data_files() {
     let set = [("network.topology.kind", "file"), ("network.topology.file", "builtin:nothing.csv")];
     let unknown = refused("peerdas", &set, &["batch"]);
     assert!(unknown.contains("unknown data file"), "{unknown}");
 }
 
 #[test]
-fn hosts_that_cannot_be_reached_are_told() {
+fn rejects_unreachable_hosts() {
     let (split, inputs) = with_graph("dialer,listener\n0,1\n2,3\n", &[]).unwrap();
-    assert_eq!(split.network.nodes, 4, "as many as the graph has");
+    assert_eq!(split.network.nodes, 4, "one node for each host of the graph");
     let error = graph(&split, &inputs, 1).unwrap_err();
     assert!(error.contains("2 of 4 hosts cannot be reached from host 0 (host 2, 3)"), "{error}");
 }
 
 #[test]
-fn a_run_of_fewer_hosts_uses_the_first_of_a_table() {
+fn smaller_runs_use_the_first_hosts_of_a_table() {
     let table = "dialer,listener\n0,1\n1,2\n3,2\n2,4\n";
     let (first, inputs) = with_graph(table, &[("network.nodes", "3")]).unwrap();
     assert_eq!(graph(&first, &inputs, 1).map(|(graph, _)| graph.edges), Ok(vec![(0, 1), (1, 2)]));

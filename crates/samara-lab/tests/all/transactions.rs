@@ -1,4 +1,4 @@
-//! Transactions and their pools, from the scenario to the figures.
+//! Transactions and their pools: from the scenario to the figures.
 
 use samara_lab::results::{Outcome, PoolData};
 use samara_spec::builtin;
@@ -9,7 +9,7 @@ fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) 
     outcomes(&loaded(scenario, set, only, None), threads)
 }
 
-/// A fifth of the ADR's experiment, in size and in time: 200 clients and two blocks.
+/// About a fifth of the ADR's experiment in size and time: 220 clients and two blocks.
 const SMALL: [(&str, &str); 3] = [("pool.clients", "220"), ("pool.spread", "3 s"), ("pool.duration", "20 s")];
 
 fn p50(result: &Outcome<PoolData>) -> f64 {
@@ -17,7 +17,7 @@ fn p50(result: &Outcome<PoolData>) -> f64 {
 }
 
 #[test]
-fn the_experiment_of_the_adr_in_small() {
+fn small_version_of_the_adr_experiment() {
     let results = results("cat", &SMALL, &["flood-fifo", "cat-2023", "cat-2026", "cat"], 1);
     let [flood, old, pull, ours] = &results[..] else { panic!("four runs") };
     for result in &results {
@@ -55,7 +55,7 @@ fn results_add_up() {
         assert!((parts - bytes.total).abs() < 1e-6 && bytes.headers > 0.0, "{bytes:?}");
         let total = metrics.bytes_down_per_node / metrics.transactions as f64;
         assert!((total - bytes.total).abs() < 1e-6, "{total}");
-        // Nothing else is in connections but what was received; pings are not counted there.
+        // Connections carry only the received bytes; they do not count pings.
         let carried = parts - bytes.sealing - bytes.headers;
         assert!((carried - metrics.connection_bytes).abs() < 0.01 * carried, "{carried}");
         let committed = result.transactions.iter().filter(|row| row.is_committed()).count();
@@ -71,7 +71,7 @@ fn results_add_up() {
 }
 
 #[test]
-fn threads_do_not_show() {
+fn number_of_threads_does_not_change_results() {
     let digests = |threads| -> Vec<String> {
         let all = results("cat-mixed", &[("pool.duration", "4 s")], &["all"], threads);
         all.iter()
@@ -98,7 +98,7 @@ fn everything_arrives_where_nodes_come_and_go() {
         if result.run.name == "cat" {
             assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0));
         }
-        // Those of old that do not tell new peers what they have can lose some.
+        // Old pools that do not announce their transactions to new peers can lose some.
         assert!(metrics.delivered_share > 0.99, "{}: {}", result.run.name, metrics.delivered_share);
         assert!(metrics.lost_with_origin < 10, "{}: {}", result.run.name, metrics.lost_with_origin);
     }
@@ -113,10 +113,10 @@ fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
         let bytes = &metrics.bytes;
         assert!(0.0 < bytes.headers && bytes.headers < bytes.total / 2.0, "{name}: {bytes:?}");
         if name == "pusher" || name == "garbage" {
-            assert!(metrics.rejected_txs > 0, "{name}: garbage came and was seen through");
+            assert!(metrics.rejected_txs > 0, "{name}: garbage was rejected");
         }
         if name == "announcer" {
-            assert!(metrics.keys_max > 1_000, "{name}: announcements came: {}", metrics.keys_max);
+            assert!(metrics.keys_max > 1_000, "{name}: announcements arrived: {}", metrics.keys_max);
         }
     }
 }
@@ -133,7 +133,7 @@ fn compact_blocks_are_nearly_always_complete() {
 }
 
 #[test]
-fn validation_takes_its_time_and_invalid_transactions_go_nowhere() {
+fn validation_delays_delivery_and_invalid_transactions_do_not_spread() {
     let slow =
         results("cat", &[SMALL[0], SMALL[1], SMALL[2], ("network.validation_time", "5 ms")], &["cat"], 1);
     let set = [SMALL[0], SMALL[1], SMALL[2], ("pool.invalid", "20 %"), ("pool.priorities", "100")];
@@ -146,7 +146,7 @@ fn validation_takes_its_time_and_invalid_transactions_go_nowhere() {
 }
 
 #[test]
-fn a_rate_without_blocks_ends_when_everything_is_everywhere() {
+fn runs_without_blocks_end_when_all_pools_have_everything() {
     let text = builtin("cat-1000").unwrap().text;
     let directory = std::env::temp_dir().join(format!("samara-transactions-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -168,7 +168,7 @@ fn a_rate_without_blocks_ends_when_everything_is_everywhere() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn rejects_invalid_values() {
     for (key, value, expected) in [
         ("columns.blobs", "3", "a scenario has one experiment"),
         ("protocol.degree", "3", "unknown key `degree`"),

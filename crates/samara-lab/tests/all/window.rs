@@ -1,11 +1,11 @@
-//! The first hop of a batch, and what each mechanism of the transport costs it.
+//! The first hop of a batch, and the time that each mechanism of the transport adds.
 
 use samara_lab::results::{MixData, Outcome};
 
 use crate::mix::results;
 use crate::refused;
 
-/// The scenario with 842 slots, as many bytes as 1,000 payloads of 512 bytes.
+/// Runs the scenario with 842 slots, which have as many bytes as 1,000 payloads of 512 bytes.
 fn first_hops(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
     let fixed = [("sweep.axis.0.values", "[842]"), ("mix.rounds", "4")];
     results("mix-window", &[&fixed[..], set].concat(), only)
@@ -19,22 +19,22 @@ fn near(found: f64, expected: f64, most: f64) -> bool {
 fn causes_add_up_to_the_first_hop() {
     for result in first_hops(&[], &["unary", "kept", "standard"]) {
         let (m, name) = (&result.metrics, &result.run.name);
-        let parts = m.first_hop_parts.expect("the scenario asks for mechanisms");
+        let parts = m.first_hop_parts.expect("the scenario requests mechanisms");
         let sum: f64 = parts.named().iter().map(|(_, ms)| ms).sum();
         assert!(near(sum, m.first_hop_ms, 1e-6), "{name}: {parts:?}");
         assert!(near(parts.latency_ms, 45.0, 0.01), "{name}: {parts:?}");
         assert!(parts.named().iter().all(|(_, ms)| *ms > -0.1), "{name}: {parts:?}");
         match name.as_str() {
-            // Linux halves the congestion window while nothing is sent: 442 of 495 ms.
+            // Linux halves the congestion window while the link is idle: 442 of 495 ms.
             "unary" => assert!(parts.idle_restart_ms > 400.0 && parts.window_ms < 1.0, "{parts:?}"),
             "kept" => assert!(near(m.first_hop_ms, 53.4, 1.0), "{parts:?}"),
-            // A window of 65,535 bytes a round trip.
+            // The window allows 65,535 bytes per round trip.
             _ => assert!(parts.window_ms > 700.0, "{parts:?}"),
         }
     }
 }
 
-/// Unary and streamed calls load the transport alike.
+/// Unary and streamed calls load the transport equally.
 #[test]
 fn streaming_wins_only_while_payloads_are_computed() {
     let set = [("mix.mechanisms", "false")];
@@ -47,9 +47,9 @@ fn streaming_wins_only_while_payloads_are_computed() {
     assert!(results.iter().all(|result| result.metrics.first_hop_parts.is_none()));
 }
 
-/// gRPC needs HTTP/2 below it.
+/// Groups and channels do not use gRPC, which needs HTTP/2 below it.
 #[test]
-fn grpc_carries_no_groups_and_no_channels() {
+fn rejects_groups_and_channels_over_grpc() {
     for (scenario, key) in [("ring-rounds", "transport.kind"), ("cat", "transport.connection")] {
         let error = refused(scenario, &[("transport.kind", "\"grpc\"")], &[]);
         assert!(error.contains(key), "{scenario}: {error}");

@@ -108,7 +108,7 @@ fn finished_results_are_not_overwritten() {
     std::fs::create_dir(scratch.path("mine")).unwrap();
     scratch.write("mine/precious.txt", "x");
     let foreign = scratch.refused(small_args(&["--out", "mine", "--force"]));
-    assert!(foreign.contains("mine: holds precious.txt, which is no part of a result"));
+    assert!(foreign.contains("mine: contains precious.txt, which is not part of a result"));
     assert!(scratch.path("mine/precious.txt").exists());
     // Neither a scenario of the user nor a file beside a result is overwritten.
     scratch.write("r/notes.txt", "x");

@@ -78,7 +78,7 @@ fn crossed_thresholds_set_exit_status() {
         ("nobody:incomplete=1", "the runs are batch, node-wide"),
     ] {
         let (code, output) = status("fast", "slow", &[threshold]);
-        let what = if what == "unknown" { "whether more or less of delivery_ration" } else { what };
+        let what = if what == "unknown" { "delivery_ration has no better direction" } else { what };
         assert_eq!(code, 2, "{threshold}: {output}");
         assert!(output.contains(what), "{threshold}: {output}");
     }
@@ -100,7 +100,7 @@ fn page_and_comment_report_the_same_changes() {
     let output = results.samara(args.split(' '));
     assert_eq!(output.status.code(), Some(1));
     let markdown = text(&output.stdout);
-    assert!(markdown.starts_with("**Thresholds are crossed:**"), "{markdown}");
+    assert!(markdown.starts_with("**Thresholds are exceeded:**"), "{markdown}");
     assert!(
         markdown.contains("| batch | `time_to_custody_ms.mean` |") && markdown.contains("**worse**"),
         "{markdown}"
@@ -108,7 +108,7 @@ fn page_and_comment_report_the_same_changes() {
     assert!(!markdown.contains("| `incomplete` |"), "unchanged metrics are left out");
     let page = results.read("c.html");
     for part in
-        ["Thresholds that are crossed", "What has changed", "How soon", "time to custody", "delivery latency"]
+        ["Exceeded thresholds", "Changes", "Distributions of times", "time to custody", "delivery latency"]
     {
         assert!(page.contains(part), "{part}");
     }

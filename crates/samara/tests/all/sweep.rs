@@ -97,7 +97,7 @@ fn killed_sweep_resumes_and_grows() {
     wait_until("three points", || points(&directory).len() >= 3);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGSTOP).unwrap();
     let second = scratch.refused(small(&[]));
-    assert!(second.contains("another sweep works on it"), "{second}");
+    assert!(second.contains("another sweep is using this directory"), "{second}");
     child.kill().unwrap();
     child.wait().unwrap();
     // The point in progress ends with its parent, and may just have finished.
@@ -145,7 +145,7 @@ fn changed_scenario_is_detected() {
     std::fs::create_dir(scratch.path("other")).unwrap();
     scratch.write("other/thesis.tex", "text");
     let stderr = scratch.refused("sweep mine.toml --out other --quiet".split(' '));
-    assert!(stderr.contains("no sweep"), "{stderr}");
+    assert!(stderr.contains("not part of a sweep"), "{stderr}");
 }
 
 #[test]

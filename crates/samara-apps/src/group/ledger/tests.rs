@@ -1,4 +1,4 @@
-//! What a ledger counts.
+//! Tests of the ledger's counts.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn received_numbers_are_ranges() {
 }
 
 #[test]
-fn what_is_wrong_is_counted_and_the_rest_is_measured() {
+fn ledger_counts_faulty_messages_and_measures_the_rest() {
     let ms = Time::from_millis;
     let mut ledger = Ledger::new(1, 3, 100, ms(10));
     ledger.start();
@@ -31,14 +31,14 @@ fn what_is_wrong_is_counted_and_the_rest_is_measured() {
     assert_eq!((ledger.delivered, ledger.delivered_bytes), (4, 400));
     assert_eq!((ledger.duplicates, ledger.out_of_order, ledger.garbled), (1, 1, 3));
     assert_eq!((ledger.longest_gap_ns, ledger.longest_gap_at), (20_000_000, ms(45)));
-    assert_eq!(ledger.latency.count(), 3, "own messages take no time");
+    assert_eq!(ledger.latency.count(), 3, "the latency of own messages is not recorded");
     ledger.start();
     ledger.deliver(&Header { origin: 0, number: 2, at: ms(1) }.message(100), 100, ms(50));
     assert_eq!((ledger.duplicates, ledger.received[0].count()), (1, 1));
 }
 
 #[test]
-fn frames_count_once_the_stream_has_begun() {
+fn frames_before_the_stream_are_not_counted() {
     let mut ledger = Ledger::new(0, 2, 100, Time::from_secs(1));
     let parts = [(Kind::Content, 100), (Kind::Headers, 7)];
     ledger.frame(1, parts, Time::ZERO);

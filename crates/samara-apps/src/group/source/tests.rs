@@ -1,11 +1,11 @@
-//! Messages and senders.
+//! Tests of message headers and senders.
 
 use super::*;
 
 const SOURCE: Source = Source { size: 100, count: 3, until: Time::MAX, interval: None, pace: Duration::ZERO };
 
 #[test]
-fn messages_say_which_they_are() {
+fn headers_survive_a_round_trip() {
     let header = Header { origin: 7, number: 1 << 40, at: Time::from_secs(9) };
     let message = header.message(8_192);
     assert_eq!((message.len(), Header::of(&message)), (8_192, Some(header)));
@@ -14,13 +14,13 @@ fn messages_say_which_they_are() {
 }
 
 #[test]
-fn messages_of_a_moment_overlap_and_each_begins_with_its_own_header() {
+fn messages_of_one_moment_overlap_and_keep_their_own_headers() {
     let source = Source { size: 1_000, count: 150, ..SOURCE };
     let mut sender = Sender::new(source, 2);
     sender.begin(Time::ZERO);
     let mut kept: Vec<(Bytes, Header)> = Vec::new();
     for number in 1..=150 {
-        // A refused message is made again at another moment.
+        // A refused message is made again at a later moment.
         let at = Time::from_millis(number / 40);
         let message = sender.message(at).unwrap();
         assert_eq!(sender.message(at), Some(message.clone()));
@@ -37,7 +37,7 @@ fn messages_of_a_moment_overlap_and_each_begins_with_its_own_header() {
 }
 
 #[test]
-fn a_sender_without_a_rate_has_always_a_message_until_it_is_done() {
+fn sender_without_a_rate_always_has_a_message_until_done() {
     let mut sender = Sender::new(SOURCE, 2);
     assert_eq!(sender.message(Time::ZERO), None, "it has not begun");
     sender.begin(Time::from_secs(1));
@@ -52,7 +52,7 @@ fn a_sender_without_a_rate_has_always_a_message_until_it_is_done() {
 }
 
 #[test]
-fn a_rate_is_kept_and_waiting_counts() {
+fn messages_with_a_rate_keep_the_time_they_were_due() {
     let interval = Duration::from_millis(10);
     let mut sender = Sender::new(Source { count: 9, interval: Some(interval), ..SOURCE }, 0);
     sender.begin(Time::ZERO);

@@ -13,7 +13,7 @@ fn copies_become_deliveries() {
     collector.copy(row(5_000_000, 0, 2, 1));
     assert_eq!((collector.missing_until(0), collector.missing_until(1)), (0, 3));
     let hops: Vec<u16> = collector.deliveries().iter().map(|delivery| delivery.hops).collect();
-    // Host 1: slots 0 and 1 of column 1; host 2: slot 0 (0 and 1), slot 1.
+    // Host 1 has column 1 in slots 0 and 1; host 2 has columns 0 and 1 in slot 0, then in slot 1.
     assert_eq!(hops, [1, 0, 1, 2, 0, 0]);
     assert_eq!(collector.deliveries()[3].copies, 2);
     assert_eq!(collector.returned, 1);
@@ -22,7 +22,7 @@ fn copies_become_deliveries() {
 }
 
 #[test]
-fn observers_forward_but_nobody_waits_for_them() {
+fn observers_forward_but_do_not_count() {
     let custody = vec![vec![0], vec![0], vec![0]];
     let mut collector = Collector::new(1, 1, &custody, 0, 2);
     assert_eq!(collector.missing_until(0), 1);

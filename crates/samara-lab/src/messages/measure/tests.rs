@@ -9,9 +9,9 @@ fn deliveries_make_rows() {
     collector.published(0, 1_000_000);
     assert!(collector.delivered(0, 2, 0, 3_000_000));
     assert!(collector.delivered(0, 1, 2, 4_000_000));
-    assert!(!collector.delivered(0, 1, 0, 5_000_000), "a second time");
+    assert!(!collector.delivered(0, 1, 0, 5_000_000), "a repeated delivery");
     assert!(!collector.delivered(0, 0, 1, 5_000_000), "its publisher has it");
-    assert!(!collector.delivered(9, 0, 1, 5_000_000), "nothing of the kind");
+    assert!(!collector.delivered(9, 0, 1, 5_000_000), "an unknown message");
     let row = collector.rows[0];
     assert_eq!((row.delivered, row.last_hop, row.last_at), (2, 2, 4_000_000));
     assert!((row.dissemination_ms() - 3.0).abs() < 1e-9);

@@ -10,7 +10,7 @@ fn plans_follow_the_seed_and_the_rate() {
     assert_eq!(plan, Plan::new(&messages, 95, 1));
     assert!(plan.publishers != Plan::new(&messages, 95, 2).publishers);
     let poisson = Plan::new(&Messages { arrivals: Arrivals::Poisson, ..messages }, 95, 1);
-    assert_eq!(poisson.publishers, plan.publishers, "who publishes does not depend on when");
+    assert_eq!(poisson.publishers, plan.publishers, "publishers do not depend on the times");
     assert!(poisson.times.is_sorted());
     let mean = (poisson.times[399] - poisson.times[0]) as f64 / 399.0;
     assert!((mean - 5e6).abs() < 1e6, "{mean}");

@@ -1,4 +1,6 @@
-//! Who submits which transaction when: drawn from the seed, and in a closed loop from what blocks have.
+//! The source, time and node of each transaction.
+//!
+//! The seed determines them; in a closed loop, so do the committed blocks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,42 +13,43 @@ use samara_spec::pool::Transactions;
 
 use crate::pool::measure::{TxCollector, Uptime};
 
-/// After so many blocks without its transaction, a client takes it for lost, and submits another.
+/// Number of blocks without its transaction after which a client gives it up and submits another.
 const PATIENCE_BLOCKS: u32 = 4;
 
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// When, in nanoseconds of the run.
+    /// Time of submission, in nanoseconds of the run.
     pub at: u64,
     pub node: u32,
     pub transaction: Transaction,
-    /// Whether applications take it.
+    /// Whether applications accept it.
     pub valid: bool,
 }
 
-/// Clients, or what comes at a rate.
+/// The clients of a closed loop, or the source of transactions at a rate.
 #[derive(Debug)]
 pub struct Clients {
     workload: Transactions,
     nodes: Vec<u32>,
     uptime: Uptime,
-    /// For times and places.
+    /// Draws times and nodes.
     rng: NodeRng,
-    /// For what is in transactions, so that it does not matter in which portions they are asked for.
+    /// Draws contents from a separate stream, so that they do not depend on the intervals of
+    /// `before`.
     contents: NodeRng,
-    /// When a client (or, with a rate, the next one) submits.
+    /// The time of each client's submission or, with a rate, of the next one.
     due: BinaryHeap<Reverse<(u64, u32)>>,
-    /// By client: its last transaction, and the blocks since.
+    /// The last transaction of each client, and the number of blocks since.
     last: Vec<Option<(TxNumber, u32)>>,
-    /// By signer: the next sequence number.
+    /// The next sequence number of each signer.
     sequence: Vec<u32>,
     number: TxNumber,
-    /// Of a rate: when the next transaction comes.
+    /// With a rate, the time of the next transaction.
     next_at: f64,
 }
 
 impl Clients {
-    /// The clients of a workload, at nodes that keep the rules.
+    /// Creates the clients of a workload, at honest nodes.
     pub fn new(workload: &Transactions, uptime: Uptime, seed: u64) -> Self {
         let nodes: Vec<u32> =
             (0..).zip(&uptime.honest).filter(|(_, honest)| **honest).map(|(node, _)| node).collect();
@@ -67,12 +70,12 @@ impl Clients {
         this
     }
 
-    /// How many signers there are: clients, or with a rate the nodes.
+    /// Returns the number of signers: the clients or, with a rate, the nodes.
     pub fn signer_count(workload: &Transactions, nodes: usize) -> u32 {
         workload.closed_loop().unwrap_or(nodes as u32)
     }
 
-    /// The next transaction of a client comes within the spread from `from` on.
+    /// Schedules the next transaction of a client at a random time within the spread from `from`.
     fn schedule(&mut self, client: u32, from: u64) {
         let at = from + self.rng.below(self.workload.spread().nanos().max(1));
         if at < self.workload.end_nanos() {
@@ -80,7 +83,7 @@ impl Clients {
         }
     }
 
-    /// What is submitted before `until`, by time. To be asked for in the order of time.
+    /// Returns the submissions before `until`, in order of time. Calls must have ascending times.
     pub fn before(&mut self, until: u64) -> Vec<Submission> {
         if let Some(rate) = self.workload.rate {
             self.draw(rate, until);
@@ -93,7 +96,7 @@ impl Clients {
         submissions
     }
 
-    /// Draws when transactions of a rate come, and where.
+    /// Draws times and nodes of transactions at a rate.
     fn draw(&mut self, rate: f64, until: u64) {
         let (interval, until) = (1e9 / rate, until.min(self.workload.end_nanos()));
         while (self.next_at.round() as u64) < until {
@@ -109,7 +112,7 @@ impl Clients {
     fn submission(&mut self, at: u64, client: u32) -> Submission {
         let number = self.number;
         self.number += 1;
-        // Clients are spread evenly; those of a node that is down go to the next one.
+        // Clients are spread evenly; those of a node that is down use the next one.
         let first = client as usize % self.nodes.len();
         let next = (first..self.nodes.len()).chain(0..first).map(|place| self.nodes[place]);
         let node = next.clone().find(|node| self.uptime.is_up(*node, at)).unwrap_or(self.nodes[first]);
@@ -133,8 +136,11 @@ impl Clients {
         Submission { at, node, transaction, valid }
     }
 
-    /// A block was committed: clients whose transactions it has (or that lost them) come again. In a closed loop a sequence number is used
-    /// by the block that has its transaction, so that one that is lost is used again.
+    /// Handles the commit of a block: clients whose transactions it contains, or that gave theirs
+    /// up, submit again.
+    ///
+    /// In a closed loop, a block uses the sequence number of its transaction. The number of a lost
+    /// transaction is used again.
     pub fn block(&mut self, at: u64, collector: &TxCollector) {
         for client in 0..self.last.len() as u32 {
             let Some((number, blocks)) = self.last[client as usize] else { continue };
@@ -142,7 +148,7 @@ impl Clients {
             if row.is_committed() {
                 self.sequence[client as usize] += 1;
             }
-            // Submitted in the future, as seen from this block: it is not its turn.
+            // The submission lies in the future of this block, so the client must wait.
             if row.submitted >= at {
                 continue;
             }
@@ -154,7 +160,7 @@ impl Clients {
         }
     }
 
-    /// Whether nothing more will be submitted after `now`.
+    /// Returns true if no submission follows `now`.
     pub fn is_done(&self, now: u64) -> bool {
         self.due.is_empty() && now >= self.workload.end_nanos()
     }
@@ -183,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_come_again_after_blocks() {
+    fn clients_submit_again_after_blocks() {
         let workload = Transactions {
             clients: Some(30),
             spread: Some(Span::from_millis(4_000)),
@@ -192,10 +198,10 @@ mod tests {
         let mut collector = TxCollector::new(10);
         let mut clients = Clients::new(&workload, uptime(10), 1);
         let first = all(&mut clients, &mut collector, 20_000_000_000);
-        assert_eq!(first.len(), 30, "each of them once, until there is a block");
+        assert_eq!(first.len(), 30, "each client once before the first block");
         assert!(first.is_sorted() && first.iter().all(|(at, _)| (5_000_000_000..9_000_000_000).contains(at)));
         assert!((0..10).all(|node| first.iter().filter(|(_, other)| *other == node).count() == 3));
-        // A block has half of them; the others wait, but not for ever.
+        // A block contains half of them; the others wait for a limited time.
         (0..15).for_each(|number| collector.committed(number, 20_000_000_000));
         clients.block(20_000_000_000, &collector);
         assert_eq!(all(&mut clients, &mut collector, 30_000_000_000).len(), 15);
@@ -206,15 +212,19 @@ mod tests {
             clients.block(at * 1_000_000_000, &collector);
         }
         let again = all(&mut clients, &mut collector, 80_000_000_000);
-        assert_eq!(again.len(), 30, "those that were lost, and those that were not");
+        assert_eq!(again.len(), 30, "lost and committed transactions");
         let mut other = Clients::new(&workload, uptime(10), 1);
-        assert_eq!(all(&mut other, &mut TxCollector::new(10), 20_000_000_000), first, "the seed decides");
+        assert_eq!(
+            all(&mut other, &mut TxCollector::new(10), 20_000_000_000),
+            first,
+            "the seed determines the submissions"
+        );
         let mut other = Clients::new(&workload, uptime(10), 2);
         assert!(all(&mut other, &mut TxCollector::new(10), 20_000_000_000) != first);
     }
 
     #[test]
-    fn a_rate_is_kept_and_nodes_that_are_down_get_nothing() {
+    fn rate_is_kept_and_down_nodes_receive_nothing() {
         let workload =
             Transactions { rate: Some(40.0), duration: Span::from_millis(10_000), ..Transactions::default() };
         let mut uptime = uptime(10);
@@ -227,7 +237,11 @@ mod tests {
         assert_eq!((parts[0].0, parts[399].0), (5_000_000_000, 14_975_000_000));
         assert!(parts.iter().all(|(_, node)| *node != 3 && *node != 4));
         let mut whole = Clients::new(&workload, uptime.clone(), 1);
-        assert_eq!(all(&mut whole, &mut TxCollector::new(10), u64::MAX), parts, "whenever it is asked for");
+        assert_eq!(
+            all(&mut whole, &mut TxCollector::new(10), u64::MAX),
+            parts,
+            "independent of the intervals"
+        );
         let poisson = Transactions { arrivals: Some(Arrivals::Poisson), ..workload };
         let count = Clients::new(&poisson, uptime, 1).before(u64::MAX).len();
         assert!((300..500).contains(&count), "{count}");

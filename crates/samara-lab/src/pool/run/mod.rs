@@ -1,4 +1,4 @@
-//! Transactions that clients submit, and the blocks that take them out of the pools.
+//! A run with transactions that clients submit, and blocks that remove them from the pools.
 
 mod clients;
 mod world;
@@ -23,46 +23,47 @@ use samara_spec::pool::Transactions;
 pub use clients::{Clients, Submission};
 pub use world::roles;
 
-/// How much of the run is simulated between two looks.
+/// Maximum virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 500_000_000;
 
 #[derive(Debug)]
 pub struct TransactionsMeasured {
     pub point: Point,
     pub collector: TxCollector,
-    /// Which nodes keep the rules, and when they are down.
+    /// The honest nodes, and the times at which nodes are down.
     pub uptime: Uptime,
     pub totals: Totals,
     pub blocks: Vec<BlockRow>,
-    /// From the proposal of a compact block until a node has all of its transactions.
+    /// Times from the proposal of a compact block until a node has all its transactions.
     pub block_complete: Durations,
     /// Compact blocks whose transactions did not reach a node in time.
     pub blocks_given_up: u64,
-    /// By what peers did.
+    /// Number of violations, by kind.
     pub misbehaved: BTreeMap<Misbehaviour, u64>,
-    /// The most keys that any honest node remembered.
+    /// Maximum number of keys that an honest node remembered.
     pub keys_max: u64,
-    /// The most requests that any honest node remembered.
+    /// Maximum number of requests that an honest node remembered.
     pub requests_max: u64,
-    /// The most transactions in the pool of any honest node.
+    /// Maximum number of transactions in the pool of an honest node.
     pub pool_txs_max: u64,
-    /// What each host did from the first submission on.
+    /// Traffic of each host from the first submission on.
     pub traffic: Vec<HostStats>,
-    /// What the connections of each host wrote from the first submission on; empty without channels.
+    /// Bytes written by the connections of each host from the first submission on; empty without
+    /// channels.
     pub connections: Vec<ConnectionStats>,
     pub hosts: Hosts,
-    /// Links of each node.
+    /// Number of links of each node.
     pub degrees: Vec<u32>,
-    /// From the first submission to the end of the measurement, in nanoseconds.
+    /// Time from the first submission to the end of the measurement, in nanoseconds.
     pub measured_nanos: u64,
-    /// When it ended, in nanoseconds of the run.
+    /// End of the measurement, in nanoseconds of the run.
     pub end_nanos: u64,
     pub digest: u64,
     pub steps: u64,
 }
 
 impl TransactionsMeasured {
-    /// The measurements of a run in which nothing has happened yet.
+    /// Creates empty measurements of a run.
     pub fn new(point: &Point, hosts: Hosts, graph: &Graph, uptime: Uptime) -> Self {
         Self {
             point: point.clone(),
@@ -88,7 +89,7 @@ impl TransactionsMeasured {
     }
 }
 
-/// What honest nodes have counted, all together. What a node counted before it went down is part of it.
+/// Sums of the counters of all honest nodes, including those of processes that crashed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub engine: Metrics,
@@ -96,7 +97,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds what a node has counted since it started; nothing if it is hostile.
+    /// Adds the counters of a node since its start; hostile nodes add nothing.
     pub fn add(&mut self, node: &Node) {
         if let Some(cat) = node.cat() {
             self.engine.add(cat.metrics());
@@ -107,7 +108,7 @@ impl Totals {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRow {
-    /// When it was committed, in nanoseconds of the run.
+    /// Time of the commit, in nanoseconds of the run.
     pub at: u64,
     pub proposer: u32,
     pub txs: u32,
@@ -135,8 +136,10 @@ pub(crate) fn run(
     }
 }
 
-/// The nodes in the order in which they propose blocks: drawn from the seed, so that a testbed does the same as a simulation. The block
-/// of height h is proposed by the one in place h, modulo their number.
+/// Returns the nodes in the order in which they propose blocks.
+///
+/// The seed determines it, so that a testbed uses the same order as a simulation. The node at place
+/// h, modulo their number, proposes the block of height h.
 pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     let honest = (0..).zip(&uptime.honest).filter(|(_, honest)| **honest);
     let mut proposers: Vec<u32> = honest.map(|(node, _)| node).collect();
@@ -144,22 +147,22 @@ pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     proposers
 }
 
-/// Pools that are simulated, and everything that happens to them from outside.
+/// A simulation of pools, with their clients and blocks.
 struct Run {
     workload: Transactions,
     measured: TransactionsMeasured,
     clients: Clients,
-    /// Nodes in the order in which they propose blocks.
+    /// The nodes in the order in which they propose blocks.
     proposers: Vec<u32>,
     height: u64,
-    /// When the next block is proposed, and when it is committed.
+    /// Times of the next proposal and the next commit.
     propose_at: u64,
     commit_at: u64,
-    /// The block that was proposed and not committed yet, and the numbers of its transactions.
+    /// The proposed block before its commit, and the numbers of its transactions.
     proposed: Option<(Arc<Block>, BlockRow, Vec<TxNumber>)>,
-    /// Times at which nodes go down, the last one first: before that, what they counted is noted.
+    /// Future crashes, the last one first. The run adds a node's counters before its crash.
     crashes: Vec<(u64, u32)>,
-    /// The last block that was proposed, and when that was, if consensus takes time.
+    /// Height and time of the last proposal, if consensus takes time.
     compact: (u64, u64),
     before: Vec<HostStats>,
     connections_before: Vec<Option<ConnectionStats>>,
@@ -201,7 +204,7 @@ impl Run {
         }
     }
 
-    /// The next node in turn that runs chooses the transactions of a block.
+    /// Lets the next running node in turn choose the transactions of a block.
     fn propose(&mut self, now: u64, net: &mut Net<'_, Node>) {
         self.note_maxima(net);
         self.height += 1;
@@ -235,7 +238,7 @@ impl Run {
         self.proposed = Some((Arc::new(block), row, numbers));
     }
 
-    /// All nodes commit the block at once.
+    /// Commits the block at all nodes at once.
     fn commit(&mut self, now: u64, net: &mut Net<'_, Node>) {
         if let Some((block, row, numbers)) = self.proposed.take() {
             for node in net.hosts() {
@@ -247,7 +250,7 @@ impl Run {
         self.clients.block(now, &self.measured.collector);
     }
 
-    /// Whatever a node counted is gone when it goes down.
+    /// Adds the counters of nodes that are about to crash, since a crash discards them.
     fn note_crashes(&mut self, now: u64, net: &Net<'_, Node>) {
         while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
             if net.sim.is_running(node) {
@@ -265,7 +268,8 @@ impl Run {
         }
     }
 
-    /// Whether every transaction has come to its end: in a block, or (without blocks) in every pool.
+    /// Returns true if every transaction is in a block or refused or, without blocks, in every
+    /// pool.
     fn is_complete(&self, now: u64) -> bool {
         let quiet = now > self.measured.collector.latest.max(self.workload.end_nanos()) + QUIET_NANOS;
         let others = u64::from(self.measured.uptime.honest_count());
@@ -284,7 +288,7 @@ impl Stepped for Run {
 
     fn step(&mut self, net: &mut Net<'_, Node>) -> Result<Step, RunError> {
         let (now, end) = (net.now(), self.end_at());
-        // Before a block is committed: nodes are to see the last one.
+        // Stop before a commit, since nodes must see the last block.
         if now >= end || self.is_complete(now) {
             return Ok(Step::Over(end));
         }
@@ -331,7 +335,7 @@ impl Stepped for Run {
             share: net.now() as f64 / self.end_at() as f64,
             virtual_nanos: Some(net.now()),
             deliveries: Some(self.measured.collector.deliveries),
-            // Clients decide on their way what they submit.
+            // The number is unknown: clients decide during the run.
             deliveries_expected: None,
             copies: None,
             steps: Some(net.sim.steps()),

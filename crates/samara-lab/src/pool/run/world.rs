@@ -1,4 +1,4 @@
-//! The network of a run with transactions: who is who, and what they speak with each other.
+//! The network of a run with transactions: the roles of nodes, and their protocols.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,11 @@ use crate::network;
 use crate::pool::measure::Uptime;
 use crate::run::{Net, RunError, Setup};
 
-/// How often a hostile node does something, per second, unless told otherwise.
+/// Default number of attacks of a hostile node per second.
 const HOSTILE_RATE: f64 = 100.0;
 
-/// The group of each node, an index into the scenario's groups; `None` for those in no group.
+/// Returns the group of each node, an index into the scenario's groups; `None` for nodes without a
+/// group.
 pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
     let nodes = scenario.network.nodes;
     let mut roles = Vec::new();
@@ -32,7 +33,7 @@ pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
     roles
 }
 
-/// Which nodes keep the rules, and when they are down.
+/// Returns the honest nodes, and the times at which nodes are down.
 pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
     let hostile = |role: Option<usize>| {
         role.is_some_and(|role| scenario.part::<Transactions>().groups[role].adversary.is_some())
@@ -56,7 +57,7 @@ struct Kind {
     adversary: Option<(Adversary, Duration)>,
 }
 
-/// The kinds of nodes: those in no group, and the groups.
+/// Returns the kinds of nodes: those without a group, then each group.
 fn kinds(scenario: &Scenario) -> Vec<Kind> {
     let own = Kind { config: Arc::new(pool::config(scenario)), adversary: None };
     let groups = scenario.part::<Transactions>().groups.iter().map(|group| {
@@ -69,7 +70,7 @@ fn kinds(scenario: &Scenario) -> Vec<Kind> {
     std::iter::once(own).chain(groups).collect()
 }
 
-/// The network of all nodes, without links.
+/// Creates the network of all nodes, without links.
 pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<'static, Node>, RunError> {
     let (scenario, seed) = (setup.scenario(), setup.point.seed);
     let nodes = scenario.network.nodes;
@@ -103,7 +104,8 @@ pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<
     Ok(net)
 }
 
-/// What two kinds of nodes speak: the best that the first has and the second knows. All know what flooding pools speak.
+/// Returns the protocol of each pair of kinds: the best of the first that the second knows. All
+/// kinds know flooding.
 fn protocols(kinds: &[Kind]) -> Vec<Vec<Arc<str>>> {
     let name = |a: &Kind, b: &Kind| a.config.agree(&b.config).map_or("", samara_cat::Protocol::name).into();
     kinds.iter().map(|a| kinds.iter().map(|b| name(a, b)).collect()).collect()

@@ -1,9 +1,9 @@
-//! Parquet files say what tables say.
+//! Tests of reading and writing Parquet files.
 
 use super::{Rows, column};
 
 #[test]
-fn every_type_comes_back_with_its_gaps() {
+fn all_types_survive_a_round_trip_with_gaps() {
     let directory = std::env::temp_dir().join(format!("samara-columns-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("table.parquet");
@@ -32,8 +32,8 @@ fn every_type_comes_back_with_its_gaps() {
     assert_eq!(read, [rows]);
 
     let error = |columns: &[&str]| Rows::read(&path, columns, |rows| rows.cells::<f64>("u32").map(drop));
-    assert!(error(&["u32"]).unwrap_err().contains("a column has another type than expected"));
-    assert!(error(&["u8"]).unwrap_err().contains("it has no column u8"));
+    assert!(error(&["u32"]).unwrap_err().contains("a column has an unexpected type"));
+    assert!(error(&["u8"]).unwrap_err().contains("there is no column u8"));
     let bytes = std::fs::read(&path).unwrap();
     for cut in [0, 4, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..cut]).unwrap();

@@ -6,7 +6,7 @@ use samara_spec::load;
 use super::*;
 use crate::run::{RunOptions, run};
 
-/// What is written: a small run, made once.
+/// A small run that tests write.
 struct Work {
     loaded: Loaded,
     measured: Box<dyn Measured>,
@@ -51,7 +51,7 @@ fn summary(digest: &str) -> Summary {
     }
 }
 
-/// A path that nothing is at, removed at the end.
+/// An unused path, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -68,7 +68,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The paths of all files below a directory but marks and lock.
+/// Returns the paths of all files below a directory, except the lock and the mark `unfinished`.
 fn files_of(path: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut directories = vec![path.to_path_buf()];
@@ -86,7 +86,8 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Fails unless a directory with `complete` has all files of one result; returns whose.
+/// Returns the digest of a complete result. Panics if files are missing or belong to another
+/// result.
 fn whole(path: &Path, expected: &[PathBuf]) -> Option<String> {
     let digest = fs::read_to_string(path.join(COMPLETE)).ok()?.trim().to_owned();
     assert_eq!(files_of(path), expected);
@@ -96,14 +97,15 @@ fn whole(path: &Path, expected: &[PathBuf]) -> Option<String> {
 }
 
 #[test]
-fn a_kill_at_any_step_leaves_a_whole_result_or_one_that_the_next_run_replaces() {
+fn killed_run_leaves_a_complete_or_replaceable_result() {
     let work = Work::new();
     let scratch = Scratch::new("kill");
     let path = &scratch.0;
     work.write(path, "old", false).unwrap();
     let expected = files_of(path);
     assert!(expected.len() >= 9, "{expected:?}");
-    // What the killed run finds: nothing, a result without its end, a finished one, or one with both marks.
+    // The killed run finds an empty directory, an unfinished result, a finished one, or one with
+    // both marks.
     let begin: [&dyn Fn(); 4] = [
         &|| {},
         &|| assert!(files::kill::after(9, || drop(work.write(path, "old", false)))),
@@ -142,7 +144,7 @@ fn a_kill_at_any_step_leaves_a_whole_result_or_one_that_the_next_run_replaces() 
 }
 
 #[test]
-fn a_directory_has_one_writer_at_a_time() {
+fn directory_has_one_writer_at_a_time() {
     let work = Work::new();
     let scratch = Scratch::new("busy");
     let path = &scratch.0;
@@ -152,7 +154,7 @@ fn a_directory_has_one_writer_at_a_time() {
         let second = ResultsDirectory::create(path, &work.loaded, force);
         assert!(matches!(second, Err(DirectoryError::Busy(_))), "{second:?}");
     }
-    assert_eq!(files_of(path), files, "nothing of the first is touched");
+    assert_eq!(files_of(path), files, "the files of the first writer are unchanged");
     first.run(&*work.measured, &work.outcome).unwrap();
     first.finish(&summary("first"), true).unwrap();
     assert!(matches!(ResultsDirectory::create(path, &work.loaded, true), Err(DirectoryError::Busy(_))));
@@ -162,7 +164,7 @@ fn a_directory_has_one_writer_at_a_time() {
 }
 
 #[test]
-fn nothing_that_is_no_part_of_a_result_is_touched() {
+fn foreign_entries_are_not_touched() {
     let work = Work::new();
     for name in [LOCK, "scenario.toml", "scenario.toml.17.tmp", "notes.17.tmp", "figures"] {
         let scratch = Scratch::new("foreign");

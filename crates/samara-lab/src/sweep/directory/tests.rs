@@ -3,7 +3,7 @@ use samara_spec::load;
 use super::*;
 use crate::sweep::plan;
 
-/// Runs a sweep of points that have been measured already.
+/// Runs a sweep with points that have already been measured.
 fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, String> {
     let opened = SweepDirectory::open(path, loaded, planned, "program", false)?;
     let record = |planned: &Planned| PointRecord {
@@ -27,7 +27,7 @@ fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, Str
 }
 
 #[test]
-fn a_sweep_that_is_killed_at_any_step_goes_on() {
+fn killed_sweep_can_be_continued() {
     let loaded = load("peerdas-small", &[], &[], Some(1)).unwrap();
     let planned = plan(&loaded).unwrap();
     let path = std::env::temp_dir().join(format!("samara-sweep-kill-{}", std::process::id()));
