@@ -57,8 +57,14 @@ def network(
     bit/s, or sequences with one of these for each host. `validation_time` is a time such as "5 ms",
     a number in milliseconds, or a sequence of these.
 
+    Data frames of pandas and polars and tables of Arrow are accepted wherever sequences and arrays
+    are: a frame with two columns as `graph`, a square one as `latency`, one with a single column as
+    `uplink`. Their column names and index are ignored.
+
     `keys` are further keys of `[network]`: `jitter`, `loss`, `topology`, `interface`, ...
     """
+    graph, latency, uplink, downlink = map(_array, (graph, latency, uplink, downlink))
+    bandwidth, region, validation_time = map(_array, (bandwidth, region, validation_time))
     labels, edges, attributes = _graph(graph)
     table: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     files: dict[str, bytes] = {}
@@ -212,6 +218,18 @@ def _latency(
     files[LATENCY] = _csv(header, ([name, *map(_number, row)] for name, row in zip(names, rows)))
     of = "hosts" if in_regions is None else "regions"
     table["latency_file"] = {"file": LATENCY, "kind": "one-way", "unit": "ms", "of": of, "format": "matrix"}
+
+
+def _array(value: Any) -> Any:
+    """Returns the rows of a data frame or table as lists, those of a single column as a list of its
+    values, and every other value unchanged."""
+    if hasattr(value, "columns") and hasattr(value, "to_numpy"):  # pandas, polars
+        rows = value.to_numpy().tolist()
+    elif hasattr(value, "to_pylist"):  # pyarrow, samara.Table
+        rows = [list(row.values()) if isinstance(row, Mapping) else [row] for row in value.to_pylist()]
+    else:
+        return value
+    return [row[0] for row in rows] if all(len(row) == 1 for row in rows) else rows
 
 
 def _is_sequence(value: Any) -> bool:

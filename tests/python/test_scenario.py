@@ -116,6 +116,18 @@ def test_latencies_between_hosts() -> None:
         assert at < latency[0, node] + 5, (node, at, latency[0, node])
 
 
+def test_data_frames_are_arrays() -> None:
+    latency, pairs, uplink = [[0.0, 5.0], [7.0, 0.0]], [(0, 1), (1, 2)], [1e6, 2e6]
+    columns = {"a": [0.0, 7.0], "b": [5.0, 0.0]}
+    expected = samara.network(latency=latency, uplink=uplink)
+    for table in (pandas.DataFrame, polars.DataFrame, pyarrow.table):
+        found = samara.network(latency=table(columns), uplink=table({"rate": uplink}))
+        assert (found.keys, found.files) == (expected.keys, expected.files), table
+        edges = samara.network(table({"from": [0, 1], "to": [1, 2]}))
+        assert edges.files == samara.network(pairs).files, table
+    assert samara.network(uplink=pandas.Series(uplink)).files == samara.network(uplink=uplink).files
+
+
 def test_latencies_between_regions() -> None:
     region = ["near", "far"] * 10
     network = samara.network(latency=[[5, 100], [100, 5]], region=region, regions=["near", "far"], topology={"degree": 6})

@@ -230,7 +230,9 @@ impl Loaded {
 fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<Change>, ScenarioError> {
     let table = |scenario: &Scenario| {
         let mut table = scenario.to_toml().map_err(|message| ScenarioError::one(source, message))?;
-        ["scenario", "expect", "run"].map(|section| table.remove(section));
+        for section in ["scenario", "expect", "run"] {
+            table.remove(section);
+        }
         if let Some(sweep) = &scenario.sweep {
             let axes = sweep.axis.iter().map(|axis| (axis.key.clone(), axis.values.clone().into()));
             table.insert("sweep".to_owned(), toml::Value::Table(axes.collect()));

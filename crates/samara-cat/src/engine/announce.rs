@@ -4,8 +4,8 @@
 //!
 //! An announcement costs 32 bytes for each peer that gets it, plus one request and one answer. An
 //! inline body costs its own length for each peer, and is never requested. With `e` announcements
-//! sent for each node and transaction, an announced transaction of `B` bytes costs `32 e + 36 + (B
-//! + 4)`, and an inline one `(B + 2) e`. Here 36 and 4 are the bytes of a request and of the frame
+//! sent for each node and transaction, an announced transaction of `B` bytes costs
+//! `32 e + 36 + (B + 4)`, and an inline one `(B + 2) e`. Here 36 and 4 are the bytes of a request and of the frame
 //! around the answer, and 2 are those around each body in a shared frame. Inline wins below
 //!
 //! ```text

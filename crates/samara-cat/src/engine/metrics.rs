@@ -52,8 +52,8 @@ samara_engine::names! {
     }
 }
 
-/// The kind of a frame, for counters.
 samara_engine::names! {
+    /// The kind of a frame, for counters.
     pub enum FrameKind {
         Txs = "txs",
         SeenTx = "seen_tx",

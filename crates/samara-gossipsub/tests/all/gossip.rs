@@ -240,7 +240,7 @@ fn peers_rejected_by_a_full_mesh_get_gossip_about_every_message() {
             let sent = node.sent_at_heartbeat();
             let announced: std::collections::BTreeSet<_> =
                 sent.ihaves().into_iter().map(|(peer, _)| peer).collect();
-            if told {
+            if enabled {
                 // The peers that the heartbeat pruned receive gossip too.
                 assert!(announced.len() >= refused, "{} of {refused}", announced.len());
             } else {
