@@ -19,7 +19,7 @@ type config struct {
 	Network   networkConfig
 	Gossipsub gossipsubConfig
 	Messages  messagesConfig
-	Control   struct{ Address string }
+	Control   struct{ Listen string }
 	Trace     traceConfig
 	Log       struct{ Filter string }
 }
@@ -130,8 +130,8 @@ func (c *config) check() error {
 		return fmt.Errorf("identity.seed: found none, expected a number; go-node supports no key files")
 	case len(c.Network.Listen) == 0:
 		return fmt.Errorf("network.listen: found none, expected at least one address")
-	case c.Control.Address == "":
-		return fmt.Errorf("control.address: found none, expected one such as \"127.0.0.1:0\"")
+	case c.Control.Listen == "":
+		return fmt.Errorf("control.listen: found none, expected one such as \"127.0.0.1:0\"")
 	case c.Trace.File == "":
 		return fmt.Errorf("trace.file: found none, expected the path of a file")
 	case c.Trace.Format != "" && c.Trace.Format != "protobuf":

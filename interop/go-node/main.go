@@ -68,9 +68,9 @@ func run(c *config) error {
 	if err := n.subscribe(c.Topics); err != nil {
 		return err
 	}
-	control, err := net.Listen("tcp", c.Control.Address)
+	control, err := net.Listen("tcp", c.Control.Listen)
 	if err != nil {
-		return fmt.Errorf("control.address: %w", err)
+		return fmt.Errorf("control.listen: %w", err)
 	}
 	p := newPlan(n.publish)
 	go func() { log.Fatal(http.Serve(control, n.handlers(p))) }()

@@ -182,8 +182,10 @@ pub fn load_source(
             }
         }
     }
-    for (key, message) in idle_topology(&table, &points) {
-        problems.push(Problem::at(text, key, message));
+    for (key, value) in set {
+        if let Some(message) = idle_topology(key, &points) {
+            return Err(flag(source, key, value, &message));
+        }
     }
     let has_set = |key: &str| set.iter().any(|(own, _)| own == key) || axes.iter().any(|(own, _)| own == key);
     let (uplink, downlink) = (has_set("network.uplink"), has_set("network.downlink"));

@@ -102,22 +102,23 @@ const KEYS_OF_KINDS: [(TopologyKind, &str); 3] = [
     (TopologyKind::BarabasiAlbert, "network.topology.attachments"),
 ];
 
-/// The keys of the topology that are given and that no point reads, each with a remedy.
-pub(crate) fn idle_topology(given: &toml::Table, points: &[Point]) -> Vec<(&'static str, String)> {
-    let kinds = || points.iter().map(|point| point.scenario.network.topology.kind);
-    let is_idle =
-        |(own, key): &(TopologyKind, &str)| get(given, key).is_some() && kinds().all(|kind| kind != *own);
-    let remedy = |(own, key)| {
-        let kind = kinds().next().unwrap_or(own);
-        let read = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind);
-        let instead = read.map_or(String::new(), |(_, key)| format!("set {key}, or "));
-        let [kind, own] = [kind, own].map(|kind| serde_json::json!(kind));
-        let message = format!(
-            "has no effect with network.topology.kind = {kind}; {instead}set network.topology.kind = {own}"
-        );
-        (key, message)
+/// Explains why a key of the topology has no effect, if no point reads it.
+pub(crate) fn idle_topology(key: &str, points: &[Point]) -> Option<String> {
+    let (own, _) = KEYS_OF_KINDS.into_iter().find(|(_, other)| *other == key)?;
+    let kind = points.first()?.scenario.network.topology.kind;
+    // An observer has links of its own, as many as `degree`.
+    let reads = |scenario: &Scenario| {
+        scenario.network.topology.kind == own || (scenario.family().extra_hosts)(scenario) > 0
     };
-    KEYS_OF_KINDS.into_iter().filter(is_idle).map(remedy).collect()
+    if points.iter().any(|point| reads(&point.scenario)) {
+        return None;
+    }
+    let read = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind);
+    let instead = read.map_or(String::new(), |(_, key)| format!("set {key}, or "));
+    let [kind, own] = [kind, own].map(|kind| serde_json::json!(kind));
+    Some(format!(
+        "has no effect with network.topology.kind = {kind}; {instead}set network.topology.kind = {own}"
+    ))
 }
 
 impl Scenario {

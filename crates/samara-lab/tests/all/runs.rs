@@ -211,7 +211,7 @@ fn reference_runs_match_the_publication() {
 
 #[test]
 fn several_processes_measure_the_same_as_one() {
-    let set = [("network.nodes", "60"), ("network.topology.degree", "12")];
+    let set = [("network.nodes", "60")];
     let loaded = loaded("peerdas-small", &set, &[], Some(3));
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };

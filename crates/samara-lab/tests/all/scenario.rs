@@ -502,7 +502,7 @@ fn expectations_understand_units_and_paths() {
     assert_eq!(holds("batch: incomplete", "== 0", "other"), None);
     assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "expectations on missing metrics fail");
     assert!(Expectation::parse("x", "4 s").unwrap_err().contains("does not start with <"));
-    assert!(Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("not a unit"));
+    assert!(Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("unknown unit"));
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn rejects_results_of_another_scenario() {
         scratch.refused(args.split(' ').chain([set]))
     };
     let error = gather("network.latency=30 ms");
-    assert!(error.contains("the section [network] is another one"), "{error}");
+    assert!(error.contains("the section [network] differs"), "{error}");
     let error = gather("network.latency=20 ms");
     assert!(error.contains("found no shadow.data; run `shadow shadow.yaml` there first"), "{error}");
 }

@@ -228,7 +228,7 @@ fn invalid_configuration_is_rejected_before_writing_files() {
     let cases = [
         ("[network]\nlisen = []\n".to_owned(), "network.lisen: unknown key"),
         ("[metrics]\nlisten = \"0.0.0.0:1\"\n".to_owned(), "allow_remote = true"),
-        (format!("[control]\nlisten = \"127.0.0.1:{port}\"\n"), "control.listen: 127.0.0.1"),
+        (format!("[control]\nlisten = \"127.0.0.1:{port}\"\n"), "control.listen: cannot listen on 127.0.0.1"),
         (
             format!("[network]\nlisten = [\"/ip4/127.0.0.1/tcp/{port}\"]\n"),
             "network.listen.0: /ip4/127.0.0.1/tcp/",

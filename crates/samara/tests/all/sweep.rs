@@ -151,13 +151,13 @@ fn changed_scenario_is_detected() {
 #[test]
 fn failing_point_is_named_and_does_not_affect_others() {
     let scratch = Scratch::new("sweep-fails");
-    // Ten of 30 nodes have no links, which only building the network detects.
+    // Ten of 30 nodes have no link to the others, which only building the network detects.
     let edges: String = (0..20)
         .flat_map(|a| (a + 1..20).map(move |b| (a, b)))
         .filter(|(a, b)| b - a < 9)
         .map(|(a, b)| format!("{a},{b}\n"))
         .collect();
-    scratch.write("edges.csv", format!("dialer,listener\n{edges}"));
+    scratch.write("edges.csv", format!("dialer,listener\n{edges}28,29\n"));
     let scenario = scratch.ok(["show", "peerdas-small"]);
     let of_file = "kind = \"file\"\nfile = \"edges.csv\"";
     scratch.write("mine.toml", scenario.replace("kind = \"full-mesh\"", of_file));

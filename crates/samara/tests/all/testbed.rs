@@ -387,7 +387,7 @@ fn killed_pool_fails_the_run_and_ends_the_others() {
     let mut testbed = Testbed::start("pools-killed", &scenario, &[]);
     let submitting = |testbed: &Testbed| {
         let log = testbed.directory.join("out/nodes/pools-seed1/node-3/log.txt");
-        std::fs::read_to_string(log).is_ok_and(|log| log.contains("submitted as planned"))
+        std::fs::read_to_string(log).is_ok_and(|log| log.contains("made a planned submission"))
     };
     if testbed.until("a submission at node 3", submitting) {
         let nodes = testbed.nodes();

@@ -15,7 +15,7 @@ struct Work {
 
 impl Work {
     fn new() -> Self {
-        let keys = [("network.nodes", "20"), ("network.topology.degree", "6"), ("columns.count", "4")];
+        let keys = [("network.nodes", "20"), ("columns.count", "4")];
         let more = [("columns.custody", "2"), ("columns.blobs", "1"), ("columns.warm_up", "2 s")];
         let set: Vec<_> = keys.iter().chain(&more).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let loaded = load("peerdas-small", &set, &["batch".to_owned()], Some(1)).unwrap();
