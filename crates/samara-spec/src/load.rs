@@ -228,13 +228,18 @@ impl Loaded {
     }
 }
 
-/// The keys that differ between the scenario of a file and the one to run, without seeds and expectations.
+/// The keys that differ between the scenario of a file and the one to run, without seeds, expectations
+/// and additional runs.
 fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<Change>, ScenarioError> {
     let table = |scenario: &Scenario| {
         let mut table = scenario.to_toml().map_err(|message| ScenarioError::one(source, message))?;
         for section in ["scenario", "expect", "run"] {
             table.remove(section);
         }
+        let is_shipped = |run: &&RunSpec| shipped.runs.iter().any(|other| other.name == run.name);
+        let runs = scenario.runs.iter().filter(is_shipped);
+        let runs = runs.map(|run| (run.name.clone(), toml::Value::Table(run.set.clone())));
+        table.insert("run".to_owned(), toml::Value::Table(runs.collect()));
         if let Some(sweep) = &scenario.sweep {
             let axes = sweep.axis.iter().map(|axis| (axis.key.clone(), axis.values.clone().into()));
             table.insert("sweep".to_owned(), toml::Value::Table(axes.collect()));

@@ -7,13 +7,18 @@ use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
 use samara_report::{Page, png};
 use samara_scenario::Inputs;
+use samara_spec::{Overrides, load_with};
 
-use crate::loaded;
-
-/// Returns the page of a scenario with these values of keys and only these runs. Checks that it
-/// loads nothing.
+/// Returns the page of a scenario with these values of keys and only these runs.
 fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
-    let loaded = loaded(scenario, set, only, None);
+    report_with(scenario, set, only, true)
+}
+
+/// The same, and whether all expectations count. Checks that the page loads nothing.
+fn report_with(scenario: &str, set: &[(&str, &str)], only: &[&str], strict: bool) -> Page {
+    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let only = only.iter().map(|run| (*run).to_owned()).collect();
+    let loaded = load_with(scenario, &Overrides { set, only, strict, ..Overrides::default() }).unwrap();
     let stop = AtomicBool::new(false);
     let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
     let result = |point| Some(run(point, options, |_| {}).unwrap().outcome());
@@ -60,6 +65,19 @@ fn columns(set: &[(&str, &str)]) -> Page {
         ("columns.deadline", "5 s"),
     ];
     report("peerdas", &[&small, set].concat(), &["batch", "node-wide"])
+}
+
+#[test]
+fn expectations_of_a_changed_builtin_scenario_do_not_count() {
+    let set = [("network.nodes", "40"), ("network.topology.degree", "12"), ("columns.deadline", "30 ms")];
+    let page = report_with("peerdas", &set, &["batch"], false);
+    assert!(page.findings[0].contains("did not finish"), "{:?}", page.findings);
+    assert!(page.html().contains("They describe the built-in scenario"));
+    let changes = "Changed: network.nodes 1000 -> 40, network.topology.degree 70 -> 12, columns.deadline 60 s -> 30 ms.";
+    assert!(page.description.ends_with(changes), "{}", page.description);
+    let own = [set.as_slice(), &[("expect.incomplete", "== 0")]].concat();
+    let page = report_with("peerdas", &own, &["batch"], false);
+    assert_eq!(page.findings[0], "1 of 1 expectations fail.");
 }
 
 #[test]

@@ -403,7 +403,7 @@ fn expectations_are_set_with_and_without_quotes() {
     assert!(expect.contains_key("batch:time_to_custody_ms.p95"));
     let unquoted = error(&format!("{HEAD}[expect]\ntime_to_custody_ms.p95 = \"< 4 s\"\n"), &[], &[]);
     assert!(
-        unquoted.starts_with("FILE:6: expect.time_to_custody_ms: found a table; expected a text; the name"),
+        unquoted.starts_with("FILE:6: expect.time_to_custody_ms: found a table; expected a text; put the"),
         "{unquoted}"
     );
 }
@@ -502,7 +502,9 @@ fn expectations_understand_units_and_paths() {
     assert_eq!(holds("batch: incomplete", "== 0", "other"), None);
     assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "expectations on missing metrics fail");
     assert!(Expectation::parse("x", "4 s").unwrap_err().contains("does not start with <"));
-    assert!(Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("unknown unit"));
+    assert!(
+        Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("unknown unit")
+    );
 }
 
 #[test]
