@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 const NODES: usize = 8;
-const MESSAGES: u64 = 6;
+const MESSAGES: u64 = 4;
 const TOPIC: &str = "a-subnet";
 
 fn runner() -> &'static str {
@@ -39,12 +39,12 @@ fn script() -> Value {
     }
     script.push(json!({"type": "subscribeToTopic", "topicID": TOPIC, "partial": false}));
     for message in 0..MESSAGES {
-        script.push(json!({"type": "waitUntil", "elapsedSeconds": 6 + message}));
+        script.push(json!({"type": "waitUntil", "elapsedSeconds": 4 + message}));
         let publish =
             json!({"type": "publish", "messageID": message, "topicID": TOPIC, "messageSizeBytes": 98_304});
         script.push(node(message as usize * 3 % NODES, publish));
     }
-    script.push(json!({"type": "waitUntil", "elapsedSeconds": 6 + MESSAGES + 3}));
+    script.push(json!({"type": "waitUntil", "elapsedSeconds": 4 + MESSAGES + 1}));
     json!({ "script": script })
 }
 

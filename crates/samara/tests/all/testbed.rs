@@ -479,12 +479,12 @@ fn killed_node_fails_the_run_and_ends_the_others() {
 fn program_that_hangs_at_start_fails_the_run() {
     let program = script("hangs", "echo waiting for nothing >&2\nread -r line");
     let mut testbed =
-        Testbed::start_with(&["--ready-timeout", "10"], "hangs", COLUMNS, &[Path::new("samara"), &program]);
+        Testbed::start_with(&["--ready-timeout", "5"], "hangs", COLUMNS, &[Path::new("samara"), &program]);
     let started = testbed.until("six processes", |testbed| testbed.nodes().len() == 6);
     let nodes = testbed.nodes();
     let Some((status, errors)) = testbed.end() else { return };
     assert!(started && !status.success(), "{errors}");
-    assert!(errors.contains("node 1 does not answer during start: it did not report within 10s"), "{errors}");
+    assert!(errors.contains("node 1 does not answer during start: it did not report within 5s"), "{errors}");
     assert!(errors.contains("waiting for nothing"), "{errors}");
     assert_gone(&nodes);
 }

@@ -50,7 +50,7 @@ async fn survivors_recover_from_a_crash_quickly() {
         let lost = nodes.remove(victim);
         let before = lost.group.view().expect("a view").id;
         let sending: Vec<_> =
-            nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 3_000, 8_192)).collect();
+            nodes.iter().enumerate().map(|(at, node)| send(&node.group, at, 1_000, 8_192)).collect();
         let (start, mut causes) = (Instant::now(), Vec::new());
         drop(lost);
         for node in &mut nodes {
@@ -72,9 +72,9 @@ async fn survivors_recover_from_a_crash_quickly() {
         }
         let senders: Vec<_> = nodes.iter().map(|node| node.group.address()).collect();
         for node in &mut nodes {
-            node.wait_for_messages(9_000).await;
+            node.wait_for_messages(3_000).await;
             for (at, sender) in senders.iter().enumerate() {
-                assert_eq!(node.of(*sender), all(at, 3_000, 8_192));
+                assert_eq!(node.of(*sender), all(at, 1_000, 8_192));
             }
         }
     }
