@@ -113,8 +113,9 @@ class Result:
 
     @property
     def expectations(self) -> list[dict[str, Any]]:
-        """The scenario's expectations, with measured values and whether they hold."""
-        keys = ("run", "expected", "found", "holds")
+        """The scenario's expectations, with measured values and whether they hold. Those of a built-in
+        scenario do not count if keys were changed."""
+        keys = ("run", "expected", "found", "holds", "counts")
         return [dict(zip(keys, outcome)) for outcome in self._native.expectations]
 
     @property

@@ -76,6 +76,9 @@ def test_expectations_are_reported() -> None:
         ("delivery_ratio == 1", True),
         ("incomplete > 3", False),
     ]
+    assert all(one["counts"] for one in result.expectations)
+    changed = samara.run("peerdas-small", only="batch", progress=False, **{"columns.blobs": 2})
+    assert changed.expectations and not any(one["counts"] for one in changed.expectations)
 
 
 def test_progress_is_reported() -> None:

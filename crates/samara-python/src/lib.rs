@@ -20,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Returns the names and titles of the built-in scenarios.
 #[pyfunction]
 fn scenarios() -> Vec<(&'static str, String)> {
-    builtins().iter().map(|builtin| (builtin.name, builtin.title())).collect()
+    builtins().iter().map(|builtin| (builtin.name, builtin.about("title"))).collect()
 }
 
 /// Returns the JSON Schema of scenarios as text.

@@ -92,11 +92,12 @@ impl Outcome {
         self.page.terminal()
     }
 
-    /// The scenario's expectations: run, expected text, measured value, and whether it holds.
+    /// The scenario's expectations: run, expected text, measured value, whether it holds, and whether
+    /// it counts.
     #[getter]
-    fn expectations(&self) -> Vec<(&str, &str, Option<f64>, bool)> {
+    fn expectations(&self) -> Vec<(&str, &str, Option<f64>, bool, bool)> {
         let outcomes = self.findings.checked.iter();
-        outcomes.map(|o| (o.run.as_str(), o.expected.as_str(), o.found, o.holds)).collect()
+        outcomes.map(|o| (o.run.as_str(), o.expected.as_str(), o.found, o.holds, o.counts)).collect()
     }
 
     /// The names of the tables.

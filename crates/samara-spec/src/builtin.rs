@@ -1,38 +1,51 @@
 //! The built-in scenarios.
 
+use crate::family;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     /// The name of the scenario on the command line.
     pub name: &'static str,
+    /// Processor time of one run of the scenario at full size, rounded: `.ci/scenarios` measures it.
+    pub cost: &'static str,
     pub text: &'static str,
 }
 
 impl Builtin {
-    pub fn title(&self) -> String {
-        let table: Option<toml::Table> = self.text.parse().ok();
-        let title = table.and_then(|table| Some(table.get("scenario")?.get("title")?.as_str()?.to_owned()));
-        title.unwrap_or_default()
+    fn table(&self) -> toml::Table {
+        self.text.parse().unwrap_or_default()
+    }
+
+    /// Returns a text of the section `[scenario]`: `title` or `description`.
+    pub fn about(&self, key: &str) -> String {
+        let about =
+            self.table().get("scenario").and_then(|about| about.get(key)?.as_str().map(str::to_owned));
+        about.unwrap_or_default()
+    }
+
+    /// Returns the section that selects the experiment.
+    pub fn section(&self) -> &'static str {
+        let table = self.table();
+        let sections = family::all().into_iter().map(|family| family.section);
+        sections.into_iter().find(|section| table.contains_key(*section)).unwrap_or_default()
     }
 }
 
 macro_rules! scenarios {
-    ($($name:literal),* $(,)?) => {
-        &[$(Builtin { name: $name, text: include_str!(concat!("../scenarios/", $name, ".toml")) }),*]
+    ($($name:literal $cost:literal),* $(,)?) => {
+        &[$(Builtin {
+            name: $name,
+            cost: $cost,
+            text: include_str!(concat!("../scenarios/", $name, ".toml")),
+        }),*]
     };
 }
 
-/// All built-in scenarios.
+/// All built-in scenarios, those of a family one after another.
 pub fn builtins() -> &'static [Builtin] {
     scenarios! {
-        "peerdas", "peerdas-bandwidth", "peerdas-blobs", "peerdas-10k", "peerdas-100k", "peerdas-mixed",
-        "peerdas-reference", "peerdas-small",
-        "gossip-study", "gossip-study-real", "gossip-baselines", "gossip-parameters",
-        "cat", "cat-band", "cat-measured", "cat-measured-tcp", "cat-rate", "cat-real", "cat-timeout",
-        "cat-size", "cat-degree", "cat-mixed", "cat-churn", "cat-adversary", "cat-1000",
-        "ring", "ring-rounds", "ring-churn", "ring-latency", "ring-senders", "ring-members", "ring-size",
-        "ring-switch", "ring-hour", "ring-federation", "ring-federation-churn",
-        "mix-window", "mix", "mix-pool", "mix-team", "mix-batch", "mix-real",
-    }
+    COSTS
+        }
 }
 
 /// The built-in scenario with this name.

@@ -13,6 +13,7 @@ use samara_scenario::table::read_pairs;
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "columns",
+    title: "A publisher sends blocks of columns",
     content: PartType::of::<Columns>(),
     protocols: &[ProtocolKind::of::<Parameters>("gossipsub")],
     unused: &[NO_CHANNELS, NO_UNSENT],

@@ -118,6 +118,8 @@ pub(crate) const NO_TOPICS: (&str, &str) = ("network.topology.topic_peers_min", 
 pub struct FamilySpec {
     /// The section of a scenario that selects it.
     pub section: &'static str,
+    /// The experiment in a few words, for lists.
+    pub title: &'static str,
     pub content: PartType,
     /// The protocols that its nodes can speak; the first one is the default.
     pub protocols: &'static [ProtocolKind],
@@ -154,6 +156,7 @@ impl FamilySpec {
     /// check.
     pub const BASE: Self = Self {
         section: "",
+        title: "",
         content: PartType::of::<NoParameters>(),
         protocols: &[],
         unused: &[],

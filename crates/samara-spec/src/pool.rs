@@ -20,6 +20,7 @@ pub const HEADER_BYTES: usize = 24;
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "pool",
+    title: "Clients submit transactions, blocks take them out",
     content: PartType::of::<Transactions>(),
     protocols: &[ProtocolKind::of::<Parameters>("cat")],
     unused: &[NO_UNSENT, NO_TOPICS],

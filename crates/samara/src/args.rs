@@ -40,8 +40,12 @@ pub(crate) enum Verb {
     /// Run one point of a sweep.
     #[command(hide = true)]
     Point(PointOptions),
-    /// List the built-in scenarios.
-    List,
+    /// List the built-in scenarios by experiment, with their processor times.
+    List {
+        /// Print the names only, for scripts.
+        #[arg(long)]
+        names: bool,
+    },
     /// Print a scenario as `run` executes it, with all defaults.
     Show(ScenarioOptions),
     /// Print the JSON Schema of scenario files.

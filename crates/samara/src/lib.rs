@@ -98,7 +98,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         }
         Verb::Sweep(options) => sweep::run(&options),
         Verb::Point(options) => sweep::run_one(&options),
-        Verb::List => list(),
+        Verb::List { names } => list(names),
         Verb::Show(options) => print(&options.load()?.text),
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_spec::schema()).unwrap_or_default() + "\n"))
@@ -151,14 +151,24 @@ fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
     print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
 }
 
-fn list() -> Result<ExitCode, String> {
+fn list(names_only: bool) -> Result<ExitCode, String> {
     let scenarios = samara_spec::builtins();
+    if names_only {
+        return print(&scenarios.iter().map(|scenario| format!("{}\n", scenario.name)).collect::<String>());
+    }
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
-    let lines: String = scenarios
-        .iter()
-        .map(|scenario| format!("{:width$}  {}\n", scenario.name, scenario.title()))
-        .collect();
-    print(&lines)
+    let mut text = String::new();
+    for family in samara_spec::family::all() {
+        let of_family = scenarios.iter().filter(|scenario| scenario.section() == family.section);
+        let lines =
+            of_family.map(|one| format!("  {:width$}  {:>7}  {}\n", one.name, one.cost, one.about("title")));
+        let lines: String = lines.collect();
+        if !lines.is_empty() {
+            text += &format!("{} ([{}])\n{lines}\n", family.title, family.section);
+        }
+    }
+    text += "Times are those of one processor at full size. docs/scenarios.md describes each scenario.\n";
+    print(&text)
 }
 
 fn compare(options: &CompareOptions) -> Result<ExitCode, String> {

@@ -30,7 +30,7 @@ fn every_built_in_scenario_loads() {
         let loaded = load(builtin.name, &[], &[], None).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.scenario.scenario.name, builtin.name);
         assert!(!loaded.points.is_empty());
-        assert!(!builtin.title().is_empty());
+        assert!(!builtin.about("title").is_empty());
         let description = &loaded.scenario.scenario.description;
         assert!(
             !description.contains('\\'),
@@ -49,8 +49,12 @@ fn titles_state_no_numbers() {
     const WORDS: [&str; 9] = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
     for builtin in builtins() {
         // The year of a study, the number of a document, and a figure that others published.
-        let title =
-            builtin.title().replace("2019", "").replace("ADR 009", "").replace("1.75", "").to_lowercase();
+        let title = builtin
+            .about("title")
+            .replace("2019", "")
+            .replace("ADR 009", "")
+            .replace("1.75", "")
+            .to_lowercase();
         let has_word = title.split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(&word));
         assert!(!has_word && !title.contains(|c: char| c.is_ascii_digit()), "{}: {title}", builtin.name);
     }

@@ -1,8 +1,12 @@
 //! Lines over an axis: sweeps, distributions, histograms.
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
-use super::{Ink, LEFT, Mark, SIZE, Scale, Swept, Unit, chart, drawn_with};
+use super::{
+    Area, BELOW, Chart, Drawn, Ink, LABEL_SIZE, LEFT, MARGIN, Mark, SIZE, Scale, Swept, Unit, chart, drawn,
+    drawn_with, shortened, text_pixels, write,
+};
 
 /// Opacity of confidence bands and of the areas of histograms.
 const BAND: f64 = 0.16;
@@ -10,6 +14,13 @@ const BAND: f64 = 0.16;
 const SAME: f64 = 0.006;
 /// Shares at which distributions have dots.
 const DOTS: [f64; 2] = [0.5, 0.99];
+
+/// Maximum number of lines with labels at their ends.
+const DIRECT_MAX: usize = 10;
+/// Distance of these labels, room for the lines that lead to them, and maximum width, in pixels.
+const ROW_PIXELS: i32 = 18;
+const LEADER_PIXELS: u32 = 26;
+const LABELS_PIXELS_MAX: u32 = 240;
 
 /// A figure of lines.
 #[derive(Clone, Debug)]
@@ -144,6 +155,16 @@ impl Lines {
     }
 
     pub(crate) fn svg(&self) -> String {
+        let labels = self.direct_labels();
+        if !labels.is_empty() {
+            let widest = labels.iter().map(|(_, line)| text_pixels(&line.label, LABEL_SIZE));
+            let width = (widest.fold(0.0, f64::max).ceil() as u32).min(LABELS_PIXELS_MAX) + LEADER_PIXELS;
+            return drawn(SIZE, |area| {
+                let (plot, _) = area.split_horizontally(SIZE.0 - width);
+                let chart = self.draw(&plot)?;
+                label_ends(area, &chart, &labels, (SIZE.0 - width) as i32)
+            });
+        }
         let marks = self.lines.iter().enumerate().map(|(i, line)| match line.style {
             Style::Bound => (Mark::Dashes(Ink::BLACK), line),
             _ => (Mark::Line(Ink::of(i)), line),
@@ -151,54 +172,100 @@ impl Lines {
         let named = marks.filter(|(_, line)| self.has_key && !line.points.is_empty());
         let named = named.map(|(mark, line)| (mark, line.label.clone()));
         let ring = (!self.rings.is_empty()).then(|| (Mark::Ring(Ink::BLACK), self.ring.clone()));
-        drawn_with(SIZE, named.chain(ring), |area| {
-            let (x, y) = &self.scales;
-            let (ends, bottom) = (x.ends(), y.ends().start);
-            let mut chart = chart(area, &self.title, (x, y), LEFT)?;
-            if self.lines.iter().any(|line| line.style == Style::Shares) {
-                for share in DOTS {
-                    let guide = [(ends.start, share), (ends.end, share)];
-                    chart.draw_series(DashedLineSeries::new(guide, 5, 5, BLACK.mix(0.5).stroke_width(1)))?;
-                }
-            }
-            for (i, line) in self.lines.iter().enumerate() {
-                let colour = Ink::of(i).rgb();
-                let is_inside = |(x, y): &(f64, f64)| y.is_finite() && *x <= ends.end;
-                let points = || line.points.iter().copied().filter(is_inside);
-                let dot = |at| Circle::new(at, 4, colour.filled());
-                match line.style {
-                    Style::Bound => {
-                        let style = BLACK.stroke_width(1);
-                        chart.draw_series(DashedLineSeries::new(points(), 6, 5, style))?;
-                        continue;
-                    }
-                    Style::Thin(ink, opacity) => {
-                        let style = ink.rgb().mix(opacity).stroke_width(1);
-                        chart.draw_series(LineSeries::new(points(), style))?;
-                        continue;
-                    }
-                    Style::Area => {
-                        let area = AreaSeries::new(points(), bottom, colour.mix(BAND));
-                        chart.draw_series(area)?;
-                    }
-                    Style::Dots => drop(chart.draw_series(points().map(dot))?),
-                    Style::Shares => {
-                        let reached = DOTS.map(|share| Some((line.reaches(share)?.0, share)));
-                        let inside = reached.into_iter().flatten().filter(is_inside);
-                        chart.draw_series(inside.map(dot))?;
-                    }
-                    Style::Plain => {}
-                }
-                if let Some(band) = line.band(bottom) {
-                    chart.draw_series([Polygon::new(band, colour.mix(BAND))])?;
-                }
-                chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
-                chart.draw_series(line.known().map(|((x, value), half)| {
-                    PathElement::new([(x, (value - half).max(bottom)), (x, value + half)], colour)
-                }))?;
-            }
-            chart.draw_series(self.rings.iter().map(|ring| Circle::new(*ring, 8, BLACK.stroke_width(2))))?;
-            Ok(())
-        })
+        drawn_with(SIZE, named.chain(ring), |area| self.draw(area).map(drop))
     }
+
+    /// The lines, with their numbers, if each can have its label at its end: all end at the right edge
+    /// and the labels fit above one another. Otherwise empty, and the figure has a key.
+    fn direct_labels(&self) -> Vec<(usize, &Line)> {
+        let named: Vec<(usize, &Line)> =
+            self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()).collect();
+        let is_at_edge = |line: &Line| {
+            let end = line.points.iter().rev().find(|(_, value)| value.is_finite());
+            matches!(line.style, Style::Dots | Style::Bound)
+                && end.is_some_and(|(x, _)| self.scales.0.share_of(*x) > 0.9)
+        };
+        let fits = self.has_key && self.rings.is_empty() && (2..=DIRECT_MAX).contains(&named.len());
+        if fits && named.iter().all(|(_, line)| is_at_edge(line)) { named } else { Vec::new() }
+    }
+
+    fn draw<'a, 'b>(&self, area: &'a Area<'b>) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>> {
+        let (x, y) = &self.scales;
+        let (ends, bottom) = (x.ends(), y.ends().start);
+        let mut chart = chart(area, &self.title, (x, y), LEFT)?;
+        if self.lines.iter().any(|line| line.style == Style::Shares) {
+            for share in DOTS {
+                let guide = [(ends.start, share), (ends.end, share)];
+                chart.draw_series(DashedLineSeries::new(guide, 5, 5, BLACK.mix(0.5).stroke_width(1)))?;
+            }
+        }
+        for (i, line) in self.lines.iter().enumerate() {
+            let colour = Ink::of(i).rgb();
+            let is_inside = |(x, y): &(f64, f64)| y.is_finite() && *x <= ends.end;
+            let points = || line.points.iter().copied().filter(is_inside);
+            let dot = |at| Circle::new(at, 4, colour.filled());
+            match line.style {
+                Style::Bound => {
+                    let style = BLACK.stroke_width(1);
+                    chart.draw_series(DashedLineSeries::new(points(), 6, 5, style))?;
+                    continue;
+                }
+                Style::Thin(ink, opacity) => {
+                    let style = ink.rgb().mix(opacity).stroke_width(1);
+                    chart.draw_series(LineSeries::new(points(), style))?;
+                    continue;
+                }
+                Style::Area => {
+                    let area = AreaSeries::new(points(), bottom, colour.mix(BAND));
+                    chart.draw_series(area)?;
+                }
+                Style::Dots => drop(chart.draw_series(points().map(dot))?),
+                Style::Shares => {
+                    let reached = DOTS.map(|share| Some((line.reaches(share)?.0, share)));
+                    let inside = reached.into_iter().flatten().filter(is_inside);
+                    chart.draw_series(inside.map(dot))?;
+                }
+                Style::Plain => {}
+            }
+            if let Some(band) = line.band(bottom) {
+                chart.draw_series([Polygon::new(band, colour.mix(BAND))])?;
+            }
+            chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
+            chart.draw_series(line.known().map(|((x, value), half)| {
+                PathElement::new([(x, (value - half).max(bottom)), (x, value + half)], colour)
+            }))?;
+        }
+        chart.draw_series(self.rings.iter().map(|ring| Circle::new(*ring, 8, BLACK.stroke_width(2))))?;
+        Ok(chart)
+    }
+}
+
+/// Writes the label of each line right of `left`, beside its end, with a line that leads there.
+fn label_ends(area: &Area<'_>, chart: &Chart<'_, '_>, lines: &[(usize, &Line)], left: i32) -> Drawn {
+    let mut ends: Vec<(i32, i32, usize, &Line)> = Vec::new();
+    for (number, line) in lines {
+        let end = line.points.iter().rev().find(|(_, value)| value.is_finite());
+        let Some((x, y)) = end.map(|end| chart.backend_coord(end)) else { continue };
+        ends.push((y, x, *number, line));
+    }
+    ends.sort_by_key(|(y, ..)| *y);
+    let mut places: Vec<i32> = ends.iter().map(|(y, ..)| *y).collect();
+    for at in 1..places.len() {
+        places[at] = places[at].max(places[at - 1] + ROW_PIXELS);
+    }
+    let mut below = (SIZE.1 - BELOW - MARGIN) as i32;
+    for place in places.iter_mut().rev() {
+        *place = (*place).min(below);
+        below = *place - ROW_PIXELS;
+    }
+    let text_left = left + LEADER_PIXELS as i32;
+    for ((y, x, number, line), place) in ends.into_iter().zip(places) {
+        let colour = if line.style == Style::Bound { BLACK } else { Ink::of(number).rgb() };
+        let leader = [(x + 6, y), (left, y), (text_left - 6, place)];
+        area.draw(&PathElement::new(leader, colour.mix(0.6).stroke_width(1)))?;
+        let room = f64::from(SIZE.0 as i32 - text_left);
+        let text = shortened(&line.label, room, LABEL_SIZE);
+        write(area, &text, (text_left, place), (HPos::Left, LABEL_SIZE), &RGBColor(34, 34, 34))?;
+    }
+    Ok(())
 }
