@@ -5,6 +5,7 @@ use samara_report::words::percent;
 use samara_spec::Loaded;
 use serde_json::Value;
 
+use crate::family;
 use crate::metric::unit;
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
@@ -62,7 +63,8 @@ impl ExpectationResult {
 }
 
 impl Expectation {
-    /// Returns the expectations of a scenario. Commas separate several comparisons of one metric.
+    /// Returns the expectations of a scenario, without those that need a run that is not selected.
+    /// Commas separate several comparisons of one metric.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         let parse = |(key, text): (&String, &String)| {
             let counts = !loaded.advisory.contains(key);
@@ -71,7 +73,12 @@ impl Expectation {
             all.map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
         };
         let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
-        Ok(all.into_iter().flatten().collect())
+        let first = loaded.scenario.runs.first();
+        let has_first =
+            first.is_none_or(|first| loaded.points.iter().any(|point| point.run == first.name));
+        let beside_first = family::of(&loaded.scenario).beside_first;
+        let is_measured = |one: &Self| has_first || !beside_first.contains(&one.metric.as_str());
+        Ok(all.into_iter().flatten().filter(is_measured).collect())
     }
 
     /// Parses an expectation.

@@ -47,6 +47,8 @@ pub struct Family {
     /// The last argument is the scenario's first run. `None` if the family has no such metrics, or
     /// the other run is missing.
     pub(crate) related: fn(&Outcome, &[&Outcome], &str) -> Option<Outcome>,
+    /// The metrics that exist only beside the scenario's first run.
+    pub(crate) beside_first: &'static [&'static str],
 }
 
 impl Family {
@@ -58,6 +60,7 @@ impl Family {
         run_distributed: None,
         report: crate::sweep::plain,
         related: |_, _, _| None,
+        beside_first: &[],
     };
 }
 

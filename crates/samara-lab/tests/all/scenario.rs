@@ -492,6 +492,28 @@ fn errors_in_runs_are_found_while_loading() {
     assert!(value.contains("columns.custody: is 500; allowed is 1 to 128"), "{value}");
 }
 
+/// The bytes saved relate to the first run, `flood-fifo`.
+#[test]
+fn expectations_that_need_an_unselected_run_are_left_out() {
+    let relative = |only: &[&str]| {
+        let loaded = crate::loaded("cat", &[], only, None);
+        let all = Expectation::all_of(&loaded).unwrap();
+        all.iter().filter(|one| one.metric == "bytes_saved_factor").count()
+    };
+    assert!(relative(&[]) > 0 && relative(&["flood-fifo", "cat-2023"]) > 0);
+    assert_eq!(relative(&["cat-2023"]), 0);
+}
+
+/// Sections keep the order of the file, so that results print in it.
+#[test]
+fn expectations_have_the_order_of_the_file() {
+    let text = format!("{HEAD}[expect]\n\"z\" = \"< 1\"\n\"a\" = \"< 1\"\n\"m\" = \"< 1\"\n");
+    let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap();
+    let metrics: Vec<String> =
+        Expectation::all_of(&loaded).unwrap().into_iter().map(|one| one.metric).collect();
+    assert_eq!(metrics, ["z", "a", "m"]);
+}
+
 #[test]
 fn expectations_understand_units_and_paths() {
     let metrics = serde_json::json!({ "time_to_custody_ms": { "p95": 3900.0 }, "delivery_ratio": 1.0, "incomplete": 0 });
