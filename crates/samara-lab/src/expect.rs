@@ -74,8 +74,7 @@ impl Expectation {
         };
         let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
         let first = loaded.scenario.runs.first();
-        let has_first =
-            first.is_none_or(|first| loaded.points.iter().any(|point| point.run == first.name));
+        let has_first = first.is_none_or(|first| loaded.points.iter().any(|point| point.run == first.name));
         let beside_first = family::of(&loaded.scenario).beside_first;
         let is_measured = |one: &Self| has_first || !beside_first.contains(&one.metric.as_str());
         Ok(all.into_iter().flatten().filter(is_measured).collect())

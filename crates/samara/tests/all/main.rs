@@ -9,6 +9,7 @@ mod export;
 #[cfg(feature = "net")]
 mod export_shadow;
 mod export_trace;
+mod guides;
 mod list;
 #[cfg(all(feature = "net", unix))]
 mod node;

@@ -1,0 +1,92 @@
+//! The commands that the documentation shows are understood: scenarios, keys, runs and options.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{Scratch, text};
+
+/// Options of `samara run` that `samara show` lacks, and whether a value follows.
+const RUN_ONLY: [(&str, bool); 6] = [
+    ("--out", true),
+    ("-o", true),
+    ("--threads", true),
+    ("--format", true),
+    ("--quiet", false),
+    ("--force", false),
+];
+
+/// Collects the pages below a directory, without decisions, which describe the past.
+fn collect(directory: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("decisions") {
+            collect(&path, pages);
+        } else if path.extension().is_some_and(|end| end == "md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// Returns the commands of a page that start with `samara run` or `samara sweep`: lines of code, and
+/// code within sentences.
+fn commands(page: &str) -> Vec<String> {
+    let page = page.replace("\\\n", " ").replace("cargo run --release --features net -- ", "samara ");
+    let page = page.replace("cargo run --release -- ", "samara ");
+    let is_command = |text: &&str| text.starts_with("samara run ") || text.starts_with("samara sweep ");
+    let mut found: Vec<String> = Vec::new();
+    let mut is_code = false;
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if is_code {
+            found.extend(Some(line.trim()).filter(is_command).map(str::to_owned));
+        } else {
+            found.extend(line.split('`').skip(1).step_by(2).filter(is_command).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// Splits a command into words as a shell does.
+fn words(command: &str) -> Vec<String> {
+    let script = format!("for word in {}\ndo printf '%s\\n' \"$word\"; done", command.replace(';', "\\;"));
+    let output = Command::new("bash").args(["-c", &script]).output().expect("a shell");
+    assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn documented_commands_are_understood() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![root.join("README.md")];
+    collect(&root.join("docs"), &mut pages);
+    let scratch = Scratch::new("guides");
+    scratch.write("mine.toml", scratch.ok(["show", "peerdas"]));
+    scratch.ok("export graph mine.toml --format graphml -o mine.graphml".split(' '));
+    let mut checked = 0;
+    for page in pages {
+        for command in commands(&std::fs::read_to_string(&page).unwrap()) {
+            let needs_files = [".csv", "rumours.toml", "...", "NAME", "SCENARIO", "|"];
+            if needs_files.iter().any(|part| command.contains(part)) || command.contains("--engine") {
+                continue;
+            }
+            let mut words = words(&command).into_iter().skip(1);
+            let verb = words.next().unwrap();
+            let mut arguments = Vec::new();
+            while let Some(word) = words.next() {
+                match RUN_ONLY.iter().find(|(option, _)| verb == "run" && *option == word) {
+                    Some((_, true)) => drop(words.next()),
+                    Some((_, false)) => {}
+                    None => arguments.push(word),
+                }
+            }
+            let (verb, last) =
+                if verb == "run" { ("show", None) } else { ("sweep", Some("--list".to_owned())) };
+            let all = std::iter::once(verb.to_owned()).chain(arguments).chain(last);
+            let output = scratch.samara(all);
+            assert!(output.status.success(), "{}: `{command}`: {}", page.display(), text(&output.stderr));
+            checked += 1;
+        }
+    }
+    assert!(checked > 60, "{checked} commands");
+}
