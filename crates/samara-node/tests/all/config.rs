@@ -111,7 +111,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
     ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "found 5"]),
     ("[ring]\ngroup = \"g\"", "node.toml:3: ring: ", &["missing key `listen`"]),
-    ("[ring]\ngroup = \" \"\nlisten = \"127.0.0.1:1\"", "node.toml:4: ring.group: ", &["a name"]),
+    (
+        "[ring]\ngroup = \" \"\nlisten = \"127.0.0.1:1\"",
+        "node.toml:4: ring.group: ",
+        &["the name of a group"],
+    ),
     (
         "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\npreset = \"circle\"",
         "node.toml:6: ring.preset: ",

@@ -65,7 +65,7 @@ async fn a_batch_reports_all_copies() {
     assert!(copies.iter().all(|copy| copy["at_unix_ns"].as_u64() >= done["published_at_unix_ns"].as_u64()));
     // The links decide which of the two is written first.
     assert_eq!(copies.iter().map(|copy| copy["rank"].as_u64().unwrap()).sum::<u64>(), 1, "ranks 0 and 1");
-    assert!(done["messages"][3]["error"].as_str().unwrap().contains("not new"), "{done}");
+    assert!(done["messages"][3]["error"].as_str().unwrap().contains("already published"), "{done}");
     assert_eq!(done["messages"][4]["copies"], 0);
     for node in [&first, &second] {
         node.counted("samara_messages_delivered_total", 3.0).await;

@@ -231,7 +231,7 @@ fn invalid_configuration_is_rejected_before_writing_files() {
         (format!("[control]\nlisten = \"127.0.0.1:{port}\"\n"), "control.listen: cannot listen on 127.0.0.1"),
         (
             format!("[network]\nlisten = [\"/ip4/127.0.0.1/tcp/{port}\"]\n"),
-            "network.listen.0: /ip4/127.0.0.1/tcp/",
+            "network.listen.0: cannot listen on /ip4/127.0.0.1/tcp/",
         ),
         ("[trace]\nfile = \"no/where\"\n".to_owned(), "trace.file: "),
         ("[plan]\npublications = \"none.json\"\n".to_owned(), "plan.publications: "),
