@@ -66,7 +66,7 @@ impl Group {
         let status = self.member.status().await?;
         let view = self.member.view();
         let members = view.iter().flat_map(|view| view.members.iter()).map(|member| GroupMember {
-            address: name(member),
+            address: member.to_string(),
             incarnation: format!("{:016x}", member.incarnation),
         });
         Ok(GroupStatus {
@@ -111,10 +111,6 @@ impl Group {
         };
         GroupStopped { left, cancelled_broadcasts: cancelled }
     }
-}
-
-fn name(member: &GroupPeer) -> String {
-    String::from_utf8_lossy(member.identity.as_bytes()).into_owned()
 }
 
 struct Task {
@@ -191,7 +187,7 @@ impl Task {
                 self.deliveries.push(Delivered { origin, epoch, number, bytes, at_unix_ns });
             }
             Event::View(view) => {
-                let members: Vec<String> = view.members.iter().map(name).collect();
+                let members: Vec<String> = view.members.iter().map(ToString::to_string).collect();
                 tracing::info!(
                     epoch = view.id.counter,
                     shape = view.shape.name(),
@@ -200,9 +196,9 @@ impl Task {
                 );
             }
             Event::Suspected { member, cause } => {
-                tracing::warn!(member = name(&member), ?cause, "a member is suspected of failure");
+                tracing::warn!(%member, ?cause, "a member is suspected of failure");
             }
-            Event::Slow { member } => tracing::warn!(member = name(&member), "the group waits for a member"),
+            Event::Slow { member } => tracing::warn!(%member, "the group waits for a member"),
             // The owner of a member never receives these.
             Event::Refused(_) | Event::Room | Event::Left => {}
         }
@@ -210,7 +206,7 @@ impl Task {
 
     fn deliveries(&self, from: u64) -> Deliveries {
         let (first, next, deliveries) = self.deliveries.page(from, ANSWER_MAX, |delivered| Delivery {
-            origin: name(&delivered.origin),
+            origin: delivered.origin.to_string(),
             epoch: delivered.epoch,
             number: delivered.number,
             bytes: delivered.bytes,
