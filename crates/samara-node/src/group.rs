@@ -25,13 +25,18 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts a member. It finds the other members on its own.
+    /// Starts a member. It finds the other members on its own. If it requires a seed, waits until
+    /// one has answered.
     pub(crate) async fn start(options: Options) -> Result<Self, String> {
-        let started = Member::start(options).await;
+        let started = match options.require_seed {
+            Some(_) => Member::join(options).await,
+            None => Member::start(options).await,
+        };
         let (member, events) = started.map_err(|error| match error {
             StartError::Listen { .. } => {
                 format!("ring.listen: {error}; expected a free port at an address of this machine")
             }
+            StartError::NoSeed { .. } => format!("ring.require_seed: {error}"),
             _ => format!("ring: {error}"),
         })?;
         let (requests, inbox) = requests();
