@@ -45,7 +45,7 @@
 //! the engine. A peer that breaks the rules loses its connection, and all causes are counted
 //! ([`Counters`]). Members are not authenticated: run a group where only its members can connect.
 //!
-//! `examples/group.rs` is a complete program.
+//! `examples/group` in the root of the repository is a complete program.
 
 mod buffers;
 mod events;
