@@ -128,6 +128,14 @@ pub enum StartError {
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Options(#[from] OptionError),
+    #[cfg(feature = "ring")]
+    #[error(
+        "no seed answered within {within:?}: found {}{}; expected a member of the group at one of \
+         these addresses; start it first, or unset `require_seed` to found the group",
+        list(.seeds),
+        causes(.closed)
+    )]
+    NoSeed { seeds: Vec<SocketAddr>, within: Duration, closed: BTreeMap<&'static str, u64> },
     #[cfg(feature = "mix")]
     #[error("invalid certificate: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
@@ -137,6 +145,18 @@ pub enum StartError {
     Threads(String),
     #[error(transparent)]
     Gone(#[from] Gone),
+}
+
+#[cfg(feature = "ring")]
+fn list(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the counted causes in brackets, if there are any.
+#[cfg(feature = "ring")]
+fn causes(closed: &BTreeMap<&'static str, u64>) -> String {
+    let causes: Vec<String> = closed.iter().map(|(cause, count)| format!("{cause} {count} times")).collect();
+    if causes.is_empty() { String::new() } else { format!(" ({})", list(&causes)) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -25,13 +25,18 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts a member. It finds the other members on its own.
+    /// Starts a member. It finds the other members on its own. If it requires a seed, waits until
+    /// one has answered.
     pub(crate) async fn start(options: Options) -> Result<Self, String> {
-        let started = Member::start(options).await;
+        let started = match options.require_seed {
+            Some(_) => Member::join(options).await,
+            None => Member::start(options).await,
+        };
         let (member, events) = started.map_err(|error| match error {
             StartError::Listen { .. } => {
                 format!("ring.listen: {error}; expected a free port at an address of this machine")
             }
+            StartError::NoSeed { .. } => format!("ring.require_seed: {error}"),
             _ => format!("ring: {error}"),
         })?;
         let (requests, inbox) = requests();
@@ -66,7 +71,7 @@ impl Group {
         let status = self.member.status().await?;
         let view = self.member.view();
         let members = view.iter().flat_map(|view| view.members.iter()).map(|member| GroupMember {
-            address: name(member),
+            address: member.to_string(),
             incarnation: format!("{:016x}", member.incarnation),
         });
         Ok(GroupStatus {
@@ -111,10 +116,6 @@ impl Group {
         };
         GroupStopped { left, cancelled_broadcasts: cancelled }
     }
-}
-
-fn name(member: &GroupPeer) -> String {
-    String::from_utf8_lossy(member.identity.as_bytes()).into_owned()
 }
 
 struct Task {
@@ -191,7 +192,7 @@ impl Task {
                 self.deliveries.push(Delivered { origin, epoch, number, bytes, at_unix_ns });
             }
             Event::View(view) => {
-                let members: Vec<String> = view.members.iter().map(name).collect();
+                let members: Vec<String> = view.members.iter().map(ToString::to_string).collect();
                 tracing::info!(
                     epoch = view.id.counter,
                     shape = view.shape.name(),
@@ -200,9 +201,9 @@ impl Task {
                 );
             }
             Event::Suspected { member, cause } => {
-                tracing::warn!(member = name(&member), ?cause, "a member is suspected of failure");
+                tracing::warn!(%member, ?cause, "a member is suspected of failure");
             }
-            Event::Slow { member } => tracing::warn!(member = name(&member), "the group waits for a member"),
+            Event::Slow { member } => tracing::warn!(%member, "the group waits for a member"),
             // The owner of a member never receives these.
             Event::Refused(_) | Event::Room | Event::Left => {}
         }
@@ -210,7 +211,7 @@ impl Task {
 
     fn deliveries(&self, from: u64) -> Deliveries {
         let (first, next, deliveries) = self.deliveries.page(from, ANSWER_MAX, |delivered| Delivery {
-            origin: name(&delivered.origin),
+            origin: delivered.origin.to_string(),
             epoch: delivered.epoch,
             number: delivered.number,
             bytes: delivered.bytes,

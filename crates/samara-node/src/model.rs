@@ -226,6 +226,9 @@ pub enum MessageReport {
         sent: usize,
         owed: usize,
         not_sent: usize,
+        /// The reason why nobody receives the message, if no connected peer had joined its topic.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
         /// The copies that have left, in order.
         sent_copies: Vec<SentCopy>,
         /// Peers to which a copy is still owed.

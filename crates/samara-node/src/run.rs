@@ -235,10 +235,11 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
+        // A signal during the start ends the process at once: there is nothing to drain.
+        let mut running = Running::start(config).await.map_err(in_file)?;
         let listen = |kind| signal(kind).map_err(|error| format!("cannot handle signals: {error}"));
         let (mut terminated, mut interrupted) =
             (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        let mut running = Running::start(config).await.map_err(in_file)?;
         print_line(running.ready())?;
         let stopped = loop {
             tokio::select! {

@@ -16,6 +16,13 @@ pub struct Member {
     pub incarnation: u64,
 }
 
+/// The node without its incarnation.
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.identity, f)
+    }
+}
+
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}/{:04x}", self.identity, self.incarnation as u16)

@@ -233,7 +233,9 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
             root.tag_name().name()
         ));
     }
-    let line = |node: Node<'_, '_>| document.text_pos_at(node.range().start).row;
+    // `Document::text_pos_at` counts from the start of the file each time.
+    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line = |node: Node<'_, '_>| starts.partition_point(|at| *at < node.range().start) as u32 + 1;
     let wrong = |node: Node<'_, '_>, what: String| format!("{file}:{}: {what}", line(node));
     let mut graphs = named(root, "graph");
     let graph = graphs.next().ok_or_else(|| format!("{file}: has no <graph>"))?;
@@ -261,7 +263,7 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
         if number as usize != nodes.len() || ids.insert(id, number).is_some() {
             return Err(wrong(node, format!("duplicate node `{id}`")));
         }
-        nodes.push(attributes(node, "node", &keys));
+        nodes.push(attributes(node, line(node), "node", &keys));
     }
     for edge in graph.children().filter(Node::is_element) {
         match edge.tag_name().name() {
@@ -274,7 +276,7 @@ fn graphml(file: &str, text: &str) -> Result<GraphFile, String> {
                 };
                 let (from, to) = (end("source")?, end("target")?);
                 builder.edge(line(edge), from, to)?;
-                links.push((from, to, attributes(edge, "edge", &keys)));
+                links.push((from, to, attributes(edge, line(edge), "edge", &keys)));
             }
             "hyperedge" => {
                 return Err(wrong(edge, "found a <hyperedge>; a link has two ends".to_owned()));
@@ -301,7 +303,7 @@ fn names<'a>(graph: Node<'a, 'a>, keys: &BTreeMap<&str, Key<'a>>) -> Option<Vec<
     })
 }
 
-fn attributes(node: Node<'_, '_>, of: &str, keys: &BTreeMap<&str, Key<'_>>) -> Attributes {
+fn attributes(node: Node<'_, '_>, line: u32, of: &str, keys: &BTreeMap<&str, Key<'_>>) -> Attributes {
     let own = named(node, "data").filter_map(|data| {
         let key = keys.get(data.attribute("key")?)?;
         Some((key.name, data.text()?))
@@ -317,7 +319,7 @@ fn attributes(node: Node<'_, '_>, of: &str, keys: &BTreeMap<&str, Key<'_>>) -> A
             values.entry(name).or_insert_with(|| value.trim().to_owned());
         }
     }
-    Attributes { line: node.document().text_pos_at(node.range().start).row, values }
+    Attributes { line, values }
 }
 
 fn named<'a, 'd>(parent: Node<'a, 'd>, name: &'static str) -> impl Iterator<Item = Node<'a, 'd>> {

@@ -13,9 +13,18 @@ use samara_spec::{Loaded, Overrides, load_with};
 use crate::export::Export;
 use crate::sweep::{PointOptions, SweepOptions};
 
+/// The first line of help texts in a build without sockets.
+#[cfg(not(feature = "net"))]
+macro_rules! without_net {
+    ($commands:literal) => {
+        concat!("This build lacks ", $commands, "; build with `cargo build --release --features net`")
+    };
+}
+
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
 #[derive(Debug, Parser)]
 #[command(name = "samara", version, about)]
+#[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node` and `samara testbed`")))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -59,7 +68,8 @@ pub(crate) enum Verb {
     ///
     /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped
     /// (by SIGTERM, SIGINT, or its control API). The exit status is 0 if all owed copies have left,
-    /// 3 if some have not, 2 if the configuration is wrong. Needs a build with `--features net`.
+    /// 3 if some have not, 2 if the configuration is wrong.
+    #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node`")))]
     Node {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
@@ -76,8 +86,8 @@ pub(crate) enum Verb {
     ///
     /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can
     /// compare both. The results directory also holds the configuration, the log and the trace of
-    /// every node. Needs a build with `--features net`, and, for latency, rates and loss, Linux
-    /// with /dev/net/tun.
+    /// every node. Latency, rates and loss need Linux with /dev/net/tun.
+    #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara testbed`")))]
     Testbed(TestbedOptions),
     /// Execute another program, which the kernel kills when the testbed that started this process
     /// ends.

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::{Driver, Input, NodeRng, Outbox, outbox};
 use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use super::events::{Events, Outlet, outlet};
 use super::framed::{Framed, identity_of};
@@ -50,17 +52,29 @@ pub struct Group {
 
 impl Group {
     /// Starts a member, and waits until it is in a view: that of the seeds, or its own if no seed
-    /// answers.
+    /// answers and [`Options::require_seed`] is unset.
     ///
     /// # Errors
-    /// An option is not valid, or the node cannot listen on the address.
+    /// An option is not valid, the node cannot listen on the address, or no seed answers within
+    /// [`Options::require_seed`].
     ///
     /// # Panics
     /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn join(options: Options) -> Result<(Self, Events), StartError> {
+        let (seeds, within) = (options.seeds.clone(), options.require_seed.unwrap_or(Duration::MAX));
         let (mut group, events) = Self::start(options).await?;
-        group.view.wait_for(Option::is_some).await.map_err(|_| Gone)?;
-        Ok((group, events))
+        loop {
+            let view = timeout(within, group.view.wait_for(Option::is_some)).await;
+            if let Ok(view) = view.map(|view| view.map(drop)) {
+                view.map_err(|_| Gone)?;
+                return Ok((group, events));
+            }
+            let status = group.status().await?;
+            // With a link, a view is on its way.
+            if status.links == 0 {
+                return Err(StartError::NoSeed { seeds, within, closed: status.transport.closed });
+            }
+        }
     }
 
     /// Starts a member without waiting for a view. Messages wait for the first view.

@@ -11,7 +11,7 @@
 //! group.broadcast("a message").await?;
 //! while let Some(event) = events.next().await {
 //!     match event {
-//!         Event::Delivered { origin, payload, .. } => println!("{} bytes from {origin:?}", payload.len()),
+//!         Event::Delivered { origin, payload, .. } => println!("{} bytes from {origin}", payload.len()),
 //!         Event::View(view) => println!("{} members", view.len()),
 //!         _ => {}
 //!     }
@@ -31,8 +31,9 @@
 //! sides send that at once. Frames follow ([`samara_ring::wire`]), each with its length in front (4
 //! bytes, little endian).
 //!
-//! The name of a member is the address at which others dial it. Of two connections between the same
-//! members both ends keep the one that the member with the smaller address dialled.
+//! The name of a member is the address at which others dial it; `Display` prints it. Of two
+//! connections between the same members both ends keep the one that the member with the smaller
+//! address dialled.
 //!
 //! One task runs the engine, and one more runs each link. Contents are not copied between the
 //! socket of arrival and the sockets of departure: they are slices of the blocks that received
@@ -44,7 +45,7 @@
 //! the engine. A peer that breaks the rules loses its connection, and all causes are counted
 //! ([`Counters`]). Members are not authenticated: run a group where only its members can connect.
 //!
-//! `examples/group.rs` is a complete program.
+//! `examples/group` in the root of the repository is a complete program.
 
 mod buffers;
 mod events;

@@ -20,8 +20,11 @@ pub struct Options {
     /// that it listens on.
     pub advertise: Option<SocketAddr>,
     pub seeds: Vec<SocketAddr>,
-    /// Configuration of the protocol. `group`, `seeds` and `own_queue_bytes` follow from the other
-    /// options.
+    /// With a time, the member founds no group: [`Group::join`](super::Group::join) fails if no
+    /// seed answers within it. Without one, a member that reaches no seed forms a view alone.
+    pub require_seed: Option<Duration>,
+    /// Configuration of the protocol. `group`, `seeds`, `needs_others` and `own_queue_bytes` follow
+    /// from the other options.
     pub config: Config,
     /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait. Keep it
     /// short: a message that waits here is late already.
@@ -52,6 +55,7 @@ impl Options {
             listen,
             advertise: None,
             seeds: Vec::new(),
+            require_seed: None,
             config: Config::default(),
             queue_bytes: 256 << 10,
             in_flight_bytes: 256 << 10,
@@ -70,6 +74,14 @@ impl Options {
         self
     }
 
+    /// Lets [`Group::join`](super::Group::join) fail if no seed answers within this time, instead
+    /// of founding a group of one.
+    #[must_use]
+    pub fn require_seed(mut self, within: Duration) -> Self {
+        self.require_seed = Some(within);
+        self
+    }
+
     pub(super) fn group_number(&self) -> u64 {
         let digest = Sha256::digest(self.group.as_bytes());
         digest.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -77,8 +89,13 @@ impl Options {
 
     pub(super) fn engine_config(&self) -> Config {
         let seeds = self.seeds.iter().map(|seed| identity_of(*seed)).collect();
-        let own_queue_bytes = self.queue_bytes;
-        Config { group: self.group_number(), seeds, own_queue_bytes, ..self.config.clone() }
+        Config {
+            group: self.group_number(),
+            seeds,
+            needs_others: self.require_seed.is_some(),
+            own_queue_bytes: self.queue_bytes,
+            ..self.config.clone()
+        }
     }
 
     /// What links accept: a batch and a chunk, the fields between them, and views of the largest
@@ -100,6 +117,8 @@ impl Options {
     pub fn check(&self) -> Result<(), OptionError> {
         let address = self.advertise.unwrap_or(self.listen);
         check(!address.ip().is_unspecified(), "advertise", address, "an address that others can dial")?;
+        let seedless = self.require_seed.is_some() && self.seeds.iter().all(|seed| *seed == address);
+        check(!seedless, "seeds", &self.seeds, "another member, since `require_seed` is set")?;
         let queue = self.queue_bytes;
         // A semaphore counts the room in the queue.
         check((1..=1 << 30).contains(&queue), "queue_bytes", queue, "1 B to 1 GiB")?;
@@ -112,6 +131,7 @@ impl Options {
             ("waiting_bytes", self.waiting_bytes > 0),
             ("max_pending", self.max_pending > 0),
             ("handshake_timeout", !self.handshake_timeout.is_zero()),
+            ("require_seed", self.require_seed != Some(Duration::ZERO)),
         ];
         bounds.into_iter().try_for_each(|(field, holds)| check(holds, field, 0, "more than 0"))?;
         let idle = self.idle_timeout;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use samara_engine::Shape;
-use samara_engine::units::Size;
+use samara_engine::units::{Size, Span};
 use samara_net::ring::{self, Preset};
 use samara_ring::ShapeChoice;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub struct Ring {
     pub advertise: Option<SocketAddr>,
     #[serde(default)]
     pub seeds: Vec<SocketAddr>,
+    /// The time within which a seed must answer; otherwise the node does not start. By default a
+    /// member without a seed founds a group.
+    pub require_seed: Option<Span>,
     /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait.
     #[serde(default = "default_queue")]
     pub queue: Size,
@@ -61,6 +64,7 @@ impl Ring {
         let options = ring::Options {
             advertise: self.advertise,
             seeds: self.seeds.clone(),
+            require_seed: self.require_seed.map(|within| within.duration()),
             config,
             queue_bytes: usize::try_from(self.queue.bytes()).unwrap_or(usize::MAX),
             max_pending: network.max_pending as usize,
@@ -70,6 +74,8 @@ impl Ring {
             let key = match &*error.field {
                 "queue_bytes" => "ring.queue",
                 "advertise" => "ring.advertise",
+                "seeds" => "ring.seeds",
+                "require_seed" => "ring.require_seed",
                 // The configuration can set nothing else: total order needs the ring.
                 _ => "ring.shape",
             };

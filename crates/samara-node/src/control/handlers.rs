@@ -103,9 +103,14 @@ pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> 
     let messages = message.single(api.topic_bytes).map_err(Failure::wrong)?;
     let report = api.ask(|node| node.publish_now(messages, None)).await??;
     match report.messages.into_iter().next() {
-        Some(MessageReport::Published { topic, id, copies, lost, .. }) => Ok(Json(
-            json!({ "batch": report.batch, "topic": topic, "id": id, "copies": copies, "lost": lost }),
-        )),
+        Some(MessageReport::Published { topic, id, copies, lost, note, .. }) => {
+            let mut answer =
+                json!({ "batch": report.batch, "topic": topic, "id": id, "copies": copies, "lost": lost });
+            if let Some(note) = note {
+                answer["note"] = note.into();
+            }
+            Ok(Json(answer))
+        }
         Some(MessageReport::Failed { topic, error }) => {
             Err(Failure::wrong(format!("topic {topic}: {error}")))
         }

@@ -1,9 +1,10 @@
 //! The batches that this node published, and their copies that have left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use libp2p::PeerId;
 use samara_engine::MessageKey;
+use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::{PublishError, Receipt};
 
 use crate::model::{BatchReport, MessageReport, SentCopy};
@@ -13,10 +14,13 @@ use crate::part::unix_ns;
 const MESSAGES_KEPT: usize = 16_384;
 /// Copies of one message that a report lists. Further ones are only counted.
 const COPIES_KEPT: usize = 1024;
+/// Maximum number of topics with a warning in the log that no connected peer has joined them.
+const UNJOINED_KEPT: usize = 1024;
 
 #[derive(Debug)]
 struct Tracked {
     topic: String,
+    note: Option<String>,
     receipt: Result<Receipt, String>,
     sent: Vec<SentCopy>,
     sent_more: usize,
@@ -35,25 +39,33 @@ pub(crate) struct Batches {
     kept: BTreeMap<u64, Batch>,
     messages: usize,
     by_key: HashMap<MessageKey, (u64, usize)>,
+    /// Topics without a peer, of which the log has a warning.
+    unjoined: BTreeSet<String>,
 }
 
 impl Batches {
-    /// Adds a published batch. `topics` has the topic of each message.
+    /// Adds a published batch. `topics` has the topic of each message. `is_unjoined` returns
+    /// whether no connected peer has joined a topic.
     pub(crate) fn add(
         &mut self,
         published_at_unix_ns: u64,
         topics: Vec<String>,
         receipts: Vec<Result<Receipt, PublishError>>,
+        is_unjoined: impl Fn(&Topic) -> bool,
     ) -> u64 {
         let id = self.next;
         self.next += 1;
         let mut messages = Vec::with_capacity(receipts.len());
         for (at, (topic, receipt)) in topics.into_iter().zip(receipts).enumerate() {
             let receipt = receipt.map_err(|error| error.to_string());
+            let mut note = None;
             if let Ok(receipt) = &receipt {
                 self.by_key.insert(receipt.key, (id, at));
+                if receipt.peers == 0 && is_unjoined(&receipt.topic) {
+                    note = Some(self.note_unjoined(&topic));
+                }
             }
-            messages.push(Tracked { topic, receipt, sent: Vec::new(), sent_more: 0 });
+            messages.push(Tracked { topic, receipt, note, sent: Vec::new(), sent_more: 0 });
         }
         self.messages += messages.len();
         self.kept.insert(id, Batch { published_at_unix_ns, messages });
@@ -61,6 +73,15 @@ impl Batches {
             self.forget_oldest();
         }
         id
+    }
+
+    /// Returns the note of a message that nobody receives, and logs the first one of each topic.
+    fn note_unjoined(&mut self, topic: &str) -> String {
+        let note = format!("no connected peer has joined topic {topic}");
+        if self.unjoined.len() < UNJOINED_KEPT && self.unjoined.insert(topic.to_owned()) {
+            tracing::warn!("{note}");
+        }
+        note
     }
 
     fn forget_oldest(&mut self) {
@@ -135,6 +156,7 @@ impl Tracked {
             owed: owed_to.len(),
             // Answers to IWANT come on top of the copies that the message owed at first.
             not_sent: copies.saturating_sub(sent + owed_to.len()),
+            note: self.note.clone(),
             sent_copies: self.sent.clone(),
             owed_to: owed_to.iter().map(PeerId::to_string).collect(),
         }
@@ -143,7 +165,7 @@ impl Tracked {
 
 #[cfg(test)]
 mod tests {
-    use samara_gossipsub::rpc::{MessageId, Topic};
+    use samara_gossipsub::rpc::MessageId;
 
     use super::*;
 
@@ -157,7 +179,7 @@ mod tests {
         let mut batches = Batches::default();
         let (a, b) = (PeerId::random(), PeerId::random());
         let receipts = vec![receipt(1), Err(PublishError::NoTopic)];
-        let id = batches.add(5, vec!["t".into(), "u".into()], receipts);
+        let id = batches.add(5, vec!["t".into(), "u".into()], receipts, |_| true);
         let report = batches.report(id, |_| vec![a, b]).unwrap();
         assert_eq!((report.copies, report.sent, report.owed, report.not_sent), (2, 0, 2, 0));
         assert!(!report.complete);
@@ -170,10 +192,29 @@ mod tests {
     }
 
     #[test]
+    fn the_log_has_one_warning_for_each_topic_without_peers() {
+        let path = std::env::temp_dir().join(format!("samara-batches-{}", std::process::id()));
+        let file = std::sync::Arc::new(std::fs::File::create(&path).unwrap());
+        let log = tracing_subscriber::fmt().with_writer(file).finish();
+        tracing::subscriber::with_default(log, || {
+            let mut batches = Batches::default();
+            for (key, topic) in ["a", "a", "b", "a"].into_iter().enumerate() {
+                let receipt = receipt(key as u64).map(|receipt| Receipt { peers: 0, lost: 0, ..receipt });
+                batches.add(0, vec![topic.into()], vec![receipt], |_| true);
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let warnings = |topic| text.matches(&format!("no connected peer has joined topic {topic}\n")).count();
+        assert_eq!((warnings("a"), warnings("b"), text.lines().count()), (1, 1, 2), "{text}");
+        assert!(text.contains("WARN"), "{text}");
+    }
+
+    #[test]
     fn the_oldest_batches_are_forgotten() {
         let mut batches = Batches::default();
         for key in 0..2 * MESSAGES_KEPT as u64 {
-            batches.add(0, vec!["t".into()], vec![receipt(key)]);
+            batches.add(0, vec!["t".into()], vec![receipt(key)], |_| false);
         }
         assert_eq!(batches.by_key.len(), MESSAGES_KEPT);
         assert_eq!(batches.kept.len(), MESSAGES_KEPT);

@@ -46,6 +46,7 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
     assert_eq!(cat.engine.persistent.len(), 1);
     let ring = config.ring.unwrap();
     assert_eq!((ring.group.as_str(), ring.seeds.len(), ring.queue_bytes), ("samara", 1, 256 << 10));
+    assert_eq!(ring.require_seed, Some(std::time::Duration::from_secs(10)));
     assert!(
         config.written.identity.key_file.unwrap().ends_with("docs/node.key"),
         "the path is relative to the file"
@@ -136,6 +137,16 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nqueue = \"0 B\"",
         "node.toml:6: ring.queue: ",
         &["1 B to 1 GiB"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"1 s\"",
+        "node.toml:3: ring.seeds: ",
+        &["found []", "another member"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"0 s\"\nseeds = [\"127.0.0.1:2\"]",
+        "node.toml:6: ring.require_seed: ",
+        &["found 0", "more than 0"],
     ),
     ("[cat]\npeers = []", "node.toml:3: cat: ", &["missing key `network`"]),
     (

@@ -1,5 +1,8 @@
 //! The member of a group in a node.
 
+use std::path::Path;
+
+use samara_node::{NodeConfig, Running};
 use serde_json::{Value, json};
 
 use crate::common::*;
@@ -65,6 +68,24 @@ async fn messages_reach_all_members_and_a_leaver_loses_none() {
                 .all(|address| [Some(seeds[0].as_str()), Some(&address_of_second)].contains(&address))
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_requires_a_seed_starts_only_with_one() {
+    let first = node(84, &[], "", &ring(&[])).await;
+    let seed = address(&first);
+    let requires =
+        |within: &str| ring(&[seed.clone()]).replace(FAST, &format!("require_seed = \"{within}\"\n{FAST}"));
+    let second = node(85, &[], "", &requires("30 s")).await;
+    assert_eq!(members(&second.get("/v1/group").await), 2);
+    for node in [second, first] {
+        node.running.stop().await.expect("it stops");
+    }
+    let text = format!("[identity]\nseed = 86\n{}", requires("300 ms"));
+    let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
+    let error = Running::start(config).await.expect_err("no seed answers");
+    assert!(error.starts_with("ring.require_seed: no seed answered within 300ms"), "{error}");
+    assert!(error.contains(&seed), "{error}");
 }
 
 #[tokio::test]

@@ -67,9 +67,44 @@ async fn a_batch_reports_all_copies() {
     assert_eq!(copies.iter().map(|copy| copy["rank"].as_u64().unwrap()).sum::<u64>(), 1, "ranks 0 and 1");
     assert!(done["messages"][3]["error"].as_str().unwrap().contains("already published"), "{done}");
     assert_eq!(done["messages"][4]["copies"], 0);
+    assert_eq!(done["messages"][4]["note"], "no connected peer has joined topic nobody");
+    assert!(done["messages"][0].get("note").is_none(), "{done}");
     for node in [&first, &second] {
         node.counted("samara_messages_delivered_total", 3.0).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn publications_without_receivers_name_the_topic() {
+    let hub = node(24, &["t"], "", FAST).await;
+    let other = node(25, &["t"], &dial(&hub), FAST).await;
+    hub.mesh_of("t", 1).await;
+    let note = "no connected peer has joined topic nosuch";
+    let answer = hub.post("/v1/publish", text("nosuch", "a")).await;
+    assert_eq!((&answer["copies"], &answer["note"]), (&json!(0), &json!(note)));
+    let report = hub.get(&format!("/v1/batches/{}", answer["batch"])).await;
+    assert_eq!(report["messages"][0]["note"], note);
+    let plan =
+        json!({ "publications": [{ "at_unix_ns": in_ms(100), "topic": "nosuch", "random_bytes": 5 }] });
+    hub.post("/v1/schedule", plan).await;
+    let planned = hub.until("/v1/schedule", "a publication", |list| list[0]["state"] == "published").await;
+    let report = hub.get(&format!("/v1/batches/{}", planned[0]["batch"])).await;
+    assert_eq!(report["messages"][0]["note"], note);
+    // With a peer in the topic there is no note, whether this node has joined it or not.
+    assert!(hub.post("/v1/publish", text("t", "b")).await.get("note").is_none());
+    other.post("/v1/subscribe", json!({ "topic": "nosuch" })).await;
+    let published = async {
+        for number in 0.. {
+            let answer = hub.post("/v1/publish", text("nosuch", &number.to_string())).await;
+            if answer["copies"] == 1 {
+                return answer;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        unreachable!()
+    };
+    let answer = tokio::time::timeout(PATIENCE, published).await.expect("the peer joins in time");
+    assert!(answer.get("note").is_none(), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

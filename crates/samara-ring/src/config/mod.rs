@@ -25,6 +25,8 @@ pub struct Config {
     /// Nodes that this node keeps dialling while there is no link to them. It dials members of its
     /// view in any case.
     pub seeds: Vec<PeerIdentity>,
+    /// Whether this node waits for other nodes instead of forming its first view alone.
+    pub needs_others: bool,
     pub order: Order,
     /// The shape along which messages travel. The coordinator decides for the whole view.
     pub shape: ShapeChoice,
@@ -278,6 +280,7 @@ impl Default for Config {
         Self {
             group: 0,
             seeds: Vec::new(),
+            needs_others: false,
             order: Order::Fifo,
             shape: ShapeChoice::Fixed(Shape::Ring),
             early: Early::Hold,

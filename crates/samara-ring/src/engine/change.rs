@@ -177,7 +177,7 @@ impl Ring {
     }
 
     /// Returns true if this node, which has no view, should form one: with the nodes it sees, or
-    /// alone if there are none.
+    /// alone if there are none and it needs none.
     fn may_form(&self, now: Time, newcomers: &[Member]) -> bool {
         let membership = &self.config.membership;
         let complete = self.peers.has_all(&self.config.seeds);
@@ -185,7 +185,9 @@ impl Ring {
         let sees_others = self.peers.iter().any(|(_, peer)| {
             peer.is_alive(now, &self.config.detection) && peer.incarnation.is_some() && !peer.is_leaving
         });
-        now.since(self.started_at) >= patience && (!newcomers.is_empty() || !sees_others)
+        // A node that leaves with messages in its queue needs a view to deliver them.
+        let may_be_alone = !sees_others && (!self.config.needs_others || self.wants_to_leave);
+        now.since(self.started_at) >= patience && (!newcomers.is_empty() || may_be_alone)
     }
 
     fn propose(&mut self, newcomers: Vec<Member>, cx: &mut Cx<'_>) {

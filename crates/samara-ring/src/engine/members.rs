@@ -434,6 +434,7 @@ impl Ring {
         if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.record_counter(view)) {
             return;
         }
+        let own_progress = self.current.as_ref().map_or(0, |current| current.progress());
         let Some(peer) = self.peers.get_mut(id) else { return };
         let is_first = peer.incarnation != Some(heartbeat.incarnation);
         if heartbeat.echo > 0 {
@@ -449,7 +450,8 @@ impl Ring {
         if peer.promised != heartbeat.promised {
             peer.promised_since = now;
         }
-        if peer.progress != heartbeat.progress {
+        // A member that lacks nothing is not slow, however long it has had nothing to take.
+        if peer.progress != heartbeat.progress || heartbeat.progress >= own_progress {
             peer.progress_since = now;
         }
         peer.view = heartbeat.view;

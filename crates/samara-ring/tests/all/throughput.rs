@@ -119,6 +119,22 @@ fn a_slow_application_slows_the_group() {
     assert!(net.record.room > 0);
 }
 
+/// After a pause of the senders, no member is slow: none has missed anything during the pause.
+#[test]
+fn idle_members_are_not_slow() {
+    let config = Config { slow: Slow::Remove { after: Duration::from_secs(1) }, ..Config::default() };
+    let mut net = Net::group(2, SHAPED, 4, &config);
+    for host in 0..4 {
+        net.run_for(Duration::from_secs(2));
+        // Members learn of the progress of others from heartbeats, which are later.
+        net.send(host, 50, 100, Duration::from_millis(20));
+    }
+    net.run_for(Duration::from_secs(2));
+    assert!(net.record.slow.is_empty(), "{:?}", net.record.slow);
+    net.assert_together(&[0, 1, 2, 3]);
+    net.record.assert_complete(&[0, 1, 2, 3], &[0, 1, 2, 3], "idle");
+}
+
 /// With `Slow::Remove`, the group removes it and the others continue.
 #[test]
 fn slow_member_is_removed_if_configured() {

@@ -284,3 +284,17 @@ fn rejects_undefined_values() {
     let trailing = error(&[1, 11, 0, 0]);
     assert_eq!(trailing, ("frame", 3, WireErrorKind::Trailing { found: 1 }));
 }
+
+#[test]
+fn members_are_printed_by_their_names() {
+    let member = |name: &[u8]| Member { identity: PeerIdentity::new(name), incarnation: 0x1_0009 };
+    let address = member(b"[::1]:7800");
+    assert_eq!(
+        format!("{address} {address:?} {:?}", address.identity),
+        "[::1]:7800 [::1]:7800/0009 [::1]:7800"
+    );
+    let key = member(b"\x00\x7fa");
+    assert_eq!(format!("{key} {key:?}"), "007f61 007f61/0009");
+    let ambiguous = member(b"a b\n");
+    assert_eq!(ambiguous.to_string(), "6120620a");
+}

@@ -62,7 +62,7 @@ impl Node {
             };
             let event = event.expect("the member runs");
             if let Event::Delivered { origin, payload, .. } = &event {
-                let name = std::str::from_utf8(origin.identity.as_bytes()).unwrap().parse().unwrap();
+                let name = origin.to_string().parse().unwrap();
                 self.delivered.push((name, payload.to_bytes().to_vec()));
             } else {
                 self.others.push(format!("{event:?}"));

@@ -134,6 +134,47 @@ async fn members_that_start_together_find_each_other() {
     assert_eq!(rates, [0; 6], "frames found no room");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_requires_a_seed_founds_no_group() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let absent = port.local_addr().unwrap();
+    drop(port);
+    let within = Duration::from_millis(1_500);
+    // Longer than a member without this option waits before it forms a view alone.
+    let alone = options().with_seeds([absent]).require_seed(within);
+    let start = Instant::now();
+    let error = timeout(PATIENCE, Group::join(alone)).await.expect("fails in time").map(drop).unwrap_err();
+    assert!(start.elapsed() >= within);
+    assert!(matches!(&error, StartError::NoSeed { seeds, .. } if *seeds == [absent]), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&absent.to_string()) && text.contains("(unreachable "), "{text}");
+
+    // One that leaves delivers its messages to itself.
+    let (group, _events) = Group::start(options().with_seeds([absent]).require_seed(within)).await.unwrap();
+    group.broadcast("to nobody").await.unwrap();
+    timeout(PATIENCE, group.leave()).await.expect("leaves in time").unwrap();
+
+    let (founder, _events) = Group::join(options()).await.unwrap();
+    let joins = options().with_seeds([absent, founder.address()]).require_seed(PATIENCE);
+    let (group, _events) = Group::join(joins).await.expect("a seed answers");
+    assert_eq!(group.view().expect("a view").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_require_seeds_form_a_group_together() {
+    let ports = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = ports.map(|port| port.local_addr().unwrap());
+    let of = |listen| {
+        let options = options().with_seeds(addresses).require_seed(PATIENCE);
+        Options { listen, ..options }
+    };
+    let (first, _events) = Group::start(of(addresses[0])).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(first.view(), None, "a view without a seed");
+    let (second, _events) = timeout(PATIENCE, Group::join(of(addresses[1]))).await.unwrap().unwrap();
+    assert_eq!(second.view().expect("a view").len(), 2);
+}
+
 #[tokio::test]
 async fn invalid_options_are_rejected() {
     let mut unspecified = options();
@@ -142,9 +183,13 @@ async fn invalid_options_are_rejected() {
     endless.queue_bytes = 0;
     let mut window = options();
     window.config.hop_window_bytes = 1;
-    for (options, field) in
-        [(unspecified, "advertise"), (endless, "queue_bytes"), (window, "hop_window_bytes")]
-    {
+    let seedless = options().require_seed(PATIENCE);
+    for (options, field) in [
+        (unspecified, "advertise"),
+        (endless, "queue_bytes"),
+        (window, "hop_window_bytes"),
+        (seedless, "seeds"),
+    ] {
         match Group::start(options).await.map(drop) {
             Err(StartError::Options(error)) => assert_eq!(error.field, field),
             other => panic!("{field}: {other:?}"),

@@ -1,0 +1,105 @@
+//! A replicated log: each process appends the lines of its standard input, and all processes have
+//! the same log.
+//!
+//! `cargo run -- ADDRESS` founds a group, `cargo run -- ADDRESS SEED...` joins that of the seeds.
+//! At the end of its input a process leaves. docs/guides/groups.md shows three of them.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use samara_net::ring::{Event, Group, Member, Options, Payload, Preset, View};
+use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The name of the group. Members reject nodes of another one.
+const GROUP: &str = "replicated-log";
+/// Time within which a seed must answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The entries since this process joined. The library transfers no state: an application whose
+/// newcomers need earlier entries broadcasts them when a view has new members.
+#[derive(Default)]
+struct Log {
+    entries: Vec<(Member, String)>,
+}
+
+impl Log {
+    /// Appends a message. All members call this in the same order, own messages included.
+    fn append(&mut self, origin: Member, payload: &Payload) {
+        // A copy, since the payload is a slice of the block of 256 KiB in which it arrived.
+        let text = String::from_utf8_lossy(&payload.to_bytes()).into_owned();
+        self.entries.push((origin, text));
+        if let Some((origin, text)) = self.entries.last() {
+            println!("{} {origin}: {text}", self.entries.len());
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Delivered { origin, payload, .. } => self.append(origin, &payload),
+            Event::View(view) => println!("view {}: {}", view.id.counter, members(&view)),
+            Event::Suspected { member, cause } => println!("{member} is suspected of failure: {cause:?}"),
+            Event::Slow { member } => println!("the group waits for {member}"),
+            _ => {}
+        }
+    }
+}
+
+fn members(view: &View) -> String {
+    view.members.iter().map(Member::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads the options of the member from the command line: its address, and the seeds.
+fn options() -> Outcome<Options> {
+    let parse = |text: String| {
+        text.parse().map_err(|_| format!("found {text:?}; expected an address such as 127.0.0.1:7801"))
+    };
+    let addresses = std::env::args().skip(1).map(parse).collect::<Result<Vec<SocketAddr>, _>>()?;
+    let (own, seeds) = addresses.split_first().ok_or("usage: group ADDRESS [SEED]...")?;
+    let options = Options {
+        // Total order: without it, only the messages of each sender have the same order everywhere.
+        config: Preset::RingTotal.config().ok_or("the ring has no total order")?,
+        ..Options::new(GROUP, *own).with_seeds(seeds.to_vec())
+    };
+    // The first member has no seeds and founds the group. The others must not found further ones.
+    Ok(if seeds.is_empty() { options } else { options.require_seed(PATIENCE) })
+}
+
+/// Broadcasts the lines of standard input, and leaves the group at its end.
+async fn broadcast_lines(group: Group) -> Outcome<()> {
+    let mut lines = BufReader::new(stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        // Waits while the group accepts no more messages.
+        group.broadcast(line).await?;
+    }
+    // Returns once all members that stay have the messages of this one.
+    Ok(group.leave().await?)
+}
+
+async fn run() -> Outcome<()> {
+    let (group, mut events) = Group::join(options()?).await?;
+    // A separate task: a member that waits for room must still take its deliveries.
+    let input = tokio::spawn(broadcast_lines(group));
+    let mut log = Log::default();
+    while let Some(event) = events.next().await {
+        log.apply(event);
+    }
+    // The events end once this member has left, or its task has dropped the group.
+    input.await??;
+    println!("left with {} entries", log.entries.len());
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("group: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
