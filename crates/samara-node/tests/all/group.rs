@@ -74,8 +74,9 @@ async fn messages_reach_all_members_and_a_leaver_loses_none() {
 async fn a_node_that_requires_a_seed_starts_only_with_one() {
     let first = node(84, &[], "", &ring(&[])).await;
     let seed = address(&first);
-    let requires =
-        |within: &str| ring(&[seed.clone()]).replace(FAST, &format!("require_seed = \"{within}\"\n{FAST}"));
+    let requires = |within: &str| {
+        ring(std::slice::from_ref(&seed)).replace(FAST, &format!("require_seed = \"{within}\"\n{FAST}"))
+    };
     let second = node(85, &[], "", &requires("30 s")).await;
     assert_eq!(members(&second.get("/v1/group").await), 2);
     for node in [second, first] {
