@@ -144,7 +144,11 @@ class Result:
 
     @property
     def deliveries(self) -> Table:
-        """A row for each column that a node waits for: arrival, sender, hops and copies."""
+        """A row for each delivery of an item at a node, with `delivery_latency_ms`.
+
+        Items are columns, messages, transactions, broadcasts or rounds. A run with more than
+        5,000,000 deliveries has no such table; columns have no limit.
+        """
         return self.table("deliveries")
 
     @property

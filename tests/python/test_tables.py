@@ -108,11 +108,57 @@ def test_metrics_are_a_table(two_seeds: samara.Result) -> None:
 
 
 def test_streams_have_their_own_tables(streams: samara.Result) -> None:
-    assert set(streams.tables) == {"messages", "delivery_latency", "inter_arrival", "queue_drops", "traffic"}
+    names = {"messages", "deliveries", "delivery_latency", "inter_arrival", "queue_drops", "traffic"}
+    assert set(streams.tables) == names
     frame = streams.table("messages").to_pandas()
     assert len(frame) == 20 * len(streams.runs)
-    with pytest.raises(samara.TableError, match="have no such table; they have delivery_latency, inter_arrival"):
-        _ = streams.deliveries
+    with pytest.raises(samara.TableError, match="have no such table; they have deliveries, delivery_latency"):
+        _ = streams.copies
+
+
+def test_messages_have_deliveries(streams: samara.Result) -> None:
+    assert streams.deliveries.columns == ["run", "seed", "message", "node", "delivery_latency_ms", "hops"]
+    for run in streams.runs:
+        frame = streams.table("deliveries", run=run.name, seed=run.seed).to_pandas()
+        messages = streams.table("messages", run=run.name, seed=run.seed).to_pandas()
+        assert len(frame) == messages["delivered"].sum() > 0
+        assert frame["hops"].min() >= 1 and not frame.duplicated(["message", "node"]).any()
+        mean = run.metrics["delivery_latency_ms"]["mean"]
+        assert frame["delivery_latency_ms"].mean() == pytest.approx(mean, rel=1e-3)
+
+
+def test_pools_have_deliveries() -> None:
+    result = samara.run(
+        "cat", 1, only="cat", progress=False,
+        **{"network.nodes": 12, "pool.duration": "2 s", "pool.block_interval": "1 s"},
+    )
+    frame, transactions = result.deliveries.to_pandas(), result.table("transactions").to_pandas()
+    assert list(frame.columns) == ["run", "seed", "transaction", "node", "delivery_latency_ms"]
+    expected = (transactions["pools"].astype(int) - 1).clip(lower=0)
+    counts = frame.groupby("transaction").size().reindex(transactions["transaction"], fill_value=0)
+    assert len(frame) > 0 and (counts.to_numpy() == expected.to_numpy()).all()
+    mean = result.run("cat").metrics["delivery_latency_ms"]["mean"]
+    assert frame["delivery_latency_ms"].mean() == pytest.approx(mean, rel=1e-3)
+
+
+def test_groups_have_deliveries() -> None:
+    result = samara.run("ring", 1, only="ring", progress=False, **{"group.messages": 50})
+    frame, metrics = result.deliveries.to_pandas(), result.run("ring").metrics
+    assert list(frame.columns) == ["run", "seed", "origin", "number", "node", "delivery_latency_ms"]
+    assert len(frame) == metrics["deliveries"] and not frame.duplicated(["origin", "number", "node"]).any()
+    others = frame[frame["origin"] != frame["node"]]
+    mean = metrics["delivery_latency_ms"]["mean"]
+    assert others["delivery_latency_ms"].mean() == pytest.approx(mean, rel=1e-3)
+
+
+def test_mixes_have_deliveries() -> None:
+    result = samara.run("mix", 1, only="equal", progress=False, **{"mix.batch": 20, "mix.rounds": 8})
+    frame, metrics = result.deliveries.to_pandas(), result.run("equal").metrics
+    assert list(frame.columns) == ["run", "seed", "round", "team", "slots", "node", "delivery_latency_ms"]
+    assert len(frame) == metrics["completed"] * metrics["team"] and set(frame["slots"]) == {20}
+    rounds = result.table("rounds").to_pandas().set_index("round")["batch_latency_ms"]
+    latest = frame.groupby("round")["delivery_latency_ms"].max()
+    assert latest.to_numpy() == pytest.approx(rounds[latest.index].to_numpy())
 
 
 def test_missing_tables_raise_the_reason(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ use crate::expect::ExpectationResult;
 use crate::family;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
-use crate::results::{Data, Findings, Outcome, RealRun, ResultsDirectory};
+use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory};
 use crate::statistics::{Spread, Statistics};
 
 /// The contribution of a family to a page.
@@ -44,6 +44,9 @@ impl Body {
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, published, checked, .. } = findings;
     let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
+    let absent = absent_tables(summary);
+    body.findings.extend(absent.clone());
+    body.summary.after.extend(absent);
     let (measured, others) = (beside_measured(comparisons), beside_others(published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
@@ -63,6 +66,18 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         sections,
         summary: body.summary,
     }
+}
+
+/// Returns a sentence on tables that were not recorded: the first one, and the number of runs.
+fn absent_tables(summary: &results::Summary) -> Option<String> {
+    let mut runs = summary.runs.iter().filter(|run| !run.absent.is_empty());
+    let run = runs.next()?;
+    let (table, reason) = run.absent.first_key_value()?;
+    let more = match runs.count() {
+        0 => String::new(),
+        more => format!(" In all, {} runs lack tables; see absent in summary.json.", more + 1),
+    };
+    Some(format!("{} has no {table}.parquet: {reason}.{more}", run.name))
 }
 
 /// The description of a scenario, and the keys that differ from it.

@@ -44,15 +44,23 @@ impl Outcome {
                 point.seed,
                 self.elsewhere(name)
             ))),
-            None => {
-                let names: Vec<&str> = self.tables[at].keys().map(String::as_str).collect();
-                Err(TableError::new_err(format!(
-                    "{name}: runs of {} have no such table; they have {}",
-                    self.loaded.source,
-                    names.join(", ")
-                )))
-            }
+            None => Err(TableError::new_err(match self.absence(at, name) {
+                Some(reason) => format!("{name} of {}, seed {}: {reason}", point.name(), point.seed),
+                None => {
+                    let names: Vec<&str> = self.tables[at].keys().map(String::as_str).collect();
+                    format!(
+                        "{name}: runs of {} have no such table; they have {}",
+                        self.loaded.source,
+                        names.join(", ")
+                    )
+                }
+            })),
         }
+    }
+
+    /// Returns the reason why a run has no table of this name, if it is known.
+    fn absence(&self, at: usize, name: &str) -> Option<&str> {
+        self.findings.summary.runs.get(at)?.absent.get(name).map(String::as_str)
     }
 
     fn elsewhere(&self, name: &str) -> String {

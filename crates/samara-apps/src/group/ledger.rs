@@ -82,6 +82,16 @@ impl Received {
     }
 }
 
+/// The delivery of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub origin: u32,
+    /// The message's number at its origin.
+    pub number: u64,
+    /// Nanoseconds from handing in the message.
+    pub nanos: u64,
+}
+
 /// The record of one host's application.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -98,6 +108,8 @@ pub struct Ledger {
     /// Number of deliveries, including own messages.
     pub delivered: u64,
     pub delivered_bytes: u64,
+    /// Deliveries since the observer last removed them, including own messages.
+    pub recent: Vec<Delivery>,
     /// Time from handing in a message to its delivery here, without own messages.
     pub latency: Durations,
     pub last_at: Time,
@@ -131,6 +143,7 @@ impl Ledger {
             received: vec![Received::default(); members as usize],
             delivered: 0,
             delivered_bytes: 0,
+            recent: Vec::new(),
             latency: Durations::default(),
             last_at: begin,
             longest_gap_ns: 0,
@@ -167,10 +180,13 @@ impl Ledger {
         }
         self.delivered += 1;
         self.delivered_bytes += len as u64;
-        if header.origin != self.me {
-            self.latency.add(now.since(header.at).as_nanos() as u64);
+        let Header { origin, number, at } = header;
+        let nanos = now.since(at).as_nanos() as u64;
+        self.recent.push(Delivery { origin, number, nanos });
+        if origin != self.me {
+            self.latency.add(nanos);
         }
-        for word in [u64::from(header.origin), header.number] {
+        for word in [u64::from(origin), number] {
             self.order = (self.order ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         }
         let gap = now.since(self.last_at).as_nanos() as u64;

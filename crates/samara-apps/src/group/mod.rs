@@ -14,7 +14,7 @@ use samara_ring::{
 };
 use samara_sim::host_of;
 
-pub use ledger::{Kind, Ledger, Received};
+pub use ledger::{Delivery, Kind, Ledger, Received};
 pub use source::{Header, Source};
 
 use crate::host::Neighbours;

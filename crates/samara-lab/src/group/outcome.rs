@@ -10,6 +10,7 @@ use super::metrics::{GroupMetrics, group_metrics};
 use super::run::GroupMeasured;
 use crate::network::Hosts;
 use crate::results::columns::column;
+use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
 
@@ -110,18 +111,33 @@ impl Measured for GroupMeasured {
     }
 
     fn outcome(&self) -> Outcome {
-        let senders = self.point.scenario.part::<Group>().senders(self.point.scenario.network.nodes);
+        let group = self.point.scenario.part::<Group>();
+        let senders = group.senders(self.point.scenario.network.nodes);
+        let remedy = match group.count() {
+            Some(_) => "group.messages or network.nodes",
+            None => "group.duration or network.nodes",
+        };
         Outcome::new(&self.point, self.digest, ("senders", senders.into()), GroupData::of(self))
+            .without(DELIVERIES, self.deliveries.absence(remedy))
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<GroupData>() else { panic!("the outcome belongs to another family") };
-        vec![
+        let mut tables = vec![
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),
             Table::new("links", data.links.iter().map(Vec::len).sum(), || link_rows(data)),
             Table::new("suspicions", self.suspicions.len(), || suspicion_rows(self)),
             Table::new("traffic", self.traffic.len(), || group_traffic(self, data)),
-        ]
+        ];
+        tables.extend(self.deliveries.table(|rows, common| {
+            let mut columns = vec![
+                ("origin", column(rows.iter().map(|row| row.detail))),
+                ("number", column(rows.iter().map(|row| row.item))),
+            ];
+            columns.extend(common);
+            columns
+        }));
+        tables
     }
 }
 

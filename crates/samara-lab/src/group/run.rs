@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_apps::group::{
-    Act, Broadcasts, Counts, GroupMember, Ledger, SharedLedger, Source, Suspected, lock,
+    Act, Broadcasts, Counts, Delivery, GroupMember, Ledger, SharedLedger, Source, Suspected, lock,
 };
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
@@ -19,6 +19,7 @@ use samara_spec::group::{config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use crate::network::{self, Hosts};
+use crate::results::{Deliveries, DeliveryRow};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 
 /// Virtual time between two checks of the run.
@@ -48,6 +49,8 @@ pub struct GroupMeasured {
     pub measured_nanos: u64,
     /// Bytes that each host sent in one second after the end.
     pub idle_bytes: Vec<u64>,
+    /// A row for each delivery, including own messages; its detail is the origin.
+    pub deliveries: Deliveries,
     /// Suspicions in order of time.
     pub suspicions: Vec<Suspicion>,
     /// Digest of all packets, and number of steps of the simulation.
@@ -256,6 +259,7 @@ where
         fates: MemberOutcomes::new(scenario, &setup.hosts, seed),
         measured_nanos: 0,
         idle_bytes: Vec::new(),
+        deliveries: Deliveries::default(),
         suspicions: Vec::new(),
         digest: (0, 0),
     };
@@ -300,6 +304,15 @@ impl<B: Broadcasts> Run<B> {
 
     fn senders(&self) -> u32 {
         self.group().senders(self.ledgers.len() as u32)
+    }
+
+    /// Moves the deliveries of the last slice from the ledgers to the rows of the run.
+    fn collect(&mut self) {
+        for (node, ledger) in (0..).zip(&self.ledgers) {
+            for Delivery { origin, number, nanos } in lock(ledger).recent.drain(..) {
+                self.measured.deliveries.add(DeliveryRow { item: number, nanos, node, detail: origin });
+            }
+        }
     }
 
     fn steady(&self) -> impl Iterator<Item = usize> {
@@ -350,6 +363,7 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
     type Measured = GroupMeasured;
 
     fn step(&mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<Step, RunError> {
+        self.collect();
         let now = net.now();
         match self.phase {
             Phase::WarmUp if now < self.begin_at() => {
@@ -395,7 +409,8 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, GroupMember<B>>) -> Result<Option<GroupMeasured>, RunError> {
+    fn measured(mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<Option<GroupMeasured>, RunError> {
+        self.collect();
         let idle = net.traffic_since(&self.before)?;
         Ok(Some(GroupMeasured {
             ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),

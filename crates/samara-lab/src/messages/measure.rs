@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use samara_apps::Durations;
 use samara_apps::messages::MessageNumber;
 
+use crate::results::{Deliveries, DeliveryRow};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRow {
     /// Publication time in nanoseconds of the run; `u64::MAX` if the message was not published.
@@ -35,6 +37,8 @@ pub struct MessageCollector {
     pub rows: Vec<MessageRow>,
     /// For each message and node: hops of the delivery plus one; 0 before the delivery.
     hops: Vec<u8>,
+    /// A row for each delivery; its detail is the number of hops.
+    pub deliveries: Deliveries,
     /// Times from publication to delivery.
     pub latency: Durations,
     /// Times from a delivery to the next one at the same node.
@@ -66,6 +70,7 @@ impl MessageCollector {
             nodes,
             rows: rows.collect(),
             hops: vec![0; publishers.len() * nodes as usize],
+            deliveries: Deliveries::default(),
             latency: Durations::default(),
             inter_arrival: Durations::default(),
             last_at: vec![u64::MAX; nodes as usize],
@@ -99,7 +104,14 @@ impl MessageCollector {
         row.delivered += 1;
         row.last_at = row.last_at.max(at);
         row.last_hop = sender;
-        self.latency.add(at.saturating_sub(row.published));
+        let nanos = at.saturating_sub(row.published);
+        self.latency.add(nanos);
+        self.deliveries.add(DeliveryRow {
+            item: u64::from(message),
+            nanos,
+            node: host,
+            detail: u32::from(sender),
+        });
         let last = &mut self.last_at[host as usize];
         if *last != u64::MAX {
             self.inter_arrival.add(at.saturating_sub(*last));

@@ -11,6 +11,7 @@ use super::run::MessagesMeasured;
 use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
+use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;
@@ -181,15 +182,21 @@ impl Measured for MessagesMeasured {
             lost: self.collector.lost.clone(),
             degrees: self.degrees.clone(),
         };
-        let parameter = ("messages_per_s", self.point.scenario.part::<Messages>().rate.into());
+        let messages = self.point.scenario.part::<Messages>();
+        let parameter = ("messages_per_s", messages.rate.into());
+        let remedy = match messages.file {
+            Some(_) => "the messages of messages.file or network.nodes",
+            None => "messages.duration or network.nodes",
+        };
         Outcome::new(&self.point, self.digest, parameter, data)
+            .without(DELIVERIES, self.collector.deliveries.absence(remedy))
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<MessagesData>() else {
             panic!("the outcome belongs to another family")
         };
-        vec![
+        let mut tables = vec![
             Table::new("messages", data.messages.len(), || message_rows(data)),
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),
             distribution("inter_arrival", "inter_arrival_ms", &data.inter_arrival),
@@ -201,7 +208,14 @@ impl Measured for MessagesMeasured {
                 ]
             }),
             Table::new("traffic", self.traffic.len(), || message_traffic(self)),
-        ]
+        ];
+        tables.extend(self.collector.deliveries.table(|rows, common| {
+            let mut columns = vec![("message", column(rows.iter().map(|row| row.item as u32)))];
+            columns.extend(common);
+            columns.push(("hops", column(rows.iter().map(|row| row.detail as u16))));
+            columns
+        }));
+        tables
     }
 }
 

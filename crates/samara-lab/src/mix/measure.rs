@@ -6,6 +6,8 @@ use samara_apps::mix::{RoundEvent, WorkSpan};
 use samara_mix::{Cause, Mark, Phase, RoundState};
 use samara_sim::Record;
 
+use crate::results::{Deliveries, DeliveryRow};
+
 /// The record of a round. Times are in nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundRow {
@@ -126,6 +128,21 @@ impl Collector {
             }),
             RoundEvent::Round(round, state) => self.state(round, state, at),
         }
+    }
+
+    /// Returns the deliveries of rounds at the nodes of their teams; the detail of a row is the
+    /// team.
+    pub fn deliveries(&self) -> Deliveries {
+        let mut deliveries = Deliveries::default();
+        for row in self.rounds.values() {
+            for (node, at) in row.nodes.iter().zip(&row.delivered) {
+                let Some(at) = at else { continue };
+                let nanos = row.entered.map_or(u64::MAX, |entered| at.saturating_sub(entered));
+                let detail = row.team as u32;
+                deliveries.add(DeliveryRow { item: row.round, nanos, node: *node, detail });
+            }
+        }
+        deliveries
     }
 
     fn with(&mut self, round: u64, change: impl FnOnce(&mut RoundRow)) {

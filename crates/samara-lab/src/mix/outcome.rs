@@ -10,6 +10,7 @@ use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
 use crate::network::Hosts;
 use crate::results::columns::{Column, column};
+use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, traffic};
 use crate::results::{Data, Measured, Outcome, ratio};
 
@@ -79,11 +80,12 @@ impl Measured for MixMeasured {
         let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
         let parameter = ("batch", batch.into());
         Outcome::new(&self.point, (self.digest, self.steps), parameter, data)
+            .without(DELIVERIES, self.deliveries.absence("mix.rounds or mix.team"))
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<MixData>() else { panic!("the outcome belongs to another family") };
-        vec![
+        let mut tables = vec![
             Table::new("rounds", data.rounds.len(), || rounds(&data.rounds)),
             Table::new("phases", data.phases.len(), || phases(data)),
             Table::new("work", data.work.len(), || work(data)),
@@ -93,7 +95,18 @@ impl Measured for MixMeasured {
                 hosts.class.truncate(self.traffic.len());
                 traffic(&self.traffic, &hosts, &self.point.scenario)
             }),
-        ]
+        ];
+        let slots = data.metrics.batch;
+        tables.extend(self.deliveries.table(move |rows, common| {
+            let mut columns = vec![
+                ("round", column(rows.iter().map(|row| row.item))),
+                ("team", column(rows.iter().map(|row| row.detail))),
+                ("slots", column(rows.iter().map(|_| slots))),
+            ];
+            columns.extend(common);
+            columns
+        }));
+        tables
     }
 }
 

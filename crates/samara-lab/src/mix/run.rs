@@ -15,6 +15,7 @@ use samara_spec::{FaultKind, Point, Scenario};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
 use crate::network::{self, Hosts};
+use crate::results::Deliveries;
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
 
 /// Time that a run continues after the last round, so that the last frames arrive.
@@ -30,6 +31,8 @@ pub struct MixMeasured {
     pub config: Config,
     pub costs: Costs,
     pub told: Collector,
+    /// The deliveries of rounds at nodes.
+    pub deliveries: Deliveries,
     /// The first hop in milliseconds without one [`Mechanism`] after the other; empty unless the
     /// scenario requests it.
     pub without_ms: Vec<f64>,
@@ -268,6 +271,7 @@ impl Stepped for Run<'_> {
             held_bytes_max: metrics().map(|metrics| metrics.held_bytes_max).max().unwrap_or(0),
             digest,
             steps,
+            deliveries: self.told.deliveries(),
             told: self.told,
             without_ms: Vec::new(),
             point: self.setup.point.clone(),

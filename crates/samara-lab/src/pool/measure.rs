@@ -5,6 +5,8 @@ use samara_apps::Durations;
 use samara_apps::pool::TxNumber;
 use samara_cat::TxKey;
 
+use crate::results::{Deliveries, DeliveryRow};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxRow {
     /// Time of submission, in nanoseconds of the run.
@@ -93,8 +95,8 @@ pub struct TxCollector {
     pub inclusion: Durations,
     /// Time of the last addition to a pool.
     pub latest: u64,
-    /// Number of additions to pools of other nodes.
-    pub deliveries: u64,
+    /// Additions to pools of other nodes.
+    pub deliveries: Deliveries,
 }
 
 impl TxCollector {
@@ -134,8 +136,9 @@ impl TxCollector {
         row.pools += 1;
         row.last_at = row.last_at.max(at);
         if node != row.origin {
-            self.deliveries += 1;
-            self.latency.add(at.saturating_sub(row.submitted));
+            let nanos = at.saturating_sub(row.submitted);
+            self.latency.add(nanos);
+            self.deliveries.add(DeliveryRow { item: u64::from(number), nanos, node, detail: 0 });
         }
         self.latest = self.latest.max(at);
         true
@@ -210,7 +213,7 @@ mod tests {
         assert!(collector.added(&key(0), 69, 3_000_000));
         assert!(!collector.added(&key(0), 69, 4_000_000), "a repeated addition");
         assert!(!collector.added(&key(9), 1, 4_000_000), "an unknown transaction");
-        assert_eq!((collector.deliveries, collector.latest), (1, 3_000_000));
+        assert_eq!((collector.deliveries.count(), collector.latest), (1, 3_000_000));
         assert!(collector.has_been(0, 69) && !collector.has_been(0, 5));
         let row = collector.rows[0];
         assert_eq!((row.pools, row.last_at, row.is_committed()), (2, 3_000_000, false));

@@ -285,8 +285,9 @@ fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> Transa
     let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
     let frame = CatFrame::tx(header.transaction(workload.size.bytes()));
     let copies = received(&[FrameKind::Txs, FrameKind::Bundle]);
-    let bodies =
-        (measured.collector.deliveries as f64 * samara_engine::Frame::encoded_len(&frame) as f64).min(copies);
+    let bodies = (measured.collector.deliveries.count() as f64
+        * samara_engine::Frame::encoded_len(&frame) as f64)
+        .min(copies);
     let announcements = received(&[FrameKind::SeenTx, FrameKind::SeenKeys]);
     let requests = received(&[FrameKind::WantTx, FrameKind::WantKeys, FrameKind::NotFound]);
     let blocks = received(&[FrameKind::CompactBlock]);

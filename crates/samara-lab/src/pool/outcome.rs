@@ -8,6 +8,7 @@ use super::metrics::{TransactionMetrics, transaction_metrics};
 use super::run::{BlockRow, TransactionsMeasured};
 use crate::network::Hosts;
 use crate::results::columns::column;
+use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Data, Measured, Outcome};
 
@@ -62,14 +63,15 @@ impl Measured for TransactionsMeasured {
             (Some(rate), _) => ("transactions_per_s", rate.into()),
             (None, clients) => ("clients", clients.into()),
         };
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data)
+        let absence = self.collector.deliveries.absence("pool.duration or network.nodes");
+        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).without(DELIVERIES, absence)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome belongs to another family") };
         let first = self.point.scenario.part::<Transactions>().warm_up.nanos();
         let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
-        vec![
+        let mut tables = vec![
             Table::new("transactions", data.transactions.len(), move || transactions(&data.transactions, ms)),
             Table::new("blocks", data.blocks.len(), move || blocks(&data.blocks, ms)),
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),
@@ -79,7 +81,13 @@ impl Measured for TransactionsMeasured {
                 nodes.push(("honest", column(self.uptime.honest.iter().copied())));
                 nodes
             }),
-        ]
+        ];
+        tables.extend(self.collector.deliveries.table(|rows, common| {
+            let mut columns = vec![("transaction", column(rows.iter().map(|row| row.item as u32)))];
+            columns.extend(common);
+            columns
+        }));
+        tables
     }
 }
 

@@ -1,6 +1,7 @@
 //! Results: metrics, the machine-readable summary, and the tables of a results directory.
 
 pub(crate) mod columns;
+pub(crate) mod deliveries;
 mod directory;
 mod outcome;
 mod saved;
@@ -17,6 +18,7 @@ pub use crate::mix::outcome::MixData;
 pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub use crate::pool::outcome::PoolData;
 pub use columns::{Cell, Column, Rows, Stored, Values, column};
+pub use deliveries::{DELIVERIES_MAX, Deliveries, DeliveryRow};
 pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio};

@@ -80,6 +80,12 @@ impl Outcome {
         Some(Outcome { run, point, is_incomplete, data: data.downcast().ok()? })
     }
 
+    /// States why a table is absent, if there is a reason.
+    pub(crate) fn without(mut self, table: &'static str, reason: Option<String>) -> Self {
+        self.run.absent.extend(reason.map(|reason| (table, reason)));
+        self
+    }
+
     /// Marks the outcome as that of a run on real nodes.
     pub fn on_real_nodes(mut self, real: RealRun) -> Self {
         self.run.real = Some(real);

@@ -77,6 +77,12 @@ pub struct SavedRun {
 }
 
 impl SavedRun {
+    /// Returns true for a run with blocks of columns. Only its deliveries have slots, and include
+    /// columns that never arrived.
+    fn has_columns(&self) -> bool {
+        self.parameters.contains_key("blobs")
+    }
+
     /// Returns the key that runs with different seeds share.
     pub fn key(&self) -> String {
         key(&self.name, &self.parameters)
@@ -170,7 +176,7 @@ impl Saved {
     /// Returns an error if a table cannot be read; the message names it.
     pub fn delivery_latency(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
-            if tables.has("deliveries") {
+            if run.has_columns() && tables.has("deliveries") {
                 let mut times = Vec::new();
                 tables.read("deliveries", &["delivery_latency_ms"], |rows| {
                     times.extend(rows.cells("delivery_latency_ms")?.map(Option::<&f64>::copied));
@@ -201,7 +207,7 @@ impl Saved {
     /// Returns an error if a table cannot be read; the message names it.
     pub fn time_to_custody(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
-            if !tables.has("deliveries") {
+            if !run.has_columns() || !tables.has("deliveries") {
                 return Ok(None);
             }
             // The last column of each node and slot; `None` if a column never arrived.

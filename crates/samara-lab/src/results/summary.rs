@@ -1,6 +1,7 @@
 //! The machine-readable summary: one JSON document, described in `docs/results.md`, and the related
 //! comparisons.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use samara_spec::{Loaded, Point, json};
@@ -100,6 +101,9 @@ pub struct Run {
     pub steps: u64,
     /// The metrics by name; missing ones are null.
     pub metrics: Value,
+    /// The tables that were not recorded, with the reasons.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<&'static str, String>,
     /// Additional information on a run with real nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real: Option<RealRun>,
@@ -128,6 +132,7 @@ impl Run {
             digest: format!("{digest:016x}"),
             steps,
             metrics,
+            absent: BTreeMap::new(),
             real: None,
         }
     }

@@ -1,5 +1,6 @@
 //! Tests of the lab: scenarios and their inputs, runs and sweeps, and the families of experiments.
 
+mod deliveries;
 mod group;
 mod inputs;
 mod messages;

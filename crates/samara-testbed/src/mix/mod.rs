@@ -118,6 +118,7 @@ pub(crate) fn run(
         point: point.clone(),
         config: scenario.mix_config(),
         costs: Costs::of(mix),
+        deliveries: happened.collector.deliveries(),
         told: happened.collector,
         without_ms: Vec::new(),
         traffic,

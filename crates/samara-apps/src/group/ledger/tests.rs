@@ -32,6 +32,8 @@ fn ledger_counts_faulty_messages_and_measures_the_rest() {
     assert_eq!((ledger.duplicates, ledger.out_of_order, ledger.garbled), (1, 1, 3));
     assert_eq!((ledger.longest_gap_ns, ledger.longest_gap_at), (20_000_000, ms(45)));
     assert_eq!(ledger.latency.count(), 3, "the latency of own messages is not recorded");
+    let recent: Vec<_> = ledger.recent.drain(..).map(|row| (row.origin, row.number, row.nanos)).collect();
+    assert_eq!(recent, [(0, 1, 5_000_000), (1, 1, 5_000_000), (0, 3, 5_000_000), (0, 2, 5_000_000)]);
     ledger.start();
     ledger.deliver(&Header { origin: 0, number: 2, at: ms(1) }.message(100), 100, ms(50));
     assert_eq!((ledger.duplicates, ledger.received[0].count()), (1, 1));

@@ -334,7 +334,7 @@ impl Stepped for Run {
         Progress {
             share: net.now() as f64 / self.end_at() as f64,
             virtual_nanos: Some(net.now()),
-            deliveries: Some(self.measured.collector.deliveries),
+            deliveries: Some(self.measured.collector.deliveries.count()),
             // The number is unknown: clients decide during the run.
             deliveries_expected: None,
             copies: None,

@@ -1,0 +1,80 @@
+//! The deliveries of a run: which node received which item, and when.
+
+use samara_report::words::grouped;
+
+use super::columns::column;
+use super::tables::{Columns, Table};
+
+/// Maximum number of deliveries that a run records. A row takes 24 bytes, so the rows of a run take
+/// at most 120 MB.
+pub const DELIVERIES_MAX: u64 = 5_000_000;
+
+/// The name of the table.
+pub(crate) const DELIVERIES: &str = "deliveries";
+
+/// The delivery of an item at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryRow {
+    /// The number of the item.
+    pub item: u64,
+    /// Nanoseconds from the publication of the item; `u64::MAX` if its publication is unknown.
+    pub nanos: u64,
+    pub node: u32,
+    /// A further value of the family: hops, the origin, or the team.
+    pub detail: u32,
+}
+
+/// Records deliveries: all rows or, beyond [`DELIVERIES_MAX`], none.
+#[derive(Debug, Default)]
+pub struct Deliveries {
+    rows: Vec<DeliveryRow>,
+    count: u64,
+}
+
+impl Deliveries {
+    pub fn add(&mut self, row: DeliveryRow) {
+        self.count += 1;
+        if self.count <= DELIVERIES_MAX {
+            self.rows.push(row);
+        } else {
+            self.rows = Vec::new();
+        }
+    }
+
+    /// Returns the number of deliveries, with and without rows.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the reason why there is no table; `None` if there is one. `remedy` names the keys
+    /// that reduce the number of deliveries.
+    pub(crate) fn absence(&self, remedy: &str) -> Option<String> {
+        (self.count > DELIVERIES_MAX).then(|| {
+            let [count, most] = [self.count, DELIVERIES_MAX].map(|count| grouped(count as f64));
+            format!("{count} deliveries exceed the {most} that are recorded; reduce {remedy}")
+        })
+    }
+
+    /// Returns the table, unless there are too many deliveries.
+    ///
+    /// `columns` receives the rows, and the columns that all families have: the node, and the time
+    /// from the publication. It adds those of the family.
+    pub(crate) fn table<'a>(
+        &'a self,
+        columns: impl Fn(&[DeliveryRow], Columns) -> Columns + 'a,
+    ) -> Option<Table<'a>> {
+        let ms = |row: &DeliveryRow| (row.nanos != u64::MAX).then(|| row.nanos as f64 / 1e6);
+        (self.count <= DELIVERIES_MAX).then(|| {
+            Table::new(DELIVERIES, self.rows.len(), move || {
+                let common = vec![
+                    ("node", column(self.rows.iter().map(|row| row.node))),
+                    ("delivery_latency_ms", column(self.rows.iter().map(ms))),
+                ];
+                columns(&self.rows, common)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
