@@ -17,7 +17,7 @@
 //! let (mut rng, mut effects) = (NodeRng::new(1, 0, Purpose::Engine), Effects::default());
 //! let mut cx = Context::new(Time::ZERO, &mut rng, &mut outbox, &mut effects);
 //!
-//! The driver starts the node and connects a peer that has joined a topic.
+//! // The driver starts the node and connects a peer that has joined a topic.
 //! node.handle(Input::Start, &mut cx);
 //! cx.outbox().link_up(PeerId(0));
 //! let identity = PeerIdentity::new(b"you");
@@ -28,7 +28,7 @@
 //! let frame = RpcFrame::Subscriptions([joined].into());
 //! node.handle(Input::Frame { peer: PeerId(0), frame }, &mut cx);
 //!
-//! The application publishes a message.
+//! // The application publishes a message.
 //! let receipt = node.publish(&topic, Bytes::from_static(b"a block"), &mut cx)?;
 //! assert_eq!(receipt.copies, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

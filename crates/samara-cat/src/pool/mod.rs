@@ -24,11 +24,11 @@
 //! use samara_cat::Transaction;
 //! use samara_engine::{PeerKeyed, Time};
 //!
-//! An application that prefers long transactions.
+//! // An application that prefers long transactions.
 //! let application = |tx: &Transaction, _: CheckKind| {
 //!     Verdict::Accept(Admission { priority: tx.len() as i64, gas: 1, ..Admission::default() })
 //! };
-//! A pool that accepts transactions from strangers needs a key from the operating system.
+//! // A pool that accepts transactions from strangers needs a key from the operating system.
 //! let mut pool = Pool::new(PoolConfig::default(), application, PeerKeyed::from_key([1, 2]));
 //! let (short, long) = (Transaction::new("short"), Transaction::new("rather long"));
 //! pool.try_add(Time::ZERO, short.clone())?;

@@ -41,7 +41,7 @@
 //! let second = outbox.pop(Time::ZERO, |_| true).unwrap();
 //! assert_eq!((first.frame.0, second.frame.0), (7, 8));
 //!
-//! Meanwhile the other peer got column 7 elsewhere.
+//! // Meanwhile the other peer got column 7 elsewhere.
 //! assert_eq!(outbox.withdraw(PeerId(1), MessageKey(7)), 1);
 //! let last = outbox.pop(Time::ZERO, |_| true).unwrap();
 //! assert_eq!((last.frame.0, last.rank), (8, 1));

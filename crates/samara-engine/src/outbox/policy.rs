@@ -13,7 +13,7 @@ use crate::{Frame, MessageKey, PeerId, Time};
 /// use samara_engine::Time;
 /// use samara_engine::outbox::{Custom, Orderer, PendingCopy, Policy, Schedule};
 ///
-/// First copies first, and the largest of them first.
+/// // First copies first, and the largest of them first.
 /// struct LargestFirst;
 ///
 /// impl Policy for LargestFirst {

@@ -34,14 +34,13 @@ fn commands(page: &str) -> Vec<String> {
     let page = page.replace("cargo run --release -- ", "samara ");
     let is_command = |text: &&str| text.starts_with("samara run ") || text.starts_with("samara sweep ");
     let mut found: Vec<String> = Vec::new();
-    let mut is_code = false;
-    for line in page.lines() {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-        } else if is_code {
-            found.extend(Some(line.trim()).filter(is_command).map(str::to_owned));
+    // Fences alternate with code; code within sentences may continue on the next line.
+    for (at, part) in page.split("```").enumerate() {
+        if at % 2 == 1 {
+            found.extend(part.lines().map(str::trim).filter(is_command).map(str::to_owned));
         } else {
-            found.extend(line.split('`').skip(1).step_by(2).filter(is_command).map(str::to_owned));
+            let text = part.replace('\n', " ");
+            found.extend(text.split('`').skip(1).step_by(2).filter(is_command).map(str::to_owned));
         }
     }
     found
