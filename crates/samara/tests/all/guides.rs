@@ -65,7 +65,9 @@ fn documented_commands_are_understood() {
     let mut pages = vec![root.join("README.md")];
     collect(&root.join("docs"), &mut pages);
     let scratch = Scratch::new("guides");
-    scratch.write("mine.toml", scratch.ok(["show", "peerdas"]));
+    for name in ["mine.toml", "scenario.toml"] {
+        scratch.write(name, scratch.ok(["show", "peerdas"]));
+    }
     scratch.ok("export graph mine.toml --format graphml -o mine.graphml".split(' '));
     let mut checked = 0;
     for page in pages {
