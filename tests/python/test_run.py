@@ -77,7 +77,8 @@ def test_expectations_are_reported() -> None:
         ("incomplete > 3", False),
     ]
     assert all(one["counts"] for one in result.expectations)
-    changed = samara.run("peerdas-small", only="batch", progress=False, **{"columns.blobs": 2})
+    keys = {"network.nodes": 60, "network.topology.degree": 20}
+    changed = samara.run("peerdas", only="batch", progress=False, **keys)
     assert changed.expectations and not any(one["counts"] for one in changed.expectations)
 
 
