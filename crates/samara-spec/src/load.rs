@@ -144,7 +144,8 @@ pub fn load_source(
     let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     let scenario = scenario.normalised();
     let changes = changes(source, &shipped.clone().normalised(), &scenario)?;
-    let is_set = |key: &str| set.iter().any(|(own, _)| own.starts_with("expect.") && own.contains(key));
+    let expected = |own: &str| own.strip_prefix("expect.").map(|own| own.trim_matches('"').to_owned());
+    let is_set = |key: &str| set.iter().any(|(own, _)| expected(own).as_deref() == Some(key));
     let is_kept = |(key, text): &(&String, &String)| shipped.expect.get(*key) == Some(*text) && !is_set(key);
     let advises = !strict && !changes.is_empty() && builtin(source).is_some();
     let advisory = scenario.expect.iter().filter(|_| advises).filter(is_kept);

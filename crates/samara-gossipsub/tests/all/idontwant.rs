@@ -166,6 +166,32 @@ fn idontwant_is_forgotten_after_three_heartbeats() {
 }
 
 #[test]
+fn idontwant_is_kept_until_the_message_arrives_for_at_most_the_seen_ttl() {
+    let config = changed(plain(), |config| {
+        config.idontwant.until_arrival = true;
+        config.seen_ttl = config.heartbeat_interval * 30;
+    });
+    let (mut node, peers) = Node::on_topic(config, "t", 2, 0);
+    let new = message("t", 1, LONG);
+    // The second message never arrives.
+    let never = id_of(&message("t", 2, LONG));
+    node.rpc(peers[1], idontwant(vec![id_of(&new), never]));
+    node.heartbeats(20);
+    assert_eq!(node.engine.sizes().unwanted, 2);
+    node.sent();
+    node.rpc(peers[0], publish([new]));
+    assert!(node.sent().receivers().is_empty(), "the peer still does not want it");
+    node.heartbeats(3);
+    assert_eq!(
+        node.engine.sizes().unwanted,
+        1,
+        "the entry of an arrived message ends after three heartbeats"
+    );
+    node.heartbeats(7);
+    assert_eq!(node.engine.sizes().unwanted, 0, "ids that never arrive end after seen_ttl");
+}
+
+#[test]
 fn repeated_idontwant_prolongs_the_entry_without_growing_the_table() {
     let (mut node, peers) = Node::on_topic(plain(), "t", 2, 0);
     for _ in 0..10 {
