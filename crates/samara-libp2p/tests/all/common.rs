@@ -1,5 +1,6 @@
 //! Shared parts of all tests: nodes seen from outside, and matching configurations.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -84,6 +85,8 @@ pub(crate) struct Node {
     pub(crate) address: Multiaddr,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     pub(crate) observed: mpsc::UnboundedReceiver<Observed>,
+    /// Peers whose subscription was observed and that [`Node::joined`] has not reported yet.
+    pub(crate) joined: HashSet<PeerId>,
 }
 
 impl Node {
@@ -176,6 +179,11 @@ impl Node {
         let found = async {
             loop {
                 let observed = self.observed.recv().await.expect("the node is running");
+                match observed {
+                    Observed::Joined(peer, _) => self.joined.insert(peer),
+                    Observed::Left(peer, _) | Observed::Gone(peer) => self.joined.remove(&peer),
+                    _ => false,
+                };
                 if let Some(found) = choose(&observed) {
                     return found;
                 }
@@ -184,12 +192,16 @@ impl Node {
         timeout(2 * PATIENCE, found).await.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
     }
 
-    /// Waits until a peer has joined a topic.
+    /// Waits until a peer has joined a topic. Several peers may be waited for in any order.
     pub(crate) async fn joined(&mut self, other: PeerId) {
+        if self.joined.remove(&other) {
+            return;
+        }
         self.next(&format!("a subscription of {other} at {}", self.peer), |observed| {
             matches!(observed, Observed::Joined(peer, _) if *peer == other).then_some(())
         })
         .await;
+        self.joined.remove(&other);
     }
 
     pub(crate) async fn message(&mut self) -> (String, Vec<u8>) {

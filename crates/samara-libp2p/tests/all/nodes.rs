@@ -1,5 +1,6 @@
 //! Nodes in this process: our nodes, and nodes of rust-libp2p's gossipsub, each in a separate task.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use libp2p::futures::StreamExt;
@@ -102,7 +103,7 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
             }
         }
     });
-    Node { peer, key: Some(key), address, commands, observed }
+    Node { peer, key: Some(key), address, commands, observed, joined: HashSet::new() }
 }
 
 fn handle_command(behaviour: &mut Behaviour, command: Command) {
@@ -191,7 +192,7 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
             }
         }
     });
-    Node { peer, key: None, address, commands, observed }
+    Node { peer, key: None, address, commands, observed, joined: HashSet::new() }
 }
 
 fn handle_their_command(behaviour: &mut gossipsub::Behaviour, command: Command) {

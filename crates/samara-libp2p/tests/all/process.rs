@@ -1,6 +1,7 @@
 //! Peers in separate processes. They read commands as JSON lines from standard input, and report
 //! events as JSON lines on standard output. They exit at the end of their input.
 
+use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::process::Stdio;
 
@@ -52,7 +53,7 @@ pub(crate) async fn start(mut command: tokio::process::Command) -> Node {
             }
         }
     });
-    Node { peer, key: None, address, commands, observed }
+    Node { peer, key: None, address, commands, observed, joined: HashSet::new() }
 }
 
 fn to_line(command: Command, looks: &mut MetricsSnapshots) -> Value {
