@@ -73,8 +73,9 @@ impl<F: Frame> AnySimulation<F> {
             hosts_of_rank(self.world_size(), ranks.rank(), ranks.count()),
             "the local hosts must be those of hosts_of_rank"
         );
+        let exchange = self.exchange_compiled();
         if self.start_hosts() {
-            self.exchange(ranks, codec)?;
+            exchange(self, ranks, codec)?;
             each_window();
         }
         loop {
@@ -83,7 +84,7 @@ impl<F: Frame> AnySimulation<F> {
                 break;
             }
             self.run_window(start, until);
-            self.exchange(ranks, codec)?;
+            exchange(self, ranks, codec)?;
             each_window();
         }
         self.reach(until);
@@ -91,7 +92,11 @@ impl<F: Frame> AnySimulation<F> {
     }
 
     /// Sends packets to hosts of other processes, and takes the packets of those processes.
-    fn exchange(&mut self, ranks: &mut dyn Ranks, codec: &dyn FrameCodec<F>) -> Result<(), RankError> {
+    pub(crate) fn exchange(
+        &mut self,
+        ranks: &mut dyn Ranks,
+        codec: &dyn FrameCodec<F>,
+    ) -> Result<(), RankError> {
         let (hosts, count) = (self.world_size(), ranks.count());
         let mut outgoing = vec![Vec::new(); count];
         let borders: Vec<u32> = (0..count).map(|rank| hosts_of_rank(hosts, rank, count).end).collect();

@@ -39,17 +39,15 @@ pub struct Simulation<N: Engine> {
     any: AnySimulation<N::Frame>,
     /// Events of the nodes, by shard.
     pub(crate) records: Vec<Records<N::Event>>,
+    /// [`merge`], compiled where the simulation was created.
+    merge: fn(&[Records<N::Event>], &mut Vec<Record<N::Event>>),
 }
 
 /// A [`Simulation`] of nodes of any type that exchange these frames.
 pub struct AnySimulation<F: Frame> {
     world: World<F>,
     shards: Vec<Shard<F>>,
-    /// [`Shard::run`] and [`Shard::take`], compiled in the crate that creates the simulation.
-    /// Optimised crates share no instances of generic functions; otherwise the instances of an
-    /// unoptimised caller would be used.
-    run_shard: fn(&mut Shard<F>, u64, &World<F>),
-    take_mail: fn(&mut Shard<F>, &World<F>),
+    compiled: Compiled<F>,
     started: bool,
     now: u64,
     /// True while windows have enough work for several threads.
@@ -59,6 +57,19 @@ pub struct AnySimulation<F: Frame> {
     /// host. Empty if there are no such hosts.
     remote_links: Vec<u32>,
 }
+
+/// Functions compiled in the crate that creates the simulation, at its optimisation level. Optimised
+/// crates share no instances of generic functions, so that each caller would compile its own.
+struct Compiled<F: Frame> {
+    start_shard: fn(&mut Shard<F>, &World<F>),
+    run_shard: fn(&mut Shard<F>, u64, &World<F>),
+    take_mail: fn(&mut Shard<F>, &World<F>),
+    slot_of: fn(&mut Host<F>, u32, &World<F>) -> u32,
+    exchange: Exchange<F>,
+}
+
+pub(crate) type Exchange<F> =
+    fn(&mut AnySimulation<F>, &mut dyn Ranks, &dyn FrameCodec<F>) -> Result<(), RankError>;
 
 impl<N: Engine> Simulation<N> {
     /// Creates a network of hosts without links. `factory` creates the node of each host, and a new
@@ -95,7 +106,7 @@ impl<N: Engine> Simulation<N> {
             let ((engine, outbox), records) = (factory(host), Arc::clone(&of_shard[shard]));
             Box::new(Typed { host, engine, outbox, events: Vec::new(), records })
         };
-        Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records })
+        Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records, merge })
     }
 
     /// Passes a command to a node at a time. The command is lost if the node is down then.
@@ -106,7 +117,7 @@ impl<N: Engine> Simulation<N> {
     /// Simulates everything before `until` and passes the events of nodes to `observer`, ordered by
     /// time and then by host.
     pub fn run_until(&mut self, until: Time, mut observer: impl FnMut(Record<N::Event>)) {
-        self.any.run(until.as_nanos(), &mut hand_over(&self.records, &mut observer));
+        self.any.run(until.as_nanos(), &mut hand_over(self.merge, &self.records, &mut observer));
     }
 
     /// Like [`run_until`](Self::run_until), in step with the other processes, which all call it
@@ -124,7 +135,7 @@ impl<N: Engine> Simulation<N> {
         codec: &dyn FrameCodec<N::Frame>,
         mut observer: impl FnMut(Record<N::Event>),
     ) -> Result<(), RankError> {
-        let each_window = &mut hand_over(&self.records, &mut observer);
+        let each_window = &mut hand_over(self.merge, &self.records, &mut observer);
         self.any.run_distributed(until.as_nanos(), ranks, codec, each_window)
     }
 
@@ -161,15 +172,24 @@ impl<N: Engine> DerefMut for Simulation<N> {
     }
 }
 
-/// Passes on the records of a window by time, then host, then the order in which the host emitted
-/// them.
-fn hand_over<E>(records: &[Records<E>], observer: &mut dyn FnMut(Record<E>)) -> impl FnMut() {
+/// Passes on the records of each window in the order of [`merge`].
+fn hand_over<E>(
+    merge: fn(&[Records<E>], &mut Vec<Record<E>>),
+    records: &[Records<E>],
+    observer: &mut dyn FnMut(Record<E>),
+) -> impl FnMut() {
     let mut merged = Vec::new();
     move || {
-        records.iter().for_each(|of_shard| merged.append(&mut lock(of_shard)));
-        merged.sort_by_key(|record: &Record<E>| (record.at, record.host));
+        merge(records, &mut merged);
         merged.drain(..).for_each(&mut *observer);
     }
+}
+
+/// Takes the records of a window, ordered by time, then host, then the order in which the host
+/// emitted them.
+fn merge<E>(records: &[Records<E>], merged: &mut Vec<Record<E>>) {
+    records.iter().for_each(|of_shard| merged.append(&mut lock(of_shard)));
+    merged.sort_by_key(|record| (record.at, record.host));
 }
 
 impl<F: Frame> AnySimulation<F> {
@@ -212,8 +232,13 @@ impl<F: Frame> AnySimulation<F> {
             remote_links: if is_whole { Vec::new() } else { vec![0; world.hosts.len()] },
             world,
             shards,
-            run_shard: Shard::run,
-            take_mail: Shard::take,
+            compiled: Compiled {
+                start_shard: Shard::start,
+                run_shard: Shard::run,
+                take_mail: Shard::take,
+                slot_of: Host::slot,
+                exchange: Self::exchange,
+            },
             started: false,
             now: 0,
             is_busy: true,
@@ -244,7 +269,9 @@ impl<F: Frame> AnySimulation<F> {
     /// processes.
     pub fn establish(&mut self, at: Time, dialler: u32, listener: u32) {
         let mut slot_at = |host: u32, peer: u32| match self.world.place(host) {
-            Some((shard, index)) => self.shards[shard].hosts[index].slot(peer, &self.world),
+            Some((shard, index)) => {
+                (self.compiled.slot_of)(&mut self.shards[shard].hosts[index], peer, &self.world)
+            }
             None => {
                 let links = &mut self.remote_links[host as usize];
                 *links += 1;
@@ -307,8 +334,8 @@ impl<F: Frame> AnySimulation<F> {
         if std::mem::replace(&mut self.started, true) {
             return false;
         }
-        self.shards.iter_mut().for_each(|shard| shard.start(&self.world));
-        self.shards.iter_mut().for_each(|shard| (self.take_mail)(shard, &self.world));
+        self.shards.iter_mut().for_each(|shard| (self.compiled.start_shard)(shard, &self.world));
+        self.shards.iter_mut().for_each(|shard| (self.compiled.take_mail)(shard, &self.world));
         true
     }
 
@@ -320,8 +347,13 @@ impl<F: Frame> AnySimulation<F> {
     /// Simulates the window that starts at `start` on this thread.
     pub(crate) fn run_window(&mut self, start: u64, until: u64) {
         let end = start.saturating_add(self.world.lookahead).min(until);
-        self.shards.iter_mut().for_each(|shard| (self.run_shard)(shard, end, &self.world));
-        self.shards.iter_mut().for_each(|shard| (self.take_mail)(shard, &self.world));
+        self.shards.iter_mut().for_each(|shard| (self.compiled.run_shard)(shard, end, &self.world));
+        self.shards.iter_mut().for_each(|shard| (self.compiled.take_mail)(shard, &self.world));
+    }
+
+    /// [`exchange`](Self::exchange), compiled where the simulation was created.
+    pub(crate) fn exchange_compiled(&self) -> Exchange<F> {
+        self.compiled.exchange
     }
 
     pub(crate) fn take_remote(&mut self) -> Vec<Packet<F>> {
@@ -367,7 +399,7 @@ impl<F: Frame> AnySimulation<F> {
     /// records.
     fn run_threads(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let (count, world) = (self.shards.len(), &self.world);
-        let (run_shard, take_mail) = (self.run_shard, self.take_mail);
+        let (run_shard, take_mail) = (self.compiled.run_shard, self.compiled.take_mail);
         let barrier = Barrier::new(count);
         let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
         let windows = AtomicU64::new(0);
