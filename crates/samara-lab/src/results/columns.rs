@@ -8,13 +8,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnPath, Type};
 
 /// A column with an optional value for each row.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +82,10 @@ macro_rules! types {
                 match self {
                     $(Self::$variant(values) => values.len(),)*
                 }
+            }
+
+            fn is_integer(&self) -> bool {
+                matches!(self, Self::U16(_) | Self::U32(_) | Self::U64(_) | Self::I64(_))
             }
 
             fn schema(&self, name: &str, repetition: Repetition) -> ParquetResult<Type> {
@@ -220,7 +224,14 @@ impl Rows {
         };
         let fields = self.columns.iter().map(field).collect::<ParquetResult<_>>()?;
         let schema = Type::group_type_builder("table").with_fields(fields).build()?;
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        // Dictionaries take longer to build than the rest of the file.
+        let mut properties =
+            WriterProperties::builder().set_compression(Compression::SNAPPY).set_dictionary_enabled(false);
+        for (name, _) in self.columns.iter().filter(|(_, column)| column.values.is_integer()) {
+            let path = ColumnPath::from(name.as_str());
+            properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        let properties = properties.build();
         let mut writer = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties))?;
         let mut group = writer.next_row_group()?;
         for (_, column) in &self.columns {
