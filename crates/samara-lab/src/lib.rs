@@ -1,7 +1,6 @@
 //! Runs scenarios: builds the network and workload, runs them, and produces measurements and
 //! results.
 
-pub mod bounds;
 pub mod columns;
 pub mod compare;
 pub mod expect;

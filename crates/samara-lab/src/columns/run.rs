@@ -14,7 +14,6 @@ use samara_spec::columns::Columns;
 use samara_spec::{Point, Scenario};
 
 use super::measure::{Collector, CopyRow};
-use crate::bounds;
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
@@ -263,7 +262,7 @@ fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, bloc
     let rates = &hosts.configs;
     // Observers also forward.
     let relays = rates.iter().enumerate().filter(|(host, _)| *host != publisher);
-    let limits = bounds::Limits {
+    let limits = samara_bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
         copy_bytes: transport.wire_bytes(frame.encoded_len() as u32),
@@ -272,5 +271,5 @@ fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, bloc
         latency_nanos: network::least_latency_nanos(hosts),
         validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
     };
-    bounds::mean_custody_ms(&limits)
+    samara_bounds::mean_custody_ms(&limits)
 }

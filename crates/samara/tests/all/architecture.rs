@@ -69,6 +69,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-engine",
             "samara-gossipsub",
             "samara-baselines",
+            "samara-bounds",
             "samara-cat",
             "samara-ring",
             "samara-mix",
@@ -79,6 +80,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-report",
         ],
     ),
+    ("samara-bounds", &["samara-engine"]),
     ("samara-report", &[]),
     ("samara-dashboard", &["samara-trace"]),
 ];
