@@ -93,7 +93,7 @@ fn everything_arrives_among_old_pools() {
 
 #[test]
 fn everything_arrives_where_nodes_come_and_go() {
-    for result in results("cat-churn", &[("pool.duration", "15 s")], &[], 1) {
+    for result in results("cat-churn", &[("pool.duration", "10 s")], &[], 1) {
         let metrics = &result.metrics;
         if result.run.name == "cat" {
             assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0));
@@ -106,7 +106,7 @@ fn everything_arrives_where_nodes_come_and_go() {
 
 #[test]
 fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
-    for result in results("cat-adversary", &[("pool.duration", "8 s")], &[], 1) {
+    for result in results("cat-adversary", &[("pool.duration", "5 s")], &[], 1) {
         let (name, metrics) = (&result.run.name, &result.metrics);
         assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
         assert!(metrics.keys_max <= 200_000 && metrics.requests_max < 50_000, "{name}: {metrics:?}");

@@ -18,7 +18,7 @@ fn mixes(seed: u64, config: Config) -> Net {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn outputs_are_the_inputs_permuted(

@@ -109,7 +109,7 @@ fn requests_of(net: &Net) -> BTreeMap<(u32, TxKey), Vec<PeerId>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     /// Ours: whatever happens to links, every transaction reaches every node connected at the end.
     /// No node asks a peer twice for the same transaction unless its link was re-established. Finally,
