@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use libp2p::futures::StreamExt;
 use libp2p::identity::Keypair;
+use libp2p::swarm::dial_opts::DialOpts;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, tcp, yamux};
 use samara_gossipsub::Config;
@@ -71,7 +72,7 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
             tokio::select! {
                 command = inbox.recv() => match command {
                     None => return,
-                    Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
+                    Some(Command::Dial(address)) => swarm.dial(from_any_port(address)).expect("an address"),
                     Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
                     Some(command) => handle_command(&mut swarm.behaviour_mut().gossip, command),
                 },
@@ -104,6 +105,12 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
         }
     });
     Node { peer, key: Some(key), address, commands, observed, joined: HashSet::new() }
+}
+
+/// Dials from a new port. From the listening port, the default, the dial fails if an earlier
+/// connection between the same ports has not expired yet.
+fn from_any_port(address: Multiaddr) -> DialOpts {
+    DialOpts::unknown_peer_id().address(address).allocate_new_port().build()
 }
 
 fn handle_command(behaviour: &mut Behaviour, command: Command) {
@@ -174,7 +181,7 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
                 _ = nudge.tick() => {}
                 command = inbox.recv() => match command {
                     None => return,
-                    Some(Command::Dial(address)) => swarm.dial(address).expect("an address"),
+                    Some(Command::Dial(address)) => swarm.dial(from_any_port(address)).expect("an address"),
                     Some(Command::Disconnect(peer)) => { let _ = swarm.disconnect_peer_id(peer); }
                     Some(command) => handle_their_command(&mut swarm.behaviour_mut().gossip, command),
                 },
