@@ -105,9 +105,14 @@ impl<F: Frame> Host<F> {
         let transport = &world.config.transport;
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
-        if !sender.take_ack(ack, now, transport) {
+        let is_news = sender.take_ack(ack, now, transport);
+        // An old acknowledgement, overtaken on its way, may say that the window is closed: its
+        // probes have a timer.
+        self.set_connection_timer(now, slot);
+        if !is_news {
             return;
         }
+        let sender = &self.links[slot as usize].sender;
         if sender.srtt() != srtt {
             let seconds = sender.srtt() as f64 / 1e9;
             let bytes_per_second = sender.cwnd() * f64::from(transport.mss) / seconds;

@@ -90,3 +90,43 @@ proptest! {
         prop_assert_eq!(heard.len(), messages.len());
     }
 }
+
+/// A case that the property found. The acknowledgement that says that the window is open is
+/// overtaken by an older one that says that it is closed, and nothing is in flight.
+#[test]
+fn window_that_seems_closed_is_probed() {
+    // Milliseconds, sender, bytes.
+    let messages = [
+        (5, 1, 12_167),
+        (5, 1, 3_041),
+        (5, 1, 1),
+        (69, 0, 1_013),
+        (125, 1, 1_013),
+        (230, 0, 1),
+        (252, 1, 1),
+        (252, 1, 1_013),
+        (252, 1, 4_055),
+        (252, 1, 1),
+        (252, 1, 1_013),
+        (252, 1, 1),
+        (444, 1, 17_237),
+        (452, 1, 3_041),
+        (452, 0, 32_447),
+        (453, 0, 41_573),
+        (478, 1, 57_797),
+    ];
+    let tcp = TcpConfig { receive_window: 16, ..TcpConfig::default() };
+    let connection = MConnectionConfig { receive_rate: 174_090, ..channels(Flush::WhenIdle) };
+    let mut transport = over(Some(tcp), connection);
+    transport.mss = 1460;
+    let mut config = config(10, transport);
+    config.seed = 16_555_369_687_585_896_799;
+    config.network.jitter = Duration::from_millis(21);
+    config.network.loss = 0.071_768_984_526_928_27;
+    let mut sim = two_lanes(config, hosts(2, 20 * MBIT), &[(0, 1)]);
+    for (id, (after_ms, from, len)) in (0..).zip(messages) {
+        let say = Say::On { lane: 0, host: 1 - from, id, len };
+        sim.command(Time::from_millis(1000 + after_ms), from, say);
+    }
+    assert_eq!(heard(&run(&mut sim, Time::from_secs(10))).len(), messages.len());
+}
