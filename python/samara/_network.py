@@ -11,7 +11,7 @@ from typing import Any
 from samara._rows import rows_of
 
 #: Names of the files of a network.
-HOSTS, EDGES, LATENCY, MESSAGES = "hosts.csv", "edges.csv", "latency.csv", "messages.csv"
+NODES, EDGES, LATENCY, MESSAGES = "nodes.csv", "edges.csv", "latency.csv", "messages.csv"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Network(Part):
-    """The network of a scenario. Hosts have the numbers of their labels in `labels`."""
+    """The network of a scenario. Nodes have the numbers of their labels in `labels`."""
 
     labels: list[Hashable] = field(default_factory=list)
 
@@ -45,16 +45,16 @@ def network(
     """Returns a network for a scenario.
 
     `graph` is a graph of NetworkX, another object with `nodes` and `edges`, or a list of pairs. Its
-    nodes become hosts 0, 1, 2, ... in the order of the graph. The first node of an edge dials. The
+    nodes get the numbers 0, 1, 2, ... in the order of the graph. The first node of an edge dials. The
     node attributes `uplink`, `downlink`, `region` and `validation_time` apply unless the argument
     of the same name is present.
 
     `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds,
-    with a row for each host. If hosts have a `region`, it has a row for each region, in the order
-    of `regions` or, by default, of their first occurrence among the hosts.
+    with a row for each node. If nodes have a `region`, it has a row for each region, in the order
+    of `regions` or, by default, of their first occurrence among the nodes.
 
     `uplink`, `downlink` and `bandwidth` (both directions) are rates such as "20 Mbit/s", numbers in
-    bit/s, or sequences with one of these for each host. `validation_time` is a time such as "5 ms",
+    bit/s, or sequences with one of these for each node. `validation_time` is a time such as "5 ms",
     a number in milliseconds, or a sequence of these.
 
     Data frames of pandas and polars and tables of Arrow are accepted wherever sequences and arrays
@@ -85,8 +85,8 @@ def network(
         files[EDGES] = _csv(["dialer", "listener"], edges)
     _latency(latency, columns, regions, table, files)
     if columns.given:
-        files[HOSTS] = columns.csv()
-        table["hosts_file"] = HOSTS
+        files[NODES] = columns.csv()
+        table["nodes_file"] = NODES
     elif columns.count is not None:
         table["nodes"] = columns.count
     return Network(table, files, labels)
@@ -148,7 +148,7 @@ def _graph(graph: Any) -> tuple[list[Hashable], list[tuple[int, int]] | None, di
 def _size(
     graph: Any, labels: list[Hashable], nodes: int | None, sequences: list[Any], latency: Any, region: Any
 ) -> int | None:
-    """Returns the number of hosts, if any argument determines it."""
+    """Returns the number of nodes, if any argument determines it."""
     known: dict[str, int] = {}
     if graph is not None:
         known["the graph"] = len(labels)
@@ -161,12 +161,12 @@ def _size(
         known["latency"] = len(latency)
     if len(set(known.values())) > 1:
         counts = ", ".join(f"{name} {count}" for name, count in known.items())
-        raise ValueError(f"network(): the numbers of hosts differ: {counts}")
+        raise ValueError(f"network(): the numbers of nodes differ: {counts}")
     return next(iter(known.values()), None)
 
 
 class _Columns:
-    """The properties of hosts, as columns of a table."""
+    """The properties of nodes, as columns of a table."""
 
     def __init__(self, count: int | None) -> None:
         self.count = count
@@ -175,7 +175,7 @@ class _Columns:
     def add(
         self, key: str, column: str, unit: str | None, value: Any, attributes: Mapping[str, Mapping[int, Any]], table: dict[str, Any]
     ) -> None:
-        """Adds a single value as a key of the scenario, or a value for each host as a column."""
+        """Adds a single value as a key of the scenario, or a value for each node as a column."""
         of_nodes = attributes.get(key)
         if value is None and of_nodes is not None:
             missing = [at for at in range(self.count or 0) if at not in of_nodes]
@@ -196,7 +196,7 @@ class _Columns:
             table[key] = value if isinstance(value, str) or unit is None else f"{_number(value)} {unit}"
 
     def csv(self) -> bytes:
-        return _csv(["host", *self.given], zip(range(self.count or 0), *self.given.values()))
+        return _csv(["node", *self.given], zip(range(self.count or 0), *self.given.values()))
 
 
 def _latency(
@@ -211,12 +211,12 @@ def _latency(
     in_regions = columns.given.get("region")
     names = list(range(len(rows))) if in_regions is None else list(regions or dict.fromkeys(in_regions))
     if any(len(row) != len(rows) for row in rows) or len(names) != len(rows):
-        what = f"{len(names)} {'hosts' if in_regions is None else 'regions'}"
+        what = f"{len(names)} {'nodes' if in_regions is None else 'regions'}"
         shape = f"{len(rows)} rows of {sorted({len(row) for row in rows})} values"
         raise ValueError(f"network(): latency is a square array with a row for each of {what}; found {shape}")
     header = ["", *names]
     files[LATENCY] = _csv(header, ([name, *map(_number, row)] for name, row in zip(names, rows)))
-    of = "hosts" if in_regions is None else "regions"
+    of = "nodes" if in_regions is None else "regions"
     table["latency_file"] = {"file": LATENCY, "kind": "one-way", "unit": "ms", "of": of, "format": "matrix"}
 
 

@@ -22,7 +22,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from samara._network import EDGES, HOSTS, LATENCY, Network, _csv
+from samara._network import EDGES, NODES, LATENCY, Network, _csv
 from samara._values import toml
 
 #: Keys of `network.latency_file`.
@@ -36,7 +36,7 @@ _RATES = {
     "host_bandwidth_down": "downlink",
     "bandwidth_down": "downlink",
 }
-#: Columns of a table of hosts, without units.
+#: Columns of a table of nodes, without units.
 _COLUMNS = ("uplink", "downlink", "region", "validation_time")
 #: Shadow's units of rates, in bit/s.
 _UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -99,9 +99,9 @@ def _gml(text: str) -> Network:
     ends = [(names[edge["source"]], names[edge["target"]]) for edge in edges]
     if len(set(ends)) < len(ends):
         twice = next(pair for at, pair in enumerate(ends) if pair in ends[:at])
-        raise ValueError(f"duplicate edge from {twice[0]} to {twice[1]}; between two hosts there is one link")
-    files = {HOSTS: _hosts([(names[node["id"]], node) for node in nodes])}
-    table: dict[str, Any] = {"hosts_file": HOSTS}
+        raise ValueError(f"duplicate edge from {twice[0]} to {twice[1]}; between two nodes there is one link")
+    files = {NODES: _nodes([(names[node["id"]], node) for node in nodes])}
+    table: dict[str, Any] = {"nodes_file": NODES}
     # Edges in both directions are one link; an edge from a node to itself is not a link.
     links = {frozenset(pair): pair for pair in reversed(ends) if pair[0] != pair[1]}
     if links:
@@ -114,7 +114,7 @@ def _gml(text: str) -> Network:
         rows = [(a, b, edge[latency]) for (a, b), edge in zip(ends, edges) if latency in edge]
         rows += [(b, a, edge[reverse]) for (a, b), edge in zip(ends, edges) if reverse in edge]
         files[LATENCY] = _csv(["source", "destination", latency], rows)
-        table["latency_file"] = {"of": "hosts"}
+        table["latency_file"] = {"of": "nodes"}
     return Network(table, files, list(names.values()))
 
 
@@ -145,8 +145,8 @@ def _items(text: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     return found["node"], found["edge"]
 
 
-def _hosts(nodes: Sequence[tuple[str, Attributes]]) -> bytes:
-    """Returns a table of hosts. Rates, regions and validation times are columns."""
+def _nodes(nodes: Sequence[tuple[str, Attributes]]) -> bytes:
+    """Returns a table of nodes. Rates, regions and validation times are columns."""
     rows = [(name, {_RATES.get(key, key): _rate(key, value) for key, value in node.items()}) for name, node in nodes]
     known = re.compile(rf"({'|'.join(_COLUMNS)})(_[a-z]+)?")
     columns = sorted({key for _, node in rows for key in node if known.fullmatch(key)})
@@ -154,7 +154,7 @@ def _hosts(nodes: Sequence[tuple[str, Attributes]]) -> bytes:
         missing = [column for column in columns if column not in node]
         if missing:
             raise ValueError(f"the node {name} has no {missing[0]}, but others have one; set it for all nodes or for none")
-    return _csv(["host", *columns], ([name, *(node[column] for column in columns)] for name, node in rows))
+    return _csv(["node", *columns], ([name, *(node[column] for column in columns)] for name, node in rows))
 
 
 def _rate(key: str, value: str) -> str:
@@ -200,7 +200,7 @@ def _p2psim(text: str) -> Network:
     if not pairs:
         raise ValueError("has no latencies; expected lines such as 1,2 72000")
     names = list(dict.fromkeys([*nodes, *(end for pair in pairs for end in pair[:2])]))
-    latency_file = {"unit": "us", "of": "hosts"}
+    latency_file = {"unit": "us", "of": "nodes"}
     return Network({"latency_file": latency_file}, {LATENCY: _csv(["source", "destination", "latency"], pairs)}, list(names))
 
 

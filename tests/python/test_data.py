@@ -38,12 +38,12 @@ def read(tmp_path: Path, text: str, **keys: object) -> samara.Network:
 def test_gml_of_shadow_has_hosts_links_and_latencies(tmp_path: Path) -> None:
     network = read(tmp_path, SHADOW, others="9 ms")
     assert network.labels == ["first", "second"]
-    assert network.files["hosts.csv"] == (
-        b"host,downlink,uplink\nfirst,100000000 bit/s,50000000 bit/s\nsecond,1000000000 bit/s,1073741824 bit/s\n"
+    assert network.files["nodes.csv"] == (
+        b"node,downlink,uplink\nfirst,100000000 bit/s,50000000 bit/s\nsecond,1000000000 bit/s,1073741824 bit/s\n"
     )
     assert network.files["edges.csv"] == b"dialer,listener\nsecond,first\n"
     assert network.files["latency.csv"] == b"source,destination,latency\nfirst,first,1 ms\nsecond,first,30 ms\n"
-    assert network.keys["latency_file"] == {"file": "latency.csv", "kind": "one-way", "of": "hosts", "others": "9 ms"}
+    assert network.keys["latency_file"] == {"file": "latency.csv", "kind": "one-way", "of": "nodes", "others": "9 ms"}
     places = read(tmp_path, SHADOW, topology={"kind": "full-mesh"})
     assert places.keys["topology"] == {"kind": "full-mesh"} and "edges.csv" not in places.files
 
@@ -118,7 +118,7 @@ def test_command_line_writes_files_and_prints_the_section(tmp_path: Path) -> Non
     (tmp_path / "network.gml").write_text(SHADOW)
     command = [sys.executable, "-m", "samara.data", "network.gml", "-o", "out", "--others", "9 ms"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stderr == "" and {file.name for file in (tmp_path / "out").iterdir()} == {"hosts.csv", "edges.csv", "latency.csv"}
+    assert done.stderr == "" and {file.name for file in (tmp_path / "out").iterdir()} == {"nodes.csv", "edges.csv", "latency.csv"}
     head = '[scenario]\nname = "gml"\ntitle = ""\n[messages]\nrate = 10\nsize = "1 kB"\n'
     loaded = samara.Scenario.from_toml(head + done.stdout, directory=tmp_path / "out").load()
     assert len(loaded.edges.to_pandas()) == 1

@@ -179,7 +179,7 @@ def test_unknown_names_and_values_are_errors() -> None:
 
 
 def test_impossible_run_raises_the_reason() -> None:
-    with pytest.raises(samara.Error, match="cannot be reached from host 0"):
+    with pytest.raises(samara.Error, match="cannot be reached from node 0"):
         samara.run(small(network=samara.network([(0, 1), (2, 3)])), progress=False)
 
 

@@ -83,9 +83,9 @@ def test_rates_of_single_hosts() -> None:
     assert traffic["uplink_bps"].tolist() == [int(rate) for rate in uplink]
     assert set(traffic["downlink_bps"]) == {50_000_000}
     texts = samara.network(bandwidth=["10 Mbit/s", "20 Mbit/s"])
-    assert texts.files["hosts.csv"] == b"host,uplink,downlink\n0,10 Mbit/s,10 Mbit/s\n1,20 Mbit/s,20 Mbit/s\n"
+    assert texts.files["nodes.csv"] == b"node,uplink,downlink\n0,10 Mbit/s,10 Mbit/s\n1,20 Mbit/s,20 Mbit/s\n"
     mixed = samara.network(uplink=["10 Mbit/s", 5])
-    assert mixed.files["hosts.csv"] == b"host,uplink\n0,10 Mbit/s\n1,5 bit/s\n"
+    assert mixed.files["nodes.csv"] == b"node,uplink\n0,10 Mbit/s\n1,5 bit/s\n"
 
 
 def test_properties_of_the_nodes_of_a_graph() -> None:
@@ -144,8 +144,8 @@ def test_latencies_between_regions() -> None:
     ("keys", "text"),
     [
         ({"latency": [[1, 2], [3]]}, "square array"),
-        ({"latency": [[1, 2], [3, 4]], "nodes": 3}, "the numbers of hosts differ: nodes 3, latency 2"),
-        ({"uplink": [1, 2], "graph": [(0, 1), (1, 2)]}, "the numbers of hosts differ: the graph 3, uplink 2"),
+        ({"latency": [[1, 2], [3, 4]], "nodes": 3}, "the numbers of nodes differ: nodes 3, latency 2"),
+        ({"uplink": [1, 2], "graph": [(0, 1), (1, 2)]}, "the numbers of nodes differ: the graph 3, uplink 2"),
         ({"uplink": [float("nan"), 1]}, "nan is not a quantity"),
         ({"bandwidth": "1 Mbit/s", "uplink": "1 Mbit/s"}, "pass either bandwidth or those two"),
         ({"latency": [[1, 2], [3, 4]], "region": ["a", "b"], "regions": ["a", "b", "c"]}, "row for each of 3 regions"),
@@ -193,7 +193,7 @@ def test_rejects_invalid_tables() -> None:
     with pytest.raises(TypeError, match="a int is not a table"):
         samara.messages(5)
     scenario = small(network=PLAIN, columns=None, messages=samara.messages([{"at_ms": 1, "publisher": 77}], **STREAM))
-    with pytest.raises(samara.ScenarioError, match="messages.csv:2: unknown host 77"):
+    with pytest.raises(samara.ScenarioError, match="messages.csv:2: unknown node 77"):
         run(scenario)
 
 

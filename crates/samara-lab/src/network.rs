@@ -38,7 +38,7 @@ pub struct Hosts {
 /// Observers, the hosts from number `scenario.network.nodes` on, have no class.
 pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Result<Hosts, String> {
     let network = &scenario.network;
-    let table = network.hosts_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
+    let table = network.nodes_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
     let mut class: Vec<Option<usize>> = Vec::new();
     for (index, spec) in network.classes.iter().enumerate() {
         let members = (spec.share.fraction() * f64::from(network.nodes)).round() as usize;
@@ -180,7 +180,7 @@ pub fn least_latency_nanos(hosts: &Hosts) -> u64 {
 /// Returns the hosts that a fault hits. A random fault never hits the publisher of blocks.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);
-    if let Some(hosts) = &scenario.faults[fault].hosts {
+    if let Some(hosts) = &scenario.faults[fault].nodes {
         return hosts.clone();
     }
     let publisher = (scenario.family().publisher)(scenario).map(|publisher| publisher.host);

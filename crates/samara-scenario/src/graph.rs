@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
         if from == to {
             if self.is_table {
                 let host = &self.names.all()[from as usize];
-                return Err(self.wrong(line, format_args!("host {host} cannot have a link to itself")));
+                return Err(self.wrong(line, format_args!("node {host} cannot have a link to itself")));
             }
             self.loops += 1;
             return Ok(());
@@ -131,7 +131,7 @@ impl<'a> Builder<'a> {
             let (from, to) = (&self.names.all()[from as usize], &self.names.all()[to as usize]);
             return Err(self.wrong(
                 line,
-                format_args!("duplicate edge between {from} and {to}; between two hosts there is one link"),
+                format_args!("duplicate edge between {from} and {to}; between two nodes there is one link"),
             ));
         }
         if is_other {
@@ -182,7 +182,7 @@ fn edge_list(file: &str, text: &str) -> Result<GraphFile, String> {
         }
         let (from, to, has_header) = *columns.get_or_insert((0, 1, false));
         if builder.is_table && values.len() != 2 {
-            return Err(builder.wrong(line, format_args!("\"{}\" is not a pair of hosts", values.join(","))));
+            return Err(builder.wrong(line, format_args!("\"{}\" is not a pair of nodes", values.join(","))));
         }
         // Without a header, many values are probably the neighbours of a node.
         if !has_header && values.len() > 4 && !values[2].starts_with('{') {

@@ -16,7 +16,7 @@ const HOSTS_MAX: usize = 1 << 20;
 const REGIONS_MAX: usize = 1_000;
 
 const SHAPE: Shape = Shape {
-    needed: &["host"],
+    needed: &["node"],
     allowed: &["uplink", "downlink", "region", "validation_time"],
     units: &[("uplink", Rate::UNITS), ("downlink", Rate::UNITS), ("validation_time", Span::UNITS)],
     rows_max: HOSTS_MAX,
@@ -85,9 +85,9 @@ struct Builder {
 
 impl Builder {
     fn add(&mut self, row: &Row<'_>) -> Result<(), String> {
-        let host = row.text("host")?.unwrap_or_default();
-        if self.names.number(host) as usize != self.rows.len() {
-            return Err(row.wrong(format_args!("duplicate host `{host}`")));
+        let node = row.text("node")?.unwrap_or_default();
+        if self.names.number(node) as usize != self.rows.len() {
+            return Err(row.wrong(format_args!("duplicate node `{node}`")));
         }
         self.rows.push(HostRow {
             uplink: rate(row, "uplink")?,
@@ -107,10 +107,10 @@ impl Builder {
         let columns: BTreeSet<&str> = attributes.filter(|name| SHAPE.has(name)).collect();
         if columns.is_empty() {
             return Err(format!(
-                "{file}: no node has an attribute of hosts; expected uplink, downlink, region or validation_time"
+                "{file}: no node has a known attribute; expected uplink, downlink, region or validation_time"
             ));
         }
-        let header: StringRecord = std::iter::once("host").chain(columns.iter().copied()).collect();
+        let header: StringRecord = std::iter::once("node").chain(columns.iter().copied()).collect();
         let mut rows = Rows::begin(file, 1, &header, &SHAPE)?;
         for (name, node) in graph.names.all().iter().zip(&graph.nodes) {
             let cell = |column: &&str| node.values.get(*column).map_or("", String::as_str);
@@ -147,7 +147,7 @@ impl Builder {
 fn rate(row: &Row<'_>, name: &str) -> Result<Option<Rate>, String> {
     let rate = row.quantity::<Rate>(name)?;
     if rate.is_some_and(|rate| rate.bps() == 0) {
-        return Err(row.wrong(format_args!("{name} is 0 bit/s; a host needs a positive rate")));
+        return Err(row.wrong(format_args!("{name} is 0 bit/s; a node needs a positive rate")));
     }
     Ok(rate)
 }
@@ -188,7 +188,7 @@ impl RegionWeights {
 /// The names of hosts in the files of a network. The file of hosts takes precedence over that of
 /// the graph, and the graph over that of latencies between hosts.
 pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
-    if let Some(file) = &network.hosts_file {
+    if let Some(file) = &network.nodes_file {
         return Ok(HostTable::read(file, inputs)?.names.clone());
     }
     if network.topology.kind == TopologyKind::File
@@ -196,7 +196,7 @@ pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names
     {
         return Ok(Some(names));
     }
-    let Some(spec) = network.latencies_of(LatencyOf::Hosts) else { return Ok(None) };
+    let Some(spec) = network.latencies_of(LatencyOf::Nodes) else { return Ok(None) };
     let table = LatencyTable::read(spec, inputs)?;
     let all = table.names().filter(|names| names.len() == network.nodes as usize);
     Ok(all.filter(|names| names.as_numbers(network.nodes).is_none()).cloned())
@@ -218,9 +218,9 @@ pub fn listed_regions(
             .map(|name| {
                 let number = regions.names.iter().position(|own| own == name);
                 number.map(|number| number as u16).ok_or_else(|| {
-                    let file = network.hosts_file.as_deref().unwrap_or_default();
+                    let file = network.nodes_file.as_deref().unwrap_or_default();
                     format!(
-                        "{file}: hosts are in the region {name}; network.regions has {}",
+                        "{file}: nodes are in the region {name}; network.regions has {}",
                         regions.names.join(", ")
                     )
                 })

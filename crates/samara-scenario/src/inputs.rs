@@ -91,8 +91,8 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// ```
 /// use samara_scenario::Inputs;
 ///
-/// let inputs = Inputs::directory("").with("hosts.csv", "host,uplink\n0,20 Mbit/s\n");
-/// assert!(inputs.read("hosts.csv").is_ok_and(|text| text.starts_with("host,uplink")));
+/// let inputs = Inputs::directory("").with("nodes.csv", "node,uplink\n0,20 Mbit/s\n");
+/// assert!(inputs.read("nodes.csv").is_ok_and(|text| text.starts_with("node,uplink")));
 /// ```
 #[derive(Clone, Default)]
 pub struct Inputs(Arc<Shared>);

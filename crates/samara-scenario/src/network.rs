@@ -43,7 +43,7 @@ pub struct Network {
     /// `downlink`, `region` and `validation_time`; or the nodes of a graph (GraphML). Replaces
     /// those keys and `class`. A path relative to the scenario file, plain or compressed with zstd.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hosts_file: Option<String>,
+    pub nodes_file: Option<String>,
     /// Latencies between all hosts or all regions, which replace `latency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_file: Option<LatencyFile>,
@@ -72,7 +72,7 @@ impl Default for Network {
             validation_time: Span::default(),
             classes: Vec::new(),
             regions: None,
-            hosts_file: None,
+            nodes_file: None,
             latency_file: None,
         }
     }
@@ -324,8 +324,8 @@ impl LatencyUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyOf {
-    /// One row for each host.
-    Hosts,
+    /// One row for each node.
+    Nodes,
     /// One row for each region.
     Regions,
 }

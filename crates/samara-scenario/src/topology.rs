@@ -217,7 +217,7 @@ pub fn build(
     if !unreachable.is_empty() {
         let some: Vec<String> = unreachable.iter().take(5).map(u32::to_string).collect();
         return Err(format!(
-            "network.topology: {} of {nodes} hosts cannot be reached from host 0 (host {}{}); give hosts more links, or a \
+            "network.topology: {} of {nodes} nodes cannot be reached from node 0 (node {}{}); give nodes more links, or a \
              connected graph",
             unreachable.len(),
             some.join(", "),
@@ -262,7 +262,7 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
 
 /// Reads the graph of a network's file. Returns notes on how it was read.
 ///
-/// The nodes are the hosts with these names in `network.hosts_file`. Without that file, names that
+/// The nodes are the hosts with these names in `network.nodes_file`. Without that file, names that
 /// are all host numbers select these hosts, and other names get numbers in the order of their
 /// appearance. A table of numbers may have more hosts than the network: the first `network.nodes`
 /// are used.
@@ -270,11 +270,10 @@ pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<Strin
     let file = network.topology.file.as_deref().ok_or("network.topology.file is missing")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
     let mut notes = graph.notes.clone();
-    let host_of: Vec<u32> = if let Some(hosts) = &network.hosts_file {
+    let host_of: Vec<u32> = if let Some(hosts) = &network.nodes_file {
         let table = HostTable::read(hosts, inputs)?;
-        let find = |name: &String| {
-            table.find(name).ok_or_else(|| format!("{file}: node {name} is not a host of {hosts}"))
-        };
+        let find =
+            |name: &String| table.find(name).ok_or_else(|| format!("{file}: node {name} is not in {hosts}"));
         graph.names.all().iter().map(find).collect::<Result<_, _>>()?
     } else if let Some(numbers) = host_numbers(&graph, nodes) {
         numbers
@@ -287,12 +286,12 @@ pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<Strin
         ));
     };
     if let Some(last) = host_of.iter().max().filter(|last| **last >= nodes) {
-        notes.push(format!("{file}: uses the first {nodes} of its {} hosts", last + 1));
+        notes.push(format!("{file}: uses the first {nodes} of its {} nodes", last + 1));
     }
     let of_latencies = network.latency_file.as_ref().map(|spec| spec.file.as_str());
     for (is_there, what, key, other) in [
         (graph.has_latencies(), "edges have latencies", "latency_file", of_latencies),
-        (graph.has_rates(), "nodes have rates", "hosts_file", network.hosts_file.as_deref()),
+        (graph.has_rates(), "nodes have rates", "nodes_file", network.nodes_file.as_deref()),
     ] {
         if is_there && other != Some(file) {
             notes.push(format!("{file}: its {what}, which are not used; network.{key} would"));

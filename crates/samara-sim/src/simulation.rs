@@ -40,8 +40,10 @@ pub struct Simulation<N: Engine> {
     /// Events of the nodes, by shard.
     pub(crate) records: Vec<Records<N::Event>>,
     /// [`merge`], compiled where the simulation was created.
-    merge: fn(&[Records<N::Event>], &mut Vec<Record<N::Event>>),
+    merge: Merge<N::Event>,
 }
+
+type Merge<E> = fn(&[Records<E>], &mut Vec<Record<E>>);
 
 /// A [`Simulation`] of nodes of any type that exchange these frames.
 pub struct AnySimulation<F: Frame> {
@@ -174,7 +176,7 @@ impl<N: Engine> DerefMut for Simulation<N> {
 
 /// Passes on the records of each window in the order of [`merge`].
 fn hand_over<E>(
-    merge: fn(&[Records<E>], &mut Vec<Record<E>>),
+    merge: Merge<E>,
     records: &[Records<E>],
     observer: &mut dyn FnMut(Record<E>),
 ) -> impl FnMut() {

@@ -79,7 +79,7 @@ impl Checks<'_> {
         self.range("network.nodes", network.nodes, 2, 1 << 20);
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
             if rate.bps() == 0 {
-                self.wrong(key, "is 0 bit/s; a host needs a positive rate");
+                self.wrong(key, "is 0 bit/s; a node needs a positive rate");
             }
         }
         if network.loss.fraction() >= 1.0 {
@@ -357,20 +357,20 @@ impl Checks<'_> {
             if fault.share.fraction() > 1.0 {
                 self.wrong(&key, format!("share is {}; at most 100 %", fault.share));
             }
-            match &fault.hosts {
+            match &fault.nodes {
                 None if fault.share == Share::default() => {
-                    self.wrong(&key, "affects no hosts; set a share, for example \"5 %\", or hosts");
+                    self.wrong(&key, "affects no nodes; set a share, for example \"5 %\", or nodes");
                 }
                 Some(_) if fault.share != Share::default() => {
-                    self.wrong(&key, "has a share and hosts; keep one of them");
+                    self.wrong(&key, "has a share and nodes; keep one of them");
                 }
                 Some(hosts) if hosts.is_empty() => {
-                    self.wrong(&key, "affects no hosts; set hosts, for example [1]");
+                    self.wrong(&key, "affects no nodes; set nodes, for example [1]");
                 }
                 Some(hosts) => {
                     let nodes = scenario.network.nodes;
                     if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
-                        self.wrong(&key, format!("host {host}; they are numbered 0 to {}", nodes - 1));
+                        self.wrong(&key, format!("node {host}; they are numbered 0 to {}", nodes - 1));
                     }
                 }
                 None => {}
@@ -380,7 +380,7 @@ impl Checks<'_> {
             }
             match (fault.kind, fault.factor) {
                 (FaultKind::Slow, None) => {
-                    self.wrong(&key, "a slow host needs a factor, for example 0.1");
+                    self.wrong(&key, "a slow node needs a factor, for example 0.1");
                 }
                 (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
                     self.wrong(&key, format!("factor is {factor}; it must be above 0 and at most 1"));

@@ -156,7 +156,7 @@ impl Checks<'_> {
         }
         let (publisher, nodes) = (workload.publisher, scenario.network.nodes);
         if publisher >= nodes {
-            let message = format!("is {publisher}; hosts are numbered 0 to {}", nodes - 1);
+            let message = format!("is {publisher}; nodes are numbered 0 to {}", nodes - 1);
             self.wrong("columns.publisher", message);
         }
         let bytes = workload.column_bytes();

@@ -212,7 +212,7 @@ pub struct Axis {
     pub values: Vec<toml::Value>,
 }
 
-/// A fault of hosts or of the network.
+/// A fault of nodes or of the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -220,17 +220,17 @@ pub struct Fault {
     pub kind: FaultKind,
     /// Time at which the fault begins.
     pub at: Span,
-    /// Time at which the fault ends. After a crash or leave, the host starts again; after others,
-    /// the state is as before. Default: never. A crash at 0 s makes a host that joins later.
+    /// Time at which the fault ends. After a crash or leave, the node starts again; after others,
+    /// the state is as before. Default: never. A crash at 0 s makes a node that joins later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Span>,
-    /// Share of the affected hosts, drawn from the seed. The publisher is never affected.
+    /// Share of the affected nodes, drawn from the seed. The publisher is never affected.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub share: Share,
-    /// Numbers of the affected hosts, in place of a share.
+    /// Numbers of the affected nodes, in place of a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hosts: Option<Vec<u32>>,
-    /// Factor on both rates of a slow host.
+    pub nodes: Option<Vec<u32>>,
+    /// Factor on both rates of a slow node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
 }
@@ -249,7 +249,7 @@ pub enum FaultKind {
     Vanish,
     /// Members leave their group in the way of its protocol.
     Leave,
-    /// The affected hosts cannot reach the others.
+    /// The affected nodes cannot reach the others.
     Partition,
     /// Rates are multiplied by `factor`.
     Slow,

@@ -108,16 +108,16 @@ impl Messages {
             Some(names) => names.find(name).ok_or_else(|| {
                 let meant = closest(name, names.all().iter().map(String::as_str));
                 let hint = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-                format!("unknown host {name}{hint}")
+                format!("unknown node {name}{hint}")
             }),
             None => name
                 .parse()
                 .ok()
                 .filter(|number| *number < nodes)
-                .ok_or_else(|| format!("unknown host {name}; hosts are numbered 0 to {}", nodes - 1)),
+                .ok_or_else(|| format!("unknown node {name}; nodes are numbered 0 to {}", nodes - 1)),
         };
         let most = largest(scenario);
-        let hosts = (&scenario.network.hosts_file, &scenario.network.topology.file, nodes);
+        let hosts = (&scenario.network.nodes_file, &scenario.network.topology.file, nodes);
         MessageTable::read(file, inputs, (&format!("{hosts:?}"), find), (PAYLOAD_MIN, most))
     }
 }

@@ -18,7 +18,7 @@ use crate::{Point, Scenario};
 const REPLACED: [(&str, &[&str]); 2] = [
     ("network.latency_file", &["network.latency", "network.regions.latency"]),
     (
-        "network.hosts_file",
+        "network.nodes_file",
         &[
             "network.class",
             "network.bandwidth",
@@ -129,7 +129,7 @@ impl Scenario {
         let latencies = network.latency_file.as_ref();
         let named = [
             ("network.topology.file", network.topology.file.as_ref()),
-            ("network.hosts_file", network.hosts_file.as_ref()),
+            ("network.nodes_file", network.nodes_file.as_ref()),
             ("network.latency_file", latencies.map(|spec| &spec.file)),
             ("network.latency_file.names", latencies.and_then(|spec| spec.names.as_ref())),
             (
@@ -207,7 +207,7 @@ impl Work<'_> {
     fn conflicts(&mut self) -> Result<(), Wrong> {
         for (file, replaced) in replaced(std::iter::once(self.scenario.family())) {
             // For rates of hosts it depends on the columns of the file: see `hosts`.
-            let always = |key: &&&str| file != "network.hosts_file" || **key == "network.class";
+            let always = |key: &&&str| file != "network.nodes_file" || **key == "network.class";
             if !self.is_given(file) {
                 continue;
             }
@@ -243,8 +243,8 @@ impl Work<'_> {
 
     /// Reads the file of hosts, and sets the number of hosts.
     fn hosts(&mut self) -> Result<Option<Arc<HostTable>>, Wrong> {
-        let Some(file) = self.scenario.network.hosts_file.clone() else { return Ok(None) };
-        let key = "network.hosts_file";
+        let Some(file) = self.scenario.network.nodes_file.clone() else { return Ok(None) };
+        let key = "network.nodes_file";
         let table = HostTable::read(&file, self.inputs);
         let table = self.at(key, table)?;
         let columns = [
@@ -276,7 +276,7 @@ impl Work<'_> {
         } else if nodes != count {
             return self.fail(
                 key,
-                format!("{file} has {count} hosts, but network.nodes = {nodes}; remove the key, or use the same number"),
+                format!("{file} has {count} nodes, but network.nodes = {nodes}; remove the key, or use the same number"),
             );
         }
         Ok(())
@@ -292,7 +292,7 @@ impl Work<'_> {
             return Ok(());
         }
         let key = "network.topology.file";
-        if !self.is_given("network.nodes") && self.scenario.network.hosts_file.is_none() {
+        if !self.is_given("network.nodes") && self.scenario.network.nodes_file.is_none() {
             let nodes = topology::nodes_of(&file, self.inputs);
             self.scenario.network.nodes = self.at(key, nodes)?;
         }
@@ -319,14 +319,14 @@ impl Work<'_> {
         let network = &mut self.scenario.network;
         if let Some(spec) = &mut network.latency_file {
             let has_regions = hosts.is_some() || network.regions.is_some();
-            spec.of.get_or_insert(if has_regions { LatencyOf::Regions } else { LatencyOf::Hosts });
+            spec.of.get_or_insert(if has_regions { LatencyOf::Regions } else { LatencyOf::Nodes });
         }
         let spec = network.latencies_of(LatencyOf::Regions).cloned();
         let has_regions = hosts.is_some() || network.regions.is_some();
         if !has_regions && spec.is_some() {
             return self.fail(
                 "network.latency_file",
-                "has latencies between regions, but there are none; assign hosts to regions by a column region in network.hosts_file or by \
+                "has latencies between regions, but there are none; assign nodes to regions by a column region in network.nodes_file or by \
                  weights in [network.regions]",
             );
         }
@@ -362,7 +362,7 @@ impl Work<'_> {
             if has_own || regions.placed != Placed::Drawn {
                 return self.fail(
                     "network.regions",
-                    "network.hosts_file assigns hosts to regions; remove weights and placed here",
+                    "network.nodes_file assigns nodes to regions; remove weights and placed here",
                 );
             }
             if regions.names.is_empty() {
@@ -388,7 +388,7 @@ impl Work<'_> {
 
     /// Checks latencies between hosts, and sets the number of hosts by them if no other file does.
     fn latencies(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
-        let Some(spec) = self.scenario.network.latencies_of(LatencyOf::Hosts).cloned() else {
+        let Some(spec) = self.scenario.network.latencies_of(LatencyOf::Nodes).cloned() else {
             return self.regions_fit(hosts);
         };
         let key = "network.latency_file";
@@ -402,13 +402,13 @@ impl Work<'_> {
         if self.scenario.network.regions.is_some() {
             return self.fail(
                 "network.regions",
-                "have latencies, but network.latency_file has latencies between hosts; keep one of them, or use of = \"regions\"",
+                "have latencies, but network.latency_file has latencies between nodes; keep one of them, or use of = \"regions\"",
             );
         }
         if spec.within.is_some() {
             return self.fail(
                 key,
-                "within is the latency within a region, but this file has latencies between hosts; remove it",
+                "within is the latency within a region, but this file has latencies between nodes; remove it",
             );
         }
         let table = LatencyTable::read(&spec, self.inputs);
@@ -438,7 +438,7 @@ impl Work<'_> {
             return Ok(());
         };
         let fit = listed_regions(&self.scenario.network, table, region, table.count);
-        self.at("network.hosts_file", fit).map(drop)
+        self.at("network.nodes_file", fit).map(drop)
     }
 
     fn family(&mut self) -> Result<(), Wrong> {
@@ -455,10 +455,10 @@ impl Work<'_> {
 /// The file of latencies cannot be read, or does not match the network.
 pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
     let network = &scenario.network;
-    if let Some(spec) = network.latencies_of(LatencyOf::Hosts) {
+    if let Some(spec) = network.latencies_of(LatencyOf::Nodes) {
         let topology = &network.topology;
         let file = topology.file.as_ref().filter(|_| topology.kind == TopologyKind::File);
-        let key = format!("between {spec:?} {:?} {file:?} {count}", network.hosts_file);
+        let key = format!("between {spec:?} {:?} {file:?} {count}", network.nodes_file);
         let pairs = inputs.made(&key, || {
             let table = LatencyTable::read(spec, inputs)?;
             let rows = table.rows_of_hosts(count, host_names(network, inputs)?.as_deref())?;

@@ -144,7 +144,7 @@ pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
 fn processes(processes: &[ProcessUse]) -> String {
     let lines = processes.iter().enumerate().map(|(rank, process)| {
         format!(
-            "process {rank}: {} hosts, {:.1} s of processor, waited for {:.1} s, sent {:.1} MB, {} MB of memory\n",
+            "process {rank}: {} nodes, {:.1} s of processor, waited for {:.1} s, sent {:.1} MB, {} MB of memory\n",
             process.hosts,
             process.cpu_s,
             process.waited_s,

@@ -81,14 +81,14 @@ pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table
     tables
 }
 
-/// Returns a table of hosts, if they have names or regions.
+/// Returns a table of nodes, if they have names or regions.
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     let (point, hosts) = measured.setting();
     let nodes = point.scenario.network.nodes;
     let name = |host: u32| hosts.names.as_ref().and_then(|names| names.all().get(host as usize).cloned());
     let region = |host: u32| hosts.regions.get(usize::from(hosts.configs[host as usize].region)).cloned();
     (hosts.names.is_some() || !hosts.regions.is_empty()).then(|| {
-        Table::new("hosts", nodes as usize, move || {
+        Table::new("nodes", nodes as usize, move || {
             vec![
                 ("node", column(0..nodes)),
                 ("name", column((0..nodes).map(name))),

@@ -189,9 +189,9 @@ fn rejects_invalid_values() {
         assert!(error.contains(expected), "{key}: {error}");
     }
     for (key, value, expected) in [
-        ("fault.0.hosts", "[4]", "numbered 0 to 3"),
-        ("fault.0.hosts", "[]", "affects no hosts"),
-        ("fault.0.share", "5 %", "has a share and hosts"),
+        ("fault.0.nodes", "[4]", "numbered 0 to 3"),
+        ("fault.0.nodes", "[]", "affects no nodes"),
+        ("fault.0.share", "5 %", "has a share and nodes"),
     ] {
         let error = refused("ring-churn", &[(key, value), ("sweep.axis", "[]")], &["crash"]);
         assert!(error.contains(expected), "{key}: {error}");

@@ -70,11 +70,11 @@ const LATENCY: &str = "latency_file = { file = \"latency.csv\", unit = \"ms\", k
 fn hosts_from_a_table_equal_inline_hosts() {
     // The order of rows does not matter.
     let rows = (0..NODES).rev().map(|host| format!("{host},10,20 Mbit/s,0 ms\n"));
-    let table = format!("host,uplink_mbps,downlink,validation_time\n{}", rows.collect::<String>());
-    let text = scenario("hosts_file = \"hosts.csv\"\nlatency = \"30 ms\"", MESSAGES, "");
-    assert_eq!(digest(&text, Inputs::default().with("hosts.csv", table.clone())), plain());
+    let table = format!("node,uplink_mbps,downlink,validation_time\n{}", rows.collect::<String>());
+    let text = scenario("nodes_file = \"nodes.csv\"\nlatency = \"30 ms\"", MESSAGES, "");
+    assert_eq!(digest(&text, Inputs::default().with("nodes.csv", table.clone())), plain());
     let slower = table.replace("\n3,10,", "\n3,9,");
-    assert_ne!(digest(&text, Inputs::default().with("hosts.csv", slower)), plain());
+    assert_ne!(digest(&text, Inputs::default().with("nodes.csv", slower)), plain());
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn pair_latencies_equal_region_latencies() {
     assert_eq!(digest(&by_pairs, Inputs::default().with("latency.csv", pairs)), by_regions);
     // The same regions from two files: the region of each host, and the latencies of regions. The
     // table has a third region and another order.
-    let hosts: String = (0..NODES).fold("host,region\n".to_owned(), |mut text, host| {
+    let hosts: String = (0..NODES).fold("node,region\n".to_owned(), |mut text, host| {
         let _ = writeln!(text, "{host},{}", ["eu", "us"][region(host)]);
         text
     });
     let table = ",us,asia,eu\nus,8,90,45\nasia,90,3,80\neu,40,80,5\n";
-    let text = scenario(&format!("hosts_file = \"hosts.csv\"\n{LATENCY}"), MESSAGES, "");
-    let inputs = Inputs::default().with("hosts.csv", hosts).with("latency.csv", table);
+    let text = scenario(&format!("nodes_file = \"nodes.csv\"\n{LATENCY}"), MESSAGES, "");
+    let inputs = Inputs::default().with("nodes.csv", hosts).with("latency.csv", table);
     let loaded = load(&text, inputs.clone());
     let filled = loaded.points[0].scenario.network.regions.as_ref().expect("regions");
     assert_eq!(
@@ -217,11 +217,11 @@ fn graphs_in_all_formats_equal_drawn_graphs() {
 
 #[test]
 fn names_connect_files() {
-    let network = format!("hosts_file = \"hosts.csv\"\n{LATENCY}");
+    let network = format!("nodes_file = \"nodes.csv\"\n{LATENCY}");
     let text = scenario(&network, "file = \"messages.csv\"", "")
         .replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");
     let inputs = Inputs::default()
-        .with("hosts.csv", "host,uplink_mbps\noslo,1\nbonn,2\nrome,3\n")
+        .with("nodes.csv", "node,uplink_mbps\noslo,1\nbonn,2\nrome,3\n")
         .with("graph", "rome bonn\nbonn oslo\n")
         .with("latency.csv", ",rome,oslo,bonn\nrome,0,7,8\noslo,9,0,6\nbonn,4,5,0\n")
         .with("messages.csv", "at_ms,publisher\n0,rome\n1,oslo\n");
@@ -274,10 +274,10 @@ fn setting_a_file_in_a_run_overrides_the_key() {
 #[test]
 fn written_scenarios_load_as_the_same_points() {
     let inputs = Inputs::default()
-        .with("hosts.csv", "host,uplink_mbps\n0,1\n1,2\n2,3\n3,3\n")
+        .with("nodes.csv", "node,uplink_mbps\n0,1\n1,2\n2,3\n3,3\n")
         .with("latency.csv", matrix(4, |_, _| 10.0))
         .with("messages.csv", "at_ms,publisher,size\n0,1,10 B\n");
-    let text = scenario(&format!("hosts_file = \"hosts.csv\"\n{LATENCY}"), "file = \"messages.csv\"", "")
+    let text = scenario(&format!("nodes_file = \"nodes.csv\"\n{LATENCY}"), "file = \"messages.csv\"", "")
         .replace("degree = 6", "kind = \"ring\"");
     let loaded = load(&text, inputs.clone());
     let again = load(&loaded.text, inputs);
@@ -287,31 +287,31 @@ fn written_scenarios_load_as_the_same_points() {
         files,
         [
             ("messages.file", "messages.csv".to_owned()),
-            ("network.hosts_file", "hosts.csv".to_owned()),
-            ("network.latency_file", "latency.csv".to_owned())
+            ("network.latency_file", "latency.csv".to_owned()),
+            ("network.nodes_file", "nodes.csv".to_owned())
         ]
     );
 }
 
 #[test]
 fn errors_name_key_and_line() {
-    let hosts = |rows: &str| Inputs::default().with("hosts.csv", format!("host,uplink_mbps\n{rows}"));
-    let by_hosts = |rest: &str| scenario(&format!("hosts_file = \"hosts.csv\"\n{rest}"), MESSAGES, "");
+    let hosts = |rows: &str| Inputs::default().with("nodes.csv", format!("node,uplink_mbps\n{rows}"));
+    let by_hosts = |rest: &str| scenario(&format!("nodes_file = \"nodes.csv\"\n{rest}"), MESSAGES, "");
     assert_eq!(
         error(&by_hosts("nodes = 5"), hosts("0,1\n1,1\n")),
-        "small.toml:5: network.hosts_file: hosts.csv has 2 hosts, but network.nodes = 5; remove the key, or use the same number"
+        "small.toml:5: network.nodes_file: nodes.csv has 2 nodes, but network.nodes = 5; remove the key, or use the same number"
     );
     assert_eq!(
         error(&by_hosts("uplink = \"1 Mbit/s\""), hosts("0,1\n1,1\n")),
-        "small.toml:6: network.uplink: hosts.csv has a column uplink, which replaces it; keep one of them"
+        "small.toml:6: network.uplink: nodes.csv has a column uplink, which replaces it; keep one of them"
     );
     assert_eq!(
         error(&by_hosts(""), hosts("0,1\n1,x\n")),
-        "small.toml:5: network.hosts_file: hosts.csv:3: uplink is \"x\"; expected a number, since its column has a unit"
+        "small.toml:5: network.nodes_file: nodes.csv:3: uplink is \"x\"; expected a number, since its column has a unit"
     );
     let missing = error(&by_hosts(""), Inputs::directory("nowhere"));
-    assert!(missing.starts_with("small.toml:5: network.hosts_file: hosts.csv: "), "{missing}");
-    assert!(missing.contains("nowhere/hosts.csv"), "{missing}");
+    assert!(missing.starts_with("small.toml:5: network.nodes_file: nodes.csv: "), "{missing}");
+    assert!(missing.contains("nowhere/nodes.csv"), "{missing}");
     let latencies = |text: String| Inputs::default().with("latency.csv", text);
     let by_latency = |rest: &str| scenario(&format!("{LATENCY}\n{rest}"), MESSAGES, "");
     assert_eq!(
@@ -320,11 +320,11 @@ fn errors_name_key_and_line() {
     );
     assert_eq!(
         error(&by_latency("nodes = 17"), latencies(matrix(16, |_, _| 1.0))),
-        "small.toml:5: network.latency_file: latency.csv: has 16 rows for 17 hosts; expected a row for each"
+        "small.toml:5: network.latency_file: latency.csv: has 16 rows for 17 nodes; expected a row for each"
     );
     assert_eq!(
         error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
-        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; between different hosts it must be positive"
+        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; between different nodes it must be positive"
     );
     let of_regions = by_latency("").replace("kind =", "of = \"regions\", kind =");
     assert!(
@@ -343,7 +343,7 @@ fn errors_name_key_and_line() {
     );
     assert_eq!(
         error(&messages(""), table("at_ms,publisher\n0,16\n")),
-        "small.toml:9: messages.file: messages.csv:2: unknown host 16; hosts are numbered 0 to 15"
+        "small.toml:9: messages.file: messages.csv:2: unknown node 16; nodes are numbered 0 to 15"
     );
     assert_eq!(
         error(&messages(""), table("at_ms,size\n0,20 MB\n")),
@@ -362,7 +362,7 @@ fn notes_list_unused_data() {
         loaded.notes,
         [
             "graph: its edges have latencies, which are not used; network.latency_file would",
-            "graph: its nodes have rates, which are not used; network.hosts_file would"
+            "graph: its nodes have rates, which are not used; network.nodes_file would"
         ]
     );
 }
@@ -372,9 +372,9 @@ proptest! {
     #[test]
     fn no_file_causes_a_panic(text in ".{0,200}", rows in "[0-9a-c ,;\n\"{}<>\\[\\]#-]{0,200}") {
         for file in [text.as_str(), rows.as_str()] {
-            let inputs = Inputs::default().with("hosts.csv", file).with("graph", file).with("latency.csv", file)
+            let inputs = Inputs::default().with("nodes.csv", file).with("graph", file).with("latency.csv", file)
                 .with("messages.csv", file);
-            for keys in ["hosts_file = \"hosts.csv\"", LATENCY] {
+            for keys in ["nodes_file = \"nodes.csv\"", LATENCY] {
                 let _ = load_source("s", &scenario(keys, MESSAGES, ""), inputs.clone(), &Overrides::default());
             }
             let graph = scenario("", MESSAGES, "").replace("degree = 6", "kind = \"file\"\nfile = \"graph\"");

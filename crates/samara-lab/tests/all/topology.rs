@@ -91,7 +91,7 @@ fn rejects_unreachable_hosts() {
     let (split, inputs) = with_graph("dialer,listener\n0,1\n2,3\n", &[]).unwrap();
     assert_eq!(split.network.nodes, 4, "one node for each host of the graph");
     let error = graph(&split, &inputs, 1).unwrap_err();
-    assert!(error.contains("2 of 4 hosts cannot be reached from host 0 (host 2, 3)"), "{error}");
+    assert!(error.contains("2 of 4 nodes cannot be reached from node 0 (node 2, 3)"), "{error}");
 }
 
 #[test]

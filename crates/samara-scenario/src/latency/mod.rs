@@ -168,7 +168,7 @@ impl LatencyTable {
             }
             if from == to && self.get(from, to).is_none_or(|nanos| nanos == 0) {
                 return Err(format!(
-                    "{}: has no latency between hosts in {}; set one with within = \"10 ms\" in network.latency_file",
+                    "{}: has no latency between nodes in {}; set one with within = \"10 ms\" in network.latency_file",
                     self.file,
                     self.name(from)
                 ));
@@ -182,7 +182,7 @@ impl LatencyTable {
         let pair = || format!("from {} to {}", self.name(from), self.name(to));
         match (self.get(from, to), others) {
             (Some(0), _) => Err(format!(
-                "{}: the latency {} is 0; between different hosts it must be positive",
+                "{}: the latency {} is 0; between different nodes it must be positive",
                 self.file,
                 pair()
             )),
@@ -204,11 +204,11 @@ impl LatencyTable {
     /// their number, or the first rows in order.
     pub fn rows_of_hosts(&self, hosts: u32, names: Option<&Names>) -> Result<Vec<usize>, String> {
         if let (Some(own), Some(names)) = (&self.names, names) {
-            return names.all().iter().map(|name| self.row(own, "host", name)).collect();
+            return names.all().iter().map(|name| self.row(own, "node", name)).collect();
         }
         if self.size < hosts as usize {
             return Err(format!(
-                "{}: has {} rows for {hosts} hosts; expected a row for each",
+                "{}: has {} rows for {hosts} nodes; expected a row for each",
                 self.file, self.size
             ));
         }

@@ -100,12 +100,12 @@ fn hosts_are_matched_to_rows() {
     assert_eq!(table.rows_of_hosts(3, None), Ok(vec![0, 1, 2]), "no names: in the order of rows");
     assert_eq!(
         table.rows_of_hosts(4, None),
-        Err("l: has 3 rows for 4 hosts; expected a row for each".to_owned())
+        Err("l: has 3 rows for 4 nodes; expected a row for each".to_owned())
     );
     let names: Names = ["aa"].into_iter().collect();
     assert_eq!(
         table.rows_of_hosts(1, Some(&names)),
-        Err("l: has no row for the host aa; did you mean a?".to_owned())
+        Err("l: has no row for the node aa; did you mean a?".to_owned())
     );
     let numbered = read(&spec(), ",1,0\n1,0,5\n0,6,0\n").expect("a valid table");
     let rows = numbered.rows_of_hosts(2, None).expect("two rows");
@@ -121,7 +121,7 @@ fn regions_need_a_latency_within() {
     let error = table.between_regions(&rows, &spec()).expect_err("not within eu");
     assert_eq!(
         error,
-        "l: has no latency between hosts in eu; set one with within = \"10 ms\" in network.latency_file"
+        "l: has no latency between nodes in eu; set one with within = \"10 ms\" in network.latency_file"
     );
     let spec = LatencyFile { within: Some(Span::from_millis(9)), ..spec() };
     let latency = table.between_regions(&rows, &spec).expect("all latencies");
@@ -148,7 +148,7 @@ fn rejects_latencies_of_zero_or_hours() {
     let table = read(&spec(), "0 0\n5 0\n").expect("a valid table");
     assert_eq!(
         table.between_hosts(&[0, 1], &spec()),
-        Err("l: the latency from 0 to 1 is 0; between different hosts it must be positive".to_owned())
+        Err("l: the latency from 0 to 1 is 0; between different nodes it must be positive".to_owned())
     );
     assert_eq!(
         error("1 5000\n1 1\n"),

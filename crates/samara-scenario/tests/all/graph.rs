@@ -55,7 +55,7 @@ fn errors_in_edge_lists_name_the_line() {
     let error = |text: &str| graph(text).expect_err("an error");
     assert_eq!(
         error("a b\n\na b\n"),
-        "g:3: duplicate edge between a and b; between two hosts there is one link"
+        "g:3: duplicate edge between a and b; between two nodes there is one link"
     );
     assert_eq!(error("a b\nc\n"), "g:2: found \"c\", expected the two nodes of an edge");
     assert_eq!(
@@ -65,10 +65,10 @@ fn errors_in_edge_lists_name_the_line() {
     assert_eq!(error("# nothing\n"), "g: has no edges");
     assert_eq!(
         error("dialer,listener\n0,1\n1,0\n"),
-        "g:3: duplicate edge between 1 and 0; between two hosts there is one link"
+        "g:3: duplicate edge between 1 and 0; between two nodes there is one link"
     );
-    assert_eq!(error("dialer,listener\n0,0\n"), "g:2: host 0 cannot have a link to itself");
-    assert_eq!(error("dialer,listener\n0,1,2\n"), "g:2: \"0,1,2\" is not a pair of hosts");
+    assert_eq!(error("dialer,listener\n0,0\n"), "g:2: node 0 cannot have a link to itself");
+    assert_eq!(error("dialer,listener\n0,1,2\n"), "g:2: \"0,1,2\" is not a pair of nodes");
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn attribute_must_exist_for_all_nodes_or_none() {
     assert_eq!(error(&some), "g:8: uplink is empty; expected a value");
     assert_eq!(
         error(&NETWORKX.replace("\"uplink\"", "\"color\"").replace("\"region\"", "\"shape\"")),
-        "g: no node has an attribute of hosts; expected uplink, downlink, region or validation_time"
+        "g: no node has a known attribute; expected uplink, downlink, region or validation_time"
     );
     let none = NETWORKX.replace("20 Mbit/s", "0 bit/s");
-    assert_eq!(error(&none), "g:7: uplink is 0 bit/s; a host needs a positive rate");
+    assert_eq!(error(&none), "g:7: uplink is 0 bit/s; a node needs a positive rate");
     assert!(error("graph [\n node [ id 0 ] ]").contains("python -m samara.data g"));
 }
 

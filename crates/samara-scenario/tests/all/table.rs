@@ -7,7 +7,7 @@ use samara_scenario::table::{Quantity, Shape, scan};
 use samara_scenario::{HostTable, Inputs, Names, RegionWeights};
 
 const SHAPE: Shape = Shape {
-    needed: &["host"],
+    needed: &["node"],
     allowed: &["uplink", "delay"],
     units: &[("uplink", Rate::UNITS), ("delay", Span::UNITS)],
     rows_max: 3,
@@ -26,44 +26,44 @@ fn first(text: &str) -> Result<(Option<Rate>, Option<Span>), String> {
 #[test]
 fn reads_units_from_cells_or_header() {
     let expected = Ok((Some(Rate::from_bps(20_000_000)), Some(Span::from_nanos(1_500_000))));
-    assert_eq!(first("host,uplink,delay\na,20 Mbit/s,1.5 ms\n"), expected);
-    assert_eq!(first("# a comment\nhost;delay_us;uplink_mbps\r\na;1500;20\r\n"), expected);
-    assert_eq!(first("\u{feff}host\tuplink_bps\tdelay_s\n\"a\tb\"\t2e7\t0.0015\n"), expected);
-    assert_eq!(first("host\na\n"), Ok((None, None)));
+    assert_eq!(first("node,uplink,delay\na,20 Mbit/s,1.5 ms\n"), expected);
+    assert_eq!(first("# a comment\nnode;delay_us;uplink_mbps\r\na;1500;20\r\n"), expected);
+    assert_eq!(first("\u{feff}node\tuplink_bps\tdelay_s\n\"a\tb\"\t2e7\t0.0015\n"), expected);
+    assert_eq!(first("node\na\n"), Ok((None, None)));
 }
 
 #[test]
 fn errors_name_the_line() {
     let error = |text: &str| first(text).expect_err("an error");
     assert_eq!(
-        error("host,upink\na,1\n"),
-        "t.csv:1: found the column \"upink\" (did you mean uplink?); expected a header with host, uplink (optional), delay (optional)"
+        error("node,upink\na,1\n"),
+        "t.csv:1: found the column \"upink\" (did you mean uplink?); expected a header with node, uplink (optional), delay (optional)"
     );
     assert_eq!(
         error("uplink,delay\n"),
-        "t.csv:1: the column host is missing; expected a header with host, uplink (optional), delay (optional)"
+        "t.csv:1: the column node is missing; expected a header with node, uplink (optional), delay (optional)"
     );
-    assert_eq!(error("host,uplink,uplink_bps\n"), "t.csv:1: duplicate column `uplink`");
+    assert_eq!(error("node,uplink,uplink_bps\n"), "t.csv:1: duplicate column `uplink`");
     assert_eq!(
-        error("host,uplink\n\na,20\n"),
+        error("node,uplink\n\na,20\n"),
         "t.csv:3: uplink: \"20\" has no unit; expected a rate such as \"20 Mbit/s\", in bit/s, kbit/s, Mbit/s, Gbit/s, or plain \
          numbers in a column uplink_bps"
     );
     assert_eq!(
-        error("host,uplink_bps\na,-1\n"),
+        error("node,uplink_bps\na,-1\n"),
         "t.csv:2: uplink is \"-1\"; expected a number, since its column has a unit"
     );
-    assert_eq!(error("host,uplink\na,\n"), "t.csv:2: uplink is empty; expected a value");
+    assert_eq!(error("node,uplink\na,\n"), "t.csv:2: uplink is empty; expected a value");
     assert_eq!(
-        error("host,uplink\na\n"),
+        error("node,uplink\na\n"),
         "t.csv:2: found 1 values, expected 2, one for each column of the header"
     );
     assert_eq!(
         error(""),
-        "t.csv: is empty; expected a header with host, uplink (optional), delay (optional)"
+        "t.csv: is empty; expected a header with node, uplink (optional), delay (optional)"
     );
-    assert_eq!(error("host\n"), "t.csv: has no rows below its header");
-    assert_eq!(error("host\na\nb\nc\nd\n"), "t.csv:5: more than 3 rows");
+    assert_eq!(error("node\n"), "t.csv: has no rows below its header");
+    assert_eq!(error("node\na\nb\nc\nd\n"), "t.csv:5: more than 3 rows");
 }
 
 fn table(text: &str) -> Result<Arc<HostTable>, String> {
@@ -72,7 +72,7 @@ fn table(text: &str) -> Result<Arc<HostTable>, String> {
 
 #[test]
 fn numbered_hosts_are_sorted() {
-    let table = table("host,uplink,region\n1,1 Mbit/s,b\n0,2 Mbit/s,a\n").expect("a valid table");
+    let table = table("node,uplink,region\n1,1 Mbit/s,b\n0,2 Mbit/s,a\n").expect("a valid table");
     assert_eq!(table.names, None);
     assert_eq!(table.uplink, Some(vec![Rate::from_bps(2_000_000), Rate::from_bps(1_000_000)]));
     assert_eq!((table.region.clone(), table.downlink.clone()), (Some(vec![1, 0]), None));
@@ -82,7 +82,7 @@ fn numbered_hosts_are_sorted() {
 
 #[test]
 fn named_hosts_get_numbers_by_their_rows() {
-    let table = table("host,validation_time_ms\nparis,2\n1,3\n").expect("a valid table");
+    let table = table("node,validation_time_ms\nparis,2\n1,3\n").expect("a valid table");
     assert_eq!((table.find("paris"), table.find("1"), table.find("0")), (Some(0), Some(1), None));
     assert_eq!(table.validation, Some(vec![Span::from_millis(2), Span::from_millis(3)]));
 }
@@ -90,8 +90,8 @@ fn named_hosts_get_numbers_by_their_rows() {
 #[test]
 fn errors_in_hosts_name_the_line() {
     let error = |text: &str| table(text).expect_err("an error");
-    assert_eq!(error("host\na\na\n"), "h.csv:3: duplicate host `a`");
-    assert_eq!(error("host,uplink_bps\na,0\n"), "h.csv:2: uplink is 0 bit/s; a host needs a positive rate");
+    assert_eq!(error("node\na\na\n"), "h.csv:3: duplicate node `a`");
+    assert_eq!(error("node,uplink_bps\na,0\n"), "h.csv:2: uplink is 0 bit/s; a node needs a positive rate");
 }
 
 #[test]

@@ -17,18 +17,18 @@ use crate::args::{ScenarioOptions, whole};
 /// Exports for other programs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {
-    /// Export the graph of a run: the links between hosts, and the dialer of each.
+    /// Export the graph of a run: the links between nodes, and the dialer of each.
     ///
-    /// GraphML also has rates, regions and classes of hosts, and the latency of each link.
-    /// `network.topology.file`, `network.hosts_file` and `network.latency_file` read it.
+    /// GraphML also has rates, regions and classes of nodes, and the latency of each link.
+    /// `network.topology.file`, `network.nodes_file` and `network.latency_file` read it.
     Graph(network::GraphOptions),
-    /// Export the hosts of a run as CSV for `network.hosts_file`: rates, regions and validation
+    /// Export the nodes of a run as CSV for `network.nodes_file`: rates, regions and validation
     /// times.
-    Hosts(network::OneRun),
+    Nodes(network::OneRun),
     /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for
     /// `network.latency_file`.
     ///
-    /// Latencies are between regions if the scenario gives them between regions, and between hosts
+    /// Latencies are between regions if the scenario gives them between regions, and between nodes
     /// otherwise.
     Latencies(network::OneRun),
     /// Export a run for Shadow, with a real node on each host.
@@ -46,7 +46,7 @@ pub(crate) enum Export {
 pub(crate) fn run(what: &Export) -> Result<ExitCode, String> {
     match what {
         Export::Graph(options) => network::graph(options),
-        Export::Hosts(options) => network::hosts(options),
+        Export::Nodes(options) => network::nodes(options),
         Export::Latencies(options) => network::latencies(options),
         Export::Shadow(options) => shadow(options),
         Export::Trace(options) => trace::run(options),

@@ -62,7 +62,7 @@ impl Built {
         let family = scenario.family();
         if !family.has_topology() {
             return Err(format!(
-                "{}: its protocol makes the links between nodes, so it has no graph; hosts and latencies can be exported",
+                "{}: its protocol makes the links between nodes, so it has no graph; nodes and latencies can be exported",
                 self.loaded.source
             ));
         }
@@ -251,7 +251,7 @@ fn edges(built: &Built, graph: &Graph) -> Result<String, String> {
         let (a, b) = (built.name(*dialler), built.name(*listener));
         if let Some(name) = [&a, &b].into_iter().find(|name| name.contains(char::is_whitespace)) {
             return Err(format!(
-                "host \"{name}\" has a blank in its name, which edge lists do not support; use --format graphml or csv"
+                "node \"{name}\" has a blank in its name, which edge lists do not support; use --format graphml or csv"
             ));
         }
         let _ = writeln!(text, "{a} {b}");
@@ -267,11 +267,11 @@ fn csv_edges(built: &Built, graph: &Graph) -> Result<String, String> {
 /// Maximum number of hosts in an exported matrix, which then has 100 million values.
 const HOSTS_MAX: u32 = 10_000;
 
-pub(super) fn hosts(options: &OneRun) -> Result<ExitCode, String> {
+pub(super) fn nodes(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
     let has_regions = !hosts.regions.is_empty();
-    let columns = ["host", "uplink_bps", "downlink_bps", "validation_time_ms", "region"];
+    let columns = ["node", "uplink_bps", "downlink_bps", "validation_time_ms", "region"];
     let columns = &columns[..if has_regions { 5 } else { 4 }];
     let head = columns.iter().map(|column| (*column).to_owned()).collect();
     let rows = (0..built.nodes()).map(|host| {
@@ -294,7 +294,7 @@ pub(super) fn latencies(options: &OneRun) -> Result<ExitCode, String> {
     let is_regional = matches!(hosts.latency, samara_sim::Latency::Regions(_));
     if !is_regional && built.nodes() > HOSTS_MAX {
         return Err(format!(
-            "{}: {} hosts; expected at most {HOSTS_MAX}, since the matrix has a value for each pair",
+            "{}: {} nodes; expected at most {HOSTS_MAX}, since the matrix has a value for each pair",
             built.loaded.source,
             built.nodes()
         ));

@@ -79,8 +79,8 @@ fn graphml_describes_the_whole_network() {
     assert!(text.contains("us &amp; canada") && text.contains("home &lt;&amp;&gt; office"), "{text}");
     scratch.write("net.graphml", text);
     let bare = bare(
-        "hosts_file = \"net.graphml\"\ntopology = { kind = \"file\", file = \"net.graphml\" }\n\
-         latency_file = { file = \"net.graphml\", kind = \"one-way\", of = \"hosts\", others = \"50 ms\" }",
+        "nodes_file = \"net.graphml\"\ntopology = { kind = \"file\", file = \"net.graphml\" }\n\
+         latency_file = { file = \"net.graphml\", kind = \"one-way\", of = \"nodes\", others = \"50 ms\" }",
     );
     scratch.write("bare.toml", bare);
     assert_eq!(digest(&scratch, "bare.toml", &[]), digest(&scratch, "small.toml", &[]));
@@ -89,26 +89,26 @@ fn graphml_describes_the_whole_network() {
 #[test]
 fn tables_of_hosts_and_latencies_give_the_same_digest() {
     let scratch = scratch("tables");
-    export(&scratch, "hosts small.toml -o hosts.csv");
+    export(&scratch, "nodes small.toml -o nodes.csv");
     export(&scratch, "graph small.toml --format csv -o graph.csv");
     let latencies = export(&scratch, "latencies small.toml");
     assert_eq!(latencies, ",eu,us & canada\neu,5,40.25\nus & canada,43,8\n");
     scratch.write("latencies.csv", latencies);
-    let network = "hosts_file = \"hosts.csv\"\ntopology = { kind = \"file\", file = \"graph.csv\" }\n\
+    let network = "nodes_file = \"nodes.csv\"\ntopology = { kind = \"file\", file = \"graph.csv\" }\n\
                    latency_file = { file = \"latencies.csv\", kind = \"one-way\", unit = \"ms\" }";
     scratch.write("bare.toml", bare(network));
     let digest = digest(&scratch, "small.toml", &[]);
     let document = scratch.json("run bare.toml --format json --out bare".split(' '));
     assert_eq!(document["digest"], digest);
     let inputs: Value = serde_json::from_str(&scratch.read("bare/inputs.json")).unwrap();
-    assert_eq!(inputs[0]["key"], "network.hosts_file");
-    assert_eq!(inputs[0]["sha256"].as_str().map(str::len), Some(64));
+    assert_eq!(inputs[1]["key"], "network.nodes_file");
+    assert_eq!(inputs[1]["sha256"].as_str().map(str::len), Some(64));
     assert_eq!(inputs.as_array().map(Vec::len), Some(3));
-    assert!(scratch.path("bare/runs/bare-seed1/hosts.parquet").exists());
+    assert!(scratch.path("bare/runs/bare-seed1/nodes.parquet").exists());
     // Between hosts, each pair has its own latency.
     let by_hosts = network
         .replace("latencies.csv", "pairs.csv")
-        .replace("kind = \"one-way\"", "kind = \"one-way\", of = \"hosts\"");
+        .replace("kind = \"one-way\"", "kind = \"one-way\", of = \"nodes\"");
     scratch.write("pairs.toml", bare(&by_hosts));
     let matrix: String = (0..24).map(|_| vec!["9"; 24].join(",") + "\n").collect();
     scratch.write("pairs.csv", matrix);
@@ -119,10 +119,10 @@ fn tables_of_hosts_and_latencies_give_the_same_digest() {
 #[test]
 fn sweep_reads_files_beside_its_scenario() {
     let scratch = scratch("sweep");
-    export(&scratch, "hosts small.toml -o hosts.csv");
-    let network = "hosts_file = \"hosts.csv\"\ntopology = { degree = 6 }";
+    export(&scratch, "nodes small.toml -o nodes.csv");
+    let network = "nodes_file = \"nodes.csv\"\ntopology = { degree = 6 }";
     std::fs::create_dir(scratch.path("below")).unwrap();
-    std::fs::rename(scratch.path("hosts.csv"), scratch.path("below/hosts.csv")).unwrap();
+    std::fs::rename(scratch.path("nodes.csv"), scratch.path("below/nodes.csv")).unwrap();
     scratch.write("below/bare.toml", bare(network));
     scratch.ok("sweep below/bare.toml --seeds 2 --out s --quiet".split(' '));
     let points = std::fs::read_dir(scratch.path("s/points")).unwrap().count();
@@ -133,11 +133,11 @@ fn sweep_reads_files_beside_its_scenario() {
 fn rejects_networks_that_cannot_be_exported() {
     let scratch = scratch("errors");
     let error = |args: &str| scratch.refused(["export"].into_iter().chain(args.split(' ')));
-    assert!(error("graph ring").contains("no graph; hosts and latencies can be exported"));
+    assert!(error("graph ring").contains("no graph; nodes and latencies can be exported"));
     let ambiguous = error("graph small.toml --grid network.topology.degree=4,6");
     assert!(
         ambiguous.contains("have different networks; choose with --only NAME or --grid KEY=VALUE"),
         "{ambiguous}"
     );
-    assert!(error("hosts small.toml -o no/such/directory").contains("no/such/directory: "));
+    assert!(error("nodes small.toml -o no/such/directory").contains("no/such/directory: "));
 }
