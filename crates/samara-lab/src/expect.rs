@@ -57,7 +57,7 @@ impl ExpectationResult {
         match self.found {
             None => "not measured".to_owned(),
             Some(found) if self.unit == "share" => percent(found, 2),
-            Some(found) => format!("{found:.4} {}", self.unit).trim_end().to_owned(),
+            Some(found) => format!("{} {}", (found * 1e4).round() / 1e4, self.unit).trim_end().to_owned(),
         }
     }
 }

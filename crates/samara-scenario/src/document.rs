@@ -140,6 +140,20 @@ fn offset_in_value(value: &DeValue<'_>, key: &str) -> Option<usize> {
     }
 }
 
+/// Words of the field, each with the key that has another name for the same thing.
+const MEANT: [(&str, &str); 10] = [
+    ("validators", "nodes"),
+    ("peers", "nodes"),
+    ("hosts", "nodes"),
+    ("delay", "latency"),
+    ("rtt", "latency"),
+    ("gossipsub", "protocol"),
+    ("cat", "protocol"),
+    ("ring", "protocol"),
+    ("transactions", "pool"),
+    ("mempool", "pool"),
+];
+
 #[derive(Debug)]
 struct Mismatch {
     /// The dotted key below the value that is read, with the indices of lists.
@@ -164,7 +178,8 @@ impl Mismatch {
 
     /// A `word` that is not one of the `known` words.
     fn unknown(problem: &str, word: &str, known: &[&str]) -> Self {
-        let hint = closest(word, known.iter().copied());
+        let meant = MEANT.iter().find(|(used, name)| *used == word && known.contains(name));
+        let hint = meant.map(|(_, name)| *name).or_else(|| closest(word, known.iter().copied()));
         let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
         Self::of(format!("{problem}; expected {}{hint}", one_of(known)))
     }

@@ -217,12 +217,12 @@ impl Checks<'_> {
                 let message = "a plain daisy chain has no parameters; keep only the preset";
                 self.wrong("protocol", message);
             }
-            self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, 1 << 20);
+            self.sizes("group.size", group.size, HEADER_BYTES as u64, 1 << 20);
             return;
         };
         self.federation(scenario);
         if let Some(chunk) = ring.chunk {
-            self.range("protocol.chunk", chunk.bytes(), HEADER_BYTES as u64, 1 << 20);
+            self.sizes("protocol.chunk", chunk, HEADER_BYTES as u64, 1 << 20);
         }
         let (longest, me) = (config.message_bytes_max as u64, samara_sim::identity_of(0));
         let possible = if ring.federated {
@@ -231,7 +231,7 @@ impl Checks<'_> {
             Ring::new(config, me).map(drop)
         };
         match possible {
-            Ok(()) => self.range("group.size", group.size.bytes(), HEADER_BYTES as u64, longest),
+            Ok(()) => self.sizes("group.size", group.size, HEADER_BYTES as u64, longest),
             Err(error) => {
                 let key = key_of(&error.field).map(|key| format!("protocol.{key}"));
                 let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);

@@ -480,14 +480,14 @@ fn build(
 ) -> Result<(Scenario, toml::Table), ScenarioError> {
     let mut table = base.clone();
     let set = in_order(run).into_iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
-    let swept = values.iter().map(|(key, value)| (key, value, "sweep".to_owned()));
+    let swept = values.iter().map(|(key, value)| (key, value, "the sweep".to_owned()));
     for (key, value, place) in swept.chain(set) {
         clear_superseded(&mut table, key, value);
         set_key(&mut table, key, value.clone())
             .and_then(|()| from_table(&table).map(drop).map_err(|(_, message)| message))
             .map_err(|message| {
                 let line = text.lines().position(|line| line.contains(key.as_str())).map(|line| line + 1);
-                let message = format!("in {place}, = {}: {message}", value);
+                let message = format!("in {place}: {message}");
                 ScenarioError::of(source, Problem { key: Some(key.clone()), line, message })
             })?;
     }

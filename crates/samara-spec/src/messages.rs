@@ -192,7 +192,7 @@ impl Checks<'_> {
             );
         }
         let limit = largest(scenario);
-        self.range("messages.size", messages.size.bytes(), PAYLOAD_MIN, limit);
+        self.sizes("messages.size", messages.size, PAYLOAD_MIN, limit);
         self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
         if scenario.find::<Parameters>().is_none() && scenario.network.validation_time.nanos() > 0 {
             let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";

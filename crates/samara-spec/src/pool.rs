@@ -238,7 +238,7 @@ impl Checks<'_> {
     pub(crate) fn pool(&mut self, scenario: &Scenario) {
         let (transactions, cat): (&Transactions, &Parameters) = (scenario.part(), scenario.part());
         let largest = config(scenario).pool.max_tx_bytes as u64;
-        self.range("pool.size", transactions.size.bytes(), HEADER_BYTES as u64, largest);
+        self.sizes("pool.size", transactions.size, HEADER_BYTES as u64, largest);
         self.range("pool.priorities", transactions.priorities, 1, u32::MAX);
         self.starts_after_links("pool.warm_up", transactions.warm_up, scenario);
         self.arrivals(scenario, transactions);

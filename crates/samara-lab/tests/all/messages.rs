@@ -108,7 +108,7 @@ fn rejects_invalid_values() {
         (("columns.blobs", "3"), "a scenario has one experiment"),
         (("messages.rate", "0"), "it must be above 0"),
         (("messages.duration", "0 s"), "0 messages; allowed is 1 to"),
-        (("messages.size", "3 B"), "is 3; allowed is 4 to"),
+        (("messages.size", "3 B"), "is 3 B; allowed is 4 B to"),
         (("messages.warm_up", "50 ms"), "must be later than transport.links.until"),
         (("network.topology.topic_peers_min", "3"), "all nodes have one topic"),
         (("protocol.optimization_threshold", "3"), "unknown key `optimization_threshold`"),

@@ -272,7 +272,7 @@ fn rejects_invalid_values() {
         ("mix.group", "\"small\"", "found `small`; expected one of"),
         ("transport.kind", "\"tcp\"", "teams need kind"),
         ("network.validation_time", "\"1 ms\"", "mix.cpu"),
-        ("transport.http2_window", "\"3 GB\"", "allowed is 1 to 2147483647"),
+        ("transport.http2_window", "\"3 GB\"", "allowed is 1 B to 2147483647 B"),
         ("messages.rate", "1", "a scenario has one experiment"),
         ("network.nodes", "1000", "allowed is 2 to 128"),
     ] {

@@ -171,7 +171,7 @@ fn errors_name_key_line_value_and_allowed_range() {
     let loss = error(&format!("{HEAD}[network]\nloss = \"100 %\"\n"), &[], &[]);
     assert_eq!(loss, "FILE:6: network.loss: is 100 %; allowed is below 100 %");
     let publisher = error(&format!("{HEAD}publisher = 1000\n"), &[], &[]);
-    assert_eq!(publisher, "FILE:5: columns.publisher: is 1000; hosts are numbered 0 to 999");
+    assert_eq!(publisher, "FILE:5: columns.publisher: is 1000; nodes are numbered 0 to 999");
     let mesh = error(&format!("{HEAD}[protocol]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
     assert!(mesh.starts_with("FILE:7: protocol.degree_low: found 9, expected at most degree = 8"), "{mesh}");
     let both = error(&format!("{HEAD}custody = 200\npublisher = 5000\n"), &[], &[]);
@@ -468,6 +468,8 @@ fn errors_name_the_flag() {
     let unknown = error(HEAD, &[("network.nodse", "5")], &[]);
     assert!(unknown.contains("--set network.nodse=5: unknown key `nodse`"), "{unknown}");
     assert!(unknown.contains("did you mean `nodes`?"), "{unknown}");
+    let word = error(HEAD, &[("network.validators", "5")], &[]);
+    assert!(word.contains("unknown key `validators`") && word.contains("did you mean `nodes`?"), "{word}");
     let value = error(HEAD, &[("network.nodes", "many")], &[]);
     assert!(
         value.contains(

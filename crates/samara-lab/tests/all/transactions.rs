@@ -174,7 +174,7 @@ fn rejects_invalid_values() {
         ("protocol.degree", "3", "unknown key `degree`"),
         ("pool.rate", "5", "belongs to clients, but a rate is set"),
         ("pool.arrivals", "poisson", "belongs to a rate"),
-        ("pool.size", "23 B", "is 23; allowed is 24 to"),
+        ("pool.size", "23 B", "is 23 B; allowed is 24 B to"),
         ("pool.block_interval", "0 s", "clients wait for blocks"),
         ("pool.block_size", "1 kB", "less than a transaction with 4.8 kB"),
         ("pool.consensus", "15 s", "is committed before the next one is proposed"),
