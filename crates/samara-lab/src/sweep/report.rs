@@ -28,6 +28,8 @@ const METRICS_MAX: usize = 4;
 const FIGURES_MAX: usize = 24;
 /// Maximum number of lines in a figure.
 const LINES_MAX: usize = 9;
+/// The lower bound of the first metric.
+const BOUND: &str = "lower_bound_ms";
 /// Metrics that count missing or wrong results. Tables always show the first if it exists, and the
 /// others if they are not zero.
 const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
@@ -75,8 +77,16 @@ struct Report<'a> {
     /// Key and label of each axis.
     axes: Vec<(String, String)>,
     rows: Vec<Row<'a>>,
-    /// The metrics in the report, most important first.
+    /// The metrics in figures, most important first, each by its first path.
     metrics: Vec<String>,
+    /// The metrics in tables: all headlines of the most important one and its bound, then the
+    /// others.
+    columns: Vec<String>,
+}
+
+/// Returns the name of the metric that a path belongs to.
+fn name_of(path: &str) -> &str {
+    path.split('.').next().unwrap_or_default()
 }
 
 /// Points that differ only in their seeds.
@@ -104,18 +114,22 @@ impl<'a> Report<'a> {
         let rows = summary.aggregates.iter().map(row).collect();
         let paths = summary.aggregates.iter().flat_map(|aggregate| aggregate.metrics.keys());
         let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
-        let mut metrics: Vec<String> = paths.into_iter().cloned().collect();
-        metrics.sort_by_key(|path| rank(path));
-        // Keep only the first path of each metric.
-        metrics.dedup_by_key(|path| path.split('.').next().unwrap_or_default().to_owned());
-        Self { summary, axes, rows, metrics }
+        let mut all: Vec<String> = paths.into_iter().cloned().collect();
+        all.sort_by_key(|path| rank(path));
+        let mut metrics = all.clone();
+        metrics.dedup_by_key(|path| name_of(path).to_owned());
+        let first = metrics.first().map(|path| name_of(path)).unwrap_or_default();
+        let bound = summary.aggregates.iter().any(|aggregate| aggregate.metrics.contains_key(BOUND));
+        let columns = all.iter().filter(|path| name_of(path) == first).cloned();
+        let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(metrics.iter().skip(1).cloned());
+        Self { columns: columns.collect(), summary, axes, rows, metrics }
     }
 
     /// Returns a table of missing results and of the first `most` other metrics.
     fn table(&self, most: usize) -> Table {
         let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
         let lacks = LACKS.into_iter().filter(is_shown);
-        let metrics = self.metrics.iter().map(String::as_str).take(most);
+        let metrics = self.columns.iter().map(String::as_str).take(most);
         let metrics: Vec<&str> = lacks.chain(metrics.filter(|metric| !LACKS.contains(metric))).collect();
         let labels = self.axes.iter().map(|(_, label)| label.as_str());
         let headings = std::iter::once("run").chain(labels).chain(["seeds"]);
@@ -126,7 +140,12 @@ impl<'a> Report<'a> {
             let label = row.aggregate.label.clone();
             TableRow { label, ..TableRow::new(&row.aggregate.name, cells) }
         };
-        let headings = headings.chain(metrics.iter().copied());
+        // Further paths of a metric stand beside its first one.
+        let heading = |at: usize| match metrics[at].split_once('.') {
+            Some((name, rest)) if at > 0 && name_of(metrics[at - 1]) == name => rest,
+            _ => metrics[at],
+        };
+        let headings = headings.chain((0..metrics.len()).map(heading));
         Table::new(headings, 1 + self.axes.len(), self.rows.iter().map(row).collect())
     }
 
