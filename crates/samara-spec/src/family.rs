@@ -347,7 +347,8 @@ impl Selected {
 }
 
 impl Default for Selected {
-    /// A placeholder while a scenario is read.
+    /// The first family without parameters: serde needs a value for the skipped field until the
+    /// scenario's family is known.
     fn default() -> Self {
         let family = BUILTIN[0];
         let nothing = || -> Box<dyn Part> { Box::new(NoParameters {}) };

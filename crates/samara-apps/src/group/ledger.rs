@@ -40,7 +40,7 @@ enum Place {
     Next,
     /// Between others, where it was missing.
     Late,
-    /// Delivered before.
+    /// Delivered before; counted as a duplicate.
     Again,
 }
 
