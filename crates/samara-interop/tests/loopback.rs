@@ -39,12 +39,12 @@ fn script() -> Value {
     }
     script.push(json!({"type": "subscribeToTopic", "topicID": TOPIC, "partial": false}));
     for message in 0..MESSAGES {
-        script.push(json!({"type": "waitUntil", "elapsedSeconds": 4 + message}));
+        script.push(json!({"type": "waitUntil", "elapsedSeconds": 3 + message}));
         let publish =
             json!({"type": "publish", "messageID": message, "topicID": TOPIC, "messageSizeBytes": 98_304});
         script.push(node(message as usize * 3 % NODES, publish));
     }
-    script.push(json!({"type": "waitUntil", "elapsedSeconds": 4 + MESSAGES + 1}));
+    script.push(json!({"type": "waitUntil", "elapsedSeconds": 3 + MESSAGES + 1}));
     json!({ "script": script })
 }
 

@@ -32,7 +32,7 @@ const SMALL: &[(&str, &str)] = &[
 
 #[test]
 fn schedules_deliver_everything_and_none_beats_the_bound() {
-    for seed in [1, 2, 3] {
+    for seed in [1, 2] {
         for result in results("peerdas", SMALL, &[], seed, 2) {
             let metrics = &result.metrics;
             let name = format!("{} with seed {seed}", result.run.name);
@@ -84,7 +84,7 @@ fn bound_is_independent_of_the_deadline() {
 fn schedules_do_not_beat_the_bound_in_small_networks() {
     let schedules = ["sequential", "batch", "balanced", "feedback", "node-wide", "node-wide-warm"];
     for (nodes, degree) in [("2", "1"), ("4", "3"), ("10", "9"), ("20", "12"), ("40", "20")] {
-        for seed in 1..=4 {
+        for seed in 1..=2 {
             let set = [
                 ("network.nodes", nodes),
                 ("network.topology.degree", degree),

@@ -93,7 +93,7 @@ fn everything_arrives_among_old_pools() {
 
 #[test]
 fn everything_arrives_where_nodes_come_and_go() {
-    for result in results("cat-churn", &[("pool.duration", "10 s")], &[], 1) {
+    for result in results("cat-churn", &[("pool.duration", "7 s")], &[], 1) {
         let metrics = &result.metrics;
         if result.run.name == "cat" {
             assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0));

@@ -57,7 +57,7 @@ fn node_crash_in_any_phase_ends_its_rounds_and_service_continues() {
 fn short_link_failure_in_any_phase_fails_no_round() {
     let mut resent = 0;
     for (index, phase) in Phase::ALL.into_iter().enumerate() {
-        let mut net = slow(index as u64, config(5, 5, Group::Small256));
+        let mut net = slow(index as u64, config(5, 5, Group::Model));
         let team = net.record.drawn[0].2.clone();
         let before = net.now;
         for seat in 0..5 {
