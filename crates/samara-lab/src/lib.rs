@@ -17,6 +17,7 @@ pub mod reference;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod sources;
 pub mod statistics;
 pub mod sweep;
 pub mod usage;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use samara_scenario::Inputs;
 use samara_scenario::keys::plain;
-use samara_spec::{Loaded, PublishedFigure, json};
-use serde::Serialize;
+use samara_spec::{Loaded, PublishedFigure, Verdict, json};
+use serde::{Deserialize, Serialize};
 
 use crate::expect::figure_of;
 use crate::results::{ColumnsData, Outcome, Run};
-use crate::statistics::Statistics;
+use crate::statistics::{Spread, Statistics};
 
 /// A run and its reference; each side pools all its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,45 +79,64 @@ pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, 
     Ok(comparisons)
 }
 
-/// One of our figures and a published or measured one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A published or measured figure, and ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedComparison {
-    /// The run of the scenario, with the sweep values of the figure.
-    pub run: String,
-    pub metric: String,
-    /// The publication or measurement.
-    pub source: String,
-    pub theirs: f64,
-    /// Our value, the mean over seeds.
-    pub ours: f64,
+    #[serde(flatten)]
+    pub figure: PublishedFigure,
+    /// Our value over all seeds.
+    pub ours: Spread,
+    pub verdict: Verdict,
 }
 
 impl PublishedComparison {
     /// Returns the deviation of our value, as a share of theirs.
     pub fn deviation(&self) -> f64 {
-        self.ours / self.theirs - 1.0
+        self.ours.mean / self.figure.value - 1.0
+    }
+
+    /// Returns the run, with the sweep values of the figure.
+    pub fn run(&self) -> String {
+        std::iter::once(self.figure.run.clone())
+            .chain(self.figure.at.values().map(plain))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Returns the metric, with the run by whose value it is divided.
+    pub fn metric(&self) -> String {
+        let over = self.figure.over.iter().map(|over| format!(" / {over}"));
+        std::iter::once(self.figure.metric.clone()).chain(over).collect()
     }
 }
 
 /// Returns the published figures that a scenario lists, paired with ours. It omits figures of runs
-/// without results.
+/// without results, and those whose conditions a changed key no longer meets.
 pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedComparison> {
-    let compare = |figure: &PublishedFigure| {
-        let is_there =
+    let values = |figure: &PublishedFigure, run: &str| {
+        let at =
             |run: &Run| figure.at.iter().all(|(key, value)| run.parameters.get(key) == Some(&json(value)));
-        let runs =
-            results.iter().map(|outcome| &outcome.run).filter(|run| run.name == figure.run && is_there(run));
-        let values: Vec<f64> = runs.filter_map(|run| figure_of(&run.metrics, &figure.metric)).collect();
-        let at: Vec<String> = figure.at.values().map(plain).collect();
-        (!values.is_empty()).then(|| PublishedComparison {
-            run: [vec![figure.run.clone()], at].concat().join(", "),
-            metric: figure.metric.clone(),
-            source: figure.source.clone(),
-            theirs: figure.value,
-            ours: values.iter().sum::<f64>() / values.len() as f64,
-        })
+        let of = results.iter().map(|outcome| &outcome.run).filter(|of| of.name == run && at(of));
+        let values =
+            of.filter_map(|run| Some((run.parameters.get("seed"), figure_of(&run.metrics, &figure.metric)?)));
+        values.collect::<Vec<_>>()
     };
-    loaded.scenario.published.iter().filter_map(compare).collect()
+    let compare = |figure: &PublishedFigure| {
+        let mut ours: Vec<f64> = Vec::new();
+        let over = figure.over.as_ref().map(|over| values(figure, over));
+        for (seed, value) in values(figure, &figure.run) {
+            match &over {
+                None => ours.push(value),
+                Some(over) => {
+                    ours.extend(over.iter().find(|(other, _)| *other == seed).map(|(_, by)| value / by))
+                }
+            }
+        }
+        let ours = Spread::of(&ours)?;
+        Some(PublishedComparison { figure: figure.clone(), ours, verdict: figure.verdict(ours.mean) })
+    };
+    let figures = loaded.scenario.published.iter();
+    figures.filter(|figure| loaded.meets_conditions(figure)).filter_map(compare).collect()
 }
 
 fn mean(all: &[Statistics]) -> Option<Statistics> {

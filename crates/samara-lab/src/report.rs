@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use samara_report::words::{MISSING, fixed, number, percent, short_ms, signed_percent};
+use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
 use samara_report::{
     Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
 };
@@ -42,12 +42,13 @@ impl Body {
 
 /// Returns the page of all results of a scenario.
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
-    let Findings { summary, results, comparisons, published, checked, .. } = findings;
+    let Findings { summary, results, comparisons, checked, .. } = findings;
     let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
     let absent = absent_tables(summary);
     body.findings.extend(absent.clone());
     body.summary.after.extend(absent);
-    let (measured, others) = (beside_measured(comparisons), beside_others(published));
+    body.summary.after.extend(left_out(loaded));
+    let (measured, others) = (beside_measured(comparisons), beside_others(&summary.published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let others = others.map(|table| Section::new("Comparison with published figures", "", table));
@@ -151,16 +152,29 @@ fn beside_measured(comparisons: &[Comparison]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table::new(headings, 2, rows))
 }
 
+/// Returns a sentence on published figures that describe the scenario without the changed keys.
+fn left_out(loaded: &Loaded) -> Option<String> {
+    let all = &loaded.scenario.published;
+    let count = all.iter().filter(|figure| !loaded.meets_conditions(figure)).count();
+    let figures = plural(count as f64, "published figure");
+    (count > 0).then(|| format!("{figures} left out: they describe the scenario without the changed keys."))
+}
+
+/// Published figures beside ours. What we refute comes with its cause.
 fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
     let row = |known: &PublishedComparison| {
-        let [theirs, ours] = [known.theirs, known.ours].map(number);
-        let difference = signed_percent(known.deviation());
-        Row::new(
-            known.run.clone(),
-            vec![known.metric.clone(), known.source.clone(), theirs, ours, difference],
-        )
+        let figure = &known.figure;
+        let theirs = format!("{}{}", figure.relation.words(), number(figure.value));
+        let verdict = match &figure.refuted {
+            Some(cause) => format!("{}: {cause}", known.verdict),
+            None => known.verdict.to_string(),
+        };
+        let place = [&figure.source, &figure.place].map(String::as_str);
+        let source = place.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+        let [ours, difference] = [number(known.ours.mean), signed_percent(known.deviation())];
+        Row::new(known.run(), vec![known.metric(), source, theirs, ours, difference, verdict])
     };
-    let headings = ["run", "metric", "source", "theirs", "ours", "difference"];
+    let headings = ["run", "metric", "source", "theirs", "ours", "difference", "verdict"];
     let table = Table { fold: None, ..Table::new(headings, 3, published.iter().map(row).collect()) };
     (!published.is_empty()).then_some(table)
 }
@@ -445,11 +459,10 @@ impl<'a, D: Data> Results<'a, D> {
 
     /// Returns the published values of a metric for a run.
     pub(crate) fn published(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
-        let published = self.findings.published.iter();
-        published
-            .filter(|known| known.run == run.run && known.metric == metric)
-            .map(|known| known.theirs)
-            .collect()
+        let published = self.findings.summary.published.iter().map(|known| &known.figure);
+        let of_run =
+            published.filter(|known| known.run == run.run && known.metric == metric && known.over.is_none());
+        of_run.map(|known| known.value).collect()
     }
 
     /// Draws the distribution of times, with a curve for each run.

@@ -2,7 +2,7 @@
 
 use samara_apps::Durations;
 use samara_report::Unit;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use special::Beta;
 
 /// Order statistics of a set of values.
@@ -62,7 +62,7 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
 const CONFIDENCE: f64 = 0.95;
 
 /// The distribution of a figure over seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub mean: f64,
     /// Half the width of Student's 95 % confidence interval of the mean; 0 for one seed, where it

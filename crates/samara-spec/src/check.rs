@@ -410,11 +410,15 @@ impl Checks<'_> {
 
     fn published(&mut self, scenario: &Scenario) {
         for (i, figure) in scenario.published.iter().enumerate() {
-            if !figure.value.is_finite() {
-                self.wrong(
-                    &format!("published.{i}"),
-                    format!("value is {}; it must be a number", figure.value),
-                );
+            if let Some(message) = figure.problem() {
+                self.wrong(&format!("published.{i}"), message);
+            }
+            let runs = [Some(&figure.run), figure.over.as_ref()];
+            for run in runs.into_iter().flatten() {
+                let is_there = |spec: &crate::RunSpec| spec.name == *run;
+                if !scenario.runs.is_empty() && !scenario.runs.iter().any(is_there) {
+                    self.wrong(&format!("published.{i}"), format!("there is no run \"{run}\""));
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ mod load;
 pub mod messages;
 pub mod mix;
 pub mod pool;
+mod published;
 mod resolve;
 mod transport;
 
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use builtin::{Builtin, builtin, builtins};
 pub use check::Checks;
 pub use load::{Change, Loaded, Overrides, Point, load, load_source, load_with};
+pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
 pub use resolve::latency;
 pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
@@ -253,22 +255,4 @@ pub enum FaultKind {
     Partition,
     /// Rates are multiplied by `factor`.
     Slow,
-}
-
-/// A value that others have published or measured, shown beside the results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedFigure {
-    /// Name of the run that the value belongs to.
-    pub run: String,
-    /// Path of the metric, as in `expect`.
-    pub metric: String,
-    /// The value, in the unit of the metric.
-    pub value: f64,
-    /// Source of the value.
-    pub source: String,
-    /// Values of the sweep's keys that the value belongs to. It is not shown for other values.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
-    pub at: BTreeMap<String, toml::Value>,
 }

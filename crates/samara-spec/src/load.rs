@@ -10,7 +10,7 @@ use samara_scenario::keys::{GridAxis, parse_value, plain, set_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, closest};
 
 use crate::resolve::{clear_superseded, idle_topology, resolve, written};
-use crate::{RunSpec, Scenario, builtin, builtins, check};
+use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check};
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,6 +211,13 @@ pub fn load_source(
 }
 
 impl Loaded {
+    /// Returns true if no changed key makes a published figure a figure of something else. Other
+    /// values of a sweep leave those alone that name theirs.
+    pub fn meets_conditions(&self, figure: &PublishedFigure) -> bool {
+        let is_harmless = |change: &Change| !figure.at.is_empty() && change.key.starts_with("sweep.");
+        self.changes.iter().all(is_harmless)
+    }
+
     /// Renders the text again after a change of the scenario.
     ///
     /// # Errors

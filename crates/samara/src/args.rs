@@ -64,6 +64,10 @@ pub(crate) enum Verb {
     /// Shows all metrics that both have, with confidence intervals over seeds and Welch's test of
     /// the difference. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
     Compare(CompareOptions),
+    /// Print the claims of the documents that Samara started from, beside our results.
+    ///
+    /// Each claim has a verdict. The exit status is 1 if a result contradicts its declared verdict.
+    Sources(SourcesOptions),
     /// Run a GossipSub node on real sockets.
     ///
     /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped
@@ -204,6 +208,19 @@ pub(crate) struct TestbedOptions {
     /// in which `shadow shadow.yaml` has run.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "ready_timeout"])]
     pub(crate) shadow: Option<PathBuf>,
+}
+
+/// Options of `samara sources`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SourcesOptions {
+    /// Run the scenarios that have published figures, each into a directory in DIR, and
+    /// write DIR/sources.md and DIR/results.json. Finished results in DIR are not run again.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run: Option<PathBuf>,
+    /// Run only this scenario, and take the values of all others as they were published; can be
+    /// repeated.
+    #[arg(long, value_name = "SCENARIO", requires = "run")]
+    pub(crate) only: Vec<String>,
 }
 
 /// Options of `samara dashboard`.

@@ -11,6 +11,7 @@ mod live;
 #[cfg(feature = "net")]
 mod real;
 mod session;
+mod sources;
 mod sweep;
 
 use std::io::Write;
@@ -104,6 +105,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
             print(&(serde_json::to_string_pretty(&samara_spec::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare(options) => compare(&options),
+        Verb::Sources(options) => sources::run(&options),
         #[cfg(feature = "net")]
         Verb::Node { new_certificate: Some(path), .. } => real::new_certificate(&path),
         #[cfg(feature = "net")]

@@ -196,9 +196,9 @@ fn first_hop(report: &Report<'_>) -> Option<Section> {
             };
             let parts: Vec<_> = parts.named().into_iter().enumerate().map(part).collect();
             let run = [std::slice::from_ref(&row.run), &row.point].concat().join(", ");
-            let known = report.findings.published.iter();
-            let known = known.filter(|known| known.run == run && known.metric == "first_hop_ms");
-            let rings: Vec<f64> = known.map(|known| known.theirs).collect();
+            let known = report.findings.summary.published.iter();
+            let known = known.filter(|known| known.run() == run && known.metric() == "first_hop_ms");
+            let rings: Vec<f64> = known.map(|known| known.figure.value).collect();
             most = rings.iter().copied().fold(most.max(end), f64::max);
             let text = short_ms(row.mean(|m| m.first_hop_ms));
             Bar { name: row.label.clone(), rings, text, parts, ..Bar::default() }
@@ -495,7 +495,7 @@ fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
 }
 
 fn findings(report: &Report<'_>) -> Vec<String> {
-    let known = &report.findings.published;
+    let known = &report.findings.summary.published;
     let within = known.iter().filter(|known| known.deviation().abs() <= 0.1).count();
     let known = (!known.is_empty())
         .then(|| format!("{within} of {} published figures are matched within 10 %.", known.len()));

@@ -39,6 +39,9 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessUse>,
     pub runs: Vec<Run>,
+    /// Comparisons with published figures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedComparison>,
 }
 
 /// Resources of one of several processes.
@@ -180,8 +183,6 @@ pub struct Findings {
     pub results: Vec<Outcome>,
     /// Comparisons with measurements of real networks.
     pub comparisons: Vec<Comparison>,
-    /// Comparisons with published figures.
-    pub published: Vec<PublishedComparison>,
     /// The results of the scenario's expectations.
     pub checked: Vec<ExpectationResult>,
     /// Whether all runs finished.
@@ -206,7 +207,6 @@ impl Findings {
         Ok(Self {
             checked: checked.collect(),
             comparisons: reference::compare(loaded, &results)?,
-            published: reference::published(loaded, &results),
             summary: summary(loaded, &results, used),
             is_complete: results.len() == loaded.points.len(),
             results,
@@ -228,5 +228,6 @@ fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
         steps: results.iter().map(|result| result.run.steps).sum(),
         processes: used.processes,
         runs: results.iter().map(|result| result.run.clone()).collect(),
+        published: reference::published(loaded, results),
     }
 }

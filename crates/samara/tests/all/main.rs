@@ -13,6 +13,7 @@ mod guides;
 mod list;
 #[cfg(all(feature = "net", unix))]
 mod node;
+mod sources;
 mod sweep;
 #[cfg(all(feature = "net", target_os = "linux"))]
 mod testbed;

@@ -69,8 +69,8 @@ queue = 1000
 [messages]
 rate = 20.0
 size = "1 KiB"
-warm_up = "5 s"
-duration = "3 s"
+warm_up = "3 s"
+duration = "2 s"
 cool_down = "30 s"
 "#;
 

@@ -48,6 +48,7 @@ fn summary(digest: &str) -> Summary {
         steps: 0,
         processes: Vec::new(),
         runs: Vec::new(),
+        published: Vec::new(),
     }
 }
 

@@ -1,0 +1,338 @@
+//! Figures and statements of others, and how far ours may be from them.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A value that others have published or measured, shown beside the results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedFigure {
+    /// Name of the run that the value belongs to.
+    pub run: String,
+    /// Path of the metric, as in `expect`.
+    pub metric: String,
+    /// The value, in the unit of the metric.
+    pub value: f64,
+    /// Source of the value: the id of a document that docs/sources.md goes through, or a text.
+    pub source: String,
+    /// Values of the sweep's keys that the value belongs to. It is not shown for other values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub at: BTreeMap<String, toml::Value>,
+    /// The part of the document that has the value.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+    /// What the document claims, in one sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub claim: String,
+    /// How our value must relate to theirs.
+    #[serde(default, skip_serializing_if = "Relation::is_about")]
+    pub relation: Relation,
+    /// How far our value may be from theirs: a share, or a factor for rare events.
+    #[serde(default, skip_serializing_if = "Tolerance::is_usual")]
+    pub tolerance: Tolerance,
+    /// The value is a ratio: the metric of `run` divided by that of this run with the same seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// Whether a parameter of the run was chosen so that the value results. It is then no result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fit: bool,
+    /// Why our value is outside of the tolerance, with the run or test that shows the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuted: Option<String>,
+}
+
+impl PublishedFigure {
+    /// Returns true if our value is within the tolerance.
+    pub fn holds(&self, ours: f64) -> bool {
+        let (least, most) = self.tolerance.range(self.value);
+        match self.relation {
+            Relation::About => (least..=most).contains(&ours),
+            Relation::AtMost => ours <= most,
+            Relation::AtLeast => ours >= least,
+        }
+    }
+
+    /// Judges our value.
+    pub fn verdict(&self, ours: f64) -> Verdict {
+        match (self.holds(ours), &self.refuted) {
+            (true, None) if self.fit => Verdict::Fit,
+            (true, None) => Verdict::Reproduced,
+            (false, Some(_)) => Verdict::Refuted,
+            (true, Some(_)) | (false, None) => Verdict::Open,
+        }
+    }
+
+    /// Returns the problems of the figure, beside its names.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if !self.value.is_finite() {
+            return Some(format!("value is {}; it must be a number", self.value));
+        }
+        let Some(source) = sources().into_iter().find(|source| source.id == self.source) else { return None };
+        if self.claim.is_empty() {
+            return Some(format!("a figure of \"{}\" needs a claim, in one sentence", self.source));
+        }
+        let places = source.places.join("\", \"");
+        (!source.places.contains(&self.place))
+            .then(|| format!("place is \"{}\"; expected one of \"{places}\"", self.place))
+    }
+}
+
+/// How our value must relate to a published one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    /// Equal, within the tolerance.
+    #[default]
+    About,
+    /// At most equal.
+    AtMost,
+    /// At least equal.
+    AtLeast,
+}
+
+impl Relation {
+    fn is_about(&self) -> bool {
+        *self == Self::About
+    }
+
+    /// The relation in words, with a space behind; empty for "about".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::About => "",
+            Self::AtMost => "at most ",
+            Self::AtLeast => "at least ",
+        }
+    }
+}
+
+/// How far our value may be from a published one. Written as `"15 %"`, or `"x 3"` for a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Tolerance {
+    /// A share of the published value.
+    Share(f64),
+    /// A factor, for counts of rare events.
+    Factor(f64),
+}
+
+impl Tolerance {
+    /// The largest share, and the default.
+    const SHARE: f64 = 0.15;
+    /// The largest factor.
+    const FACTOR: f64 = 3.0;
+
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the least and the largest value that count as equal.
+    fn range(self, value: f64) -> (f64, f64) {
+        let (a, b) = match self {
+            Self::Share(share) => (value * (1.0 - share), value * (1.0 + share)),
+            Self::Factor(factor) => (value / factor, value * factor),
+        };
+        (a.min(b), a.max(b))
+    }
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self::Share(Self::SHARE)
+    }
+}
+
+impl Display for Tolerance {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Share(share) => write!(f, "{} %", (share * 1e4).round() / 100.0),
+            Self::Factor(factor) => write!(f, "x {factor}"),
+        }
+    }
+}
+
+impl FromStr for Tolerance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let share = text.strip_suffix('%').and_then(number).map(|percent| percent / 100.0);
+        let factor = text.strip_prefix('x').and_then(number);
+        match (share, factor) {
+            (Some(share), _) if (0.0..=Self::SHARE).contains(&share) => Ok(Self::Share(share)),
+            (_, Some(factor)) if (1.0..=Self::FACTOR).contains(&factor) => Ok(Self::Factor(factor)),
+            _ => Err(format!(
+                "\"{text}\" is not a tolerance; expected a share up to \"15 %\", or a factor up to \"x 3\" \
+                 for rare events"
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for Tolerance {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Tolerance> for String {
+    fn from(tolerance: Tolerance) -> Self {
+        tolerance.to_string()
+    }
+}
+
+impl JsonSchema for Tolerance {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Tolerance".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A share up to \"15 %\", or a factor up to \"x 3\" for rare events.",
+        })
+    }
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Ours is within the tolerance.
+    Reproduced,
+    /// Ours is not, and a test shows the cause.
+    Refuted,
+    /// A parameter was chosen so that the figure results.
+    Fit,
+    /// The model takes it for granted.
+    Assumed,
+    NotAttempted,
+    /// Ours is not within the tolerance, for a cause that is unknown; or it is, although a cause for
+    /// the contrary is declared.
+    Open,
+}
+
+impl Display for Verdict {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Reproduced => "reproduced",
+            Self::Refuted => "refuted",
+            Self::Fit => "fit",
+            Self::Assumed => "assumed",
+            Self::NotAttempted => "not attempted",
+            Self::Open => "deviates",
+        })
+    }
+}
+
+/// A document whose claims docs/sources.md goes through.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The name in [`PublishedFigure::source`].
+    pub id: String,
+    pub title: String,
+    pub url: String,
+    /// The day of its publication.
+    pub date: String,
+    /// The parts of the document, in their order.
+    pub places: Vec<String>,
+    /// The claims that no metric of a scenario measures.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// A statement that no metric of a scenario measures.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub place: String,
+    /// What the document claims, in one sentence.
+    pub claim: String,
+    /// Their figure.
+    #[serde(default)]
+    pub theirs: String,
+    /// What Samara does, or measured.
+    pub ours: String,
+    pub verdict: Verdict,
+    /// A test (`crate: path::of::test`), or a command in backticks.
+    #[serde(default)]
+    pub evidence: String,
+    /// The tested cause of a refutation; why it is assumed or not attempted.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// Our values of the published figures, as JSON: `samara sources --run DIR` writes them.
+pub const SOURCE_RESULTS: &str = include_str!("../sources/results.json");
+
+/// Returns the documents whose claims docs/sources.md goes through.
+pub fn sources() -> Vec<Source> {
+    let texts = [
+        include_str!("../sources/batch-publishing.toml"),
+        include_str!("../sources/adr-009.toml"),
+        include_str!("../sources/gossip-study.toml"),
+        include_str!("../sources/daisychain.toml"),
+        include_str!("../sources/xx-alpha.toml"),
+    ];
+    let parse = |text: &str| toml::from_str(text).expect("the files of sources are valid");
+    texts.into_iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64, tolerance: &str) -> PublishedFigure {
+        let text = format!(
+            "run = \"a\"\nmetric = \"m\"\nvalue = {value:?}\nsource = \"s\"\ntolerance = \"{tolerance}\""
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn verdicts_follow_relation_tolerance_and_declared_cause() {
+        let within = figure(100.0, "15 %");
+        assert_eq!([84.9, 85.1, 114.9, 115.1].map(|ours| within.holds(ours)), [false, true, true, false]);
+        let most = PublishedFigure { relation: Relation::AtMost, ..within.clone() };
+        assert_eq!([1.0, 115.1].map(|ours| most.holds(ours)), [true, false]);
+        let least = PublishedFigure { relation: Relation::AtLeast, ..figure(22.0, "x 3") };
+        assert_eq!([7.0, 7.4, 1e9].map(|ours| least.holds(ours)), [false, true, true]);
+        assert_eq!(within.verdict(100.0), Verdict::Reproduced);
+        assert_eq!(within.verdict(200.0), Verdict::Open, "a deviation without a cause");
+        let refuted = PublishedFigure { refuted: Some("a cause".to_owned()), ..within.clone() };
+        assert_eq!(refuted.verdict(200.0), Verdict::Refuted);
+        assert_eq!(refuted.verdict(100.0), Verdict::Open, "a cause of no deviation");
+        assert_eq!(PublishedFigure { fit: true, ..within }.verdict(100.0), Verdict::Fit);
+    }
+
+    #[test]
+    fn tolerances_are_bounded() {
+        for text in ["16 %", "x 4", "x 0.5", "-1 %", "15", ""] {
+            assert!(text.parse::<Tolerance>().is_err(), "{text}");
+        }
+        assert_eq!("x 3".parse::<Tolerance>().unwrap().to_string(), "x 3");
+        assert_eq!("7.5 %".parse::<Tolerance>().unwrap().to_string(), "7.5 %");
+    }
+
+    #[test]
+    fn claims_name_places_of_their_document_and_give_reasons() {
+        for source in sources() {
+            for claim in &source.claims {
+                let name = format!("{}: {}", source.id, claim.claim);
+                assert!(source.places.contains(&claim.place), "{name}: place {:?}", claim.place);
+                assert!(!matches!(claim.verdict, Verdict::Open | Verdict::Fit), "{name}");
+                let is_reproduced = claim.verdict == Verdict::Reproduced;
+                assert!(is_reproduced || !claim.reason.is_empty(), "{name}: no reason");
+                let is_shown = matches!(claim.verdict, Verdict::Reproduced | Verdict::Refuted);
+                assert!(!is_shown || !claim.evidence.is_empty(), "{name}: no evidence");
+            }
+        }
+    }
+}

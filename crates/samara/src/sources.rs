@@ -1,0 +1,85 @@
+//! `samara sources`: the claims of the documents that Samara started from, beside our results.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use samara_lab::reference::PublishedComparison;
+use samara_lab::sources::{Ours, compared, figures, page, runs};
+use samara_spec::PublishedFigure;
+use serde::Deserialize;
+
+use crate::args::SourcesOptions;
+use crate::session::NOT_MET;
+
+/// The part of `summary.json` that this command reads.
+#[derive(Deserialize)]
+struct Summary {
+    #[serde(default)]
+    published: Vec<PublishedComparison>,
+}
+
+pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
+    let mut ours = compared();
+    if let Some(directory) = &options.run {
+        let figures = figures();
+        if let Some(unknown) = options.only.iter().find(|name| figures.iter().all(|(known, _)| known != name))
+        {
+            let known: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+            return Err(format!(
+                "\"{unknown}\" has no published figures; expected one of {}",
+                known.join(", ")
+            ));
+        }
+        let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
+        for (name, figures) in figures.iter().filter(|(name, _)| is_wanted(name)) {
+            let out = directory.join(name);
+            if !out.join("complete").exists() {
+                simulate(name, &runs(figures), &out)?;
+            }
+            ours.insert((*name).to_owned(), read(&out, figures)?);
+        }
+        // Scenarios that are no longer compared.
+        ours.retain(|name, _| figures.iter().any(|(known, _)| known == name));
+    }
+    let page = page(&ours);
+    match &options.run {
+        None => _ = crate::print(&page.text)?,
+        Some(directory) => {
+            let json = serde_json::to_string_pretty(&ours).map_err(|error| error.to_string())? + "\n";
+            for (file, text) in [("sources.md", &page.text), ("results.json", &json)] {
+                let path = directory.join(file);
+                std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+            println!("{}", directory.join("sources.md").display());
+        }
+    }
+    for line in &page.open {
+        eprintln!("\u{2717} {line}");
+    }
+    Ok(if page.open.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
+}
+
+/// Runs the compared runs of a scenario. Expectations that are not met do not matter here.
+fn simulate(name: &str, runs: &[String], out: &Path) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    eprintln!("samara: {name}: {}", runs.join(", "));
+    let only = runs.iter().flat_map(|run| ["--only", run]);
+    let mut command = Command::new(program);
+    command.args(["run", name, "--force", "--quiet", "--format", "json", "--out"]).arg(out).args(only);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status = status.map_err(|error| format!("{name}: cannot start a run: {error}"))?;
+    match status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(format!("{name}: the run ended with {status}; `samara run {name}` shows why")),
+    }
+}
+
+/// Reads our values of these figures.
+fn read(out: &Path, figures: &[PublishedFigure]) -> Result<Vec<Ours>, String> {
+    let path = out.join("summary.json");
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
+    let summary: Summary = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    let of_documents = summary.published.into_iter().filter(|known| figures.contains(&known.figure));
+    Ok(of_documents.map(Ours::from).collect())
+}
