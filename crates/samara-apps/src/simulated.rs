@@ -5,6 +5,7 @@ use std::ops::Range;
 use samara_baselines::{Plumtree, PubSub};
 use samara_engine::Engine;
 use samara_ring::daisychain::Daisychain;
+use samara_ring::jgroups::Jgroups;
 use samara_ring::{Federation, Ring};
 use samara_sim::{ConfigError, FrameCodec, HostConfig, NodeFactory, Reader, SimConfig, Simulation};
 
@@ -54,6 +55,7 @@ simulated! {
     GroupMember<Ring>,
     GroupMember<Federation>,
     GroupMember<Daisychain>,
+    GroupMember<Jgroups>,
     pool::Node,
     mix::Host,
 }

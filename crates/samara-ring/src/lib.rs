@@ -10,6 +10,7 @@ mod config;
 pub mod daisychain;
 mod engine;
 mod federation;
+pub mod jgroups;
 mod member;
 pub mod wire;
 

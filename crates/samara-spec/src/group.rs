@@ -3,6 +3,7 @@
 use samara_engine::PeerIdentity;
 use samara_engine::shape::{Shape, Workload};
 use samara_engine::units::{Size, Span};
+use samara_ring::jgroups::Path;
 use samara_ring::{Config, Federation, FederationConfig, Parameters, Preset, Ring};
 use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
@@ -122,7 +123,8 @@ impl Group {
     }
 }
 
-/// The configuration of a member, without seeds; `None` for the plain daisy chain.
+/// The configuration of a member, without seeds; `None` for the plain daisy chain and the presets of
+/// JGroups.
 pub fn config(scenario: &Scenario) -> Option<Config> {
     let group: &Group = scenario.part();
     scenario.part::<Parameters>().build(group.workload(&scenario.network))
@@ -212,9 +214,19 @@ impl Checks<'_> {
 
     fn ring(&mut self, scenario: &Scenario, group: &Group) {
         let ring: &Parameters = scenario.part();
+        if ring.requests.is_some() && !matches!(ring.preset.path(), Some(path) if path != Path::Direct) {
+            self.wrong(
+                "protocol.requests",
+                "belongs to the presets \"daisychain-2010\" and \"daisychain-2021\"",
+            );
+        }
         let Some(config) = config(scenario) else {
-            if ring.is_changed() {
-                let message = "a plain daisy chain has no parameters; keep only the preset";
+            let rest = Parameters { requests: None, ..ring.clone() };
+            if rest.is_changed() {
+                let message = match ring.preset.path() {
+                    Some(_) => "a preset of JGroups has no parameters except requests; remove the others",
+                    None => "a plain daisy chain has no parameters; keep only the preset",
+                };
                 self.wrong("protocol", message);
             }
             self.sizes("group.size", group.size, HEADER_BYTES as u64, 1 << 20);

@@ -7,10 +7,11 @@ mod source;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Frame, Input, TimerToken};
+use samara_engine::{Context, Engine, Frame, Input, PeerIdentity, TimerToken};
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
+use samara_ring::jgroups::{Jgroups, JgroupsCommand, JgroupsEvent, JgroupsFrame, Multicast};
 use samara_ring::{
-    Command, Cx, Event, Federation, FederationCx, FederationEvent, Member, Payload, Ring, RingFrame, Unused,
+    Command, Cx, Event, Federation, FederationCx, FederationEvent, Payload, Ring, RingFrame, Unused,
 };
 use samara_sim::host_of;
 
@@ -99,7 +100,7 @@ impl Broadcasts for Ring {
     fn seen(event: Event) -> Option<Seen> {
         match event {
             Event::Delivered { payload, .. } => Some(Seen::Delivered(payload)),
-            Event::Suspected { member, .. } => Some(suspected(&member)),
+            Event::Suspected { member, .. } => Some(suspected(&member.identity)),
             Event::Room => Some(Seen::Room),
             _ => None,
         }
@@ -134,7 +135,7 @@ impl Broadcasts for Federation {
     fn seen(event: FederationEvent) -> Option<Seen> {
         match event {
             FederationEvent::Delivered { content, .. } => Some(Seen::Delivered(content.into())),
-            FederationEvent::Suspected { member, .. } => Some(suspected(&member)),
+            FederationEvent::Suspected { member, .. } => Some(suspected(&member.identity)),
             FederationEvent::Room => Some(Seen::Room),
             _ => None,
         }
@@ -189,8 +190,54 @@ impl Broadcasts for Daisychain {
     }
 }
 
-fn suspected(member: &Member) -> Seen {
-    Seen::Suspected(host_of(&member.identity).unwrap_or(u32::MAX))
+impl Broadcasts for Jgroups {
+    fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, JgroupsFrame, JgroupsEvent>) -> bool {
+        Self::broadcast(self, message, cx)
+    }
+
+    fn leave() -> Option<JgroupsCommand> {
+        Some(JgroupsCommand::Leave)
+    }
+
+    fn parts(frame: &JgroupsFrame) -> [(Kind, usize); 2] {
+        let (all, content) = (frame.encoded_len(), frame.payload_len());
+        let kind = match frame {
+            JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => {
+                match &**multicast {
+                    Multicast::Message(..) => Kind::Headers,
+                    Multicast::Digest(_) => Kind::Heartbeats,
+                    Multicast::Request { .. } => Kind::Views,
+                }
+            }
+            JgroupsFrame::Credit(_) => Kind::Credit,
+            _ => Kind::Views,
+        };
+        [(Kind::Content, content), (kind, all - content)]
+    }
+
+    fn seen(event: JgroupsEvent) -> Option<Seen> {
+        match event {
+            JgroupsEvent::Delivered { message, .. } => Some(Seen::Delivered(message.into())),
+            JgroupsEvent::Suspected(member) => Some(suspected(&member)),
+            JgroupsEvent::Room => Some(Seen::Room),
+            JgroupsEvent::Refused | JgroupsEvent::Left => None,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let metrics = self.metrics();
+        Counts {
+            forwarded: metrics.forwarded,
+            repaired: metrics.resent,
+            views: metrics.views,
+            ignored: vec![("stranger", metrics.strangers)],
+            ..Counts::default()
+        }
+    }
+}
+
+fn suspected(member: &PeerIdentity) -> Seen {
+    Seen::Suspected(host_of(member).unwrap_or(u32::MAX))
 }
 
 /// Splits the bytes of a ring's frame by purpose.

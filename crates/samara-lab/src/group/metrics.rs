@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use samara_apps::group::{Counts, Kind, Ledger};
 use samara_engine::Frame;
 use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
+use samara_ring::jgroups::Path;
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
 use samara_sim::{GateStats, HostStats};
@@ -195,7 +196,11 @@ impl Bounds {
         Self {
             workload,
             steady,
-            shape: config.map_or(Shape::Ring, |config| config.shape.shape(members)),
+            shape: match (config, scenario.part::<Parameters>().preset.path()) {
+                (Some(config), _) => config.shape.shape(members),
+                (None, Some(Path::Direct)) => Shape::Direct,
+                (None, _) => Shape::Ring,
+            },
             units: size.div_ceil(chunk),
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
             wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),

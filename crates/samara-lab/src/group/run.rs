@@ -12,6 +12,7 @@ use samara_apps::group::{
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
+use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{GateStats, HostStats, Record, identity_of};
 use samara_spec::group::Group;
@@ -169,12 +170,16 @@ pub(crate) fn run(
             })
         }
         None => {
-            let config = Arc::new(DaisyConfig::new((0..nodes).map(identity_of).collect()));
+            let members: Vec<PeerIdentity> = (0..nodes).map(identity_of).collect();
+            if let Some(config) = scenario.part::<Parameters>().jgroups(members.clone()).map(Arc::new) {
+                return simulated(&setup, progress, move |host| {
+                    let node = Jgroups::new(Arc::clone(&config), &identity_of(host));
+                    (member(node), JgroupsConfig::outbox())
+                });
+            }
+            let config = Arc::new(DaisyConfig::new(members));
             simulated(&setup, progress, move |host| {
-                let Some(chain) = Daisychain::new(Arc::clone(&config), &identity_of(host)) else {
-                    unreachable!("every host is a member")
-                };
-                (chain, config.outbox())
+                (member(Daisychain::new(Arc::clone(&config), &identity_of(host))), config.outbox())
             })
         }
     }
@@ -184,6 +189,13 @@ fn checked<T>(made: Result<T, ConfigError>) -> T {
     match made {
         Ok(made) => made,
         Err(error) => unreachable!("the configuration was checked: {error}"),
+    }
+}
+
+fn member<T>(made: Option<T>) -> T {
+    match made {
+        Some(made) => made,
+        None => unreachable!("every host is a member"),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, Preset, ShapeChoice, Slow};
 use crate::FederationConfig;
+use crate::jgroups::{JgroupsConfig, Requests};
 
 /// The parameters of group broadcast: a preset and overrides.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +62,10 @@ pub struct Parameters {
     /// waits for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_slow_after: Option<Span>,
+    /// Presets of JGroups: the member that a request for missing messages goes to. Default:
+    /// "origin".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
 }
 
 impl Parameters {
@@ -70,7 +75,7 @@ impl Parameters {
     }
 
     /// Returns the configuration of a member in a group with this workload, without seeds, or
-    /// `None` for the plain daisy chain. The configuration's chunk size replaces the workload's.
+    /// `None` for the plain daisy chain and the presets of JGroups. The configuration's chunk size replaces the workload's.
     pub fn build(&self, workload: Workload) -> Option<Config> {
         let mut config = self.preset.config()?;
         let bytes = |size: Option<Size>| size.map(Size::bytes);
@@ -89,6 +94,12 @@ impl Parameters {
         config.members_max = config.members_max.max(workload.members);
         set(&mut config.shape, self.shape.map(|shape| choice(shape, workload, config.chunk_bytes)));
         Some(config)
+    }
+
+    /// Returns the configuration of a member with these members, for the presets of JGroups.
+    pub fn jgroups(&self, members: Vec<PeerIdentity>) -> Option<JgroupsConfig> {
+        let path = self.preset.path()?;
+        Some(JgroupsConfig { members, path, requests: self.requests.unwrap_or_default() })
     }
 
     /// Returns the configuration of a member of a federation. `local` is the configuration of its

@@ -6,6 +6,7 @@ mod early;
 mod federation;
 mod group;
 mod hostile;
+mod jgroups;
 mod record;
 mod seeds;
 mod stream;
