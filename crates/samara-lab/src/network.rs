@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Congestion, Control, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency, Network,
-    NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency,
+    Network, NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Span};
@@ -202,9 +202,13 @@ pub fn transport(scenario: &Scenario) -> Transport {
                 .http2_window
                 .map_or(Window::Estimated, |window| Window::Fixed { bytes: window.bytes() as u32 }),
         }),
+        TransportKind::Datagram => Transport::udp_with(
+            spec.max_udp_payload.unwrap_or(UDP_PAYLOAD),
+            spec.datagram_header.unwrap_or(DATAGRAM_HEADER),
+        ),
     };
     match &mut transport.control {
-        Control::Ideal => {}
+        Control::Ideal | Control::Datagram => {}
         Control::Tcp(tcp) => {
             if spec.stack == Stack::Shadow {
                 *tcp = shadow();

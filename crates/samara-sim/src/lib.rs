@@ -28,6 +28,7 @@ pub use gateway::GateStats;
 pub use node::Record;
 pub use simulation::{AnySimulation, NodeFactory, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};
+pub use transport::datagram::DATAGRAM_HEADER;
 pub use transport::http2::{Http2Config, Window};
 pub use transport::mconn::{
     ChannelConfig, ChannelStats, ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES,

@@ -80,6 +80,9 @@ pub struct HostStats {
     pub frames_sent: FrameCount,
     /// Frames delivered to the engine.
     pub frames_received: FrameCount,
+    /// With datagrams: frames that were on their way to this host, but lacked a fragment. The loss
+    /// of a frame becomes known with the next datagram of its link.
+    pub frames_lost: u64,
     /// Time during which the uplink was busy, in nanoseconds.
     pub uplink_busy_nanos: u64,
     /// The longest wait of a packet for the downlink, in nanoseconds.
@@ -135,7 +138,7 @@ counts! {
     Count { packets, bytes }
     Drops { downlink_full, downlink_codel, random, partition, stale }
     FrameCount { frames, payload_bytes, control_bytes }
-    HostStats { timeouts, uplink_busy_nanos, steps, sent, received, retransmitted, drops, frames_sent, frames_received }
+    HostStats { timeouts, uplink_busy_nanos, steps, sent, received, retransmitted, drops, frames_sent, frames_received, frames_lost }
     GateStats { passed, dropped }
     ChannelStats { messages, packets, message_bytes, framing_bytes }
     ConnectionStats { sealed_frames, padding_bytes, flushes, full_buffers, pings_and_pongs, queue_waits, channels }

@@ -95,7 +95,7 @@ impl Checks<'_> {
         if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
             self.wrong(
                 "network.loss",
-                "the ideal transport does not retransmit; use kind = \"tcp\" or \"quic\", or no loss",
+                "the ideal transport does not retransmit; use kind = \"tcp\", \"quic\" or \"datagram\", or no loss",
             );
         }
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
@@ -211,6 +211,13 @@ impl Checks<'_> {
                 "belongs to TCP; QUIC keeps its window in idle times",
             ),
         ];
+        if let Some(bytes) = spec.datagram_header {
+            // The number of the frame is the least that a receiver needs.
+            self.range("transport.datagram_header", bytes, 4, 256);
+            if spec.kind != TransportKind::Datagram {
+                self.wrong("transport.datagram_header", "belongs to kind = \"datagram\"; remove it");
+            }
+        }
         if spec.kind == TransportKind::Quic {
             if spec.max_segment.is_some() {
                 self.wrong("transport.max_segment", "belongs to TCP; with QUIC use max_udp_payload");
@@ -225,15 +232,22 @@ impl Checks<'_> {
             ("initial_window", spec.initial_window.is_some()),
             ("receive_window", spec.receive_window.is_some()),
         ];
-        if spec.kind == TransportKind::Ideal {
+        let is_datagram = spec.kind == TransportKind::Datagram;
+        if spec.kind == TransportKind::Ideal || is_datagram {
             let of_any = of_tcp.map(|(key, given, _)| (key, given)).into_iter().chain(of_windows);
-            let message = "has no effect with kind = \"ideal\", which has rates and latency only; remove it, or use kind = \"tcp\"";
-            self.refuse("transport", of_any, message);
+            let kind = if is_datagram { "datagram" } else { "ideal" };
+            let message = format!(
+                "has no effect with kind = \"{kind}\", which has rates and latency only; remove it, or use kind = \"tcp\""
+            );
+            self.refuse("transport", of_any, &message);
+        }
+        if is_datagram && spec.max_segment.is_some() {
+            self.wrong("transport.max_segment", "belongs to TCP; with datagrams use max_udp_payload");
         }
         let of_quic = [
             ("streams", spec.streams.is_some()),
             ("max_ack_delay", spec.max_ack_delay.is_some()),
-            ("max_udp_payload", spec.max_udp_payload.is_some()),
+            ("max_udp_payload", spec.max_udp_payload.is_some() && !is_datagram),
         ];
         self.refuse("transport", of_quic, "belongs to kind = \"quic\"; remove it, or set that kind");
     }

@@ -364,7 +364,8 @@ impl Checks<'_> {
 
     fn connection(&mut self, scenario: &Scenario) {
         let Some(spec) = &scenario.transport.connection else { return };
-        if matches!(scenario.transport.kind, TransportKind::Quic | TransportKind::Grpc) {
+        let kinds = [TransportKind::Tcp, TransportKind::Ideal];
+        if !kinds.contains(&scenario.transport.kind) {
             self.wrong("transport.connection", "needs a stream of bytes; use kind = \"tcp\" or \"ideal\"");
         }
         if spec.receive_rate.bps() > 0 && scenario.transport.kind == TransportKind::Ideal {

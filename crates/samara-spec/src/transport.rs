@@ -44,10 +44,14 @@ pub struct TransportSpec {
     /// Quic: maximum delay of an acknowledgement. Default: "25 ms".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ack_delay: Option<Span>,
-    /// Quic: maximum size of a UDP payload in bytes. Default: 1452.
+    /// Quic and datagram: maximum size of a UDP payload in bytes. Default: 1452.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
-    /// Not quic: maximum payload of a packet. Default: 1,460 bytes, in groups 1,448; with jumbo
+    /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
+    /// of frame and fragment and an authentication tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagram_header: Option<u32>,
+    /// Tcp and grpc: maximum payload of a packet. Default: 1,460 bytes, in groups 1,448; with jumbo
     /// frames and timestamps it is 8,948 bytes. Simulations with much data are faster with large
     /// packets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +84,9 @@ pub enum TransportKind {
     Quic,
     /// TCP below TLS and HTTP/2, as in gRPC.
     Grpc,
+    /// Datagrams, as over UDP: a frame is cut into fragments, which leave as fast as the uplink
+    /// takes them. Nothing is acknowledged or sent again, and a lost fragment loses its frame.
+    Datagram,
 }
 
 /// TCP implementations with visible differences.

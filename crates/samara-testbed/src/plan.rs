@@ -169,6 +169,10 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "transport.kind: found \"ideal\"; expected \"tcp\" or \"quic\" for real sockets",
         ),
         (
+            kind == TransportKind::Datagram,
+            "transport.kind: found \"datagram\"; expected \"tcp\" or \"quic\" for real sockets",
+        ),
+        (
             kind == TransportKind::Grpc,
             "transport.kind: found \"grpc\"; expected \"tcp\" or \"quic\" for real sockets",
         ),

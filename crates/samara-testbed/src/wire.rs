@@ -64,7 +64,7 @@ const UNLIMITED_BPS: u64 = 1_000_000_000;
 pub(crate) fn multiaddr(address: Ipv4Addr, transport: TransportKind) -> String {
     match transport {
         TransportKind::Quic => format!("/ip4/{address}/udp/{PORT}/quic-v1"),
-        TransportKind::Tcp | TransportKind::Ideal | TransportKind::Grpc => {
+        TransportKind::Tcp | TransportKind::Ideal | TransportKind::Grpc | TransportKind::Datagram => {
             format!("/ip4/{address}/tcp/{PORT}")
         }
     }

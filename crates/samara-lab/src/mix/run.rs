@@ -113,7 +113,7 @@ impl Mechanism {
             (Self::Serialisation, _) => {
                 hosts.iter_mut().for_each(|host| (host.uplink_bps, host.downlink_bps) = (WIDE_BPS, WIDE_BPS));
             }
-            (Self::IdleRestart | Self::SlowStart, Control::Ideal | Control::Quic(_)) => {}
+            (Self::IdleRestart | Self::SlowStart, Control::Ideal | Control::Quic(_) | Control::Datagram) => {}
         }
     }
 }

@@ -105,7 +105,7 @@ type Counter = fn(&HostStats) -> u64;
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
-    let counters: [(_, Counter); 16] = [
+    let counters: [(_, Counter); 17] = [
         ("bytes_up", |stats| stats.sent.bytes),
         ("bytes_down", |stats| stats.received.bytes),
         ("packets_up", |stats| stats.sent.packets),
@@ -121,6 +121,7 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
         ("dropped_random", |stats| stats.drops.random.packets),
         ("dropped_partition", |stats| stats.drops.partition.packets),
         ("dropped_stale", |stats| stats.drops.stale.packets),
+        ("frames_lost", |stats| stats.frames_lost),
         ("uplink_busy_ns", |stats| stats.uplink_busy_nanos),
     ];
     let mut columns: Columns = vec![

@@ -145,7 +145,8 @@ impl<F: Frame> Host<F> {
     /// ignore ICMP errors.
     pub(super) fn turn_away(&mut self, now: u64, src: u32, epoch: u32, body: &Body<F>, world: &World<F>) {
         let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
-        if !self.is_up || matches!(world.config.transport.control, Control::Quic(_)) {
+        let is_udp = matches!(world.config.transport.control, Control::Quic(_) | Control::Datagram);
+        if !self.is_up || is_udp {
             return;
         }
         let slot = self.slot(src, world);

@@ -58,6 +58,9 @@ impl<F: Frame> Host<F> {
         let link = &mut self.links[slot as usize];
         let back = (&mut link.sender, &mut self.frames_written);
         let need = link.receiver.take(now, stamp, body, transport, back, &mut delivered);
+        if let Receiver::Datagram(receiver) = &mut link.receiver {
+            self.stats.frames_lost += u64::from(receiver.take_lost());
+        }
         self.acknowledge_later(now, slot, need, world);
         if matches!(self.links[slot as usize].receiver, Receiver::MConnection(_)) {
             self.delivered = delivered;
@@ -218,7 +221,7 @@ impl<F: Frame> Host<F> {
                     Control::Tcp(_) => {
                         self.dispatch == Dispatch::PerLink && link.sender.has_room_again(transport)
                     }
-                    Control::Ideal => frees,
+                    Control::Ideal | Control::Datagram => frees,
                     Control::Quic(_) => !again && self.dispatch == Dispatch::PerLink,
                 };
                 (body, len, stamp, makes_room)
@@ -276,11 +279,17 @@ impl<F: Frame> Host<F> {
             return;
         }
         // TCP repeats a closing segment until it arrives, and QUIC repeats its close in answer to
-        // later packets (RFC 9000 section 10.2). The model therefore never loses it.
-        let lossy = network.loss > 0.0 && !matches!(body, Body::Close);
+        // later packets (RFC 9000 section 10.2). The model therefore never loses it. A datagram is
+        // not repeated: without it, the peer waits in vain until its timeout.
+        let is_close = matches!(body, Body::Close);
+        let is_datagram = world.config.transport.control == Control::Datagram;
+        let lossy = network.loss > 0.0 && (!is_close || is_datagram);
         if lossy && self.network_rng.chance(network.loss) {
             self.stats.drops.random.add(packets, len);
-            return;
+            if !is_close {
+                return;
+            }
+            arrive += world.config.transport.dead_peer_timeout.as_nanos() as u64;
         }
         self.outgoing.push(Packet {
             arrive,

@@ -58,6 +58,8 @@ pub enum Control {
     Tcp(TcpConfig),
     /// Numbered packets that carry streams.
     Quic(QuicConfig),
+    /// Datagrams, without acknowledgements, windows and retransmissions.
+    Datagram,
 }
 
 impl Control {
@@ -65,7 +67,7 @@ impl Control {
     pub(crate) const fn tcp(&self) -> Option<&TcpConfig> {
         match self {
             Self::Tcp(config) => Some(config),
-            Self::Ideal | Self::Quic(_) => None,
+            Self::Ideal | Self::Quic(_) | Self::Datagram => None,
         }
     }
 
@@ -73,7 +75,7 @@ impl Control {
     pub(crate) fn quic(&self) -> QuicConfig {
         match self {
             Self::Quic(config) => *config,
-            Self::Ideal | Self::Tcp(_) => QuicConfig::default(),
+            Self::Ideal | Self::Tcp(_) | Self::Datagram => QuicConfig::default(),
         }
     }
 
@@ -85,7 +87,7 @@ impl Control {
     /// Returns the maximum delay of an acknowledgement in nanoseconds.
     pub(crate) const fn ack_delay(&self) -> u64 {
         match self {
-            Self::Ideal => 0,
+            Self::Ideal | Self::Datagram => 0,
             Self::Tcp(config) => config.delayed_ack.as_nanos() as u64,
             Self::Quic(config) => config.max_ack_delay.as_nanos() as u64,
         }

@@ -100,8 +100,8 @@ impl Transport {
 
 /// Checks that the transport can carry HTTP/2.
 pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
-    let is_quic = matches!(transport.control, Control::Quic(_));
-    ensure!(!is_quic, "HTTP/2 is one stream of bytes; use tcp or ideal");
+    let is_stream = !matches!(transport.control, Control::Quic(_) | Control::Datagram);
+    ensure!(is_stream, "HTTP/2 is one stream of bytes; use tcp or ideal");
     ensure!(transport.framing == Framing::PLAIN, "HTTP/2 frames messages itself; the framing must be plain");
     let window = transport.connection.http2().window.at_first();
     ensure!(window > 0, "the window of HTTP/2 is 0 bytes; it must be at least 1");

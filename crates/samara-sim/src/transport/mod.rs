@@ -6,6 +6,7 @@
 
 mod backlog;
 mod config;
+pub(crate) mod datagram;
 pub(crate) mod http2;
 pub(crate) mod mconn;
 pub(crate) mod quic;
@@ -89,6 +90,7 @@ transports! {
     /// TCP, and the ideal transport, which has no control.
     Connection::Direct, Control::Tcp(_) | Control::Ideal => Tcp: tcp (tcp::Sender<F>, tcp::Receiver<F>);
     Connection::Direct, Control::Quic(_) => Quic: quic (Box<quic::Sender<F>>, Box<quic::Receiver<F>>);
+    Connection::Direct, Control::Datagram => Datagram: datagram (datagram::Sender<F>, datagram::Receiver);
     /// A connection with channels, over TCP or the ideal transport.
     Connection::MConnection(_), _ => MConnection: mconn (Box<mconn::Sender<F>>, Box<mconn::Receiver<F>>);
     /// HTTP/2, over TCP or the ideal transport.
@@ -265,6 +267,9 @@ impl<F: Frame> Receiver<F> {
             }
             (Self::Quic(half), Body::Data { seq, frame }, _) => {
                 half.packet(now, stamp, (seq, frame), transport, deliver)
+            }
+            (Self::Datagram(half), Body::Data { seq, frame }, _) => {
+                half.fragment(stamp, (seq, frame), transport, deliver)
             }
             (Self::MConnection(half), Body::Stream { seq, count, load }, _) => {
                 half.segments(stamp, (seq, count, load), transport)

@@ -64,6 +64,8 @@ fn assert_independent_of_threads(seed: u64) {
         (Dispatch::Node, Transport::tcp()),
         (Dispatch::PerLink, Transport::ideal()),
         (Dispatch::PerLink, Transport::quic()),
+        (Dispatch::PerLink, Transport::udp()),
+        (Dispatch::Node, Transport::udp()),
         (Dispatch::Node, streams),
         (Dispatch::PerLink, throttled.clone()),
         (Dispatch::PerLink, over(None, one_channel(Flush::WhenIdle))),

@@ -2,6 +2,7 @@
 
 mod closed_forms;
 mod common;
+mod datagram;
 mod determinism;
 mod distributed;
 mod gateways;

@@ -109,8 +109,8 @@ impl Transport {
 /// Checks that the transport can carry its connection.
 pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     let Some(config) = transport.connection.channels() else { return Ok(()) };
-    let is_quic = matches!(transport.control, Control::Quic(_));
-    ensure!(!is_quic, "connections with channels are streams of bytes of their own; use tcp or ideal");
+    let is_stream = !matches!(transport.control, Control::Quic(_) | Control::Datagram);
+    ensure!(is_stream, "connections with channels are streams of bytes of their own; use tcp or ideal");
     ensure!(
         transport.framing == Framing::PLAIN,
         "a connection with channels frames its packets itself; the framing must be plain"

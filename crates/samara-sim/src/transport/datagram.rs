@@ -1,0 +1,193 @@
+//! Datagrams, as over UDP: no connection, no acknowledgement, no congestion window.
+//!
+//! A frame is cut into fragments, one for each datagram. Fragments leave one after the other as
+//! fast as the uplink takes them. Nothing is sent again: a lost datagram loses its frame, and only
+//! the protocol above can repair that. The path keeps the datagrams of a link in order, as in the
+//! other models, so that a gap in their numbers is a loss.
+
+use std::time::Duration;
+
+use samara_engine::Frame;
+use samara_engine::outbox::Room;
+
+use super::backlog::{Backlog, cut};
+use super::config::{Connection, Control, Framing, Transport};
+use super::quic::{IP_UDP_HEADER, UDP_PAYLOAD};
+pub(crate) use super::tcp::{hello_bytes, wire_bytes};
+use super::{Ack, AckNeed, LossRecovery, Outgoing, SendHalf};
+use crate::error::{ConfigError, ensure};
+
+/// Bytes before the fragment in a datagram: the number of the frame (4), the fragment's index and
+/// the number of fragments (2 each), and an authentication tag (16, as in QUIC).
+pub const DATAGRAM_HEADER: u32 = 4 + 2 + 2 + 16;
+
+impl Transport {
+    /// Returns datagrams with the UDP payload that fits in a packet of Ethernet by QUIC's
+    /// [`UDP_PAYLOAD`].
+    pub fn udp() -> Self {
+        Self::udp_with(UDP_PAYLOAD, DATAGRAM_HEADER)
+    }
+
+    /// Returns datagrams with UDP payloads of up to this many bytes, of which `header` precede the
+    /// fragment. A dial takes one round trip: a challenge and its answer.
+    pub fn udp_with(udp_payload: u32, header: u32) -> Self {
+        Self {
+            mss: udp_payload.saturating_sub(header),
+            header: IP_UDP_HEADER + header,
+            framing: Framing::PLAIN,
+            handshake_round_trips: 1,
+            control: Control::Datagram,
+            connection: Connection::Direct,
+            dead_peer_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
+    let is_plain = transport.framing == Framing::PLAIN;
+    ensure!(is_plain, "fragments have a header of their own; the framing of datagrams must be plain");
+    Ok(())
+}
+
+/// The sender of one direction.
+#[derive(Debug)]
+pub(crate) struct Sender<F> {
+    backlog: Backlog<F>,
+    /// The number of the frame whose fragment leaves next.
+    frame: u32,
+    recovery: NoRecovery,
+}
+
+impl<F: Clone> Sender<F> {
+    pub(crate) const fn new(_transport: &Transport) -> Self {
+        Self { backlog: Backlog::new(), frame: 0, recovery: NoRecovery }
+    }
+}
+
+impl<F: Clone> SendHalf<F> for Sender<F> {
+    type Recovery = NoRecovery;
+
+    fn recovery(&self) -> &NoRecovery {
+        &self.recovery
+    }
+
+    fn recovery_mut(&mut self) -> &mut NoRecovery {
+        &mut self.recovery
+    }
+
+    fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
+        self.backlog.write(frame, len, rank, transport);
+    }
+
+    /// The application keeps its copies, and passes the next one when the last one has left; small
+    /// frames in a few datagrams.
+    fn has_buffer(&self, transport: &Transport) -> bool {
+        self.backlog.buffered < u64::from(4 * transport.mss)
+    }
+
+    fn room(&self, _transport: &Transport) -> Room {
+        if self.backlog.has_new() { Room::NONE } else { Room(u64::MAX) }
+    }
+
+    fn can_send(&self) -> bool {
+        self.backlog.has_new()
+    }
+
+    fn next_rank(&self) -> u64 {
+        self.backlog.new_rank()
+    }
+
+    fn pop(&mut self, _now: u64, _burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
+        let mut segment = self.backlog.take_and_forget(transport)?;
+        segment.stamp = self.frame;
+        self.frame = self.frame.wrapping_add(u32::from(segment.frame.is_some()));
+        Some(segment.into())
+    }
+}
+
+/// No loss recovery: the window is unlimited, and no timer runs.
+#[derive(Debug)]
+pub(crate) struct NoRecovery;
+
+impl LossRecovery for NoRecovery {
+    fn srtt(&self) -> u64 {
+        0
+    }
+
+    fn cwnd(&self) -> f64 {
+        f64::INFINITY
+    }
+
+    fn timer_at(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn stalled_for(&self, _now: u64) -> u64 {
+        0
+    }
+
+    fn acknowledged(&mut self, _ack: &Ack, _now: u64, _transport: &Transport) -> bool {
+        false
+    }
+
+    fn timed_out(&mut self, _now: u64, _transport: &Transport) -> bool {
+        false
+    }
+}
+
+/// The receiver of one direction: puts fragments together.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// The fragment after the last one that arrived.
+    next: u32,
+    /// All fragments from this one up to `next` have arrived.
+    intact_from: u32,
+    /// The frame after the last one that was delivered or is known to be lost.
+    frame: u32,
+    /// Frames that are known to be lost, and that nobody has counted yet.
+    lost: u32,
+}
+
+impl Receiver {
+    pub(crate) const fn new(_transport: &Transport) -> Self {
+        Self { next: 0, intact_from: 0, frame: 0, lost: 0 }
+    }
+
+    /// Takes a fragment of a frame with this number. The last fragment brings the frame, which goes
+    /// to `deliver` if no fragment is missing.
+    pub(crate) fn fragment<F: Frame>(
+        &mut self,
+        number: u32,
+        (seq, frame): (u32, Option<F>),
+        transport: &Transport,
+        deliver: &mut Vec<F>,
+    ) -> AckNeed {
+        debug_assert!(seq >= self.next, "the path keeps datagrams in order");
+        if seq > self.next {
+            self.intact_from = seq;
+        }
+        self.next = seq + 1;
+        // Frames that were passed over.
+        self.lost += number.wrapping_sub(self.frame);
+        self.frame = number;
+        if let Some(frame) = frame {
+            self.frame = number.wrapping_add(1);
+            let fragments = cut(frame.encoded_len() as u32, transport.mss, transport.framing).1;
+            if self.next - self.intact_from >= fragments {
+                deliver.push(frame);
+            } else {
+                self.lost += 1;
+            }
+        }
+        AckNeed::None
+    }
+
+    /// Returns the number of frames whose loss became known since the last call.
+    pub(crate) fn take_lost(&mut self) -> u32 {
+        std::mem::take(&mut self.lost)
+    }
+
+    pub(crate) fn acknowledge(&mut self, _now: u64, _transport: &Transport) -> Ack {
+        Ack::default()
+    }
+}
