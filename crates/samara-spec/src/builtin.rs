@@ -70,6 +70,7 @@ pub fn builtins() -> &'static [Builtin] {
         "cat-adversary" "10 s",
         "cat-1000" "> 45 s",
         "ring" "2 s",
+        "ring-repair" "2 s",
         "ring-rounds" "< 1 s",
         "ring-churn" "3 s",
         "ring-latency" "5 s",

@@ -158,6 +158,10 @@ const UNSENT_BYTES: u64 = 64 << 10;
 /// limit counts them on Ethernet in packets of 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP
 /// with timestamps). A link needs one round trip to come up.
 fn framed(scenario: &Scenario, transport: &mut Transport) {
+    if transport.control == Control::Datagram {
+        // Datagrams have boundaries of their own.
+        return;
+    }
     transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
     if !matches!(transport.control, Control::Quic(_)) {
         (transport.mss, transport.header) = (1_448, 66);
@@ -179,6 +183,12 @@ impl Checks<'_> {
         let group: &Group = scenario.part();
         if scenario.transport.kind == TransportKind::Grpc {
             let message = "members of a group use separate frames; use kind = \"tcp\", \"quic\" or \"ideal\"";
+            self.wrong("transport.kind", message);
+        }
+        let repairs = scenario.part::<Parameters>().preset.path().is_some();
+        if scenario.transport.kind == TransportKind::Datagram && !repairs {
+            let message =
+                "only the presets of JGroups repair lost frames; use kind = \"tcp\", \"quic\" or \"ideal\"";
             self.wrong("transport.kind", message);
         }
         let nodes = scenario.network.nodes;
