@@ -23,10 +23,10 @@ use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
 pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
 #[cfg(feature = "config")]
-pub use parameters::{Parameters, Preset, Version, key_of};
+pub use parameters::{AnswersKind, HeartbeatOrder, Parameters, Preset, Version, key_of};
 pub use samara_engine::config::ConfigError;
 pub use samara_engine::outbox::LaneCapacity;
-pub use sending::{LaneLayout, Lanes, SendingConfig};
+pub use sending::{Answers, LaneLayout, Lanes, SendingConfig};
 
 /// The configuration of a GossipSub node. Start from a preset: [`Config::spec`],
 /// [`Config::ethereum`] or [`Config::go_libp2p_pubsub`].
@@ -46,9 +46,9 @@ pub struct Config {
     pub heartbeat_interval: Duration,
     /// Time from the start to the first heartbeat.
     pub heartbeat_initial_delay: Duration,
-    /// Adds a random delay of up to one interval to the initial delay, because the nodes of a real
-    /// network did not start together.
-    pub heartbeat_random_phase: bool,
+    /// Time over which the first heartbeats of nodes are spread at random, because the nodes of a real
+    /// network did not start together. `None` means one interval.
+    pub heartbeat_spread: Option<Duration>,
     /// Time after a PRUNE during which neither side grafts the other. Whole seconds on the wire.
     pub prune_backoff: Duration,
     /// The same time after leaving a topic.
@@ -119,6 +119,14 @@ pub struct Config {
     // ---- gossip and limits ----
     /// Limits of lazy gossip.
     pub gossip: GossipLimits,
+    /// Whether an IHAVE waits for the next RPC to its peer, at most until the next heartbeat, and is
+    /// lost with that RPC. go-libp2p-pubsub did so up to 0.2.
+    pub gossip_waits: bool,
+    /// Whether the receivers of gossip are drawn from all subscribers, and those in the mesh then
+    /// left out, instead of from those outside the mesh. go-libp2p-pubsub did so up to 0.1.
+    pub gossip_draws_from_all: bool,
+    /// The frames that answer an IWANT.
+    pub answers: Answers,
     /// Limits of peers' subscriptions.
     pub subscriptions: SubscriptionLimits,
 

@@ -6,7 +6,7 @@ use samara_engine::units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Authenticity, Config, MeshRules, Withdraw};
+use super::{Answers, Authenticity, Config, MeshRules, Withdraw};
 use crate::message_id::MessageIdFn;
 
 /// The parameters of GossipSub: a preset and overrides of its values.
@@ -34,6 +34,11 @@ pub struct Parameters {
     pub degree_out: Option<usize>,
     /// Time between two heartbeats.
     pub heartbeat: Option<Span>,
+    /// Time over which the first heartbeats of nodes are spread; one interval by default.
+    pub heartbeat_spread: Option<Span>,
+    /// Whether first heartbeats come at random within `heartbeat_spread`, or in the order of the
+    /// nodes' numbers at equal distances, as if the nodes started one after another.
+    pub heartbeat_order: Option<HeartbeatOrder>,
     /// Number of heartbeats for which a message is kept.
     pub history_length: Option<usize>,
     /// Number of heartbeats for which a message is announced in gossip.
@@ -42,6 +47,9 @@ pub struct Parameters {
     pub gossip_factor: Option<f64>,
     /// Whether a node gossips every message to the peers that its mesh rejects.
     pub gossip_to_turned_away: Option<bool>,
+    /// Whether the messages that answer an IWANT leave in one frame, which takes one place in a queue
+    /// and is dropped as a whole, or in a frame each.
+    pub answers: Option<AnswersKind>,
     /// Whether own messages go to all known subscribers instead of the mesh.
     pub flood_publish: Option<bool>,
     /// Whether nodes send IDONTWANT.
@@ -83,6 +91,35 @@ pub enum Preset {
     Ethereum,
     /// The defaults of go-libp2p-pubsub.
     GoLibp2pPubsub,
+    /// go-libp2p-pubsub 0.1.1 of August 2019; use with `version = "1.0"`.
+    #[serde(rename = "go-libp2p-pubsub-0.1")]
+    GoLibp2pPubsub01,
+    /// go-libp2p-pubsub 0.2.4 of December 2019; use with `version = "1.0"`.
+    #[serde(rename = "go-libp2p-pubsub-0.2")]
+    GoLibp2pPubsub02,
+}
+
+/// The order of the first heartbeats of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeartbeatOrder {
+    /// At random.
+    #[default]
+    Random,
+    /// By the numbers of the nodes.
+    Number,
+}
+
+/// The frames that answer an IWANT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswersKind {
+    /// A frame for each message.
+    FramePerMessage,
+    /// One frame for all messages, as in go-libp2p-pubsub. A frame is at most as long as the preset
+    /// allows: 1 MiB in those of the specification and of go-libp2p-pubsub, without a limit in those of
+    /// 2019 (a receiver drops a frame of more than 1 MiB), 11.7 MB in that of Ethereum.
+    OneFrame,
 }
 
 /// Versions of the GossipSub protocol.
@@ -137,6 +174,8 @@ impl Parameters {
             Preset::Spec => Config::spec(),
             Preset::Ethereum => Config::ethereum(),
             Preset::GoLibp2pPubsub => Config::go_libp2p_pubsub(),
+            Preset::GoLibp2pPubsub01 => Config::go_libp2p_pubsub_0_1(),
+            Preset::GoLibp2pPubsub02 => Config::go_libp2p_pubsub_0_2(),
         };
         // Columns are anonymous, with an id from their payload, in every preset: the subject of
         // measurement is dissemination.
@@ -155,6 +194,16 @@ impl Parameters {
         set(&mut mesh.d_out, self.degree_out);
         set(&mut mesh.gossip_factor, self.gossip_factor);
         set(&mut config.heartbeat_interval, self.heartbeat.map(Span::duration));
+        if let Some(spread) = self.heartbeat_spread {
+            config.heartbeat_spread = Some(spread.duration());
+        }
+        match (self.answers, config.answers) {
+            (Some(AnswersKind::FramePerMessage), _) => config.answers = Answers::FramePerMessage,
+            (Some(AnswersKind::OneFrame), Answers::FramePerMessage) => {
+                config.answers = Answers::OneFrame { bytes_max: config.max_rpc_bytes };
+            }
+            _ => {}
+        }
         set(&mut config.history_length, self.history_length);
         set(&mut config.history_gossip, self.history_gossip);
         set(&mut config.gossip_to_turned_away, self.gossip_to_turned_away);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use samara_engine::outbox::{Dispatch, Schedule};
 
 use super::{
-    Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams, MeshRules,
+    Answers, Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams, MeshRules,
     SendingConfig, SubscriptionFilter, SubscriptionLimits, Withdraw,
 };
 use crate::cache::SeenStrategy;
@@ -44,7 +44,7 @@ impl Config {
             gossip_to_turned_away: true,
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_initial_delay: Duration::from_millis(100),
-            heartbeat_random_phase: true,
+            heartbeat_spread: None,
             prune_backoff: Duration::from_secs(60),
             unsubscribe_backoff: Duration::from_secs(10),
             backoff_slack: Duration::from_secs(2),
@@ -90,6 +90,9 @@ impl Config {
                 iwant_follow_up: Duration::from_secs(3),
                 promises_max: 1 << 16,
             },
+            gossip_waits: false,
+            gossip_draws_from_all: false,
+            answers: Answers::FramePerMessage,
             subscriptions: SubscriptionLimits {
                 per_rpc_max: 4096,
                 per_peer_max: 4096,
@@ -162,7 +165,7 @@ impl Config {
         Self {
             gossip_to_turned_away: false,
             mesh: MeshParams { d_low: 5, ..spec.mesh },
-            heartbeat_random_phase: false,
+            heartbeat_spread: Some(Duration::ZERO),
             flood_publish: false,
             idontwant: IDontWantConfig { aggregate_own: false, ..spec.idontwant },
             withdraw: Withdraw::NEVER,
@@ -181,6 +184,52 @@ impl Config {
             },
             ..spec
         }
+    }
+}
+
+impl Config {
+    /// go-libp2p-pubsub 0.2.4 of December 2019 (`gossipsub.go`, `comm.go`): version 1.0 of the
+    /// protocol with every GRAFT accepted and no backoff, no limits of gossip, one RPC for an answer
+    /// to IWANT however long it is, and one queue of 32 RPCs for each peer that drops what overflows.
+    ///
+    /// Two things differ. An IHAVE that waits goes ahead of the next RPC to its peer in a frame of
+    /// its own. There is no queue of 32 messages before validation.
+    pub fn go_libp2p_pubsub_0_2() -> Self {
+        let go = Self::go_libp2p_pubsub();
+        Self {
+            mesh: MeshParams {
+                d_low: 4,
+                // It prunes a mesh of more than 12.
+                d_high: 13,
+                d_score: 0,
+                d_out: 0,
+                gossip_factor: 0.0,
+                ..go.mesh
+            },
+            mesh_rules: MeshRules::Open,
+            heartbeat_spread: None,
+            idontwant: IDontWantConfig { send: false, on_publish: false, ..go.idontwant },
+            gossip: GossipLimits {
+                ihave_ids_max: usize::MAX,
+                ihave_messages_max: u32::MAX,
+                iwant_ids_max: usize::MAX,
+                retransmissions_max: u32::MAX,
+                ..go.gossip
+            },
+            gossip_waits: true,
+            answers: Answers::OneFrame { bytes_max: usize::MAX },
+            // The reader's limit; there is none for control messages.
+            max_message_bytes: MIB - 1024,
+            max_rpc_bytes: MIB,
+            max_control_bytes: MIB,
+            ..go
+        }
+    }
+
+    /// go-libp2p-pubsub 0.1.1 of August 2019: as [`go_libp2p_pubsub_0_2`](Self::go_libp2p_pubsub_0_2),
+    /// but it draws the receivers of gossip from all subscribers.
+    pub fn go_libp2p_pubsub_0_1() -> Self {
+        Self { gossip_draws_from_all: true, ..Self::go_libp2p_pubsub_0_2() }
     }
 }
 

@@ -18,6 +18,20 @@ pub enum LaneLayout {
     Shared,
 }
 
+/// The frames that answer an IWANT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Answers {
+    /// A frame for each message, which other frames can overtake and IDONTWANT can withdraw.
+    #[default]
+    FramePerMessage,
+    /// One frame for all messages of an answer, as in go-libp2p-pubsub: one place in the queue, and
+    /// a full queue drops all of them. A longer answer is split.
+    OneFrame {
+        /// Maximum length of a frame in bytes.
+        bytes_max: usize,
+    },
+}
+
 /// Queues, and the order in which they are drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendingConfig {

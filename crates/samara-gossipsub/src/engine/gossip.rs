@@ -2,16 +2,19 @@
 //! "Spam protection measures", v1.2).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
-use samara_engine::{PeerId, PeerKeyed, Time};
+use samara_engine::outbox::{LossCause, Lost};
+use samara_engine::{Frame, MessageKey, PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use super::mesh::draw;
 use super::tables::TopicIdx;
-use super::{Cx, GossipSub, Ignored, deadline};
-use crate::rpc::{Control, IHave, MessageId, RpcFrame};
+use super::{Cx, Event, GossipSub, Ignored, deadline};
+use crate::config::Answers;
+use crate::rpc::{Control, IHave, Message, MessageId, Rpc, RpcFrame};
 
 impl GossipSub {
     /// Announces the recent messages of a topic to some peers outside the mesh or the fanout.
@@ -33,11 +36,14 @@ impl GossipSub {
         // A peer that is back in the mesh still lacks the messages sent while it was outside.
         let mut rejected = turned_away;
         rejected.retain(|peer| state.subscribers.contains(*peer) && fit(peer));
-        let outside =
-            |peer: &PeerId| !pushed_to.contains(*peer) && rejected.binary_search(peer).is_err() && fit(peer);
-        let mut peers: Vec<PeerId> = state.subscribers.iter().copied().filter(outside).collect();
+        let of_all = self.config.gossip_draws_from_all;
+        let eligible = |peer: &PeerId| {
+            (of_all || !pushed_to.contains(*peer)) && rejected.binary_search(peer).is_err() && fit(peer)
+        };
+        let mut peers: Vec<PeerId> = state.subscribers.iter().copied().filter(eligible).collect();
         let share = (params.gossip_factor * peers.len() as f64) as usize;
         draw(&mut peers, params.d_lazy.max(share), cx.rng());
+        peers.retain(|peer| !pushed_to.contains(*peer));
         peers.append(&mut rejected);
         if peers.is_empty() {
             return;
@@ -52,7 +58,31 @@ impl GossipSub {
                 cx.rng().shuffle(&mut ids);
             }
             let ids = ids[..ids.len().min(ids_max)].to_vec();
-            self.outgoing.entry(peer).or_default().ihave.push(IHave { topic: name.clone(), ids });
+            let ihave = IHave { topic: name.clone(), ids };
+            if self.config.gossip_waits {
+                self.waiting_gossip.entry(peer).or_default().push(ihave);
+            } else {
+                self.outgoing.entry(peer).or_default().ihave.push(ihave);
+            }
+        }
+    }
+
+    /// Sends all announcements that no other RPC has carried since the last heartbeat.
+    pub(super) fn send_waiting_gossip(&mut self, cx: &mut Cx<'_>) {
+        while let Some((peer, ihave)) = self.waiting_gossip.pop_first() {
+            self.send_control(peer, Control { ihave, ..Control::default() }, cx);
+        }
+    }
+
+    /// Sends the announcements that wait for the next RPC to one of these peers.
+    pub(super) fn send_waiting_gossip_to(&mut self, peers: &[PeerId], cx: &mut Cx<'_>) {
+        if self.waiting_gossip.is_empty() {
+            return;
+        }
+        for peer in peers {
+            if let Some(ihave) = self.waiting_gossip.remove(peer) {
+                self.send_control(*peer, Control { ihave, ..Control::default() }, cx);
+            }
         }
     }
 
@@ -144,14 +174,55 @@ impl GossipSub {
         let taken = ids.len().min(ids_max.saturating_sub(peer.counts.iwanted));
         peer.counts.iwanted += taken;
         self.metrics.ignore(Ignored::IWantIdsOverLimit, (ids.len() - taken) as u64);
+        self.send_waiting_gossip_to(&[from], cx);
+        let mut answer: Vec<(MessageKey, Arc<Message>)> = Vec::new();
         for id in &ids[..taken] {
-            if let Err(cause) = self.answer(from, id, cx) {
-                self.metrics.ignore(cause, 1);
+            match self.requested(from, id, cx) {
+                Ok(None) => {}
+                Ok(Some(message)) if self.config.answers == Answers::FramePerMessage => {
+                    self.send_answer(from, &[message], cx);
+                }
+                Ok(Some(message)) => answer.push(message),
+                Err(cause) => self.metrics.ignore(cause, 1),
+            }
+        }
+        if let Answers::OneFrame { bytes_max } = self.config.answers {
+            answer.sort_by_key(|(key, _)| *key);
+            answer.dedup_by_key(|(key, _)| *key);
+            let mut rest = &answer[..];
+            while !rest.is_empty() {
+                let (frame, others) = rest.split_at(fitting(rest, bytes_max));
+                self.send_answer(from, frame, cx);
+                rest = others;
             }
         }
     }
 
-    fn answer(&mut self, to: PeerId, id: &MessageId, cx: &mut Cx<'_>) -> Result<(), Ignored> {
+    /// Owes messages to a peer in one frame.
+    fn send_answer(&mut self, to: PeerId, messages: &[(MessageKey, Arc<Message>)], cx: &mut Cx<'_>) {
+        // Several messages in a frame have no common key: they cannot be withdrawn.
+        let key = if let [(key, _)] = messages { Some(*key) } else { None };
+        let publish = messages.iter().map(|(_, message)| Arc::clone(message)).collect();
+        let frame = RpcFrame::new(Rpc { publish, ..Rpc::default() });
+        let deadline = deadline(cx.now(), self.config.forward_deadline);
+        if self.owe(to, self.lanes.answer, frame, key, deadline, cx) {
+            self.metrics.copies_answered += messages.len() as u64;
+        } else if key.is_none() {
+            // The loss of the frame counts once; the application learns of every message.
+            for (key, _) in messages {
+                let cause = LossCause::DroppedNewest;
+                cx.emit(Event::Lost(Lost { peer: to, message: Some(*key), cause }));
+            }
+        }
+    }
+
+    /// Returns a requested message, unless a copy is already owed.
+    fn requested(
+        &mut self,
+        to: PeerId,
+        id: &MessageId,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<(MessageKey, Arc<Message>)>, Ignored> {
         if self.unwanted.contains(to, id) {
             return Err(Ignored::IWantUnwanted);
         }
@@ -164,15 +235,20 @@ impl GossipSub {
         // A copy that is already owed will arrive. Moving it ahead would put second copies before
         // first ones, because a peer that waits for a burst requests much of it.
         if self.config.withdraw.on_iwant && cx.outbox().owes(to, key) {
-            return Ok(());
+            return Ok(None);
         }
-        let frame = RpcFrame::message(message);
-        let deadline = deadline(now, self.config.forward_deadline);
-        if self.owe(to, self.lanes.answer, frame, Some(key), deadline, cx) {
-            self.metrics.copies_answered += 1;
-        }
-        Ok(())
+        Ok(Some((key, Arc::clone(message))))
     }
+}
+
+/// Returns the number of messages at the head of an answer, at least one, that fit into a frame.
+fn fitting(answer: &[(MessageKey, Arc<Message>)], bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |(_, message): &&(MessageKey, Arc<Message>)| {
+        bytes += RpcFrame::message(message).encoded_len();
+        bytes <= bytes_max
+    };
+    answer.iter().take_while(fits).count().max(1)
 }
 
 /// One peer's IDONTWANT of one message. Times are in heartbeats of this node.

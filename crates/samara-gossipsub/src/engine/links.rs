@@ -145,6 +145,7 @@ impl GossipSub {
             self.unwanted.forget_peer(id);
         }
         self.outgoing.remove(&id);
+        self.waiting_gossip.remove(&id);
         self.scores.remove_peer(cx.now(), id);
     }
 
@@ -283,7 +284,8 @@ const EXTENSIONS_OVERHEAD_BYTES: usize = 6;
 impl GossipSub {
     /// Puts control messages for a peer into the outbox. GRAFT and PRUNE that do not fit are
     /// retried at the next heartbeat. Gossip is not, since the next gossip repeats it.
-    pub(super) fn send_control(&mut self, peer: PeerId, control: Control, cx: &mut Cx<'_>) {
+    pub(super) fn send_control(&mut self, peer: PeerId, mut control: Control, cx: &mut Cx<'_>) {
+        control.ihave.extend(self.waiting_gossip.remove(&peer).into_iter().flatten());
         self.metrics.grafts_sent += control.graft.len() as u64;
         self.metrics.prunes_sent += control.prune.len() as u64;
         self.metrics.iwant_ids_sent += control.iwant.len() as u64;

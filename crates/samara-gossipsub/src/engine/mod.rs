@@ -20,6 +20,7 @@ pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -29,7 +30,7 @@ use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerTok
 use crate::cache::{MessageCache, SeenCache};
 use crate::config::{Config, ConfigError, Lanes, MeshRules};
 use crate::memory::{Backoffs, Promises, TurnedAway};
-use crate::rpc::{Control, RpcFrame, Topic};
+use crate::rpc::{Control, IHave, RpcFrame, Topic};
 use crate::score::{PeerScores, ScoreBreakdown};
 
 use gossip::Unwanted;
@@ -90,6 +91,10 @@ pub struct GossipSub {
     /// All joined topics, in as few frames as possible, for new links. `None` if the joined topics
     /// have changed since.
     greeting: Option<Vec<RpcFrame>>,
+    /// Announcements that wait for the next RPC to their peer.
+    waiting_gossip: BTreeMap<PeerId, Vec<IHave>>,
+    /// Time from the initial delay to the first heartbeat, if it is not random.
+    heartbeat_offset: Option<Duration>,
     /// Number of heartbeats so far.
     ticks: u64,
     next_seqno: u64,
@@ -125,6 +130,8 @@ impl GossipSub {
             report_to: config.report_to.iter().cloned().collect(),
             dialling: BTreeSet::new(),
             greeting: None,
+            waiting_gossip: BTreeMap::new(),
+            heartbeat_offset: None,
             ticks: 0,
             next_seqno: 0,
             metrics: Metrics::default(),
@@ -234,9 +241,14 @@ impl GossipSub {
 
         let now = cx.now();
         let mut first = now + config.heartbeat_initial_delay;
-        if config.heartbeat_random_phase {
-            let interval = u64::try_from(config.heartbeat_interval.as_nanos()).unwrap_or(u64::MAX);
-            first = first.plus_nanos(cx.rng().below(interval));
+        let spread = config.heartbeat_spread.unwrap_or(config.heartbeat_interval);
+        match self.heartbeat_offset {
+            Some(offset) => first = first + offset,
+            None if spread.is_zero() => {}
+            None => {
+                let nanos = u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX);
+                first = first.plus_nanos(cx.rng().below(nanos));
+            }
         }
         cx.set_timer(first, HEARTBEAT);
         if self.scores.is_enabled() {
@@ -275,6 +287,12 @@ impl GossipSub {
                 cx.emit(Event::Published(receipt));
             }
         }
+    }
+
+    /// Sets the time from the initial delay to the first heartbeat, instead of a random one
+    /// ([`Config::heartbeat_spread`]). Has an effect only before [`Input::Start`].
+    pub fn set_heartbeat_offset(&mut self, offset: Duration) {
+        self.heartbeat_offset = Some(offset);
     }
 
     /// Sets the application's score of a peer (P5).
@@ -338,7 +356,7 @@ pub struct Sizes {
 }
 
 /// Returns the time after which a copy is discarded unsent.
-fn deadline(now: Time, span: Option<std::time::Duration>) -> Option<Time> {
+fn deadline(now: Time, span: Option<Duration>) -> Option<Time> {
     span.map(|span| now + span)
 }
 
@@ -358,6 +376,7 @@ impl GossipSub {
         if self.ticks.is_multiple_of(self.config.direct_connect_ticks) {
             self.connect_direct(cx);
         }
+        self.send_waiting_gossip(cx);
         for topic in self.topics.joined().to_vec() {
             self.balance(topic, cx);
             self.emit_gossip(topic, cx);

@@ -138,6 +138,7 @@ impl GossipSub {
         let now = cx.now();
         let deadline = deadline(now, self.config.publish_deadline);
         for own in prepared.iter() {
+            self.send_waiting_gossip_to(&own.peers, cx);
             self.weigh(&own.peers, schedule, cx);
         }
         let batch = prepared.iter_mut().filter(|own| !own.peers.is_empty()).map(|own| Owe {

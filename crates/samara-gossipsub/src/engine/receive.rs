@@ -199,6 +199,7 @@ impl GossipSub {
         let holders = if self.config.withdraw.on_copy { holders } else { &[] };
         let peers = self.without_holders(self.routed(topic), &id, &message, Some(from), holders, cx);
         if !peers.is_empty() {
+            self.send_waiting_gossip_to(&peers, cx);
             self.metrics.copies_forwarded += peers.len() as u64;
             let frame = frame.unwrap_or_else(|| RpcFrame::message(&message));
             let deadline = deadline(now, self.config.forward_deadline);

@@ -138,7 +138,7 @@ fn unpublishable_messages_are_reported_and_delay_no_other() {
 #[test]
 fn copies_that_do_not_fit_are_counted_in_the_receipt() {
     // The configuration that lost 30 % of the copies in practice: one queue of 32 frames per peer.
-    let config = Config { heartbeat_random_phase: false, ..Config::go_libp2p_pubsub() };
+    let config = Config { heartbeat_spread: Some(Duration::ZERO), ..Config::go_libp2p_pubsub() };
     let mut node = publisher(config, 40, 5);
     let receipt = batch(&mut node, columns(40), &Schedule::INTERLEAVED);
     let lost: usize = receipt.published().map(|one| one.lost).sum();
@@ -178,7 +178,7 @@ fn idontwant_of_a_batch_is_one_list_per_peer() {
     assert_eq!(lengths, [10, 10, 5].repeat(6));
 
     // In go-libp2p-pubsub, every message has a separate RPC.
-    let mut config = Config { heartbeat_random_phase: false, ..Config::go_libp2p_pubsub() };
+    let mut config = Config { heartbeat_spread: Some(Duration::ZERO), ..Config::go_libp2p_pubsub() };
     config.idontwant.threshold_bytes = 50;
     let mut node = publisher(config, 12, 6);
     batch(&mut node, columns(12), &Schedule::INTERLEAVED);

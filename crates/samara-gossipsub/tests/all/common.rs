@@ -42,7 +42,7 @@ impl DerefMut for Node {
 /// scoring, and with the gossip of the specification.
 pub(crate) fn plain() -> Config {
     Config {
-        heartbeat_random_phase: false,
+        heartbeat_spread: Some(Duration::ZERO),
         heartbeat_initial_delay: Duration::from_millis(100),
         flood_publish: false,
         peer_score: None,

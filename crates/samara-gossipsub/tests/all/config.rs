@@ -110,7 +110,7 @@ fn errors_name_the_field_and_the_expected_values() {
 #[test]
 fn heartbeats_of_different_nodes_have_different_phases() {
     let first = |seed| {
-        let mut node = Node::with_seed(Config { heartbeat_random_phase: true, ..plain() }, seed);
+        let mut node = Node::with_seed(Config { heartbeat_spread: None, ..plain() }, seed);
         node.heartbeat();
         node.now
     };

@@ -256,7 +256,7 @@ pub(crate) fn signed() -> Config {
     config.message_id = MessageIdFn::FromSeqnoBase58;
     config.heartbeat_interval = Duration::from_millis(200);
     config.heartbeat_initial_delay = Duration::from_millis(50);
-    config.heartbeat_random_phase = false;
+    config.heartbeat_spread = Some(Duration::ZERO);
     config.max_message_bytes = 4 << 20;
     config.max_rpc_bytes = (4 << 20) + 4096;
     // All loopback addresses are equal: the penalty for many peers on one address would affect
