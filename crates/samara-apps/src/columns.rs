@@ -12,7 +12,7 @@ use samara_gossipsub::wire::{self, Limits};
 use samara_gossipsub::{Event as EngineEvent, GossipSub};
 use samara_sim::{FrameCodec, Reader};
 
-use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
+use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, Stalls, VALIDATED};
 use crate::messages::random_bytes;
 
 /// The number of a column in its run: the slot times the number of columns, plus the column.
@@ -103,9 +103,15 @@ pub struct Node {
 const PUBLISH_NEXT: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 
 impl Node {
-    /// Creates a node that needs `validation_time` for each message.
-    pub fn new(gossip: GossipSub, shared: Arc<Blocks>, joins: Vec<u32>, validation_time: Duration) -> Self {
-        let (processor, columns) = (Processor::new(validation_time), FxHashMap::default());
+    /// Creates a node that needs `validation_time` for each message, except while it stalls.
+    pub fn new(
+        gossip: GossipSub,
+        shared: Arc<Blocks>,
+        joins: Vec<u32>,
+        validation_time: Duration,
+        stalls: Option<Stalls>,
+    ) -> Self {
+        let (processor, columns) = (Processor::new(validation_time, stalls), FxHashMap::default());
         Self { gossip, shared, joins, processor, columns, publishing: 0..0 }
     }
 

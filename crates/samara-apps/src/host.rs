@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerInfo, TimerToken};
+use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken, derive_seed};
 use samara_gossipsub::rpc::{MessageId, RpcFrame};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
 use samara_sim::{host_of, identity_of};
@@ -111,23 +111,63 @@ pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame
 /// Fires when the processor has finished a message.
 pub(crate) const VALIDATED: TimerToken = TimerToken(TimerToken::WRAPPER);
 
+/// Periods in which the process of a node stands still.
+///
+/// A container with a quota of one processor may use 100 ms of processor time in each period of
+/// 100 ms, over all of its threads (Linux, `cpu.cfs_quota_us`). A burst of many threads uses that up at
+/// once, and then all threads stand still until the next period.
+#[derive(Clone, Copy, Debug)]
+pub struct Stalls {
+    seed: u64,
+    share: f64,
+    /// The start of the node's first whole period, in nanoseconds.
+    phase: u64,
+}
+
+impl Stalls {
+    /// The period of quotas of Linux (`cpu.cfs_period_us`) and Docker.
+    const PERIOD: u64 = 100_000_000;
+    /// Time in which the threads of 96 processors use up a quota of one processor.
+    const BURST: u64 = Self::PERIOD / 96;
+
+    /// Lets the process of a host stand still in this share of periods. `None` if it never does.
+    pub fn new(share: f64, host: u32, seed: u64) -> Option<Self> {
+        let seed = derive_seed(seed, u64::from(host), Purpose::Faults);
+        (share > 0.0).then_some(Self { seed, share, phase: seed % Self::PERIOD })
+    }
+
+    /// Returns the first time at or after `at`, in nanoseconds, at which the process runs.
+    pub fn runs_at(&self, mut at: u64) -> u64 {
+        loop {
+            let (period, into) = ((at + self.phase) / Self::PERIOD, (at + self.phase) % Self::PERIOD);
+            // 53 bits make a fraction.
+            let drawn = (derive_seed(self.seed, period, Purpose::Faults) >> 11) as f64 / (1_u64 << 53) as f64;
+            if into < Self::BURST || drawn >= self.share {
+                return at;
+            }
+            at += Self::PERIOD - into;
+        }
+    }
+}
+
 /// A processor that validates one message at a time, with its queue of messages.
 #[derive(Debug)]
 pub(crate) struct Processor {
     time: Duration,
+    stalls: Option<Stalls>,
     /// The message in work is first.
     waiting: VecDeque<MessageId>,
 }
 
 impl Processor {
     /// Creates a processor that needs `time` for each message.
-    pub(crate) fn new(time: Duration) -> Self {
-        Self { time, waiting: VecDeque::new() }
+    pub(crate) fn new(time: Duration, stalls: Option<Stalls>) -> Self {
+        Self { time, stalls, waiting: VecDeque::new() }
     }
 
     /// Returns true if validation takes no time, so that messages never queue.
     pub(crate) fn is_instant(&self) -> bool {
-        self.time.is_zero()
+        self.time.is_zero() && self.stalls.is_none()
     }
 
     pub(crate) fn take<E>(&mut self, id: MessageId, cx: &mut Context<'_, RpcFrame, E>) {
@@ -148,7 +188,27 @@ impl Processor {
     }
 
     fn start<E>(&self, cx: &mut Context<'_, RpcFrame, E>) {
-        let done = cx.now() + self.time;
-        cx.set_timer(done, VALIDATED);
+        let runs_at = |at: Time| self.stalls.map_or(at, |stalls| Time::from_nanos(stalls.runs_at(at.as_nanos())));
+        cx.set_timer(runs_at(runs_at(cx.now()) + self.time), VALIDATED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_stands_still_in_a_share_of_periods_until_their_ends() {
+        let stalls = Stalls::new(0.25, 3, 1).expect("it stalls");
+        let (step, steps) = (Stalls::PERIOD / 100, 200_000);
+        let held = (0..steps).filter(|at| stalls.runs_at(at * step) != at * step).count();
+        let share = held as f64 / steps as f64;
+        assert!((0.24..0.26).contains(&share), "{share}");
+        for at in (0..steps).map(|at| at * step) {
+            let runs_at = stalls.runs_at(at);
+            assert_eq!(stalls.runs_at(runs_at), runs_at, "it runs at the end of a period");
+            assert!(runs_at == at || (runs_at + stalls.phase).is_multiple_of(Stalls::PERIOD));
+        }
+        assert!(Stalls::new(0.0, 3, 1).is_none());
     }
 }

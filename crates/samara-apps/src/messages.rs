@@ -11,7 +11,7 @@ use samara_gossipsub::rpc::{Message, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_spec::messages::PAYLOAD_MIN;
 
-use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, VALIDATED};
+use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED};
 
 /// The number of a message in its run.
 pub type MessageNumber = u32;
@@ -144,9 +144,14 @@ pub struct GossipMember {
 }
 
 impl GossipMember {
-    /// Creates a member that needs `validation_time` for each message.
-    pub fn new(gossip: GossipSub, stream: Arc<GossipStream>, validation_time: Duration) -> Self {
-        Self { gossip, stream, processor: Processor::new(validation_time) }
+    /// Creates a member that needs `validation_time` for each message, except while it stalls.
+    pub fn new(
+        gossip: GossipSub,
+        stream: Arc<GossipStream>,
+        validation_time: Duration,
+        stalls: Option<Stalls>,
+    ) -> Self {
+        Self { gossip, stream, processor: Processor::new(validation_time, stalls) }
     }
 }
 

@@ -33,6 +33,9 @@ pub struct Network {
     pub downlink_queue: Queue,
     /// Time that a node takes to validate a message. A node validates one message at a time.
     pub validation_time: Span,
+    /// Share of periods of 100 ms in which the process of a node handles no message, as in a container
+    /// that has used up its quota of processor time. A message waits for the end of the period.
+    pub stalled_periods: Share,
     /// Classes of hosts with different properties, in the order of their shares.
     #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<HostClass>,
@@ -70,6 +73,7 @@ impl Default for Network {
             interface: Interface::RoundRobin,
             downlink_queue: Queue::default(),
             validation_time: Span::default(),
+            stalled_periods: Share::default(),
             classes: Vec::new(),
             regions: None,
             nodes_file: None,

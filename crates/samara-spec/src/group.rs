@@ -26,6 +26,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         NO_CHANNELS,
         ("network.topology", "members of a group have links to all others"),
         ("network.validation_time", "members of a group validate nothing"),
+        ("network.stalled_periods", "members of a group validate nothing"),
         ("transport.links", "members of a group dial each other"),
     ],
     transport: framed,

@@ -198,6 +198,10 @@ impl Checks<'_> {
             let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
             self.wrong("network.validation_time", message);
         }
+        if scenario.find::<Parameters>().is_none() && scenario.network.stalled_periods.fraction() > 0.0 {
+            let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
+            self.wrong("network.stalled_periods", message);
+        }
         self.gossipsub(scenario);
     }
 }

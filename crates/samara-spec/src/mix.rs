@@ -22,6 +22,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         NO_UNSENT,
         ("network.topology", "nodes of a pool have links to all others"),
         ("network.validation_time", "`mix.cpu` has the times of work"),
+        ("network.stalled_periods", "`mix.cpu` has the times of work"),
         ("transport.links", "nodes of a pool dial each other"),
     ],
     // The scheduler is a further host.

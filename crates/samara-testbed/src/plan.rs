@@ -188,6 +188,14 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             hosts.validation.iter().any(|time| !time.is_zero()),
             "network.validation_time: the testbed cannot set the computing time of real nodes; remove it for the testbed",
         ),
+        (
+            scenario.network.stalled_periods.fraction() > 0.0,
+            "network.stalled_periods: the testbed cannot stall real nodes; remove it for the testbed",
+        ),
+        (
+            scenario.find::<Parameters>().is_some_and(|gossip| gossip.heartbeat_order.is_some()),
+            "protocol.heartbeat_order: real nodes beat at random; remove it for the testbed",
+        ),
     ];
     refuse(&refused)?;
     match scenario.find::<Transactions>() {

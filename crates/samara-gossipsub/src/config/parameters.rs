@@ -1,5 +1,7 @@
 //! The parameters of GossipSub in a configuration file: a preset and overrides of its values.
 
+use std::time::Duration;
+
 use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, Overflow, Policies, ScheduleSpec};
 use samara_engine::units::Span;
@@ -226,6 +228,14 @@ impl Parameters {
         set(&mut config.schedule_publish, schedule(&self.schedule_publish));
         set(&mut config.schedule_forward, schedule(&self.schedule_forward));
         config
+    }
+
+    /// Returns the time from the initial delay to the first heartbeat of one of `nodes` nodes, if it
+    /// follows from the node's number.
+    pub fn heartbeat_offset(&self, config: &Config, node: u32, nodes: u32) -> Option<Duration> {
+        let spread = config.heartbeat_spread.unwrap_or(config.heartbeat_interval);
+        let in_order = self.heartbeat_order == Some(HeartbeatOrder::Number);
+        in_order.then(|| spread.mul_f64(f64::from(node) / f64::from(nodes.max(1))))
     }
 }
 

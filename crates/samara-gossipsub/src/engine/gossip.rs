@@ -174,7 +174,6 @@ impl GossipSub {
         let taken = ids.len().min(ids_max.saturating_sub(peer.counts.iwanted));
         peer.counts.iwanted += taken;
         self.metrics.ignore(Ignored::IWantIdsOverLimit, (ids.len() - taken) as u64);
-        self.send_waiting_gossip_to(&[from], cx);
         let mut answer: Vec<(MessageKey, Arc<Message>)> = Vec::new();
         for id in &ids[..taken] {
             match self.requested(from, id, cx) {
@@ -200,6 +199,7 @@ impl GossipSub {
 
     /// Owes messages to a peer in one frame.
     fn send_answer(&mut self, to: PeerId, messages: &[(MessageKey, Arc<Message>)], cx: &mut Cx<'_>) {
+        self.send_waiting_gossip_to(&[to], cx);
         // Several messages in a frame have no common key: they cannot be withdrawn.
         let key = if let [(key, _)] = messages { Some(*key) } else { None };
         let publish = messages.iter().map(|(_, message)| Arc::clone(message)).collect();

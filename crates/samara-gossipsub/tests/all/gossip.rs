@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::*;
-use samara_gossipsub::rpc::Control;
+use samara_engine::PeerId;
+use samara_gossipsub::config::Answers;
+use samara_gossipsub::rpc::{Control, MessageId};
 use samara_gossipsub::{Config, Event, Ignored};
 
 #[test]
@@ -251,4 +253,85 @@ fn peers_rejected_by_a_full_mesh_get_gossip_about_every_message() {
         node.rpc(peers[0], publish([message("t", 99, 100)]));
         assert!(node.sent_at_heartbeat().ihaves().len() <= 1, "the rejected peers may graft again");
     }
+}
+
+/// A node of 2019 with 14 of 20 peers outside its mesh, after publishing messages.
+fn node_of_2019(messages: usize) -> (Node, Vec<MessageId>) {
+    let config = Config { heartbeat_spread: Some(Duration::ZERO), ..Config::go_libp2p_pubsub_0_2() };
+    let (mut node, _) = Node::on_topic(config, "t", 20, 0);
+    let ids = (0..messages).map(|_| node.publish("t", 1000).id).collect();
+    node.sent();
+    (node, ids)
+}
+
+#[test]
+fn one_frame_with_200_answers_takes_one_place_in_a_queue_of_32() {
+    let (mut node, ids) = node_of_2019(200);
+    let peer = PeerId(0);
+    node.rpc(peer, iwant(ids.clone()));
+    assert_eq!(node.outbox.pending_to(peer), 1);
+    assert_eq!(node.engine.metrics().copies_answered, 200);
+    let sent = node.sent();
+    assert_eq!((sent.0.len(), sent.messages().len()), (1, 200));
+
+    // The queue has room for 32 answers; the next one is lost with all of its messages.
+    for _ in 0..33 {
+        node.rpc(peer, iwant(ids[..10].to_vec()));
+    }
+    assert_eq!(node.outbox.pending_to(peer), 32);
+    let lost = node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.message.is_some()));
+    assert_eq!(lost.count(), 10);
+}
+
+#[test]
+fn a_frame_for_each_of_200_answers_overflows_a_queue_of_32() {
+    let config = Config { heartbeat_spread: Some(Duration::ZERO), ..Config::go_libp2p_pubsub() };
+    let (mut node, _) = Node::on_topic(config, "t", 1, 0);
+    let ids: Vec<_> = (0..200).map(|_| node.publish("t", 1000).id).collect();
+    node.sent();
+    node.rpc(PeerId(0), iwant(ids));
+    assert_eq!(node.sent().messages().len(), 32);
+}
+
+#[test]
+fn an_answer_is_split_at_the_maximum_length_of_a_frame() {
+    let answers = Answers::OneFrame { bytes_max: 10_500 };
+    let config = Config { answers, ..plain() };
+    let (mut node, _) = Node::on_topic(config, "t", 1, 0);
+    let ids: Vec<_> = (0..25).map(|_| node.publish("t", 1000).id).collect();
+    node.sent();
+    let twice = ids.iter().chain(&ids).cloned().collect();
+    node.rpc(PeerId(0), iwant(twice));
+    let sent = node.sent();
+    let lengths: Vec<_> = sent.0.iter().map(|(_, _, frame)| frame.rpc().publish.len()).collect();
+    assert_eq!(lengths, [10, 10, 5], "no message is sent twice in an answer");
+}
+
+#[test]
+fn waiting_gossip_leaves_with_the_next_rpc_or_the_next_heartbeat() {
+    let (mut node, ids) = node_of_2019(1);
+    assert!(node.sent_at_heartbeat().ihaves().is_empty(), "it waits");
+    assert_eq!(node.sent_at_heartbeat().ihaves().len(), 6, "no RPC carried it");
+    for peer in (0..20).map(PeerId) {
+        node.rpc(peer, iwant(ids.clone()));
+    }
+    let sent = node.sent();
+    assert_eq!((sent.ihaves().len(), sent.messages().len()), (6, 20), "it goes ahead of the next RPC");
+    assert!(node.sent_at_heartbeat().ihaves().is_empty());
+}
+
+#[test]
+fn gossip_drawn_from_all_subscribers_leaves_out_the_mesh() {
+    let config = Config { gossip_draws_from_all: true, ..plain() };
+    let (mut node, _) = Node::on_topic(config, "t", 12, 12);
+    let mesh = node.mesh("t");
+    let mut announced = 0;
+    for number in 0..20 {
+        node.rpc(mesh[0], publish([message("t", number, 10)]));
+        let ihaves = node.sent_at_heartbeat().ihaves();
+        assert!(ihaves.iter().all(|(peer, _)| !node.mesh("t").contains(peer)));
+        announced += ihaves.len();
+    }
+    // Six of twelve peers are in the mesh, so that three of six draws count on average.
+    assert!((40..80).contains(&announced), "{announced}");
 }

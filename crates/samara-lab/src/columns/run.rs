@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use samara_apps::columns::{Blocks, Codec, Command, Event, Node};
-use samara_apps::host::{Host, gossipsub};
+use samara_apps::host::{Host, Stalls, gossipsub};
 use samara_engine::{Frame, NodeRng, PeerId, Time};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
@@ -96,11 +96,17 @@ pub(crate) fn run(
     });
     let schedule = configs[PUBLISHER].schedule_publish.clone();
     let (publisher, validation) = (workload.publisher, setup.hosts.validation.clone());
+    let (stalled, seed) = (scenario.network.stalled_periods.fraction(), point.seed);
+    let parameters = scenario.part::<Parameters>().clone();
     let factory = move |host: u32| {
         let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
-        let (gossip, outbox) = gossipsub(&configs[kind], host);
-        let joins = custody[host as usize].clone();
-        (Host::new(Node::new(gossip, Arc::clone(&blocks), joins, validation[host as usize])), outbox)
+        let (mut gossip, outbox) = gossipsub(&configs[kind], host);
+        if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
+            gossip.set_heartbeat_offset(offset);
+        }
+        let (joins, stalls) = (custody[host as usize].clone(), Stalls::new(stalled, host, seed));
+        let node = Node::new(gossip, Arc::clone(&blocks), joins, validation[host as usize], stalls);
+        (Host::new(node), outbox)
     };
     let mut net = setup.distributed(Arc::new(factory), own, others)?;
     setup.set_protocol(&mut net);
@@ -132,7 +138,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunErro
     let handle = observer.map(|_| PeerId(publisher_links as u32));
     let mut config = parameters.build(None);
     config.report_duplicates = true;
-    if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
+    if setup.validates() {
         config.validator = Some(ValidatorHook::deferred());
     }
     let publisher = Config {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use samara_sim::HostStats;
+use serde::Serialize;
 use samara_spec::Point;
 use samara_spec::messages::Messages;
 
@@ -25,6 +26,14 @@ metrics! {
         /// Time from the publication of a message to its last delivery, over messages that reached
         /// every node ("TotalNanoTime").
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
+        /// Positions of the first local maxima in the histogram of these times, in bins of 5 ms: the
+        /// highest bin within 40 ms on either side, with a thousandth of the messages or more. Absent with
+        /// fewer than 1,000 messages.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub dissemination_peaks_ms: Option<Peaks<f64>> = "ms", Neither, [];
+        /// Messages in the bins of these maxima.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub dissemination_peaks: Option<Peaks<usize>> = "messages", Neither, [];
         /// Time from the publication of a message to its delivery at a node; percentiles to three
         /// digits.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
@@ -107,9 +116,12 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let busy =
         |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
     let dissemination = Statistics::of(&times);
+    let peaks = (times.len() >= 1000).then(|| peaks(&times));
     MessageMetrics {
         messages: rows.len() as u64,
         dissemination_ms: dissemination,
+        dissemination_peaks_ms: peaks.as_ref().map(|peaks| Peaks::of(peaks, |(ms, _)| *ms)),
+        dissemination_peaks: peaks.as_ref().map(|peaks| Peaks::of(peaks, |(_, messages)| *messages)),
         delivery_latency_ms: Statistics::of_durations(&collector.latency),
         incomplete: (rows.len() - times.len()) as u64,
         message_delivery_ratio: ratio(times.len() as f64, rows.len() as f64),
@@ -136,6 +148,51 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         uplink_utilisation_max: measured.traffic.iter().map(busy).fold(0.0, f64::max),
         mesh_size: measured.mesh_size,
     }
+}
+
+/// Values of the first four local maxima of a histogram, in order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Peaks<T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub third: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fourth: Option<T>,
+}
+
+impl<T> Peaks<T> {
+    fn of(peaks: &[(f64, usize)], value: impl Fn(&(f64, usize)) -> T) -> Self {
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|at| peaks.get(at).map(&value));
+        Self { first, second, third, fourth }
+    }
+}
+
+/// Width of a bin. Those of the study's figures are chosen by NumPy ("auto") and are as wide.
+const BIN_MS: f64 = 5.0;
+/// A maximum is the highest bin among this many on either side. Lobes are further apart.
+const BINS_AROUND: usize = 8;
+
+/// Returns the local maxima of the histogram of these times: the mean time in the bin, and the number
+/// of messages.
+fn peaks(times: &[f64]) -> Vec<(f64, usize)> {
+    // Times beyond the last bin are in the tail, where nobody looks for maxima.
+    const BINS: usize = 2000;
+    let mut bins = vec![(0.0, 0); BINS];
+    for ms in times {
+        if let Some((sum, messages)) = bins.get_mut((ms / BIN_MS) as usize) {
+            (*sum, *messages) = (*sum + ms, *messages + 1);
+        }
+    }
+    let is_peak = |at: &usize| {
+        let around = at.saturating_sub(BINS_AROUND)..(at + BINS_AROUND + 1).min(BINS);
+        // Of equal bins, the first one is the maximum.
+        let higher = |other: usize| bins[other].1 > bins[*at].1 || (bins[other].1 == bins[*at].1 && other < *at);
+        bins[*at].1 * 1000 >= times.len() && !around.into_iter().any(higher)
+    };
+    (0..BINS).filter(is_peak).map(|at| (bins[at].0 / bins[at].1 as f64, bins[at].1)).collect()
 }
 
 /// The retained data of a run with a stream of messages.
@@ -245,4 +302,23 @@ fn message_rows(result: &MessagesData) -> Columns {
         ("dissemination_ms", column(complete().map(|row| row.map(MessageRow::dissemination_ms)))),
         ("last_delivery_hop", column(hops)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_the_highest_bins_of_spikes_and_lobes() {
+        let mut times = vec![6.0; 500];
+        // A triangular lobe with its maximum between 75 and 80 ms, and single messages later.
+        for bin in 0..10_u32 {
+            times.extend(vec![52.0 + 5.0 * f64::from(bin); 10 * (bin.min(10 - bin) as usize + 1)]);
+        }
+        times.extend([900.0]);
+        let found = peaks(&times);
+        assert_eq!(found, [(6.0, 500), (77.0, 60)]);
+        let ms = Peaks::of(&found, |(ms, _)| *ms);
+        assert_eq!((ms.first, ms.second, ms.third), (Some(6.0), Some(77.0), None));
+    }
 }

@@ -181,8 +181,9 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
     let World { plan, setup, .. } = &world;
     let signed = setup.scenario().part::<Messages>().signed;
     let stream = Arc::new(GossipStream::new(&plan.publishers, &plan.sizes, signed, setup.point.seed));
-    let mut config = setup.scenario().part::<Parameters>().build(None);
-    if setup.hosts.validation.iter().any(|time| !time.is_zero()) {
+    let parameters = setup.scenario().part::<Parameters>().clone();
+    let mut config = parameters.build(None);
+    if setup.validates() {
         config.validator = Some(ValidatorHook::deferred());
     }
     if signed {
@@ -196,9 +197,15 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
     let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
     let (config, validation) = (Arc::new(config), setup.hosts.validation.clone());
+    let network = &setup.scenario().network;
+    let (nodes, stalled, seed) = (network.nodes, network.stalled_periods.fraction(), setup.point.seed);
     let node = move |host: u32| {
-        let (gossip, outbox) = host::gossipsub(&config, host);
-        (Host::new(GossipMember::new(gossip, Arc::clone(&stream), validation[host as usize])), outbox)
+        let (mut gossip, outbox) = host::gossipsub(&config, host);
+        if let Some(offset) = parameters.heartbeat_offset(&config, host, nodes) {
+            gossip.set_heartbeat_offset(offset);
+        }
+        let (validation, stalls) = (validation[host as usize], Stalls::new(stalled, host, seed));
+        (Host::new(GossipMember::new(gossip, Arc::clone(&stream), validation, stalls)), outbox)
     };
     world.run(Arc::new(node), frame.encoded_len() as u32, progress)
 }

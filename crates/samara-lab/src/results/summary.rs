@@ -70,6 +70,12 @@ pub struct RealRun {
     pub publish_error_ms: Option<Statistics>,
     /// Processor time of a node's process, from its start to its end.
     pub node_cpu_s: Option<Statistics>,
+    /// Maximum share of a processor that a node's process used, over half a second or more.
+    pub node_cpu_share_max: Option<Statistics>,
+    /// Mean share of a processor that a node's process used while messages were in transit.
+    pub node_cpu_share_mean: Option<Statistics>,
+    /// Bytes that a node's process read and wrote, files and sockets together.
+    pub node_io_bytes: Option<Statistics>,
     /// Peak memory of a node's process.
     pub node_peak_rss_bytes: Option<Statistics>,
     /// Maximum number of open files and sockets of a node's process.

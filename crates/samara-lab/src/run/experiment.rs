@@ -91,6 +91,12 @@ impl<'a> Setup<'a> {
         Ok(Self { point, options, hosts: hosts.map_err(RunError::Scenario)? })
     }
 
+    /// Returns true if the validation of messages can take time.
+    pub(crate) fn validates(&self) -> bool {
+        let stalls = self.scenario().network.stalled_periods.fraction() > 0.0;
+        stalls || self.hosts.validation.iter().any(|time| !time.is_zero())
+    }
+
     pub(crate) fn scenario(&self) -> &'a Scenario {
         &self.point.scenario
     }
