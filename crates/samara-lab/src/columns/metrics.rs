@@ -38,7 +38,7 @@ metrics! {
         pub duplication_factor: f64 = "", Less, [""];
         /// Copies received beyond the first, per column that arrived (RMR).
         pub relative_redundancy: f64 = "", Less, [""];
-        /// The longest path of a first copy (LDH).
+        /// Most hops of any first copy: the longest path (LDH as the program of the 2019 study computes it).
         pub last_delivery_hop: u32 = "hops", Less, ["", "mean"];
         /// A lower bound of the mean time to custody over all nodes; see bounds.md.
         pub lower_bound_ms: f64 = "ms", Neither, [];

@@ -43,7 +43,8 @@ metrics! {
         pub message_delivery_ratio: f64 = "share", More, [""];
         /// Deliveries, as a share of the expected ones: each message at each other node.
         pub delivery_ratio: f64 = "share", More, [""];
-        /// Hops of the last delivery of a message, over messages that reached every node (LDH).
+        /// Hops of the delivery of a message that came last, over messages that reached every node (LDH as the
+        /// 2019 study describes it).
         pub last_delivery_hop: Option<Statistics> = "hops", Less, ["", "mean"];
         /// Copies received for each delivery, including the first.
         pub duplication_factor: f64 = "", Less, [""];
