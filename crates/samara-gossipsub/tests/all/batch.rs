@@ -1,5 +1,7 @@
 //! Batches of own messages.
 
+use std::time::Duration;
+
 use crate::common::*;
 use bytes::Bytes;
 use samara_engine::outbox::{Dispatch, FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};

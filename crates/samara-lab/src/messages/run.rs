@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use samara_apps::Simulated;
-use samara_apps::host::{self, Host};
+use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
     BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
 };
