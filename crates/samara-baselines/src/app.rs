@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::outbox::{LossCause, Lost};
+use samara_engine::outbox::{LossCause, Lost, Schedule};
 use samara_engine::{Context, Engine, MessageKey, PeerId, Topic};
 use thiserror::Error;
 
@@ -40,6 +40,12 @@ pub enum Event {
         /// The number of links that the first copy travelled, 0 for an own message. `None` if the
         /// protocol does not count hops; Plumtree does.
         hops: Option<u32>,
+    },
+    /// A further copy of a message, with [`Common::report_duplicates`](crate::Common).
+    Duplicate {
+        /// The message's number at this node.
+        key: MessageKey,
+        from: PeerId,
     },
     Published(Receipt),
     /// The request was rejected and had no effect.
@@ -81,6 +87,9 @@ pub enum RequestError {
     /// The request names another topic than the one that the engine serves.
     #[error("topic {found:?}, but this node serves only {expected:?}: run one engine per topic")]
     OtherTopic { found: Topic, expected: Topic },
+    /// The node is no part of the tree of the topic.
+    #[error("topic {topic:?} is not joined: join it before publishing")]
+    NotJoined { topic: Topic },
 }
 
 /// The interface that all engines of this crate offer to their owner.
@@ -95,12 +104,22 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
     /// publish it.
     fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message>;
 
-    /// Publishes a complete message.
+    /// Publishes a complete message. Its copies leave in the order of
+    /// [`Common::schedule_own`](crate::Common::schedule_own).
     fn publish_message(
         &mut self,
         message: Arc<Message>,
         cx: &mut Cx<'_, Self::Frame>,
     ) -> Result<Receipt, RequestError>;
+
+    /// Publishes complete messages as a batch, whose copies leave in the order of `schedule`.
+    /// Returns the result of each message.
+    fn publish_batch(
+        &mut self,
+        messages: Vec<Arc<Message>>,
+        schedule: &Schedule,
+        cx: &mut Cx<'_, Self::Frame>,
+    ) -> Vec<Result<Receipt, RequestError>>;
 
     /// Composes and publishes a message.
     fn publish(
@@ -113,8 +132,11 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
         self.publish_message(message, cx)
     }
 
+    /// Returns the number of peers that a message on this topic goes to at once.
+    fn targets(&self, topic: &Topic) -> usize;
+
     /// Returns the counters of this node.
-    fn metrics(&self) -> &Metrics;
+    fn metrics(&self) -> Metrics;
 }
 
 pub(crate) fn handle_command<B: Baseline>(engine: &mut B, command: Command, cx: &mut Cx<'_, B::Frame>) {
@@ -226,6 +248,30 @@ impl Metrics {
     /// Returns the number of frames that the outbox rejected, or dropped in favour of newer ones.
     pub fn lost(&self, cause: LossCause) -> u64 {
         self.lost[cause as usize]
+    }
+
+    /// Adds the counters of another engine of the same node.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.frames_received += other.frames_received;
+        self.messages_received += other.messages_received;
+        self.duplicates_received += other.duplicates_received;
+        self.messages_delivered += other.messages_delivered;
+        self.messages_published += other.messages_published;
+        self.copies_published += other.copies_published;
+        self.copies_forwarded += other.copies_forwarded;
+        self.copies_answered += other.copies_answered;
+        self.copies_withdrawn += other.copies_withdrawn;
+        self.ihave_ids_sent += other.ihave_ids_sent;
+        self.ihave_ids_received += other.ihave_ids_received;
+        self.ihave_ids_dropped += other.ihave_ids_dropped;
+        self.grafts_sent += other.grafts_sent;
+        self.grafts_received += other.grafts_received;
+        self.prunes_sent += other.prunes_sent;
+        self.prunes_received += other.prunes_received;
+        self.optimizations += other.optimizations;
+        self.missing_given_up += other.missing_given_up;
+        self.lost.iter_mut().zip(other.lost).for_each(|(own, other)| *own += other);
+        self.ignored.iter_mut().zip(other.ignored).for_each(|(own, other)| *own += other);
     }
 
     pub(crate) fn ignore(&mut self, cause: Ignored, count: u64) {

@@ -40,6 +40,10 @@ pub struct Common {
     /// message. No implementation of these protocols does, but they choose the order of copies when
     /// they queue them.
     pub withdraw: bool,
+    /// Whether the engine emits an event for every further copy of a message.
+    pub report_duplicates: bool,
+    /// Whether each link drains its own queue, or one order covers all links.
+    pub dispatch: Dispatch,
     pub sending: Sending,
     pub schedule_own: Schedule,
     pub schedule_forwarded: Schedule,
@@ -55,6 +59,8 @@ impl Default for Common {
             seen_ttl: Duration::from_secs(120),
             seen_capacity: 1 << 20,
             withdraw: true,
+            report_duplicates: false,
+            dispatch: Dispatch::PerLink,
             sending: Sending::default(),
             schedule_own: Schedule::Sequential,
             schedule_forwarded: Schedule::Sequential,
@@ -69,7 +75,7 @@ impl Common {
             |name, priority, capacity| LaneConfig { capacity, ..LaneConfig::unbounded(name, priority) };
         let Sending { control, own, forwarded } = self.sending;
         let lanes = vec![lane("control", 0, control), lane("own", 1, own), lane("forwarded", 1, forwarded)];
-        OutboxConfig { dispatch: Dispatch::PerLink, lanes }
+        OutboxConfig { dispatch: self.dispatch, lanes }
     }
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {

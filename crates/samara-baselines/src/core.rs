@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use samara_engine::outbox::{Lane, Lost, Owe};
-use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, PeerSet, Time, Topic};
+use samara_engine::outbox::{Lane, Lost, Owe, Schedule};
+use samara_engine::{Engine, Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, PeerSet, Time, Topic};
 
 use crate::app::{Cx, Event, Ignored, Metrics, Receipt, RequestError};
 use crate::config::{Common, FORWARDED, OWN};
@@ -27,10 +27,20 @@ pub(crate) struct Core {
     lost: Vec<Lost>,
 }
 
+/// Bits of a message's key below the number of its engine: more messages than any engine sees.
+const KEY_BITS: u32 = 40;
+
 impl Core {
     pub(crate) fn new(common: &Common, identity: PeerIdentity) -> Self {
+        Self::numbered(common, identity, 0)
+    }
+
+    /// Returns the core of one of several engines that share an outbox. Engines with different
+    /// numbers give messages different keys.
+    pub(crate) fn numbered(common: &Common, identity: PeerIdentity, number: u32) -> Self {
+        let first = u64::from(number) << KEY_BITS;
         Self {
-            seen: SeenCache::new(common.seen_ttl, common.seen_capacity),
+            seen: SeenCache { first, ..SeenCache::new(common.seen_ttl, common.seen_capacity) },
             common: common.clone(),
             identity,
             metrics: Metrics::default(),
@@ -85,19 +95,31 @@ impl Core {
         Ok(self.seen.insert(cx.now(), message.id()))
     }
 
-    /// Owes copies of an own message to `peers`.
-    pub(crate) fn owe_own<F: Frame>(
+    /// Owes copies of own messages in the order of a schedule; `None` for the configured one.
+    fn owe_own<F: Frame>(
         &mut self,
-        message: &Message,
-        key: MessageKey,
-        frame: F,
-        peers: Vec<PeerId>,
+        owed: Vec<Owe<F>>,
+        schedule: Option<&Schedule>,
+        receipts: &mut [Result<Receipt, RequestError>],
         cx: &mut Cx<'_, F>,
-    ) -> Receipt {
-        let wanted = peers.len();
+    ) {
+        let wanted: usize = owed.iter().map(|owe| owe.peers.len()).sum();
         self.metrics.copies_published += wanted as u64;
-        let copies = self.owe_copies(key, frame, peers, true, cx);
-        Receipt { id: message.id(), key, copies, lost: wanted - copies }
+        if wanted == 0 {
+            return;
+        }
+        let now = cx.now();
+        let schedule = schedule.unwrap_or(&self.common.schedule_own);
+        let (outbox, rng) = cx.outbox_and_rng();
+        outbox.owe_batch(now, OWN, owed, schedule, rng, &mut self.lost);
+        for lost in &self.lost {
+            let of = |receipt: &&mut Receipt| Some(receipt.key) == lost.message;
+            if let Some(receipt) = receipts.iter_mut().flatten().find(of) {
+                receipt.copies -= 1;
+                receipt.lost += 1;
+            }
+        }
+        self.note_lost(cx);
     }
 
     /// Owes copies of another node's message to `peers`.
@@ -109,28 +131,14 @@ impl Core {
         cx: &mut Cx<'_, F>,
     ) {
         self.metrics.copies_forwarded += peers.len() as u64;
-        self.owe_copies(key, frame, peers, false, cx);
-    }
-
-    fn owe_copies<F: Frame>(
-        &mut self,
-        key: MessageKey,
-        frame: F,
-        peers: Vec<PeerId>,
-        own: bool,
-        cx: &mut Cx<'_, F>,
-    ) -> usize {
         if peers.is_empty() {
-            return 0;
+            return;
         }
         let now = cx.now();
-        let (lane, schedule) =
-            if own { (OWN, &self.common.schedule_own) } else { (FORWARDED, &self.common.schedule_forwarded) };
         let owe = Owe { message: key, frame, peers, deadline: None };
         let (outbox, rng) = cx.outbox_and_rng();
-        let taken = outbox.owe_batch(now, lane, [owe], schedule, rng, &mut self.lost);
+        outbox.owe_batch(now, FORWARDED, [owe], &self.common.schedule_forwarded, rng, &mut self.lost);
         self.note_lost(cx);
-        taken
     }
 
     /// Owes one frame. Returns true if the outbox accepted it.
@@ -158,6 +166,9 @@ impl Core {
     /// Records a copy of a known message.
     pub(crate) fn duplicate<F: Frame>(&mut self, from: PeerId, key: MessageKey, cx: &mut Cx<'_, F>) {
         self.metrics.duplicates_received += 1;
+        if self.common.report_duplicates {
+            cx.emit(Event::Duplicate { key, from });
+        }
         self.peer_has(from, key, cx);
     }
 
@@ -170,6 +181,41 @@ impl Core {
             self.metrics.copies_withdrawn += outbox.withdraw(peer, key) as u64;
         }
     }
+}
+
+/// An engine that publishes own messages.
+pub(crate) trait Publisher: Engine<Event = Event> {
+    fn core(&mut self) -> &mut Core;
+
+    /// Takes a message as published, and returns the copies to owe and the event for the
+    /// application, if it has joined the topic.
+    fn prepare(
+        &mut self,
+        message: &Arc<Message>,
+        cx: &mut Cx<'_, Self::Frame>,
+    ) -> Result<(Owe<Self::Frame>, Option<Event>), RequestError>;
+}
+
+/// Publishes messages, whose copies leave in the order of a schedule; `None` for the configured
+/// one.
+pub(crate) fn publish_all<P: Publisher>(
+    engine: &mut P,
+    messages: impl IntoIterator<Item = Arc<Message>>,
+    schedule: Option<&Schedule>,
+    cx: &mut Cx<'_, P::Frame>,
+) -> Vec<Result<Receipt, RequestError>> {
+    let (mut owed, mut events) = (Vec::new(), Vec::new());
+    let mut publish = |message: Arc<Message>| {
+        let (owe, event) = engine.prepare(&message, cx)?;
+        let receipt = Receipt { id: message.id(), key: owe.message, copies: owe.peers.len(), lost: 0 };
+        owed.push(owe);
+        events.extend(event);
+        Ok(receipt)
+    };
+    let mut receipts: Vec<_> = messages.into_iter().map(&mut publish).collect();
+    engine.core().owe_own(owed, schedule, &mut receipts, cx);
+    events.into_iter().for_each(|event| cx.emit(event));
+    receipts
 }
 
 /// State of each peer with a link.

@@ -44,7 +44,7 @@ mod pubsub;
 pub use app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError};
 pub use config::{Common, PlumtreeConfig, PubSubConfig, Sending};
 pub use message::{Graft, IHave, Message, MessageId, PlumtreeFrame, RpcFrame, SubOpts};
-pub use plumtree::{Plumtree, Sizes};
+pub use plumtree::{Forest, Plumtree, Sizes};
 pub use pubsub::PubSub;
 pub use samara_engine::Topic;
 pub use samara_engine::config::ConfigError;

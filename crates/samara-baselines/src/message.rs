@@ -122,10 +122,7 @@ impl Frame for RpcFrame {
                         + nested(topic.len()),
                 )
             }
-            Self::Subscriptions(changes) => {
-                let len = |change: &SubOpts| nested(uint_len(1) + nested(change.topic.as_str().len()));
-                changes.iter().map(len).sum()
-            }
+            Self::Subscriptions(changes) => subscriptions_len(changes),
         })
     }
 
@@ -140,7 +137,7 @@ impl Frame for RpcFrame {
 /// A frame between Plumtree nodes. The paper leaves the encoding open; this one is proto3:
 ///
 /// ```text
-/// message Frame  { string topic = 1; oneof kind { Gossip gossip = 2; IHave ihave = 3; Graft graft = 4; Prune prune = 5; } }
+/// message Frame  { string topic = 1; oneof kind { Gossip gossip = 2; IHave ihave = 3; Graft graft = 4; Prune prune = 5; } repeated SubOpts subscriptions = 6; }
 /// message Gossip { bytes author = 1; fixed64 seqno = 2; bytes data = 3; optional uint32 round = 4; }
 /// message IHave  { bytes ids = 1; repeated uint32 rounds = 2; }   // 16 bytes per id; one round per id
 /// message Graft  { bytes id = 1; optional uint32 round = 2; }     // without id: only changes the tree
@@ -163,6 +160,9 @@ pub enum PlumtreeFrame {
     Graft(Arc<Graft>),
     /// A request to send only announcements from now on (PRUNE).
     Prune(Topic),
+    /// Topics that the sender joins or leaves, on links that trees of several topics share. Not in
+    /// the paper, whose nodes all have the same topic. `SubOpts` is that of [`RpcFrame`].
+    Subscriptions(Arc<[SubOpts]>),
 }
 
 /// Announcements of messages on one topic.
@@ -184,14 +184,15 @@ pub struct Graft {
 }
 
 impl PlumtreeFrame {
-    /// Returns the topic of the frame.
-    pub fn topic(&self) -> &Topic {
-        match self {
+    /// Returns the topic of the frame; `None` for subscriptions.
+    pub fn topic(&self) -> Option<&Topic> {
+        Some(match self {
             Self::Gossip { message, .. } => message.topic(),
             Self::IHave(ihave) => &ihave.topic,
             Self::Graft(graft) => &graft.topic,
             Self::Prune(topic) => topic,
-        }
+            Self::Subscriptions(_) => return None,
+        })
     }
 }
 
@@ -214,8 +215,9 @@ impl Frame for PlumtreeFrame {
                 graft.id.map_or(0, |_| nested(MessageId::LEN)) + uint_len(u64::from(graft.round))
             }
             Self::Prune(_) => 0,
+            Self::Subscriptions(changes) => return with_prefix(subscriptions_len(changes)),
         };
-        with_prefix(nested(self.topic().as_str().len()) + nested(kind))
+        with_prefix(self.topic().map_or(0, |topic| nested(topic.as_str().len())) + nested(kind))
     }
 
     fn payload_len(&self) -> usize {
@@ -224,6 +226,12 @@ impl Frame for PlumtreeFrame {
             _ => 0,
         }
     }
+}
+
+/// Returns the length of all changes of subscriptions.
+fn subscriptions_len(changes: &[SubOpts]) -> usize {
+    let len = |change: &SubOpts| nested(uint_len(1) + nested(change.topic.as_str().len()));
+    changes.iter().map(len).sum()
 }
 
 /// The length of a tag. All field numbers are below 16.

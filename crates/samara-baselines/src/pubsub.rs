@@ -6,13 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
+use samara_engine::outbox::{Owe, Schedule};
 use samara_engine::{
     Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerSet, TimerToken, Topic,
 };
 
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
 use crate::config::{CONTROL, PubSubConfig};
-use crate::core::{Core, PeerTable};
+use crate::core::{Core, PeerTable, Publisher, publish_all};
 use crate::message::{Message, RpcFrame, SubOpts};
 
 /// Fires when announcements that found no room are due for another attempt.
@@ -187,23 +188,50 @@ impl Baseline for PubSub {
         message: Arc<Message>,
         cx: &mut Cx<'_, RpcFrame>,
     ) -> Result<Receipt, RequestError> {
+        let mut receipts = publish_all(self, [message], None, cx);
+        receipts.pop().unwrap_or_else(|| unreachable!("each message has a result"))
+    }
+
+    fn publish_batch(
+        &mut self,
+        messages: Vec<Arc<Message>>,
+        schedule: &Schedule,
+        cx: &mut Cx<'_, RpcFrame>,
+    ) -> Vec<Result<Receipt, RequestError>> {
+        publish_all(self, messages, Some(schedule), cx)
+    }
+
+    fn targets(&self, topic: &Topic) -> usize {
+        let topic = self.topics.by_name.get(topic);
+        topic.map_or(0, |topic| self.topics.get(*topic).subscribers.len())
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.core.metrics.clone()
+    }
+}
+
+impl Publisher for PubSub {
+    fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    fn prepare(
+        &mut self,
+        message: &Arc<Message>,
+        cx: &mut Cx<'_, RpcFrame>,
+    ) -> Result<(Owe<RpcFrame>, Option<Event>), RequestError> {
         let (found, allowed) = (message.topic().as_str().len(), self.config.topic_bytes_max);
         if found > allowed {
             return Err(RequestError::TopicTooLong { found, allowed });
         }
-        let frame = RpcFrame::Publish(Arc::clone(&message));
-        let key = self.core.take_own(&message, frame.encoded_len(), cx)?;
+        let frame = RpcFrame::Publish(Arc::clone(message));
+        let key = self.core.take_own(message, frame.encoded_len(), cx)?;
         let topic = self.topics.find(message.topic());
-        let peers = topic.map_or_else(Vec::new, |topic| self.recipients(topic, &message, None, cx));
-        let receipt = self.core.owe_own(&message, key, frame, peers, cx);
-        if topic.is_some_and(|topic| self.topics.get(topic).joined) {
-            cx.emit(Event::Message { key, message, from: None, hops: None });
-        }
-        Ok(receipt)
-    }
-
-    fn metrics(&self) -> &Metrics {
-        &self.core.metrics
+        let peers = topic.map_or_else(Vec::new, |topic| self.recipients(topic, message, None, cx));
+        let joined = topic.is_some_and(|topic| self.topics.get(topic).joined);
+        let event = || Event::Message { key, message: Arc::clone(message), from: None, hops: None };
+        Ok((Owe { message: key, frame, peers, deadline: None }, joined.then(event)))
     }
 }
 

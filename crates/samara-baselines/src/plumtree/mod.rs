@@ -1,5 +1,6 @@
 //! Plumtree: messages travel along a tree, and are announced on all other links.
 
+mod forest;
 mod tables;
 
 use std::sync::Arc;
@@ -7,19 +8,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
+use samara_engine::outbox::{Owe, Schedule};
 use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerSet, Time, TimerToken, Topic};
 
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
 use crate::config::{CONTROL, FORWARDED, PlumtreeConfig};
-use crate::core::{Core, PeerTable};
+use crate::core::{Core, PeerTable, Publisher, publish_all};
 use crate::message::{Graft, IHave, Message, MessageId, PlumtreeFrame};
 
+pub use forest::Forest;
 use tables::{Announcers, Cache, Missing};
 
 /// Fires when a missing message may be due for a GRAFT.
-const GRAFT: TimerToken = TimerToken(0);
+const GRAFT: u64 = 0;
 /// Fires when collected announcements are due.
-const DISPATCH: TimerToken = TimerToken(1);
+const DISPATCH: u64 = 1;
+/// Number of timers of a tree.
+const TIMERS: u64 = 2;
 
 /// A Plumtree node as a state machine (Leitão, Pereira, Rodrigues: "Epidemic Broadcast Trees",
 /// SRDS 2007).
@@ -41,6 +46,8 @@ const DISPATCH: TimerToken = TimerToken(1);
 pub struct Plumtree {
     core: Core,
     config: Arc<PlumtreeConfig>,
+    /// The number of the tree among those of the node.
+    number: u32,
     topic: Topic,
     joined: bool,
     peers: PeerTable<Neighbour>,
@@ -72,8 +79,14 @@ impl Plumtree {
     ) -> Result<Self, ConfigError> {
         let config = config.into();
         config.validate()?;
-        Ok(Self {
-            core: Core::new(&config.common, identity),
+        Ok(Self::numbered(config, identity, topic, 0))
+    }
+
+    /// Returns a node's tree with this number. The configuration must be valid.
+    fn numbered(config: Arc<PlumtreeConfig>, identity: PeerIdentity, topic: Topic, number: u32) -> Self {
+        Self {
+            core: Core::numbered(&config.common, identity, number),
+            number,
             topic,
             joined: false,
             peers: PeerTable::new(),
@@ -84,7 +97,11 @@ impl Plumtree {
             graft_timer: None,
             dispatching: false,
             config,
-        })
+        }
+    }
+
+    fn token(&self, timer: u64) -> TimerToken {
+        TimerToken(TIMERS * u64::from(self.number) + timer)
     }
 
     /// Returns the neighbours that get complete messages, sorted.
@@ -131,7 +148,7 @@ impl Plumtree {
         if !self.core.admits(self.peers.contains(from), &frame) {
             return;
         }
-        if !frame.topic().is(&self.topic) {
+        if !frame.topic().is_some_and(|topic| topic.is(&self.topic)) {
             self.core.metrics.ignore(Ignored::OtherTopic, 1);
             return;
         }
@@ -143,6 +160,7 @@ impl Plumtree {
                 self.core.metrics.prunes_received += 1;
                 self.make_lazy(from);
             }
+            PlumtreeFrame::Subscriptions(_) => unreachable!("the frame has no topic"),
         }
     }
 
@@ -165,8 +183,8 @@ impl Engine for Plumtree {
             Input::LinkUp { peer, .. } => self.link_up(peer),
             Input::LinkDown { peer } => self.link_down(peer),
             Input::Frame { peer, frame } => self.receive(peer, frame, cx),
-            Input::Timer(GRAFT) => self.graft_missing(cx),
-            Input::Timer(DISPATCH) => self.dispatch(cx),
+            Input::Timer(token) if token == self.token(GRAFT) => self.graft_missing(cx),
+            Input::Timer(token) if token == self.token(DISPATCH) => self.dispatch(cx),
             Input::Command(command) => handle_command(self, command, cx),
             Input::Timer(_) | Input::DialFailed { .. } => {}
         }
@@ -188,28 +206,54 @@ impl Baseline for Plumtree {
         self.core.compose(topic, data)
     }
 
-    /// `Broadcast` of the paper.
     fn publish_message(
         &mut self,
         message: Arc<Message>,
         cx: &mut Cx<'_, PlumtreeFrame>,
     ) -> Result<Receipt, RequestError> {
-        self.check_topic(message.topic())?;
-        let frame = PlumtreeFrame::Gossip { message: Arc::clone(&message), round: 0 };
-        let key = self.core.take_own(&message, frame.encoded_len(), cx)?;
-        // Neighbours may have announced it if another node composed it.
-        self.missing.remove(message.id());
-        self.cache.put(cx.now(), key, Arc::clone(&message), 0);
-        let receipt = self.core.owe_own(&message, key, frame, self.eager_peers().to_vec(), cx);
-        self.lazy_push(message.id(), 0, None, cx);
-        if self.joined {
-            cx.emit(Event::Message { key, message, from: None, hops: Some(0) });
-        }
-        Ok(receipt)
+        let mut receipts = publish_all(self, [message], None, cx);
+        receipts.pop().unwrap_or_else(|| unreachable!("each message has a result"))
     }
 
-    fn metrics(&self) -> &Metrics {
-        &self.core.metrics
+    fn publish_batch(
+        &mut self,
+        messages: Vec<Arc<Message>>,
+        schedule: &Schedule,
+        cx: &mut Cx<'_, PlumtreeFrame>,
+    ) -> Vec<Result<Receipt, RequestError>> {
+        publish_all(self, messages, Some(schedule), cx)
+    }
+
+    fn targets(&self, topic: &Topic) -> usize {
+        if topic.is(&self.topic) { self.eager.len() } else { 0 }
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.core.metrics.clone()
+    }
+}
+
+impl Publisher for Plumtree {
+    fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// `Broadcast` of the paper, except for the sending.
+    fn prepare(
+        &mut self,
+        message: &Arc<Message>,
+        cx: &mut Cx<'_, PlumtreeFrame>,
+    ) -> Result<(Owe<PlumtreeFrame>, Option<Event>), RequestError> {
+        self.check_topic(message.topic())?;
+        let frame = PlumtreeFrame::Gossip { message: Arc::clone(message), round: 0 };
+        let key = self.core.take_own(message, frame.encoded_len(), cx)?;
+        // Neighbours may have announced it if another node composed it.
+        self.missing.remove(message.id());
+        self.cache.put(cx.now(), key, Arc::clone(message), 0);
+        self.lazy_push(message.id(), 0, None, cx);
+        let owe = Owe { message: key, frame, peers: self.eager_peers().to_vec(), deadline: None };
+        let event = || Event::Message { key, message: Arc::clone(message), from: None, hops: Some(0) };
+        Ok((owe, self.joined.then(event)))
     }
 }
 
@@ -372,7 +416,7 @@ impl Plumtree {
         if waiting && !self.dispatching {
             self.dispatching = true;
             let at = cx.now() + self.config.dispatch_interval;
-            cx.set_timer(at, DISPATCH);
+            cx.set_timer(at, self.token(DISPATCH));
         }
     }
 
@@ -432,7 +476,7 @@ impl Plumtree {
         let Some(at) = self.missing.wake_at() else { return };
         if self.graft_timer.is_none_or(|set| at < set) {
             self.graft_timer = Some(at);
-            cx.set_timer(at, GRAFT);
+            cx.set_timer(at, self.token(GRAFT));
         }
     }
 }

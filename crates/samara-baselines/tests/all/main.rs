@@ -4,6 +4,7 @@
 mod collisions;
 mod common;
 mod floodsub;
+mod forest;
 mod network;
 mod plumtree;
 mod randomsub;

@@ -70,6 +70,8 @@ struct OracleFrame {
     topic: Option<String>,
     #[prost(oneof = "OracleKind", tags = "2, 3, 4, 5")]
     kind: Option<OracleKind>,
+    #[prost(message, repeated, tag = "6")]
+    subscriptions: Vec<OracleSubOpts>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
@@ -115,6 +117,14 @@ struct OracleGraft {
 #[derive(Clone, PartialEq, prost::Message)]
 struct OraclePrune {}
 
+#[derive(Clone, PartialEq, prost::Message)]
+struct OracleSubOpts {
+    #[prost(bool, optional, tag = "1")]
+    subscribe: Option<bool>,
+    #[prost(string, optional, tag = "2")]
+    topic: Option<String>,
+}
+
 fn id() -> impl Strategy<Value = MessageId> {
     any::<[u8; 16]>().prop_map(MessageId::from_bytes)
 }
@@ -130,10 +140,20 @@ fn frame() -> impl Strategy<Value = PlumtreeFrame> {
         .prop_map(|(topic, messages)| PlumtreeFrame::IHave(Arc::new(IHave { topic, messages })));
     let graft = (topic(), prop::option::of(id()), round())
         .prop_map(|(topic, id, round)| PlumtreeFrame::Graft(Arc::new(Graft { topic, id, round })));
-    prop_oneof![gossip, ihave, graft, topic().prop_map(PlumtreeFrame::Prune)]
+    let change = (any::<bool>(), topic()).prop_map(|(subscribe, topic)| SubOpts { subscribe, topic });
+    let changes =
+        prop::collection::vec(change, 1..20).prop_map(|changes| PlumtreeFrame::Subscriptions(changes.into()));
+    prop_oneof![gossip, ihave, graft, topic().prop_map(PlumtreeFrame::Prune), changes]
 }
 
 fn oracle(frame: &PlumtreeFrame) -> OracleFrame {
+    if let PlumtreeFrame::Subscriptions(changes) = frame {
+        let change = |change: &SubOpts| OracleSubOpts {
+            subscribe: Some(change.subscribe),
+            topic: Some(change.topic.as_str().to_owned()),
+        };
+        return OracleFrame { topic: None, kind: None, subscriptions: changes.iter().map(change).collect() };
+    }
     let kind = match frame {
         PlumtreeFrame::Gossip { message, round } => OracleKind::Gossip(OracleGossip {
             author: Some(message.author().as_bytes().to_vec()),
@@ -150,8 +170,10 @@ fn oracle(frame: &PlumtreeFrame) -> OracleFrame {
             round: Some(graft.round),
         }),
         PlumtreeFrame::Prune(_) => OracleKind::Prune(OraclePrune {}),
+        PlumtreeFrame::Subscriptions(_) => unreachable!(),
     };
-    OracleFrame { topic: Some(frame.topic().as_str().to_owned()), kind: Some(kind) }
+    let topic = frame.topic().map(|topic| topic.as_str().to_owned());
+    OracleFrame { topic, kind: Some(kind), subscriptions: Vec::new() }
 }
 
 proptest! {

@@ -191,7 +191,7 @@ impl<B: Baseline + 'static> Net<B> {
 
     /// Returns the sum of a counter over all nodes.
     pub(crate) fn sum(&self, of: impl Fn(&samara_baselines::Metrics) -> u64) -> u64 {
-        (0..self.nodes).map(|host| of(self.engine(host).metrics())).sum()
+        (0..self.nodes).map(|host| of(&self.engine(host).metrics())).sum()
     }
 
     /// Asserts that all of `hosts` received all of `ids`.
