@@ -4,66 +4,104 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rustc_hash::FxHashMap;
+use samara_baselines::{Baseline, Event as BaselineEvent, Forest, PubSub};
 use samara_engine::outbox::Schedule;
-use samara_engine::{Engine, Input, MessageKey, NodeRng, Purpose, TimerToken};
-use samara_gossipsub::rpc::{Message, Rpc, RpcFrame, Topic};
+use samara_engine::{
+    Context, Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken, Topic,
+};
+use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
 use samara_gossipsub::wire::{self, Limits};
-use samara_gossipsub::{Event as EngineEvent, GossipSub};
+use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_sim::{FrameCodec, Reader};
+use samara_spec::columns::Columns;
 
-use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, Stalls, VALIDATED};
+use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::random_bytes;
 
-/// The number of a column in its run: the slot times the number of columns, plus the column.
+/// The number of a segment in its run: the slot times the number of segments of a block, plus the
+/// segment. Columns are the first segments of a block; rows follow them.
 pub type ColumnId = u32;
 
-/// The blocks that all nodes of a run share.
+/// The blocks that all nodes of a run share, with messages in the form of an engine.
 #[derive(Debug)]
-pub struct Blocks {
-    /// The topic of each column.
+pub struct Blocks<M = Message> {
+    /// The topic of each segment.
     pub topics: Vec<Topic>,
     index: FxHashMap<Topic, u32>,
-    /// The messages, slot by slot and column by column.
-    pub messages: Vec<Arc<Message>>,
+    /// The messages, slot by slot and segment by segment.
+    pub messages: Vec<Arc<M>>,
 }
 
-impl Blocks {
-    /// Creates the topics, and `slots` blocks of random columns of `bytes` bytes each.
-    pub fn new(columns: u32, slots: u32, bytes: u64, seed: u64) -> Self {
+/// A segment of a block in the form of an engine.
+pub trait Segment: Sized {
+    fn new(topic: &Topic, number: ColumnId, data: Bytes) -> Self;
+}
+
+impl Segment for Message {
+    /// Messages of Ethereum have no author.
+    fn new(topic: &Topic, _number: ColumnId, data: Bytes) -> Self {
+        Self::new(topic.clone(), data)
+    }
+}
+
+impl Segment for samara_baselines::Message {
+    fn new(topic: &Topic, number: ColumnId, data: Bytes) -> Self {
+        // Only the publisher of blocks is an author.
+        Self::new(PeerIdentity::new(b"publisher"), u64::from(number), topic.clone(), data)
+    }
+}
+
+impl<M: Segment> Blocks<M> {
+    /// Creates the topics, and the slots' blocks of random segments.
+    pub fn new(workload: &Columns, seed: u64) -> Self {
         // Real topic names of Ethereum (consensus-specs fulu/p2p-interface.md): their length is on
-        // the wire.
-        let topics: Vec<Topic> = (0..columns)
-            .map(|column| Topic::new(&format!("/eth2/00000000/data_column_sidecar_{column}/ssz_snappy")))
-            .collect();
+        // the wire. Rows have no name there; theirs has the same form.
+        let topic = |kind: &str, number: u32| {
+            Topic::new(&format!("/eth2/00000000/data_{kind}_sidecar_{number}/ssz_snappy"))
+        };
+        let columns = (0..workload.count).map(|column| topic("column", column));
+        let topics: Vec<Topic> = columns.chain((0..workload.rows).map(|row| topic("row", row))).collect();
         let index = topics.iter().cloned().zip(0..).collect();
         let mut rng = NodeRng::new(seed, u64::MAX, Purpose::Workload);
-        let messages = (0..slots)
-            .flat_map(|_| topics.iter())
-            .map(|topic| Arc::new(Message::new(topic.clone(), random_bytes(bytes, &mut rng).into())))
+        let bytes = workload.segment_bytes();
+        let segments = (0..workload.slots).flat_map(|_| topics.iter().zip(&bytes)).zip(0..);
+        let messages = segments
+            .map(|((topic, bytes), number)| {
+                Arc::new(M::new(topic, number, random_bytes(*bytes, &mut rng).into()))
+            })
             .collect();
         Self { topics, index, messages }
     }
+}
 
-    /// Returns the column of a message. Published messages are recognised by their address in
+impl<M> Blocks<M> {
+    /// Returns the number of a message. Published messages are recognised by their address in
     /// memory.
-    pub fn id_of(&self, topic: &Topic, message: &Arc<Message>) -> Option<ColumnId> {
-        let column = *self.index.get(topic)?;
-        let slots = self.messages.iter().skip(column as usize).step_by(self.topics.len());
+    pub fn id_of(&self, topic: &Topic, message: &Arc<M>) -> Option<ColumnId> {
+        let segment = *self.index.get(topic)?;
+        let slots = self.messages.iter().skip(segment as usize).step_by(self.topics.len());
         let slot = slots.zip(0..).find(|(known, _)| Arc::ptr_eq(known, message)).map(|(_, slot)| slot)?;
-        Some(slot * self.count() + column)
+        Some(slot * self.count() + segment)
     }
 
+    /// Returns the number of segments of a block.
     pub fn count(&self) -> u32 {
         self.topics.len() as u32
+    }
+
+    /// Returns the numbers of a slot's segments.
+    fn of_slot(&self, slot: u32) -> Range<ColumnId> {
+        slot * self.count()..(slot + 1) * self.count()
     }
 }
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Publish the columns of a slot one by one.
+    /// Publish the segments of a slot one by one.
     PublishEach { slot: u32 },
-    /// Publish the columns of a slot as a batch.
+    /// Publish the segments of a slot as a batch.
     PublishBatch {
         slot: u32,
         /// The order in which the copies leave.
@@ -80,50 +118,223 @@ pub enum Event {
         from: u32,
         first: bool,
     },
+    /// The node has rebuilt a segment that it keeps.
+    Rebuilt { column: ColumnId },
+    /// The node has rebuilt a block, and published this many of its segments.
+    Repaired { published: u32 },
     /// A copy that did not fit into a queue.
     Lost,
 }
 
-/// A node with custody columns: GossipSub and a processor that validates one message at a time.
+/// The meaning of an engine's event for a node.
+#[derive(Debug)]
+pub enum Arrival<M> {
+    /// A message that the node published itself.
+    Own { key: MessageKey, topic: Topic, message: Arc<M> },
+    /// The first copy of a message. With an id, the node must validate it.
+    First { key: MessageKey, topic: Topic, message: Arc<M>, from: PeerId, validate: Option<MessageId> },
+    /// A further copy.
+    Again { key: MessageKey, from: PeerId },
+    /// A copy that did not fit into a queue.
+    Lost,
+    /// Nothing that concerns segments.
+    Other,
+}
+
+/// The context of an engine.
+type Cx<'a, E> = Context<'a, <E as Engine>::Frame, <E as Engine>::Event>;
+
+/// An engine over which segments spread.
+pub trait Spreading: Engine<Frame: Send, Event: Send> + Send + Sized + 'static {
+    type Message: Segment + Send + Sync + std::fmt::Debug;
+
+    fn join(&mut self, topic: &Topic, cx: &mut Cx<'_, Self>);
+
+    /// Publishes a message. The results show a topic without peers.
+    fn publish_one(&mut self, message: Arc<Self::Message>, cx: &mut Cx<'_, Self>);
+
+    fn publish_all(&mut self, messages: Vec<Arc<Self::Message>>, schedule: &Schedule, cx: &mut Cx<'_, Self>);
+
+    /// Returns the number of peers that messages on this topic go to.
+    fn targets(&self, topic: &Topic) -> usize;
+
+    /// Handles the end of a validation.
+    fn validated(&mut self, processor: &mut Processor, cx: &mut Cx<'_, Self>);
+
+    fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
+}
+
+impl Spreading for GossipSub {
+    type Message = Message;
+
+    fn join(&mut self, topic: &Topic, cx: &mut Cx<'_, Self>) {
+        self.subscribe(topic, cx);
+    }
+
+    fn publish_one(&mut self, message: Arc<Message>, cx: &mut Cx<'_, Self>) {
+        let _ = self.publish_message(message, cx);
+    }
+
+    fn publish_all(&mut self, messages: Vec<Arc<Message>>, schedule: &Schedule, cx: &mut Cx<'_, Self>) {
+        self.publish_message_batch(messages, schedule, cx);
+    }
+
+    fn targets(&self, topic: &Topic) -> usize {
+        self.mesh_peers(topic).len()
+    }
+
+    fn validated(&mut self, processor: &mut Processor, cx: &mut Cx<'_, Self>) {
+        processor.done(self, cx);
+    }
+
+    fn arrival(event: GossipEvent, is_instant: bool) -> Arrival<Message> {
+        match event {
+            GossipEvent::Message { key, topic, message, from: None, .. } => {
+                Arrival::Own { key, topic, message }
+            }
+            // Otherwise its validation was reported before.
+            GossipEvent::Message { key, topic, message, from: Some(from), .. } if is_instant => {
+                Arrival::First { key, topic, message, from, validate: None }
+            }
+            GossipEvent::NeedsValidation { id, key, topic, message, from } => {
+                Arrival::First { key, topic, message, from, validate: Some(id) }
+            }
+            GossipEvent::Duplicate { key, from } => Arrival::Again { key, from },
+            GossipEvent::Lost(_) => Arrival::Lost,
+            _ => Arrival::Other,
+        }
+    }
+}
+
+/// Implements [`Spreading`] for engines of `samara-baselines`.
+macro_rules! baselines {
+    ($($engine:ty),*) => {$(
+        impl Spreading for $engine {
+            type Message = samara_baselines::Message;
+
+            fn join(&mut self, topic: &Topic, cx: &mut Cx<'_, Self>) {
+                if let Err(error) = self.subscribe(topic, cx) {
+                    unreachable!("names of columns are short: {error}");
+                }
+            }
+
+            fn publish_one(&mut self, message: Arc<Self::Message>, cx: &mut Cx<'_, Self>) {
+                let _ = self.publish_message(message, cx);
+            }
+
+            fn publish_all(&mut self, messages: Vec<Arc<Self::Message>>, schedule: &Schedule, cx: &mut Cx<'_, Self>) {
+                self.publish_batch(messages, schedule, cx);
+            }
+
+            fn targets(&self, topic: &Topic) -> usize {
+                Baseline::targets(self, topic)
+            }
+
+            fn validated(&mut self, _: &mut Processor, _: &mut Cx<'_, Self>) {}
+
+            fn arrival(event: BaselineEvent, _: bool) -> Arrival<Self::Message> {
+                match event {
+                    BaselineEvent::Message { key, message, from, .. } => {
+                        let topic = message.topic().clone();
+                        match from {
+                            None => Arrival::Own { key, topic, message },
+                            Some(from) => Arrival::First { key, topic, message, from, validate: None },
+                        }
+                    }
+                    BaselineEvent::Duplicate { key, from } => Arrival::Again { key, from },
+                    BaselineEvent::Lost(_) => Arrival::Lost,
+                    BaselineEvent::Published(_) | BaselineEvent::Refused(_) => Arrival::Other,
+                }
+            }
+        }
+    )*};
+}
+
+baselines!(PubSub, Forest);
+
+/// How nodes rebuild blocks.
+#[derive(Clone, Debug)]
+pub struct Repairing {
+    /// Number of columns of a block from which all segments can be rebuilt.
+    pub needed: u32,
+    /// Number of columns of a block; the segments beyond are rows.
+    pub columns: u32,
+    /// Processing time from `needed` columns to the whole block.
+    pub time: Duration,
+    /// The order in which copies of the rebuilt segments leave; `None` if they are not published.
+    pub publish: Option<Schedule>,
+}
+
+/// The segments of a block at a node that can rebuild it.
+#[derive(Debug, Default)]
+struct Held {
+    segments: Vec<bool>,
+    columns: u32,
+}
+
+/// A node with custody columns: an engine and a processor that validates one message at a time.
 ///
 /// It also executes the publisher's commands.
 #[derive(Debug)]
-pub struct Node {
-    pub gossip: GossipSub,
-    shared: Arc<Blocks>,
-    /// The columns whose topics it joins at the start.
+pub struct Node<E: Spreading = GossipSub> {
+    pub engine: E,
+    shared: Arc<Blocks<E::Message>>,
+    /// The segments whose topics it joins at the start.
     joins: Vec<u32>,
     processor: Processor,
     columns: FxHashMap<MessageKey, ColumnId>,
-    /// The columns of the current slot that are still to be published one by one.
+    /// The segments of the current slot that are still to be published one by one.
     publishing: Range<ColumnId>,
+    /// Set if the node keeps enough columns to rebuild blocks.
+    repair: Option<Arc<Repairing>>,
+    /// The segments of each slot, if the node can rebuild blocks.
+    held: FxHashMap<u32, Held>,
+    /// Events that wait for the application's context.
+    reports: Vec<Event>,
 }
 
-/// Fires when the next column of a slot is due.
+/// Fires when the next segment of a slot is due.
 const PUBLISH_NEXT: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
+/// Fires when a block is rebuilt: the token of slot 0, before those of the others.
+const REPAIRED: u64 = TimerToken::WRAPPER + 2;
 
-impl Node {
-    /// Creates a node that needs `validation_time` for each message, except while it stalls.
+impl<E: Spreading> Node<E> {
+    /// Creates a node. It rebuilds blocks if it keeps as many columns as that takes.
     pub fn new(
-        gossip: GossipSub,
-        shared: Arc<Blocks>,
+        engine: E,
+        shared: Arc<Blocks<E::Message>>,
         joins: Vec<u32>,
-        validation_time: Duration,
-        stalls: Option<Stalls>,
+        processor: Processor,
+        repair: Option<&Arc<Repairing>>,
     ) -> Self {
-        let (processor, columns) = (Processor::new(validation_time, stalls), FxHashMap::default());
-        Self { gossip, shared, joins, processor, columns, publishing: 0..0 }
+        let kept = |repair: &Repairing| joins.iter().filter(|segment| **segment < repair.columns).count();
+        let repair = repair.filter(|repair| kept(repair) as u32 >= repair.needed).cloned();
+        Self {
+            engine,
+            shared,
+            joins,
+            processor,
+            columns: FxHashMap::default(),
+            publishing: 0..0,
+            repair,
+            held: FxHashMap::default(),
+            reports: Vec::new(),
+        }
     }
 
-    /// Publishes one column.
+    /// Returns the number of joined topics, and the peers that messages on them go to.
+    pub fn meshes(&self) -> [u64; 2] {
+        let targets = |segment: &u32| self.engine.targets(&self.shared.topics[*segment as usize]) as u64;
+        [self.joins.len() as u64, self.joins.iter().map(targets).sum()]
+    }
+
+    /// Publishes one segment.
     ///
     /// The next one follows at the same time but as a separate event. The transport thus takes the
-    /// copies of this column first, as with a loop over `publish` in the implementations.
+    /// copies of this segment first, as with a loop over `publish` in the implementations.
     fn publish_next(&mut self, cx: &mut EngineCx<'_, Self>) {
         if let Some(column) = self.publishing.next() {
-            let message = Arc::clone(&self.shared.messages[column as usize]);
-            // The results show a topic without peers.
-            let _ = self.gossip.publish_message(message, cx);
+            self.engine.publish_one(Arc::clone(&self.shared.messages[column as usize]), cx);
             let now = cx.now();
             cx.set_timer(now, PUBLISH_NEXT);
         }
@@ -132,78 +343,116 @@ impl Node {
     fn first_copy(
         &mut self,
         key: MessageKey,
-        (topic, message): (&Topic, &Arc<Message>),
+        (topic, message): (&Topic, &Arc<E::Message>),
         from: u32,
         cx: &mut AppCx<'_, Self>,
     ) {
         if let Some(column) = self.shared.id_of(topic, message) {
             self.columns.insert(key, column);
-            cx.emit(Event::Copy { column, from, first: true });
+            let first = self.hold(column, cx);
+            cx.emit(Event::Copy { column, from, first });
+        }
+    }
+
+    /// Notes a segment, and starts to rebuild the block if there are enough of them. Returns false
+    /// if the node has rebuilt it before.
+    fn hold(&mut self, id: ColumnId, cx: &mut AppCx<'_, Self>) -> bool {
+        let Some(repair) = &self.repair else { return true };
+        let (slot, segment) = (id / self.shared.count(), id % self.shared.count());
+        let held = self.held.entry(slot).or_default();
+        held.segments.resize(self.shared.topics.len(), false);
+        if std::mem::replace(&mut held.segments[segment as usize], true) {
+            return false;
+        }
+        if segment < repair.columns {
+            held.columns += 1;
+            if held.columns == repair.needed {
+                let done = cx.now() + repair.time;
+                cx.set_timer(done, TimerToken(REPAIRED + u64::from(slot)));
+            }
+        }
+        true
+    }
+
+    /// Adds the missing segments of a block that the node has rebuilt.
+    fn rebuild(&mut self, slot: u32, cx: &mut EngineCx<'_, Self>) {
+        let (Some(repair), Some(held)) = (self.repair.clone(), self.held.get_mut(&slot)) else { return };
+        let first = self.shared.of_slot(slot).start;
+        let is_missing = |segment: &&u32| !std::mem::replace(&mut held.segments[**segment as usize], true);
+        let missing: Vec<ColumnId> =
+            self.joins.iter().filter(is_missing).map(|segment| first + segment).collect();
+        self.reports.extend(missing.iter().map(|column| Event::Rebuilt { column: *column }));
+        let published = if repair.publish.is_some() { missing.len() as u32 } else { 0 };
+        self.reports.push(Event::Repaired { published });
+        if let Some(schedule) = &repair.publish {
+            let message = |column: &ColumnId| Arc::clone(&self.shared.messages[*column as usize]);
+            self.engine.publish_all(missing.iter().map(message).collect(), schedule, cx);
         }
     }
 }
 
-impl App for Node {
-    type Engine = GossipSub;
+impl<E: Spreading> App for Node<E> {
+    type Engine = E;
     type Command = Command;
     type Event = Event;
 
-    fn engine(&mut self) -> &mut GossipSub {
-        &mut self.gossip
+    fn engine(&mut self) -> &mut E {
+        &mut self.engine
     }
 
     fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
-        for column in &self.joins {
-            self.gossip.subscribe(&self.shared.topics[*column as usize], cx);
+        for segment in &self.joins {
+            self.engine.join(&self.shared.topics[*segment as usize], cx);
         }
     }
 
     fn command(&mut self, command: Command, cx: &mut EngineCx<'_, Self>) {
-        let columns = |slot: u32| slot * self.shared.count()..(slot + 1) * self.shared.count();
         match command {
             Command::PublishEach { slot } => {
-                self.publishing = columns(slot);
+                self.publishing = self.shared.of_slot(slot);
                 self.publish_next(cx);
             }
             Command::PublishBatch { slot, schedule } => {
-                let messages = columns(slot).map(|column| Arc::clone(&self.shared.messages[column as usize]));
-                self.gossip.publish_message_batch(messages, &schedule, cx);
+                let message = |column: ColumnId| Arc::clone(&self.shared.messages[column as usize]);
+                self.engine.publish_all(self.shared.of_slot(slot).map(message).collect(), &schedule, cx);
             }
         }
     }
 
     fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
         match token {
-            VALIDATED => self.processor.done(&mut self.gossip, cx),
+            VALIDATED => self.engine.validated(&mut self.processor, cx),
             PUBLISH_NEXT => self.publish_next(cx),
-            token => self.gossip.handle(Input::Timer(token), cx),
+            TimerToken(REPAIRED..) => self.rebuild((token.0 - REPAIRED) as u32, cx),
+            token => self.engine.handle(Input::Timer(token), cx),
         }
     }
 
-    fn observe(&mut self, event: EngineEvent, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
-        match event {
-            EngineEvent::Message { key, topic, message, from: None, .. } => {
+    fn observe(&mut self, event: E::Event, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
+        match E::arrival(event, self.processor.is_instant()) {
+            Arrival::Own { key, topic, message } => {
                 if let Some(column) = self.shared.id_of(&topic, &message) {
                     self.columns.insert(key, column);
                 }
             }
-            EngineEvent::Message { key, topic, message, from: Some(from), .. }
-                if self.processor.is_instant() =>
-            {
+            Arrival::First { key, topic, message, from, validate } => {
                 self.first_copy(key, (&topic, &message), neighbours.host(from), cx);
+                if let Some(id) = validate {
+                    self.processor.take(id, cx);
+                }
             }
-            EngineEvent::NeedsValidation { id, key, topic, message, from } => {
-                self.first_copy(key, (&topic, &message), neighbours.host(from), cx);
-                self.processor.take(id, cx);
-            }
-            EngineEvent::Duplicate { key, from } => {
+            Arrival::Again { key, from } => {
                 if let Some(column) = self.columns.get(&key) {
                     cx.emit(Event::Copy { column: *column, from: neighbours.host(from), first: false });
                 }
             }
-            EngineEvent::Lost(_) => cx.emit(Event::Lost),
-            _ => {}
+            Arrival::Lost => cx.emit(Event::Lost),
+            Arrival::Other => {}
         }
+    }
+
+    fn report(&mut self, cx: &mut AppCx<'_, Self>) {
+        self.reports.drain(..).for_each(|event| cx.emit(event));
     }
 }
 
@@ -211,6 +460,10 @@ impl App for Node {
 const FIRST: u32 = 1 << 31;
 /// Stands for a lost copy, in the place of the column.
 const LOST: u32 = u32::MAX;
+/// Stands for a rebuilt block, in the place of the column.
+const BLOCK: u32 = u32::MAX - 1;
+/// Stands for the own host, in the place of the sending one: a rebuilt segment.
+const REBUILT: u32 = FIRST - 1;
 
 /// Encodes columns as their numbers, since all processes have them; all else as on the wire.
 pub struct Codec(pub Arc<Blocks>);
@@ -219,6 +472,8 @@ impl crate::Codec<Host<Node>> for Codec {
     fn write_event(&self, event: &Event, out: &mut Vec<u8>) {
         let (column, from) = match *event {
             Event::Copy { column, from, first } => (column, from | if first { FIRST } else { 0 }),
+            Event::Rebuilt { column } => (column, REBUILT),
+            Event::Repaired { published } => (BLOCK, published),
             Event::Lost => (LOST, 0),
         };
         [column, from].into_iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
@@ -226,8 +481,12 @@ impl crate::Codec<Host<Node>> for Codec {
 
     fn read_event(&self, reader: &mut Reader<'_>) -> Option<Event> {
         let (column, from) = (reader.u32()?, reader.u32()?);
-        let copy = Event::Copy { column, from: from & !FIRST, first: from & FIRST != 0 };
-        Some(if column == LOST { Event::Lost } else { copy })
+        Some(match (column, from) {
+            (LOST, _) => Event::Lost,
+            (BLOCK, published) => Event::Repaired { published },
+            (column, REBUILT) => Event::Rebuilt { column },
+            _ => Event::Copy { column, from: from & !FIRST, first: from & FIRST != 0 },
+        })
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken, derive_seed};
+use samara_engine::{
+    Context, Engine, Frame, Input, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken, derive_seed,
+};
 use samara_gossipsub::rpc::{MessageId, RpcFrame};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
 use samara_sim::{host_of, identity_of};
@@ -39,6 +41,9 @@ pub trait App: Send + Sized + 'static {
         neighbours: &Neighbours,
         cx: &mut AppCx<'_, Self>,
     );
+
+    /// Emits events that the application could not emit while it handled an input.
+    fn report(&mut self, _cx: &mut AppCx<'_, Self>) {}
 }
 
 pub struct Host<A: App> {
@@ -79,6 +84,7 @@ impl<A: App> Engine for Host<A> {
         for event in events.drain(..) {
             app.observe(event, neighbours, cx);
         }
+        app.report(cx);
     }
 }
 
@@ -152,7 +158,7 @@ impl Stalls {
 
 /// A processor that validates one message at a time, with its queue of messages.
 #[derive(Debug)]
-pub(crate) struct Processor {
+pub struct Processor {
     time: Duration,
     stalls: Option<Stalls>,
     /// The message in work is first.
@@ -161,7 +167,7 @@ pub(crate) struct Processor {
 
 impl Processor {
     /// Creates a processor that needs `time` for each message.
-    pub(crate) fn new(time: Duration, stalls: Option<Stalls>) -> Self {
+    pub fn new(time: Duration, stalls: Option<Stalls>) -> Self {
         Self { time, stalls, waiting: VecDeque::new() }
     }
 
@@ -170,7 +176,7 @@ impl Processor {
         self.time.is_zero() && self.stalls.is_none()
     }
 
-    pub(crate) fn take<E>(&mut self, id: MessageId, cx: &mut Context<'_, RpcFrame, E>) {
+    pub(crate) fn take<F: Frame, E>(&mut self, id: MessageId, cx: &mut Context<'_, F, E>) {
         self.waiting.push_back(id);
         if self.waiting.len() == 1 {
             self.start(cx);
@@ -187,8 +193,9 @@ impl Processor {
         }
     }
 
-    fn start<E>(&self, cx: &mut Context<'_, RpcFrame, E>) {
-        let runs_at = |at: Time| self.stalls.map_or(at, |stalls| Time::from_nanos(stalls.runs_at(at.as_nanos())));
+    fn start<F: Frame, E>(&self, cx: &mut Context<'_, F, E>) {
+        let runs_at =
+            |at: Time| self.stalls.map_or(at, |stalls| Time::from_nanos(stalls.runs_at(at.as_nanos())));
         cx.set_timer(runs_at(runs_at(cx.now()) + self.time), VALIDATED);
     }
 }

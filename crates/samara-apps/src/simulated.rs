@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use samara_baselines::{Plumtree, PubSub};
+use samara_baselines::{Forest, Plumtree, PubSub};
 use samara_engine::Engine;
+use samara_gossipsub::GossipSub;
 use samara_ring::daisychain::Daisychain;
 use samara_ring::jgroups::Jgroups;
 use samara_ring::{Federation, Ring};
@@ -48,7 +49,9 @@ macro_rules! simulated {
 }
 
 simulated! {
-    Host<columns::Node>,
+    Host<columns::Node<GossipSub>>,
+    Host<columns::Node<PubSub>>,
+    Host<columns::Node<Forest>>,
     Host<GossipMember>,
     Host<BaselineMember<Plumtree>>,
     Host<BaselineMember<PubSub>>,

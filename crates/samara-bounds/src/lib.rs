@@ -76,6 +76,23 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
     nanos / 1e6
 }
 
+/// Returns a lower bound of the mean time in milliseconds until a node has any `needed` of its
+/// columns, or all of them if it keeps fewer.
+///
+/// It is simpler, and lower, than [`mean_custody_ms`]: that many columns pass the publisher's uplink
+/// and the node's downlink, at the same time, and travel for the least latency.
+pub fn mean_any_ms(limits: &Limits<'_>, needed: usize) -> f64 {
+    let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
+    let times: Vec<f64> = waiting
+        .map(|(own, bps)| {
+            let slower = (*bps).min(limits.publisher_uplink_bps);
+            own.len().min(needed) as f64 * limits.serialisation_nanos(slower) as f64
+                + limits.latency_nanos as f64
+        })
+        .collect();
+    times.iter().sum::<f64>() / times.len().max(1) as f64 / 1e6
+}
+
 /// Returns the bound for every order of the columns, in nanoseconds.
 ///
 /// It is the least mean position of the nodes' last columns, plus a spread in which further copies

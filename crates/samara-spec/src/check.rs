@@ -317,11 +317,27 @@ impl Checks<'_> {
     }
 
     pub(crate) fn gossipsub(&mut self, scenario: &Scenario) {
+        if let Some(baseline) = scenario.baseline_sending() {
+            let schedules = [&baseline.schedule_publish, &baseline.schedule_forward];
+            self.schedules(scenario, schedules, &Policies::default());
+        }
         let Some(gossipsub) = scenario.find::<Parameters>() else { return };
-        for (key, spec) in [
-            ("protocol.schedule_publish", &gossipsub.schedule_publish),
-            ("protocol.schedule_forward", &gossipsub.schedule_forward),
-        ] {
+        let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
+        self.schedules(scenario, schedules, &gossipsub.policies);
+        if let Err(error) = gossipsub.build(None).validate() {
+            let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
+            let message = format!("found {}, expected {expected}", error.found);
+            match samara_gossipsub::config::key_of(&error.field) {
+                Some(key) => self.wrong(&format!("protocol.{key}"), message),
+                None => self.wrong("protocol", format!("{}: {message}", error.field)),
+            }
+        }
+    }
+
+    /// Checks the schedules of published and of forwarded messages.
+    fn schedules(&mut self, scenario: &Scenario, schedules: [&Option<ScheduleSpec>; 2], policies: &Policies) {
+        let keys = ["protocol.schedule_publish", "protocol.schedule_forward"];
+        for (key, spec) in keys.into_iter().zip(schedules) {
             let Some(spec) = spec else { continue };
             let kinds = [ScheduleKind::Sequential, ScheduleKind::Staggered, ScheduleKind::Custom];
             let plain = kinds.contains(&spec.kind);
@@ -334,18 +350,10 @@ impl Checks<'_> {
             if (spec.source.is_some() || spec.cap.is_some()) && spec.kind != ScheduleKind::Feedback {
                 self.wrong(key, "source and cap belong to the kind feedback");
             }
-            self.policy(key, spec, &gossipsub.policies);
+            self.policy(key, spec, policies);
             let has_observer = scenario.find::<Columns>().is_some_and(|columns| columns.observer);
             if spec.source == Some(SourceKind::Observer) && !has_observer {
                 self.wrong(key, "source = \"observer\" needs columns.observer = true");
-            }
-        }
-        if let Err(error) = gossipsub.build(None).validate() {
-            let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
-            let message = format!("found {}, expected {expected}", error.found);
-            match samara_gossipsub::config::key_of(&error.field) {
-                Some(key) => self.wrong(&format!("protocol.{key}"), message),
-                None => self.wrong("protocol", format!("{}: {message}", error.field)),
             }
         }
     }

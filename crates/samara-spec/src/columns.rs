@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, Publisher};
+use crate::messages::{FLOODSUB, FloodParameters, PLUMTREE, PlumtreeParameters};
 use crate::{Checks, Scenario};
-use samara_engine::units::{Rate, Size, Span};
+use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
@@ -15,11 +16,15 @@ pub static FAMILY: FamilySpec = FamilySpec {
     section: "columns",
     title: "A publisher sends blocks of columns",
     content: PartType::of::<Columns>(),
-    protocols: &[ProtocolKind::of::<Parameters>("gossipsub")],
+    protocols: &[
+        ProtocolKind::of::<Parameters>("gossipsub"),
+        ProtocolKind::of::<FloodParameters>(FLOODSUB),
+        ProtocolKind::of::<PlumtreeParameters>(PLUMTREE),
+    ],
     unused: &[NO_CHANNELS, NO_UNSENT],
     custody: Some(|scenario, inputs, seed| {
         let workload: &Columns = scenario.part();
-        Ok((workload.count, workload.custody(scenario.network.nodes, inputs, seed)?))
+        Ok((workload.segments(), workload.custody(scenario.network.nodes, inputs, seed)?))
     }),
     publisher: |scenario| {
         let workload: &Columns = scenario.part();
@@ -50,6 +55,24 @@ pub struct Columns {
     pub count: u32,
     /// Number of columns that every node except the publisher keeps.
     pub custody: u32,
+    /// The choice of these columns.
+    #[serde(skip_serializing_if = "CustodyPattern::is_random")]
+    pub custody_pattern: CustodyPattern,
+    /// Number of its columns with which a node is done; all of them if absent. The slowest columns
+    /// then delay no node, as in LossyDAS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custody_needed: Option<u32>,
+    /// Number of rows of the extended matrix, each with a topic of its own beside those of the
+    /// columns, as in FullDAS: `blobs`, or more if the matrix is also extended downwards. 0 for
+    /// columns only.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rows: u32,
+    /// Number of rows that every node except the publisher keeps.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub row_custody: u32,
+    /// Nodes that rebuild the block when they have half of its columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
     /// File with the columns of each node: CSV with the columns `node` and `column`, with a path
     /// like that of the topology's file. Replaces `custody`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +111,11 @@ impl Default for Columns {
             blob_size: Size::from_bytes(128 * 1024),
             count: 128,
             custody: 16,
+            custody_pattern: CustodyPattern::Random,
+            custody_needed: None,
+            rows: 0,
+            row_custody: 0,
+            repair: None,
             custody_file: None,
             publisher: 0,
             publisher_uplink: None,
@@ -103,8 +131,82 @@ impl Default for Columns {
     }
 }
 
+/// Choices of the columns that nodes keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CustodyPattern {
+    /// Random columns for each node, as in Ethereum.
+    #[default]
+    Random,
+    /// Columns at equal distances, from the node's number on: all nodes then wait for early and late
+    /// columns alike.
+    Strided,
+}
+
+impl CustodyPattern {
+    fn is_random(&self) -> bool {
+        *self == Self::Random
+    }
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+/// Nodes that rebuild a block: every node except the publisher that keeps at least half of the
+/// columns. With half of the columns, erasure coding yields all others (consensus-specs
+/// `fulu/das-core.md`, "Reconstruction and cross-seeding").
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repair {
+    /// Share of the nodes that keep `columns` instead of `columns.custody`, drawn at random.
+    pub nodes: Share,
+    /// Number of columns that they keep, at least half of all; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<u32>,
+    /// Time to rebuild the row of one blob, with its proofs; rows follow one after the other.
+    /// Default: "100 ms", an assumption. Clients share the rows among cores.
+    pub time_per_blob: Span,
+    /// Whether a node publishes the rebuilt columns on the topics that it has joined.
+    pub publish: bool,
+}
+
+impl Default for Repair {
+    fn default() -> Self {
+        Self { nodes: Share::default(), columns: None, time_per_blob: Span::from_millis(100), publish: true }
+    }
+}
+
 impl Columns {
-    /// Returns the columns that each node keeps; the publisher's entry lists those that it joins.
+    /// Returns the number of columns and rows of a block. Segments are numbered from 0, columns
+    /// first.
+    pub fn segments(&self) -> u32 {
+        self.count + self.rows
+    }
+
+    /// Returns the payload bytes of each segment.
+    pub fn segment_bytes(&self) -> Vec<u64> {
+        let (columns, rows) = (self.count as usize, self.rows as usize);
+        [vec![self.column_bytes(); columns], vec![2 * self.blob_size.bytes(); rows]].concat()
+    }
+
+    /// Returns the number of columns from which all others can be rebuilt.
+    pub fn half(&self) -> u32 {
+        self.count.div_ceil(2)
+    }
+
+    /// Returns whether each host keeps the columns of [`Repair::columns`].
+    fn repairing(&self, nodes: u32, seed: u64) -> Vec<bool> {
+        let share = self.repair.as_ref().map_or(0.0, |repair| repair.nodes.fraction());
+        let mut hosts: Vec<u32> = (0..nodes).filter(|host| *host != self.publisher).collect();
+        NodeRng::new(seed, u64::MAX - 1, Purpose::Workload).shuffle(&mut hosts);
+        let mut repairing = vec![false; nodes as usize];
+        let count = (share * f64::from(nodes)).round() as usize;
+        hosts.iter().take(count).for_each(|host| repairing[*host as usize] = true);
+        repairing
+    }
+
+    /// Returns the segments that each node keeps; the publisher's entry lists those that it joins.
     ///
     /// # Errors
     /// The file cannot be read, or does not match the network.
@@ -127,23 +229,46 @@ impl Columns {
             }
             return Ok(kept);
         }
-        for (node, columns) in kept.iter_mut().enumerate() {
-            columns.extend(0..self.count);
+        let repairing = self.repairing(nodes, seed);
+        let many = self.repair.as_ref().and_then(|repair| repair.columns).unwrap_or(self.count);
+        for (node, segments) in kept.iter_mut().enumerate() {
+            segments.extend(0..self.count);
+            let mut rows: Vec<u32> = (self.count..self.segments()).collect();
             if node as u32 != self.publisher || !self.publisher_subscribes_all {
-                NodeRng::new(seed, node as u64, Purpose::Workload).shuffle(columns);
-                columns.truncate(self.custody as usize);
-                columns.sort_unstable();
+                let custody = if repairing[node] { many } else { self.custody };
+                let mut rng = NodeRng::new(seed, node as u64, Purpose::Workload);
+                match self.custody_pattern {
+                    CustodyPattern::Random => {
+                        rng.shuffle(segments);
+                        segments.truncate(custody as usize);
+                    }
+                    CustodyPattern::Strided => {
+                        let at = |step: u32| u64::from(step) * u64::from(self.count) / u64::from(custody);
+                        let column = |step| ((node as u64 + at(step)) % u64::from(self.count)) as u32;
+                        *segments = (0..custody).map(column).collect();
+                    }
+                }
+                segments.sort_unstable();
+                rng.shuffle(&mut rows);
+                rows.truncate(self.row_custody as usize);
+                rows.sort_unstable();
             }
+            segments.extend(rows);
         }
         Ok(kept)
     }
 
-    /// Payload bytes of a column: the size of all blobs, doubled by erasure coding, divided by the
-    /// number of columns.
+    /// Payload bytes of a column: the size of all rows of the matrix, divided by the number of
+    /// columns. There is a row for each blob, twice its size by erasure coding, unless `rows` has
+    /// more.
     pub fn column_bytes(&self) -> u64 {
-        u64::from(self.blobs) * 2 * self.blob_size.bytes() / u64::from(self.count.max(1))
+        let rows = u64::from(self.blobs.max(self.rows));
+        rows * 2 * self.blob_size.bytes() / u64::from(self.count.max(1))
     }
 }
+
+/// Maximum payload of a message of the baselines: a frame of 1 MiB less its topic and author.
+const BASELINE_MESSAGE_MAX: u64 = (1 << 20) - 256;
 
 impl Checks<'_> {
     pub(crate) fn columns(&mut self, scenario: &Scenario) {
@@ -153,6 +278,25 @@ impl Checks<'_> {
         self.range("columns.slots", workload.slots, 1, 10_000);
         if workload.custody_file.is_none() {
             self.range("columns.custody", workload.custody, 1, workload.count);
+        }
+        if let Some(needed) = workload.custody_needed {
+            self.range("columns.custody_needed", needed, 1, workload.custody + workload.row_custody);
+        }
+        if workload.rows > 0 {
+            self.range("columns.rows", workload.rows, workload.blobs, 4096);
+            if workload.custody_file.is_some() {
+                self.wrong(
+                    "columns.rows",
+                    "has no effect on a custody_file, which lists columns only; keep one",
+                );
+            }
+        }
+        self.range("columns.row_custody", workload.row_custody, 0, workload.rows);
+        if let Some(repair) = &workload.repair {
+            self.repair(repair, workload);
+        }
+        if scenario.find::<Parameters>().is_none() {
+            self.baseline(scenario, workload);
         }
         let (publisher, nodes) = (workload.publisher, scenario.network.nodes);
         if publisher >= nodes {
@@ -164,9 +308,13 @@ impl Checks<'_> {
             let message = "the columns have no bytes; blobs x 2 x blob_size / columns is 0";
             self.wrong("columns.blob_size", message);
         }
-        let limit = scenario.part::<Parameters>().build(None).max_message_bytes as u64;
-        if bytes > limit {
-            let message = format!("a column has {bytes} bytes; the protocol's preset allows {limit}");
+        let limit = match scenario.find::<Parameters>() {
+            Some(parameters) => parameters.build(None).max_message_bytes as u64,
+            None => BASELINE_MESSAGE_MAX,
+        };
+        let largest = workload.segment_bytes().into_iter().max().unwrap_or(bytes);
+        if largest > limit {
+            let message = format!("a segment has {largest} bytes; the protocol's preset allows {limit}");
             self.wrong("columns.blob_size", message);
         }
         if workload.deadline.nanos() == 0 {
@@ -180,5 +328,42 @@ impl Checks<'_> {
         }
         self.starts_after_links("columns.warm_up", workload.warm_up, scenario);
         self.gossipsub(scenario);
+    }
+
+    fn repair(&mut self, repair: &Repair, workload: &Columns) {
+        if let Some(columns) = repair.columns {
+            self.range("columns.repair.columns", columns, workload.half(), workload.count);
+        }
+        let share = repair.nodes.fraction();
+        if share > 1.0 {
+            self.wrong("columns.repair.nodes", format!("is {}; at most 100 %", repair.nodes));
+        }
+        if workload.custody_file.is_some() && (share > 0.0 || repair.columns.is_some()) {
+            let message = "the file decides which nodes keep half of the columns; remove nodes and columns";
+            self.wrong("columns.repair", message);
+        }
+        if workload.custody_file.is_none() && share == 0.0 && workload.custody < workload.half() {
+            let message = format!(
+                "no node keeps half of the columns; set nodes, for example \"5 %\", or columns.custody of at least {}",
+                workload.half()
+            );
+            self.wrong("columns.repair", message);
+        }
+    }
+
+    /// Rejects what only GossipSub can do.
+    fn baseline(&mut self, scenario: &Scenario, workload: &Columns) {
+        if scenario.network.validation_time.nanos() > 0 {
+            let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
+            self.wrong("network.validation_time", message);
+        }
+        if workload.observer {
+            let message = "an observer reports by GossipSub; use protocol.kind = \"gossipsub\"";
+            self.wrong("columns.observer", message);
+        }
+        if scenario.selected.protocol() == PLUMTREE && !workload.publisher_subscribes_all {
+            let message = "a publisher is a member of Plumtree's trees; set it to true";
+            self.wrong("columns.publisher_subscribes_all", message);
+        }
     }
 }

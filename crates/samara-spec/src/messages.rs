@@ -6,6 +6,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use samara_engine::outbox::{Dispatch, ScheduleSpec};
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
 use schemars::JsonSchema;
@@ -21,6 +22,8 @@ use crate::{Checks, Scenario};
 
 /// Protocol that sends every message to all neighbours.
 pub const FLOODSUB: &str = "floodsub";
+/// Protocol that sends every message along a tree, and announces it on all other links.
+pub const PLUMTREE: &str = "plumtree";
 /// Protocol that sends every message to some random neighbours.
 pub const RANDOMSUB: &str = "randomsub";
 /// Minimum payload in bytes: the number of the message.
@@ -32,9 +35,9 @@ pub static FAMILY: FamilySpec = FamilySpec {
     content: PartType::of::<Messages>(),
     protocols: &[
         ProtocolKind::of::<Parameters>("gossipsub"),
-        ProtocolKind::of::<NoParameters>(FLOODSUB),
+        ProtocolKind::of::<FloodParameters>(FLOODSUB),
         ProtocolKind::of::<NoParameters>(RANDOMSUB),
-        ProtocolKind::of::<PlumtreeParameters>("plumtree"),
+        ProtocolKind::of::<PlumtreeParameters>(PLUMTREE),
     ],
     unused: &[NO_CHANNELS, NO_UNSENT, NO_TOPICS],
     files: Files {
@@ -132,6 +135,25 @@ pub enum Arrivals {
     Poisson,
 }
 
+/// The parameters of FloodSub.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FloodParameters {
+    /// Order of the copies of published messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_publish: Option<ScheduleSpec>,
+    /// Order of the copies of forwarded messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_forward: Option<ScheduleSpec>,
+    /// Whether a node withdraws owed copies when the peer turns out to have the message. Default:
+    /// true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdraw: Option<bool>,
+    /// Whether each link drains its own queue, or one order covers all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
+}
+
 /// The parameters of Plumtree.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -143,6 +165,39 @@ pub struct PlumtreeParameters {
     /// Time that a node waits for an announced message before it requests it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graft_timeout: Option<Span>,
+    /// Order of the copies of published messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_publish: Option<ScheduleSpec>,
+    /// Order of the copies of forwarded messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_forward: Option<ScheduleSpec>,
+    /// Whether a node withdraws owed copies when the peer turns out to have the message. Default:
+    /// true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdraw: Option<bool>,
+    /// Whether each link drains its own queue, or one order covers all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
+}
+
+impl PlumtreeParameters {
+    /// Returns the parameters that FloodSub also has.
+    pub fn sending(&self) -> FloodParameters {
+        FloodParameters {
+            schedule_publish: self.schedule_publish.clone(),
+            schedule_forward: self.schedule_forward.clone(),
+            withdraw: self.withdraw,
+            dispatch: self.dispatch,
+        }
+    }
+}
+
+impl Scenario {
+    /// Returns how nodes of FloodSub or Plumtree send; `None` for other protocols.
+    pub fn baseline_sending(&self) -> Option<FloodParameters> {
+        let plumtree = || self.find::<PlumtreeParameters>().map(PlumtreeParameters::sending);
+        self.find::<FloodParameters>().cloned().or_else(plumtree)
+    }
 }
 
 /// Maximum message size of the protocol in bytes.

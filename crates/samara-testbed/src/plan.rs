@@ -57,7 +57,7 @@ impl Wanted {
             return Ok(Self { hosts, graph, topics, job: Job::Messages { plan } });
         }
         let workload: &Columns = scenario.part();
-        let columns = Blocks::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
+        let columns = Blocks::new(workload, point.seed);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
         let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
         Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })
@@ -179,6 +179,10 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         (
             scenario.find::<Columns>().is_some_and(|workload| workload.observer),
             "columns.observer: hidden observers exist in the simulator only; set it to false",
+        ),
+        (
+            scenario.find::<Columns>().is_some_and(|workload| workload.repair.is_some() || workload.rows > 0),
+            "columns: rows and repair exist in the simulator only; remove them for the testbed",
         ),
         (
             regions.is_some_and(|regions| regions.gateway.is_some()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
 use samara_lab::results::{Measured, RealRun};
-use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress};
+use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress, least_frame_bytes};
 use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
@@ -467,7 +467,8 @@ fn columns(
     let start = first - wanted.warm_up(&point.scenario);
     let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
     let numbers = events.columns(&topics);
-    let mut measured = ColumnsMeasured::new(point, &wanted.hosts, custody, columns);
+    let frame_bytes = least_frame_bytes(columns);
+    let mut measured = ColumnsMeasured::new(point, &wanted.hosts, custody, frame_bytes);
     measured.published.fill(u64::MAX);
     for (message, column) in events.published.iter().zip(&numbers) {
         let slot = column.map(|column| (column / columns.count()) as usize);

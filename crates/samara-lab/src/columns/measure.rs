@@ -58,6 +58,14 @@ pub struct Collector {
     pub queue_drops: u64,
     /// Arrival of the last copy, in nanoseconds.
     pub last_copy_at: u64,
+    /// Blocks that nodes rebuilt.
+    pub repairs: u64,
+    /// Segments that nodes rebuilt and keep.
+    pub rebuilt: u64,
+    /// Rebuilt segments that nodes published.
+    pub republished: u64,
+    /// Number of its segments with which a node is done; `None` for all.
+    needed: Option<u32>,
 }
 
 impl Collector {
@@ -99,7 +107,16 @@ impl Collector {
             missing,
             queue_drops: 0,
             last_copy_at: 0,
+            repairs: 0,
+            rebuilt: 0,
+            republished: 0,
+            needed: None,
         }
+    }
+
+    /// Sets the number of its segments with which a node is done.
+    pub fn with_needed(self, needed: Option<u32>) -> Self {
+        Self { needed, ..self }
     }
 
     fn index(&self, host: u32, column_id: u32) -> Option<usize> {
@@ -125,11 +142,29 @@ impl Collector {
         let delivery = &mut self.deliveries[index];
         delivery.copies = delivery.copies.saturating_add(1);
         delivery.last_at = row.at;
+        self.deliver(index, row.at, row.from, hops);
+    }
+
+    /// Records a segment that a host has rebuilt. Its path is the longest one of the host's other
+    /// segments.
+    pub fn rebuilt(&mut self, at: u64, host: u32, column_id: u32) {
+        self.rebuilt += 1;
+        self.last_copy_at = at;
+        let Some(index) = self.index(host, column_id) else { return };
+        let kept = self.custody[host as usize].len();
+        let start = self.base[host as usize] + (column_id / self.columns) as usize * kept;
+        let hops = self.deliveries[start..start + kept].iter().map(|delivery| delivery.hops).max();
+        self.deliver(index, at, host, hops.unwrap_or(0));
+    }
+
+    fn deliver(&mut self, index: usize, at: u64, from: u32, hops: u16) {
+        let delivery = &mut self.deliveries[index];
         if !delivery.delivered() {
-            delivery.at = row.at;
-            delivery.from = row.from;
+            delivery.at = at;
+            delivery.from = from;
             delivery.hops = hops;
-            self.missing -= usize::from(row.host < self.observers_from);
+            delivery.last_at = delivery.last_at.max(at);
+            self.missing -= usize::from(delivery.host < self.observers_from);
         }
     }
 
@@ -147,21 +182,30 @@ impl Collector {
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
     }
 
-    /// Returns the time to custody of each host that waits for columns, in milliseconds after
+    /// Returns the time to custody of each host that waits for segments, in milliseconds after
     /// `published`.
     ///
-    /// It is `None` for a host that did not receive all columns of the slot.
+    /// It is `None` for a host that did not receive the columns of the slot that it needs.
     pub fn custody_ms(&self, slot: u32, published: u64) -> Vec<(u32, Option<f64>)> {
-        let mut times = Vec::new();
-        for (host, kept) in self.custody.iter().enumerate().take(self.observers_from as usize) {
-            if host as u32 == self.publisher || kept.is_empty() {
-                continue;
-            }
+        let needed = |kept: usize| self.needed.map_or(kept, |needed| kept.min(needed as usize));
+        let time = |(host, times): (u32, Vec<u64>)| {
+            let last = times[needed(times.len()) - 1];
+            (host, (last != u64::MAX).then(|| (last - published) as f64 / 1e6))
+        };
+        self.arrivals(slot).map(time).collect()
+    }
+
+    /// Returns the hosts that wait for segments of a slot, each with the sorted times at which it
+    /// had them.
+    pub fn arrivals(&self, slot: u32) -> impl Iterator<Item = (u32, Vec<u64>)> {
+        let waiting = self.custody.iter().enumerate().take(self.observers_from as usize);
+        let waiting = waiting.filter(|(host, kept)| *host as u32 != self.publisher && !kept.is_empty());
+        waiting.map(move |(host, kept)| {
             let start = self.base[host] + slot as usize * kept.len();
-            let last = self.deliveries[start..start + kept.len()].iter().map(|delivery| delivery.at).max();
-            let last = last.filter(|at| *at != u64::MAX).map(|at| (at - published) as f64 / 1e6);
-            times.push((host as u32, last));
-        }
-        times
+            let own = &self.deliveries[start..start + kept.len()];
+            let mut times: Vec<u64> = own.iter().map(|delivery| delivery.at).collect();
+            times.sort_unstable();
+            (host as u32, times)
+        })
     }
 }

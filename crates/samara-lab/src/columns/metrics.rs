@@ -1,24 +1,27 @@
 //! The metrics and tables of a run with blocks of columns. `docs/results.md` lists the metrics.
 
+use std::collections::BTreeMap;
+
 use samara_sim::HostStats;
 use samara_spec::Point;
 use samara_spec::columns::Columns;
 use serde::Serialize;
 
-use super::measure::{CopyRow, Delivery};
+use super::measure::{Collector, CopyRow, Delivery};
 use super::run::ColumnsMeasured;
 use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{self, Table, traffic};
 use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, percentile};
 
 metrics! {
     /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
     /// over all nodes except the publisher.
     pub struct ColumnMetrics {
-        /// Time from the publication until a node has all its columns, over nodes and slots. It
+        /// Time from the publication until a node has its columns, over nodes and slots: all of them,
+        /// or as many as `columns.custody_needed` demands. It
         /// excludes the publisher, its observer, and incomplete nodes: with incomplete nodes, all
         /// five values are those of the fastest nodes only.
         pub time_to_custody_ms: Option<Statistics> = "ms", Less, ["mean", "p95", "max"];
@@ -26,6 +29,19 @@ metrics! {
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Time from the publication until the last node has its last column.
         pub dissemination_ms: Option<f64> = "ms", Less, ["", "mean", "p99"];
+        /// Time between the first and the last node that had one of its columns (`k1`), two of them
+        /// (`k2`), and so on; and the largest of these times before the last column
+        /// (`before_last`). Columns count in the order in which a node receives them. Means over
+        /// slots.
+        pub custody_spread_ms: BTreeMap<String, f64> = "ms", Less, [];
+        /// The same between the 1st and the 99th percentile of nodes.
+        pub custody_spread_p1_p99_ms: BTreeMap<String, f64> = "ms", Less, [];
+        /// Time until a node has `all` its columns, all but one (`all_but_1`), and all but two
+        /// (`all_but_2`), over nodes and slots: the tail that a node cuts if it needs only so many.
+        pub custody_tail_ms: CustodyTail = "ms", Less, [];
+        /// Time from the first to the last first copy of a column, over columns and slots: how long a
+        /// column spreads once it has left the publisher.
+        pub column_spread_ms: Option<Statistics> = "ms", Less, [];
         /// Nodes, counted once per slot, that did not receive all their columns before the
         /// deadline.
         pub incomplete: u64 = "nodes", Less, [""];
@@ -61,6 +77,11 @@ metrics! {
         pub publisher_bytes_up: u64 = "bytes", Less, [];
         /// Copies that other nodes sent back to the publisher.
         pub publisher_copies_returned: u64 = "copies", Less, [];
+        /// What nodes rebuilt, if `columns.repair` is set: `blocks` counts nodes once per slot,
+        /// `columns` the columns and rows that they kept and lacked, `published` those that they
+        /// published.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub repair: Option<Repairs> = "", Neither, [];
         /// Copies that did not fit into a node's queues.
         pub queue_drops: u64 = "copies", Less, [""];
         /// Copies withdrawn before they left: because of IDONTWANT, because the peer has the
@@ -69,6 +90,8 @@ metrics! {
         /// Lost packets by cause: `downlink_full`, `downlink_codel`, `random`, `partition`,
         /// `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
+        /// Frames that lacked a fragment at their receiver, with datagrams.
+        pub frames_lost: u64 = "frames", Less, [""];
         /// Packets retransmitted by the transport.
         pub retransmissions: u64 = "packets", Less, [""];
         /// Share of the time until the last first copy in which the publisher's uplink was busy.
@@ -86,6 +109,22 @@ metrics! {
         /// congestion window of the publisher's links at the publication.
         pub slots: Vec<Slot> = "", Neither, [];
     }
+}
+
+/// The time until a node has all its columns, or all but a few.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CustodyTail {
+    pub all: Option<Statistics>,
+    pub all_but_1: Option<Statistics>,
+    pub all_but_2: Option<Statistics>,
+}
+
+/// Counts of repairs by erasure coding.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Repairs {
+    pub blocks: u64,
+    pub columns: u64,
+    pub published: u64,
 }
 
 /// The figures of one slot.
@@ -134,7 +173,9 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let count = others.len() as f64;
     let sum = |value: fn(&HostStats) -> u64| others.iter().map(|stats| value(stats) as f64).sum::<f64>();
     let down = sum(|stats| stats.received.bytes);
-    let payload = delivered as f64 * workload.column_bytes() as f64;
+    let bytes = workload.segment_bytes();
+    let arrived = deliveries.iter().filter(|delivery| delivery.copies > 0);
+    let payload = arrived.map(|delivery| bytes[delivery.column as usize] as f64).sum::<f64>();
     let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
     let (needed, duplicates) = (ratio(payload, down), ratio(duplicate_payload, down));
     // Utilisation is over the time in which columns spread, summed over slots.
@@ -145,11 +186,18 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         })
         .sum();
     let (throughput, longest_gap) = flow(measured);
+    let steps = Steps::of(measured);
+    let Collector { repairs, rebuilt, republished, .. } = measured.collector;
+    let repairs = Repairs { blocks: repairs, columns: rebuilt, published: republished };
     let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64 / 1e6, spreading).min(1.0);
     ColumnMetrics {
         time_to_custody_ms: time_to_custody,
         delivery_latency_ms: Statistics::of(&latencies),
         dissemination_ms: dissemination,
+        custody_spread_ms: steps.spread(0.0),
+        custody_spread_p1_p99_ms: steps.spread(0.01),
+        custody_tail_ms: steps.tail(),
+        column_spread_ms: column_spread(measured),
         incomplete,
         share_by_deadline: ratio(custody.len() as f64, (custody.len() as u64 + incomplete) as f64),
         delivery_ratio: ratio(delivered as f64, deliveries.len() as f64),
@@ -167,9 +215,11 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         control_share: (1.0 - needed - duplicates).max(0.0),
         publisher_bytes_up: measured.traffic[publisher].sent.bytes,
         publisher_copies_returned: measured.collector.returned,
+        repair: workload.repair.is_some().then_some(repairs),
         queue_drops: measured.collector.queue_drops,
         withdrawn_copies: measured.withdrawn,
         packet_drops: packet_drops(&measured.traffic),
+        frames_lost: measured.traffic.iter().map(|stats| stats.frames_lost).sum(),
         retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
         publisher_uplink_utilisation: busy(&measured.traffic[publisher]),
         uplink_utilisation: others.iter().map(|stats| busy(stats)).sum::<f64>() / count,
@@ -180,9 +230,78 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     }
 }
 
+/// Computes [`ColumnMetrics::column_spread_ms`].
+fn column_spread(measured: &ColumnsMeasured) -> Option<Statistics> {
+    let mut ends: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for delivery in measured.collector.deliveries().iter().filter(|delivery| delivery.delivered()) {
+        let (first, last) = ends.entry((delivery.slot, delivery.column)).or_insert((u64::MAX, 0));
+        (*first, *last) = ((*first).min(delivery.at), (*last).max(delivery.at));
+    }
+    Statistics::of(&ends.values().map(|(first, last)| (last - first) as f64 / 1e6).collect::<Vec<f64>>())
+}
+
+/// For each slot and each number of columns from one on, the sorted times in milliseconds at which
+/// nodes had so many of their columns. It ends with the custody of the node that keeps the fewest.
+struct Steps(Vec<Vec<Vec<f64>>>);
+
+impl Steps {
+    fn of(measured: &ColumnsMeasured) -> Self {
+        let slot = |(slot, published): (u32, &u64)| {
+            let hosts: Vec<Vec<u64>> = measured.collector.arrivals(slot).map(|(_, times)| times).collect();
+            let least = hosts.iter().map(Vec::len).min().unwrap_or(0);
+            let step = |step: usize| {
+                let arrived = hosts.iter().map(|times| times[step]).filter(|at| *at != u64::MAX);
+                let mut times: Vec<f64> = arrived.map(|at| (at - published) as f64 / 1e6).collect();
+                times.sort_unstable_by(f64::total_cmp);
+                times
+            };
+            (0..least).map(step).collect()
+        };
+        Self((0..).zip(&measured.published).map(slot).collect())
+    }
+
+    fn count(&self) -> usize {
+        self.0.first().map_or(0, Vec::len)
+    }
+
+    /// Returns the times of all slots at a step.
+    fn all(&self, step: usize) -> impl Iterator<Item = &Vec<f64>> {
+        self.0.iter().map(move |slot| &slot[step]).filter(|times| !times.is_empty())
+    }
+
+    /// Returns the distance between two percentiles at each step, without a share of the nodes at
+    /// either end.
+    fn spread(&self, share: f64) -> BTreeMap<String, f64> {
+        let width = |times: &Vec<f64>| percentile(times, 1.0 - share) - percentile(times, share);
+        let mut spreads = BTreeMap::new();
+        let mut before_last = None;
+        for step in 0..self.count() {
+            let widths: Vec<f64> = self.all(step).map(width).collect();
+            if widths.is_empty() {
+                break;
+            }
+            let mean = widths.iter().sum::<f64>() / widths.len() as f64;
+            spreads.insert(format!("k{}", step + 1), mean);
+            if step + 1 < self.count() {
+                before_last = Some(before_last.map_or(mean, |most: f64| most.max(mean)));
+            }
+        }
+        spreads.extend(before_last.map(|most| ("before_last".to_owned(), most)));
+        spreads
+    }
+
+    fn tail(&self) -> CustodyTail {
+        let but = |few: usize| {
+            let step = self.count().checked_sub(few + 1)?;
+            Statistics::of(&self.all(step).flatten().copied().collect::<Vec<f64>>())
+        };
+        CustodyTail { all: but(0), all_but_1: but(1), all_but_2: but(2) }
+    }
+}
+
 /// Computes [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].
 fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
-    let bytes = measured.point.scenario.part::<Columns>().column_bytes() as f64;
+    let bytes = measured.point.scenario.part::<Columns>().segment_bytes();
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
     let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
     for block in measured.collector.deliveries().chunk_by(of_one_block) {
@@ -192,7 +311,8 @@ fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
         longest = longest.max(times.windows(2).map(|pair| pair[1] - pair[0]).max());
         if let Some(last) = times.last().filter(|_| times.len() == block.len()) {
             let nanos = (last - measured.published[block[0].slot as usize]).max(1) as f64;
-            rates.push(block.len() as f64 * bytes / nanos * 1e3);
+            let bytes: u64 = block.iter().map(|delivery| bytes[delivery.column as usize]).sum();
+            rates.push(bytes as f64 / nanos * 1e3);
         }
     }
     let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
@@ -273,7 +393,7 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
 
 /// Returns all copies in order of arrival.
 fn copies(measured: &ColumnsMeasured) -> tables::Columns {
-    let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().count);
+    let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().segments());
     let slot = |row: &CopyRow| row.column / columns;
     let ms = |row: &CopyRow| (row.at as f64 - measured.published[slot(row) as usize] as f64) / 1e6;
     vec![

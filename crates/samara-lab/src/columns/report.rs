@@ -8,7 +8,7 @@ use samara_report::{
 };
 use samara_spec::columns::Columns;
 
-use super::metrics::ColumnsData;
+use super::metrics::{ColumnMetrics, ColumnsData};
 use crate::report::{self, Body, Bound, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
@@ -78,6 +78,9 @@ pub(super) fn body(report: &Report<'_>) -> Body {
                 schedule can beat: one copy of every column through the publisher's uplink, the last of a node's columns, \
                 and the fastest possible spread.";
     sections.push(Section::new("Time to custody", text, custody(report)));
+    if !report.is_sweep() && !report.rows.is_empty() {
+        sections.push(spread(report));
+    }
     details.push(cost(report));
     Body { findings: findings(report), summary: summary(report), sections, details }
 }
@@ -107,6 +110,43 @@ fn custody(report: &Report<'_>) -> Table {
         shown.look = if is_best(report, row) { Look::Good } else { Look::Plain };
     }
     table
+}
+
+/// Returns the section on how far apart nodes are while their columns arrive.
+fn spread(report: &Report<'_>) -> Section {
+    let line = |row: &Row| {
+        let spreads = &row.first().metrics.custody_spread_ms;
+        let point = |step: u32| spreads.get(&format!("k{step}")).map(|ms| (f64::from(step), *ms));
+        Line {
+            label: row.label.clone(),
+            points: (1..).map_while(point).collect(),
+            style: Style::Plain,
+            ..Line::default()
+        }
+    };
+    let lines: Vec<Line> = report.rows.iter().map(line).collect();
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let last = points().map(|(step, _)| *step).fold(1.0, f64::max);
+    let most = points().map(|(_, ms)| *ms).fold(1.0, f64::max) * 1.03;
+    let x = Scale::linear("columns of a node that have arrived", 1.0..last.max(2.0), Unit::Count);
+    let y = Scale::linear("", 0.0..most, Unit::Milliseconds);
+    let title = "Time between the first and the last node with so many of its columns";
+    let figure = Figure::new("spread", "", Lines::new(title, (x, y), lines));
+    let table = report.table(&[
+        ("Spread before the last column", |row| ms(row.mean(|m| spread_of(m, "before_last")))),
+        ("p99: all columns", |row| ms(row.mean(|m| of(m.custody_tail_ms.all, |s| s.p99)))),
+        ("all but 1", |row| ms(row.mean(|m| of(m.custody_tail_ms.all_but_1, |s| s.p99)))),
+        ("all but 2", |row| ms(row.mean(|m| of(m.custody_tail_ms.all_but_2, |s| s.p99)))),
+    ]);
+    let text = "How far apart nodes are while their columns arrive, and the tail that a node cuts if it needs fewer columns.";
+    let mut section = Section::new("Spread over nodes", text, Part::Figures(vec![figure]));
+    section.parts.push(Part::Table(table));
+    section
+}
+
+/// Returns the time between the first and the last node at a step of custody.
+fn spread_of(metrics: &ColumnMetrics, key: &str) -> f64 {
+    metrics.custody_spread_ms.get(key).copied().unwrap_or(f64::NAN)
 }
 
 fn cost(report: &Report<'_>) -> Section {
@@ -241,7 +281,12 @@ fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
 /// Draws the share of nodes that have all their columns, for each run.
 fn comparison(report: &Report<'_>) -> Figure {
     let done = |result: &Outcome<ColumnsData>| -> Vec<f64> {
-        arrivals(result, true).iter().map(|times| times[times.len() - 1]).collect()
+        let needed = result.point.scenario.part::<Columns>().custody_needed;
+        let last =
+            |times: &Vec<f64>| needed.map_or(times.len(), |needed| times.len().min(needed as usize)) - 1;
+        let mut done: Vec<f64> = arrivals(result, true).iter().map(|times| times[last(times)]).collect();
+        done.sort_by(f64::total_cmp);
+        done
     };
     let runs: Vec<(&str, Vec<f64>)> =
         first_seeds(report).map(|result| (result.point.label.as_str(), done(result))).collect();

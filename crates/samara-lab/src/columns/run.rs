@@ -1,22 +1,28 @@
 //! Blocks of columns: one node publishes them, and each node custodies some of them.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use samara_apps::columns::{Blocks, Codec, Command, Event, Node};
-use samara_apps::host::{Host, Stalls, gossipsub};
-use samara_engine::{Frame, NodeRng, PeerId, Time};
+use samara_apps::Simulated;
+use samara_apps::columns::{Blocks, Codec, Command, Event, Node, Repairing, Spreading};
+use samara_apps::host::{Host, Processor, Stalls, gossipsub};
+use samara_baselines::{Forest, PubSub};
+use samara_engine::outbox::Schedule;
+use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
-use samara_gossipsub::rpc::RpcFrame;
+use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
 use samara_sim::{HostStats, Ranks, Record, hosts_of_rank, identity_of};
 use samara_spec::columns::Columns;
+use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
 use super::measure::{Collector, CopyRow};
 use crate::network::{self, Hosts};
 use crate::run::{
-    Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
+    Net, Others, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines,
+    simulate,
 };
 
 #[derive(Debug)]
@@ -44,17 +50,21 @@ pub struct ColumnsMeasured {
 
 impl ColumnsMeasured {
     /// Creates empty measurements for hosts with this custody, with the planned publication times.
-    pub fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], blocks: &Blocks) -> Self {
+    ///
+    /// `frame_bytes` is the least length of the frame of a segment.
+    pub fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], frame_bytes: u32) -> Self {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
-        let Columns { count, slots, publisher, warm_up, slot_interval, .. } = *scenario.part();
+        let workload: &Columns = scenario.part();
+        let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
+        let collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
-            collector: Collector::new(count, slots, custody, publisher, nodes),
+            collector: collector.with_needed(workload.custody_needed),
             published: (0..slots).map(at).collect(),
             traffic: Vec::new(),
             hosts: hosts.clone(),
-            lower_bound_ms: lower_bound_ms(scenario, custody, hosts, blocks),
+            lower_bound_ms: lower_bound_ms(scenario, custody, hosts, frame_bytes),
             withdrawn: 0,
             mesh_size: 0.0,
             publisher_windows: Vec::new(),
@@ -84,46 +94,137 @@ pub(crate) fn run(
     let observer = workload.observer.then_some(scenario.network.nodes);
     let (graph, mut custody) =
         network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    custody.extend(observer.map(|_| (0..workload.count).collect()));
+    custody.extend(observer.map(|_| (0..workload.segments()).collect()));
     let setup = Setup::new(point, options, custody.len() as u32)?;
-    let configs = configs(&setup, &graph)?;
-    let blocks = Blocks::new(workload.count, workload.slots, workload.column_bytes(), point.seed);
-    let measured = ColumnsMeasured::new(point, &setup.hosts, &custody, &blocks);
-    let (blocks, hosts) = (Arc::new(blocks), setup.hosts.configs.len() as u32);
-    let own = ranks.as_ref().map_or(0..hosts, |ranks| hosts_of_rank(hosts, ranks.rank(), ranks.count()));
+    let world = World { setup, graph, custody };
+    if let Some(sending) = scenario.baseline_sending() {
+        if ranks.is_some() {
+            let message = "baselines run in one process; use protocol.kind = \"gossipsub\", or one process";
+            return Err(RunError::Scenario(message.to_owned()));
+        }
+        return baseline(world, &sending, progress);
+    }
+    let configs = configs(&world.setup, &world.graph)?;
+    let blocks = Arc::new(Blocks::<Message>::new(workload, point.seed));
     let others = ranks.map(|ranks| -> (_, Box<dyn samara_apps::Codec<Host<Node>>>) {
         (ranks, Box::new(Codec(Arc::clone(&blocks))))
     });
     let schedule = configs[PUBLISHER].schedule_publish.clone();
-    let (publisher, validation) = (workload.publisher, setup.hosts.validation.clone());
-    let (stalled, seed) = (scenario.network.stalled_periods.fraction(), point.seed);
+    let frame_bytes = least_frame_bytes(&blocks);
+    let publisher = workload.publisher;
+    let hosts = world.setup.hosts.configs.len() as u32;
     let parameters = scenario.part::<Parameters>().clone();
-    let factory = move |host: u32| {
+    let engine = move |host: u32| {
         let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
         let (mut gossip, outbox) = gossipsub(&configs[kind], host);
         if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
             gossip.set_heartbeat_offset(offset);
         }
-        let (joins, stalls) = (custody[host as usize].clone(), Stalls::new(stalled, host, seed));
-        let node = Node::new(gossip, Arc::clone(&blocks), joins, validation[host as usize], stalls);
-        (Host::new(node), outbox)
+        (gossip, outbox)
     };
-    let mut net = setup.distributed(Arc::new(factory), own, others)?;
-    setup.set_protocol(&mut net);
-    let mut rng = setup.links_rng();
-    let observed = observed(scenario, observer, &mut rng);
-    setup.schedule_links(&mut net, &mut rng, graph.edges.iter().copied().chain(observed));
-    setup.schedule_faults(&mut net);
-    drop((graph, setup));
-    for (slot, at) in (0..).zip(&measured.published) {
-        let command = if workload.batch {
-            Command::PublishBatch { slot, schedule: schedule.clone() }
-        } else {
-            Command::PublishEach { slot }
+    world.run(engine, blocks, (schedule, frame_bytes), others, progress)
+}
+
+/// Returns the least length of the frame of a segment: its payload and topic, with the tags and
+/// lengths of both and of the message.
+pub fn least_frame_bytes(blocks: &Blocks) -> u32 {
+    let len = |message: &Arc<Message>| RpcFrame::message(message).encoded_len() as u32;
+    // The segments of one slot stand for all.
+    blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0)
+}
+
+/// Runs FloodSub or Plumtree. The bounds take the payload as the whole frame.
+fn baseline(
+    world: World<'_>,
+    sending: &FloodParameters,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<ColumnsMeasured>, RunError> {
+    let scenario = world.setup.scenario();
+    let workload: &Columns = scenario.part();
+    let blocks = Arc::new(Blocks::new(workload, world.setup.point.seed));
+    let frame_bytes = workload.segment_bytes().into_iter().min().unwrap_or(0) as u32;
+    if let Some(parameters) = scenario.find::<PlumtreeParameters>() {
+        let config = Arc::new(baselines::plumtree(parameters, true));
+        let publishing = (config.common.schedule_own.clone(), frame_bytes);
+        let engine = move |host: u32| match Forest::new(Arc::clone(&config), identity_of(host)) {
+            Ok(forest) => (forest, Outbox::new(config.common.outbox_config())),
+            Err(error) => unreachable!("{VALID}: {error}"),
         };
-        net.sim.command(Time::from_nanos(*at), publisher, command);
+        return world.run(engine, blocks, publishing, None, progress);
     }
-    simulate(Run { before: Vec::new(), measured }, &mut net, options.stop, |_, done| progress(done))
+    let config = Arc::new(baselines::pubsub(sending, true));
+    let publishing = (config.common.schedule_own.clone(), frame_bytes);
+    let engine = move |host: u32| match PubSub::floodsub(Arc::clone(&config), identity_of(host)) {
+        Ok(node) => (node, Outbox::new(config.common.outbox_config())),
+        Err(error) => unreachable!("{VALID}: {error}"),
+    };
+    world.run(engine, blocks, publishing, None, progress)
+}
+
+const VALID: &str = "the configuration differs from a default in valid values only";
+
+/// The protocol-independent parts of a run.
+struct World<'a> {
+    setup: Setup<'a>,
+    graph: Graph,
+    custody: Vec<Vec<u32>>,
+}
+
+impl World<'_> {
+    /// Runs nodes with an engine. `publishing` has the order of copies of a batch, and the least
+    /// bytes of a segment's frame.
+    fn run<E: Spreading>(
+        self,
+        engine: impl Fn(u32) -> (E, Outbox<E::Frame>) + Send + Sync + 'static,
+        blocks: Arc<Blocks<E::Message>>,
+        (schedule, frame_bytes): (Schedule, u32),
+        others: Option<Others<'_, Host<Node<E>>>>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Option<ColumnsMeasured>, RunError>
+    where
+        Host<Node<E>>: Simulated,
+    {
+        let Self { setup, graph, custody } = self;
+        let (scenario, workload) = (setup.scenario(), setup.scenario().part::<Columns>());
+        let observer = workload.observer.then_some(scenario.network.nodes);
+        let measured = ColumnsMeasured::new(setup.point, &setup.hosts, &custody, frame_bytes);
+        let hosts = setup.hosts.configs.len() as u32;
+        let ranks = others.as_ref().map(|(ranks, _)| (ranks.rank(), ranks.count()));
+        let own = ranks.map_or(0..hosts, |(rank, count)| hosts_of_rank(hosts, rank, count));
+        let repair = workload.repair.as_ref().map(|repair| {
+            let time = repair.time_per_blob.duration() * workload.blobs;
+            let publish = repair.publish.then(|| schedule.clone());
+            Arc::new(Repairing { needed: workload.half(), columns: workload.count, time, publish })
+        });
+        let (publisher, validation) = (workload.publisher, setup.hosts.validation.clone());
+        let (stalled, seed) = (scenario.network.stalled_periods.fraction(), setup.point.seed);
+        let factory = move |host: u32| {
+            let (engine, outbox) = engine(host);
+            let joins = custody[host as usize].clone();
+            let processor = Processor::new(validation[host as usize], Stalls::new(stalled, host, seed));
+            let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
+            let node = Node::new(engine, Arc::clone(&blocks), joins, processor, repair);
+            (Host::new(node), outbox)
+        };
+        let mut net = setup.distributed(Arc::new(factory), own, others)?;
+        setup.set_protocol(&mut net);
+        let mut rng = setup.links_rng();
+        let observed = observed(scenario, observer, &mut rng);
+        setup.schedule_links(&mut net, &mut rng, graph.edges.iter().copied().chain(observed));
+        setup.schedule_faults(&mut net);
+        for (slot, at) in (0..).zip(&measured.published) {
+            let command = if workload.batch {
+                Command::PublishBatch { slot, schedule: schedule.clone() }
+            } else {
+                Command::PublishEach { slot }
+            };
+            net.sim.command(Time::from_nanos(*at), publisher, command);
+        }
+        let stop = setup.options.stop;
+        drop((graph, setup));
+        let run = Run { before: Vec::new(), measured, engines: PhantomData };
+        simulate(run, &mut net, stop, |_, done| progress(done))
+    }
 }
 
 const PUBLISHER: usize = 1;
@@ -165,17 +266,18 @@ fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Ve
     hosts.into_iter().chain([publisher]).map(|host| (observer, host)).collect()
 }
 
-struct Run {
+struct Run<E> {
     /// Traffic of this process's hosts up to the first publication.
     before: Vec<HostStats>,
     measured: ColumnsMeasured,
+    engines: PhantomData<fn() -> E>,
 }
 
-impl Stepped for Run {
-    type App = Host<Node>;
+impl<E: Spreading> Stepped for Run<E> {
+    type App = Host<Node<E>>;
     type Measured = ColumnsMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, Host<Node>>) -> Result<Step, RunError> {
+    fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError> {
         let measured = &mut self.measured;
         let (now, end, slot) = (net.now(), measured.end_at(), measured.publisher_windows.len());
         let all_published = slot == measured.published.len();
@@ -200,12 +302,19 @@ impl Stepped for Run {
                 let (at, host) = (record.at.as_nanos(), record.host);
                 self.measured.collector.copy(CopyRow { at, host, from, column, first });
             }
+            Event::Rebuilt { column } => {
+                self.measured.collector.rebuilt(record.at.as_nanos(), record.host, column);
+            }
+            Event::Repaired { published } => {
+                self.measured.collector.repairs += 1;
+                self.measured.collector.republished += u64::from(published);
+            }
             Event::Lost => self.measured.collector.queue_drops += 1,
         }
     }
 
     /// Returns the progress of the run, as the first process sees it.
-    fn progress(&self, net: &Net<'_, Host<Node>>) -> Progress {
+    fn progress(&self, net: &Net<'_, Self::App>) -> Progress {
         let collector = &self.measured.collector;
         let expected = collector.deliveries().len();
         Progress {
@@ -217,7 +326,7 @@ impl Stepped for Run {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Host<Node>>) -> Result<Option<ColumnsMeasured>, RunError> {
+    fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<ColumnsMeasured>, RunError> {
         let traffic = net.traffic_since(&self.before)?;
         let withdrawn = net.withdrawn()?;
         let digest = net.digest_and_steps()?;
@@ -226,7 +335,10 @@ impl Stepped for Run {
 }
 
 /// Returns the mean congestion window of the publisher's links.
-fn publisher_window(measured: &ColumnsMeasured, net: &mut Net<'_, Host<Node>>) -> Result<f64, RunError> {
+fn publisher_window<E: Spreading>(
+    measured: &ColumnsMeasured,
+    net: &mut Net<'_, Host<Node<E>>>,
+) -> Result<f64, RunError> {
     let publisher = measured.workload().publisher;
     let mut windows = Vec::new();
     if net.hosts().contains(&publisher) {
@@ -240,14 +352,12 @@ fn publisher_window(measured: &ColumnsMeasured, net: &mut Net<'_, Host<Node>>) -
 }
 
 /// Returns the mean size of the meshes of all hosts.
-fn mesh_size(net: &mut Net<'_, Host<Node>>) -> Result<f64, RunError> {
+fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunError> {
     let (mut total, mut meshes) = (0, 0);
     for host in net.hosts() {
-        let gossip = &net.sim.node(host).app.gossip;
-        for topic in gossip.subscriptions() {
-            total += gossip.mesh_peers(topic).len() as u64;
-            meshes += 1;
-        }
+        let [joined, targets] = net.sim.node(host).app.meshes();
+        meshes += joined;
+        total += targets;
     }
     let [total, meshes] = net.sum([total, meshes])?;
     Ok(total as f64 / meshes.max(1) as f64)
@@ -256,12 +366,9 @@ fn mesh_size(net: &mut Net<'_, Host<Node>>) -> Result<f64, RunError> {
 /// Returns a lower bound of the mean time to custody over all nodes.
 ///
 /// It depends only on the network, not on the deadline or the outcome of a run.
-fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, blocks: &Blocks) -> f64 {
+fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, frame_bytes: u32) -> f64 {
     let workload = scenario.part::<Columns>();
     let transport = network::transport(scenario);
-    // A column's frame: its payload and topic, with the tags and lengths of both and of the
-    // message.
-    let frame = RpcFrame::message(&blocks.messages[0]);
     let publisher = workload.publisher as usize;
     let waiting: Vec<usize> =
         (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
@@ -271,11 +378,16 @@ fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, bloc
     let limits = samara_bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
-        copy_bytes: transport.wire_bytes(frame.encoded_len() as u32),
+        copy_bytes: transport.wire_bytes(frame_bytes),
         publisher_uplink_bps: rates[publisher].uplink_bps,
         relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
         latency_nanos: network::least_latency_nanos(hosts),
         validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
     };
+    if workload.custody_needed.is_some() || workload.repair.is_some() {
+        let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
+        let needed = workload.custody_needed.unwrap_or(u32::MAX).min(most);
+        return samara_bounds::mean_any_ms(&limits, needed as usize);
+    }
     samara_bounds::mean_custody_ms(&limits)
 }

@@ -12,7 +12,7 @@ use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
     BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
 };
-use samara_baselines::{Baseline, ConfigError, Plumtree, PlumtreeConfig, PubSub, PubSubConfig, Topic};
+use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
 use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
@@ -23,12 +23,12 @@ use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Record, iden
 use super::measure::MessageCollector;
 use crate::network::{self, Hosts};
 use crate::run::{
-    Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate,
+    Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines, simulate,
 };
 use samara_scenario::Inputs;
 use samara_scenario::topology::{self, Graph};
 use samara_spec::messages::RANDOMSUB;
-use samara_spec::messages::{Arrivals, Messages, PlumtreeParameters};
+use samara_spec::messages::{Arrivals, FloodParameters, Messages, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
 #[derive(Debug)]
@@ -157,21 +157,16 @@ pub(crate) fn run(
         return gossipsub(world, progress);
     }
     if let Some(parameters) = scenario.find::<PlumtreeParameters>() {
-        let mut config = PlumtreeConfig::default();
-        if let Some(hops) = parameters.optimization_threshold {
-            config.optimization_threshold = (hops > 0).then_some(hops);
-        }
-        if let Some(timeout) = parameters.graft_timeout {
-            config.graft_timeout = timeout.duration();
-        }
-        let config = Arc::new(config);
-        return baseline(world, progress, move |host, topic| {
+        let config = Arc::new(baselines::plumtree(parameters, false));
+        let sending = config.common.clone();
+        return baseline(world, sending, progress, move |host, topic| {
             Plumtree::new(Arc::clone(&config), identity_of(host), topic)
         });
     }
-    let config = Arc::new(PubSubConfig::default());
+    let sending = scenario.find::<FloodParameters>().cloned().unwrap_or_default();
+    let config = Arc::new(baselines::pubsub(&sending, false));
     let size = (scenario.selected.protocol() == RANDOMSUB).then_some(scenario.network.nodes as usize);
-    baseline(world, progress, move |host, _| match size {
+    baseline(world, config.common.clone(), progress, move |host, _| match size {
         Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
         None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
     })
@@ -210,9 +205,10 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
     world.run(Arc::new(node), frame.encoded_len() as u32, progress)
 }
 
-/// Runs a baseline with default parameters. Its bounds take the payload as the whole frame.
+/// Runs a baseline. Its bounds take the payload as the whole frame.
 fn baseline<B: Baseline + 'static>(
     world: World<'_>,
+    sending: Common,
     progress: &mut dyn FnMut(Progress),
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
 ) -> Result<MessagesMeasured, RunError>
@@ -222,13 +218,12 @@ where
     let World { plan, setup, .. } = &world;
     let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
     let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
-    let sending = samara_baselines::Common::default();
     let node = move |host: u32| match engine(host, stream.topic.clone()) {
         Ok(engine) => (
             Host::new(BaselineMember::new(engine, Arc::clone(&stream))),
             Outbox::new(sending.outbox_config()),
         ),
-        Err(error) => unreachable!("the configuration is a default: {error}"),
+        Err(error) => unreachable!("the configuration differs from a default in valid values only: {error}"),
     };
     world.run(Arc::new(node), bytes as u32, progress)
 }

@@ -1,5 +1,6 @@
 //! Runs a point of a scenario in the simulator.
 
+pub(crate) mod baselines;
 mod experiment;
 mod net;
 
@@ -17,9 +18,9 @@ use samara_scenario::Inputs;
 use samara_spec::{Loaded, Point, Scenario};
 
 pub(crate) use experiment::{Setup, Step, Stepped, simulate};
-pub(crate) use net::Net;
+pub(crate) use net::{Net, Others};
 
-pub use crate::columns::run::ColumnsMeasured;
+pub use crate::columns::run::{ColumnsMeasured, least_frame_bytes};
 pub use crate::group::run::{GroupMeasured, MemberOutcomes, Suspicion};
 pub use crate::messages::run::{MessagesMeasured, Plan};
 pub use crate::mix::run::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};

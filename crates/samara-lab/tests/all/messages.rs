@@ -117,6 +117,6 @@ fn rejects_invalid_values() {
         let error = refused("gossip-baselines", &[set], &["gossipsub"]);
         assert!(error.contains(expected) && error.contains(set.0.split('.').next().unwrap()), "{error}");
     }
-    let error = refused("peerdas", &[("protocol.kind", "floodsub")], &[]);
-    assert!(error.contains("found \"floodsub\"; [columns] has \"gossipsub\""), "{error}");
+    let error = refused("peerdas", &[("protocol.kind", "randomsub")], &[]);
+    assert!(error.contains("found \"randomsub\"; [columns] has \"gossipsub\""), "{error}");
 }

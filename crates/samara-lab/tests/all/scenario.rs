@@ -435,9 +435,9 @@ fn scenarios_have_exactly_one_experiment() {
 
 #[test]
 fn protocol_must_belong_to_the_experiment() {
-    let other = error(&format!("{HEAD}[protocol]\nkind = \"floodsub\"\n"), &[], &[]);
+    let other = error(&format!("{HEAD}[protocol]\nkind = \"randomsub\"\n"), &[], &[]);
     assert!(
-        other.starts_with("FILE:6: protocol.kind: found \"floodsub\"; [columns] has \"gossipsub\""),
+        other.starts_with("FILE:6: protocol.kind: found \"randomsub\"; [columns] has \"gossipsub\""),
         "{other}"
     );
     let key = error(&format!("{HEAD}[protocol]\nkind = \"gossipsub\"\ndegre = 5\n"), &[], &[]);
