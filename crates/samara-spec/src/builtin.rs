@@ -47,6 +47,7 @@ pub fn builtins() -> &'static [Builtin] {
     "peerdas" "21 s",
         "peerdas-bandwidth" "> 45 s",
         "peerdas-blobs" "> 45 s",
+        "peerdas-methods" "> 45 s",
         "peerdas-10k" "> 45 s",
         "peerdas-100k" "270 s",
         "peerdas-mixed" "> 45 s",

@@ -4,6 +4,7 @@ mod deliveries;
 mod group;
 mod inputs;
 mod messages;
+mod methods;
 mod mix;
 mod report;
 mod runs;
