@@ -33,10 +33,14 @@ pub static FAMILY: FamilySpec = FamilySpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transactions {
-    /// Number of clients, spread evenly over the nodes. Each submits its next transaction after a
-    /// block has its last one. Default: 1,100 unless there is a `rate`.
+    /// Number of clients. Each submits its next transaction after a block has its last one. Default:
+    /// 1,100 unless there is a `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
+    /// The nodes of the clients: "even" numbers at all nodes, or a "random" node for each client.
+    /// Default: "even".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// Maximum time after that block until the client submits, drawn uniformly. Default: "14 s".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<Span>,
@@ -82,6 +86,7 @@ impl Default for Transactions {
     fn default() -> Self {
         Self {
             clients: None,
+            placement: None,
             spread: None,
             rate: None,
             arrivals: None,
@@ -100,6 +105,16 @@ impl Default for Transactions {
             groups: Vec::new(),
         }
     }
+}
+
+/// The nodes of the clients of a closed loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// All nodes have the same number, or differ by one.
+    Even,
+    /// Each client has a random node for the whole run.
+    Random,
 }
 
 /// Number of clients in the experiment of ADR 009.
@@ -254,8 +269,11 @@ impl Checks<'_> {
                 return;
             }
             Some(_) => {
-                let given =
-                    [("clients", transactions.clients.is_some()), ("spread", transactions.spread.is_some())];
+                let given = [
+                    ("clients", transactions.clients.is_some()),
+                    ("placement", transactions.placement.is_some()),
+                    ("spread", transactions.spread.is_some()),
+                ];
                 self.refuse("pool", given, "belongs to clients, but a rate is set; keep one of them");
             }
             None => {

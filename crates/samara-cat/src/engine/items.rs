@@ -33,6 +33,7 @@ pub(super) struct Item {
     generation: u32,
     /// The peer of the live request; [`NOBODY`] if there is none.
     live: u32,
+    /// The second of its first mention, and [`REQUESTED`].
     since_s: u32,
     /// [`None`] if the slot is free. Then only the generation counts, which is that of the next
     /// item.
@@ -58,6 +59,8 @@ pub(super) enum Wait {
 }
 
 const NOBODY: u32 = u32::MAX;
+/// Set in `since_s` once this node has requested the item. A cache line has no room for a flag.
+const REQUESTED: u32 = 1 << 31;
 const _: () = assert!(size_of::<Item>() == 64);
 
 impl Item {
@@ -67,7 +70,7 @@ impl Item {
             seen: PeerSet::default(),
             generation,
             live: NOBODY,
-            since_s: now.since(Time::ZERO).as_secs() as u32,
+            since_s: now.since(Time::ZERO).as_secs() as u32 & !REQUESTED,
             kind,
             have: false,
             checking: false,
@@ -95,7 +98,14 @@ impl Item {
 
     /// Returns the time of its first mention, in whole seconds.
     pub(super) fn since(&self) -> Time {
-        Time::from_secs(u64::from(self.since_s))
+        Time::from_secs(u64::from(self.since_s & !REQUESTED))
+    }
+
+    /// Records a request. Returns true if this node had requested the item before.
+    pub(super) fn note_requested(&mut self) -> bool {
+        let before = self.since_s & REQUESTED != 0;
+        self.since_s |= REQUESTED;
+        before
     }
 }
 

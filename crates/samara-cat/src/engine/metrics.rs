@@ -94,9 +94,10 @@ counters! {
         already_seen_txs = "already_seen_txs",
         /// Bodies of transactions that were being checked, rejected or committed when they arrived
         settled_duplicates = "settled_duplicates",
-        /// Requests for transactions, first and repeated ones
+        /// First requests of this node for a transaction. The ADR counts these as `RequestedTxs`;
+        /// celestia-core's counter of that name includes the further ones
         requested_txs = "requested_txs",
-        /// Requests after the first one
+        /// Requests for a transaction after the first one
         rerequested_txs = "rerequested_txs",
         /// Requests that timed out before the usual response time of the peer
         early_timeouts = "early_timeouts",
@@ -160,6 +161,11 @@ impl Metrics {
 
     pub fn ignored_mut(&mut self, cause: Ignored) -> &mut u64 {
         &mut self.ignored[cause as usize]
+    }
+
+    /// Returns the number of requests, first and further ones.
+    pub fn requests(&self) -> u64 {
+        self.requested_txs + self.rerequested_txs
     }
 
     /// Adds the counters of another node.

@@ -13,6 +13,7 @@ use super::peers::{Asked, Standing};
 use super::{Cat, Cx, Event, Ignored, Task};
 use crate::config::{Choice, Timeout};
 use crate::pool::Application;
+use crate::TxKey;
 use crate::wire::{CatFrame, KeyList};
 
 /// A request to a peer.
@@ -165,12 +166,12 @@ impl<A: Application> Cat<A> {
                     chunk.iter().filter_map(|(id, _)| Some(self.items.get(*id)?.key)).collect();
                 let taken =
                     self.owe(peer, self.config.sending.map.requests, CatFrame::want_keys(keys), None, cx);
-                chunk.iter().for_each(|(id, serial)| self.requested(*id, *serial, peer, taken, false, cx));
+                chunk.iter().for_each(|(id, serial)| self.requested(*id, *serial, peer, taken, cx));
             }
         } else {
             for (id, serial) in sent {
                 let taken = self.owe_want(id, peer, cx);
-                self.requested(id, serial, peer, taken, false, cx);
+                self.requested(id, serial, peer, taken, cx);
             }
         }
     }
@@ -189,10 +190,8 @@ impl<A: Application> Cat<A> {
         serial: u32,
         peer: PeerId,
         taken: bool,
-        again: bool,
         cx: &mut Cx<'_>,
     ) {
-        let Some(item) = self.items.get(id) else { return };
         if !taken {
             self.unreserve(id, peer);
             self.end_live(id);
@@ -200,9 +199,9 @@ impl<A: Application> Cat<A> {
             self.request_elsewhere(id, cx);
             return;
         }
-        self.metrics.requested_txs += 1;
+        let Some((key, again)) = self.count_request(id) else { return };
         if self.config.report_requests {
-            let (key, from) = (item.key, peer);
+            let from = peer;
             cx.emit(if again { Event::Rerequested { key, from } } else { Event::Requested { key, from } });
         }
         let at = cx.now() + self.expected_of(peer, cx.now());
@@ -214,8 +213,19 @@ impl<A: Application> Cat<A> {
     /// unrequested.
     pub(super) fn request_regardless(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         if self.owe_want(id, peer, cx) {
-            self.metrics.requested_txs += 1;
+            self.count_request(id);
         }
+    }
+
+    /// Counts a request that was owed, as the first one for its item or as a further one. Returns
+    /// the key and whether it is a further one.
+    fn count_request(&mut self, id: ItemId) -> Option<(TxKey, bool)> {
+        let item = self.items.get_mut(id)?;
+        let again = item.note_requested();
+        let counter =
+            if again { &mut self.metrics.rerequested_txs } else { &mut self.metrics.requested_txs };
+        *counter += 1;
+        Some((item.key, again))
     }
 
     /// Returns the expected time for a peer to answer a request sent at `sent_at`. A peer that has
@@ -438,7 +448,7 @@ impl<A: Application> Cat<A> {
         let has_any = !candidates.is_empty();
         candidates.retain(|peer| self.is_first_choice(*peer));
         if let Some(peer) = self.choose(&candidates, cx) {
-            self.rerequest(id, peer, cx);
+            self.request_from(id, peer, cx);
         } else if has_any {
             self.wait_for_better(id, cx.now());
         } else {
@@ -463,12 +473,10 @@ impl<A: Application> Cat<A> {
         answered.saturating_add(state.record.risk(timeout))
     }
 
-    fn rerequest(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
-        self.metrics.rerequested_txs += 1;
-        let now = cx.now();
-        let serial = self.reserve(id, peer, now);
+    fn request_from(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
+        let serial = self.reserve(id, peer, cx.now());
         let taken = self.owe_want(id, peer, cx);
-        self.requested(id, serial, peer, taken, true, cx);
+        self.requested(id, serial, peer, taken, cx);
     }
 
     /// Handles an item that no peer can be asked for. If all of its peers have too many requests,
@@ -578,7 +586,7 @@ impl<A: Application> Cat<A> {
         };
         let candidates: SmallVec<[PeerId; 32]> = item.seen.iter().filter(is_able).collect();
         match self.choose(&candidates, cx) {
-            Some(peer) => self.rerequest(id, peer, cx),
+            Some(peer) => self.request_from(id, peer, cx),
             None => self.wait_or_give_up(id, cx),
         }
     }

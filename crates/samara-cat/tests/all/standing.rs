@@ -227,5 +227,5 @@ fn queues_of_waiting_requests_are_bounded() {
     assert_eq!(node.wants(0).len(), 64);
     assert!(node.engine.scheduled() < 300, "{} tasks", node.engine.scheduled());
     node.millis(60_000);
-    assert!(node.metrics().requested_txs < 200, "{} requests", node.metrics().requested_txs);
+    assert!(node.metrics().requests() < 200, "{} requests", node.metrics().requests());
 }

@@ -54,9 +54,10 @@ metrics! {
         /// Bodies that were being checked, rejected or committed when they arrived;
         /// `already_seen_txs` does not count them.
         pub settled_duplicates: u64 = "bodies", Less, [];
-        /// `RequestedTxs`: all requests, first and repeated.
+        /// `RequestedTxs` of the ADR: first requests of a node for a transaction. The counter of
+        /// celestia-core with that name includes the further ones.
         pub requested_txs: u64 = "requests", Neither, [];
-        /// `RerequestedTxs`: requests after the first.
+        /// `RerequestedTxs`: requests of a node for a transaction after its first.
         pub rerequested_txs: u64 = "requests", Less, [];
         /// Requests that timed out.
         pub timeouts: u64 = "requests", Less, [];
@@ -70,6 +71,13 @@ metrics! {
         pub bytes_up_per_node: f64 = "bytes", Less, [""];
         /// Bytes on the wire that a node received.
         pub bytes_down_per_node: f64 = "bytes", Less, [""];
+        /// Rates on the wire over the measured time, both directions together: `mean`, standard
+        /// deviation `sd`, `min` and `max` over nodes, and `cv`, the deviation relative to the mean.
+        pub bandwidth_mb_per_s: NodeRates = "MB/s", Neither, [];
+        /// The same of what nodes send.
+        pub sent_mb_per_s: NodeRates = "MB/s", Neither, [];
+        /// The same of what nodes receive.
+        pub received_mb_per_s: NodeRates = "MB/s", Neither, [];
         /// Bytes received per node and transaction: `total`, first copies (`bodies`), further ones
         /// (`duplicates`), `announcements`, `requests`, `blocks`, `framing` and `sealing` of
         /// channels, and `headers` (including acknowledgements and retransmissions). Among hostile
@@ -81,6 +89,9 @@ metrics! {
         /// Connection bytes of the scenario's first run, with equal sweep values and seed, relative
         /// to those of this run.
         pub bytes_saved_factor: Option<f64> = "bytes", More, [""];
+        /// Bodies received in the scenario's first run, with equal sweep values and seed, relative to
+        /// those of this run.
+        pub copies_saved_factor: Option<f64> = "", More, [];
         /// Share of the time in which a node's uplink was busy; the mean over nodes.
         pub uplink_utilisation: f64 = "share", Neither, [""];
         /// Share of the time in which the busiest uplink was busy.
@@ -91,6 +102,10 @@ metrics! {
         pub blocks: u64 = "blocks", Neither, [];
         /// Transactions per block.
         pub block_txs: Option<Statistics> = "transactions", Neither, [];
+        /// Bytes of transactions in blocks per second, over the intervals of the committed blocks.
+        pub finalised_mb_per_s: Option<f64> = "MB/s", More, [];
+        /// Bytes of transactions in blocks, relative to the maximum size of these blocks.
+        pub block_fill: Option<f64> = "share", Neither, [];
         /// Time from the submission of a transaction to the commit of its block.
         pub time_to_inclusion_ms: Option<Statistics> = "ms", Less, ["mean"];
         /// Share of the transactions of compact blocks that nodes already had.
@@ -137,6 +152,36 @@ metrics! {
     }
 }
 
+/// A rate of each node, in MB/s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NodeRates {
+    pub mean: f64,
+    /// The standard deviation over the nodes, which are the whole population.
+    pub sd: f64,
+    /// The standard deviation relative to the mean.
+    pub cv: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl NodeRates {
+    /// Computes the figures of bytes that each node transferred within `seconds`.
+    fn of(bytes: impl Iterator<Item = u64>, seconds: f64) -> Self {
+        let rates: Vec<f64> = bytes.map(|bytes| ratio(bytes as f64 / 1e6, seconds)).collect();
+        let count = rates.len() as f64;
+        let mean = ratio(rates.iter().sum::<f64>(), count);
+        let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+        let sd = ratio(squares, count).sqrt();
+        Self {
+            mean,
+            sd,
+            cv: ratio(sd, mean),
+            min: rates.iter().copied().reduce(f64::min).unwrap_or_default(),
+            max: rates.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
 /// Bytes that a node received for each transaction, by purpose. They add up to the total.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TransactionBytes {
@@ -180,8 +225,15 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         bytes: sum.bytes + count.bytes,
     });
     let found = (totals.engine.block_hits + totals.engine.block_misses) as f64;
+    let block_count = measured.blocks.len() as f64;
     let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
     let refused = Cause::ALL.iter().map(|cause| (cause.name(), totals.pool.refused(*cause)));
+    let seconds = measured.measured_nanos as f64 / 1e9;
+    let rates = |bytes: fn(&HostStats) -> u64| NodeRates::of(traffic.iter().map(bytes), seconds);
+    let workload: &Transactions = measured.point.scenario.part();
+    let block_bytes = measured.blocks.iter().map(|block| block.bytes).sum::<u64>() as f64;
+    // Without blocks, these figures do not exist.
+    let per_block = |most: f64| (block_count > 0.0).then(|| ratio(block_bytes, block_count * most));
     let ignored = Ignored::ALL.iter().map(|cause| (cause.name(), totals.engine.ignored(*cause)));
     let named = |(name, count): (&'static str, u64)| (count > 0).then_some((name, count));
     TransactionMetrics {
@@ -205,17 +257,23 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         timeouts: totals.engine.timeouts,
         early_timeouts: totals.engine.early_timeouts,
         seen_tx: ratio(totals.engine.heard_keys as f64, pairs),
-        want_tx: ratio(totals.engine.requested_txs as f64, pairs),
+        want_tx: ratio(totals.engine.requests() as f64, pairs),
         bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
         bytes_down_per_node: ratio(sum(|stats| stats.received.bytes), count),
+        bandwidth_mb_per_s: rates(|stats| stats.sent.bytes + stats.received.bytes),
+        sent_mb_per_s: rates(|stats| stats.sent.bytes),
+        received_mb_per_s: rates(|stats| stats.received.bytes),
         bytes: bytes(measured, received, pairs),
         connection_bytes: ratio(connections.messages + connections.framing, pairs),
         bytes_saved_factor: None,
+        copies_saved_factor: None,
         uplink_utilisation: traffic.iter().map(busy).sum::<f64>() / count,
         uplink_utilisation_max: traffic.iter().map(busy).fold(0.0, f64::max),
         flushes: ratio(connections.flushes, pairs),
         blocks: measured.blocks.len() as u64,
         block_txs: Statistics::of(&block_txs),
+        finalised_mb_per_s: per_block(workload.block_interval.millis_f64() * 1e3),
+        block_fill: per_block(workload.block_size.bytes() as f64),
         time_to_inclusion_ms: Statistics::of_durations(&collector.inclusion),
         compact_block_hit_rate: (found > 0.0).then(|| ratio(totals.engine.block_hits as f64, found)),
         compact_block_ms: Statistics::of_durations(&measured.block_complete),

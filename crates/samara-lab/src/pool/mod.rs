@@ -16,6 +16,6 @@ pub(crate) static FAMILY: Family = Family {
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
-    beside_first: &["bytes_saved_factor"],
+    beside_first: &["bytes_saved_factor", "copies_saved_factor"],
     ..Family::BASE
 };

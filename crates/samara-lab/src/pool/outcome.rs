@@ -36,12 +36,19 @@ impl Data for PoolData {
     }
 }
 
-/// Returns the outcome with the factor of saved bytes relative to the scenario's first run.
+/// Returns the outcome with the factors of saved bytes and copies relative to the scenario's first
+/// run.
 pub(super) fn related(own: &Outcome, others: &[&Outcome], first: &str) -> Option<Outcome> {
     let base = others.iter().find(|other| other.run.name == first)?.data::<PoolData>()?;
     let mut related = own.data::<PoolData>()?.clone();
-    let (bytes, base) = (related.metrics.connection_bytes, base.metrics.connection_bytes);
-    related.metrics.bytes_saved_factor = (bytes > 0.0).then(|| base / bytes);
+    let factor = |value: fn(&TransactionMetrics) -> f64| {
+        let (own, base) = (value(&related.metrics), value(&base.metrics));
+        (own > 0.0).then(|| base / own)
+    };
+    let bytes = factor(|metrics| metrics.connection_bytes);
+    let copies = factor(|metrics| metrics.duplication_factor);
+    related.metrics.bytes_saved_factor = bytes;
+    related.metrics.copies_saved_factor = copies;
     Some(own.with(related))
 }
 

@@ -104,15 +104,28 @@ const KEPT: &Figures = &[
 ];
 
 /// Figures of blocks and compact blocks.
-const BLOCKS: [Column<PoolData>; 8] = [
+const BLOCKS: [Column<PoolData>; 10] = [
     ("Blocks", |row| number(row.mean(|m| m.blocks as f64))),
     ("Transactions per block", |row| number(row.mean(|m| of(m.block_txs, |s| s.mean)))),
     ("Until inclusion, mean", |row| short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.mean)))),
     ("p99", |row| short_ms(row.mean(|m| of(m.time_to_inclusion_ms, |s| s.p99)))),
+    ("Finalised, MB/s", |row| fixed(row.mean(|m| m.finalised_mb_per_s.unwrap_or(f64::NAN)), 3)),
+    ("Full", |row| percent(row.mean(|m| m.block_fill.unwrap_or(f64::NAN)), 1)),
     ("Compact: hit rate", |row| percent(row.mean(|m| m.compact_block_hit_rate.unwrap_or(f64::NAN)), 2)),
     ("Until complete, p50", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p50)))),
     ("p99", |row| short_ms(row.mean(|m| of(m.compact_block_ms, |s| s.p99)))),
     ("Given up", |row| number(row.mean(|m| m.compact_blocks_given_up as f64))),
+];
+
+/// Rates of nodes on the wire.
+const BANDWIDTH: [Column<PoolData>; 7] = [
+    ("Mean, MB/s", |row| fixed(row.mean(|m| m.bandwidth_mb_per_s.mean), 3)),
+    ("SD", |row| fixed(row.mean(|m| m.bandwidth_mb_per_s.sd), 3)),
+    ("SD / mean", |row| percent(row.mean(|m| m.bandwidth_mb_per_s.cv), 1)),
+    ("Least node", |row| fixed(row.mean(|m| m.bandwidth_mb_per_s.min), 3)),
+    ("Busiest node", |row| fixed(row.mean(|m| m.bandwidth_mb_per_s.max), 3)),
+    ("Sent: SD / mean", |row| percent(row.mean(|m| m.sent_mb_per_s.cv), 1)),
+    ("Received: SD / mean", |row| percent(row.mean(|m| m.received_mb_per_s.cv), 1)),
 ];
 
 const CAUSES: [(&str, Causes<PoolData>); 3] =
@@ -128,7 +141,7 @@ pub(super) fn body(results: &Results<'_, PoolData>) -> Body {
         false => vec![costs, figures],
         true => [figures].into_iter().chain(report.turns()).chain([costs]).collect(),
     };
-    let details = report.blocks().into_iter().chain([report.counters()]);
+    let details = report.blocks().into_iter().chain([report.bandwidth(), report.counters()]);
     let details = details.chain(results.causes("Refused and ignored", &CAUSES)).collect();
     Body::new(report.findings(), (LEGEND, table), sections, details)
 }
@@ -213,8 +226,14 @@ impl Report<'_> {
             return None;
         }
         let is_compact = |row: &Row| row.mean(|m| m.compact_block_hit_rate.unwrap_or(0.0)) > 0.0;
-        let shown = if self.rows().iter().any(is_compact) { BLOCKS.len() } else { 4 };
+        let shown = if self.rows().iter().any(is_compact) { BLOCKS.len() } else { 6 };
         Some(Section::new("Blocks", "", self.results.table(&BLOCKS[..shown])))
+    }
+
+    fn bandwidth(&self) -> Section {
+        let text = "Bytes that a node sends and receives on the wire per second, from the first submission to the end of the \
+                    measurement; the standard deviation (SD) is over honest nodes.";
+        Section::new("Bandwidth of nodes", text, self.results.table(&BANDWIDTH))
     }
 
     fn counters(&self) -> Section {

@@ -65,9 +65,47 @@ fn results_add_up() {
         assert!(result.blocks.iter().all(|block| block.bytes == u64::from(block.txs) * 4_800));
         assert_eq!(metrics.successful_txs, metrics.transactions * 100);
         let asked = metrics.want_tx * metrics.transactions as f64 * 100.0;
-        assert!((asked - metrics.requested_txs as f64).abs() < 0.5);
+        let requests = metrics.requested_txs + metrics.rerequested_txs;
+        assert!((asked - requests as f64).abs() < 0.5);
+        assert!(metrics.requested_txs < metrics.transactions * 100, "at most one first request");
         assert!(result.transactions.iter().all(|row| row.pools == 100 && row.committed > row.last_at));
     }
+}
+
+/// The spread of bandwidth over nodes: a flooding node sends and receives in proportion to its
+/// links, and a node of CAT receives what any other does.
+#[test]
+fn bandwidth_of_nodes_spreads_as_their_links_do() {
+    let set = [("pool.clients", "200"), ("pool.spread", "3 s"), ("pool.duration", "14 s")];
+    let results = results("cat", &set, &["flood-fifo", "cat-2023"], 1);
+    let [flood, cat] = &results[..] else { panic!("two runs") };
+    let degrees: Vec<f64> = flood.degrees.iter().map(|degree| f64::from(*degree)).collect();
+    let mean = degrees.iter().sum::<f64>() / 100.0;
+    let squares: f64 = degrees.iter().map(|degree| (degree - mean).powi(2)).sum();
+    // A link brings d - 1 copies, since a node sends none back on the link that a copy came from.
+    let expected = (squares / 100.0).sqrt() / (mean - 1.0);
+    let both = flood.metrics.bandwidth_mb_per_s;
+    assert!((both.cv / expected - 1.0).abs() < 0.1, "{both:?}, expected {expected}");
+    assert!(cat.metrics.received_mb_per_s.cv < expected / 2.0, "{:?}", cat.metrics.received_mb_per_s);
+    let seconds = both.mean * 1e6 / (flood.metrics.bytes_up_per_node + flood.metrics.bytes_down_per_node);
+    assert!((both.sd / both.mean - both.cv).abs() < 1e-9 && both.min < both.mean && both.mean < both.max);
+    let directions = flood.metrics.sent_mb_per_s.mean + flood.metrics.received_mb_per_s.mean;
+    assert!((directions / both.mean - 1.0).abs() < 1e-9 && seconds > 0.0);
+}
+
+/// Blocks are full if clients submit more than they hold. Then the finalised rate is the size of a
+/// block divided by the interval.
+#[test]
+fn finalised_bytes_are_those_of_blocks() {
+    let part = [SMALL[0], SMALL[1], ("pool.duration", "44 s")];
+    let metrics = &results("cat", &part, &["cat"], 1)[0].metrics;
+    let (fill, finalised) = (metrics.block_fill.unwrap(), metrics.finalised_mb_per_s.unwrap());
+    let bytes = metrics.transactions as f64 * 4_800.0 / metrics.blocks as f64;
+    assert!((fill - bytes / 8e6).abs() < 1e-9 && (finalised - bytes / 15e6).abs() < 1e-9, "{fill}");
+    let full = [SMALL[0], SMALL[1], SMALL[2], ("pool.block_size", "500 kB")];
+    let metrics = &results("cat", &full, &["cat"], 1)[0].metrics;
+    // The last block takes what is left.
+    assert!(metrics.block_fill.unwrap() > 0.7, "{:?}", metrics.block_fill);
 }
 
 #[test]

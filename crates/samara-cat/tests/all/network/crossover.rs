@@ -32,7 +32,7 @@ fn cost(config: &Config, dials: u32, len: usize) -> Cost {
         bytes: each(net.sum(|metrics| FrameKind::ALL.iter().map(|kind| metrics.received(*kind).bytes).sum())),
         announcements: each(net.sum(|metrics| metrics.heard_keys)),
         frames: each(net.sum(|metrics| metrics.received(FrameKind::SeenKeys).copies)),
-        wanted: each(net.sum(|metrics| metrics.requested_txs)),
+        wanted: each(net.sum(samara_cat::Metrics::requests)),
         bodies: each(net.sum(|metrics| metrics.bodies_received)),
         degree: 2.0 * net.links() as f64 / f64::from(NODES),
     }

@@ -168,9 +168,9 @@ fn a_block_ends_all_requests_for_its_transactions() {
             net.command(net.now, host, commit);
         }
         net.run_until(Time::from_secs(5));
-        let sent = net.sum(|metrics| metrics.requested_txs);
+        let sent = net.sum(samara_cat::Metrics::requests);
         net.run_until(Time::from_secs(60));
-        assert_eq!(net.sum(|metrics| metrics.requested_txs), sent, "{}", preset.name());
+        assert_eq!(net.sum(samara_cat::Metrics::requests), sent, "{}", preset.name());
         assert!(all.iter().all(|host| net.engine(*host).keys() == 0 && net.engine(*host).outstanding() == 0));
         assert!(all.iter().all(|host| net.engine(*host).pool().metrics().successful_txs == 50));
     }

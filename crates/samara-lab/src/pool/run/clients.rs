@@ -9,7 +9,7 @@ use samara_apps::pool::{Header, TxNumber};
 use samara_cat::Transaction;
 use samara_engine::{NodeRng, Purpose};
 use samara_spec::messages::Arrivals;
-use samara_spec::pool::Transactions;
+use samara_spec::pool::{Placement, Transactions};
 
 use crate::pool::measure::{TxCollector, Uptime};
 
@@ -31,6 +31,8 @@ pub struct Submission {
 pub struct Clients {
     workload: Transactions,
     nodes: Vec<u32>,
+    /// The place in `nodes` of each client.
+    homes: Vec<usize>,
     uptime: Uptime,
     /// Draws times and nodes.
     rng: NodeRng,
@@ -54,6 +56,13 @@ impl Clients {
         let nodes: Vec<u32> =
             (0..).zip(&uptime.honest).filter(|(_, honest)| **honest).map(|(node, _)| node).collect();
         let clients = workload.closed_loop().unwrap_or(0);
+        // A stream of its own: placements change no times.
+        let mut places = NodeRng::new(seed, 7, Purpose::Workload);
+        let home = |client: u32| match workload.placement.unwrap_or(Placement::Even) {
+            Placement::Even => client as usize % nodes.len(),
+            Placement::Random => places.index(nodes.len()),
+        };
+        let homes = (0..clients).map(home).collect();
         let mut this = Self {
             rng: NodeRng::new(seed, 4, Purpose::Workload),
             contents: NodeRng::new(seed, 5, Purpose::Workload),
@@ -64,6 +73,7 @@ impl Clients {
             next_at: workload.warm_up.nanos() as f64,
             workload: workload.clone(),
             nodes,
+            homes,
             uptime,
         };
         (0..clients).for_each(|client| this.schedule(client, workload.warm_up.nanos()));
@@ -112,8 +122,8 @@ impl Clients {
     fn submission(&mut self, at: u64, client: u32) -> Submission {
         let number = self.number;
         self.number += 1;
-        // Clients are spread evenly; those of a node that is down use the next one.
-        let first = client as usize % self.nodes.len();
+        // Clients of a node that is down use the next one; with a rate, `client` is the place.
+        let first = self.homes.get(client as usize).map_or(client as usize, |home| *home);
         let next = (first..self.nodes.len()).chain(0..first).map(|place| self.nodes[place]);
         let node = next.clone().find(|node| self.uptime.is_up(*node, at)).unwrap_or(self.nodes[first]);
         let closed = self.workload.rate.is_none();
@@ -221,6 +231,24 @@ mod tests {
         );
         let mut other = Clients::new(&workload, uptime(10), 2);
         assert!(all(&mut other, &mut TxCollector::new(10), 20_000_000_000) != first);
+    }
+
+    /// With random homes, the number of clients of a node varies as a Poisson number does.
+    #[test]
+    fn placement_spreads_clients() {
+        let counts = |placement| {
+            let workload =
+                Transactions { clients: Some(1_100), placement: Some(placement), ..Transactions::default() };
+            let mut clients = Clients::new(&workload, uptime(100), 1);
+            let nodes = all(&mut clients, &mut TxCollector::new(100), 20_000_000_000);
+            let mut counts = vec![0_u32; 100];
+            nodes.iter().for_each(|(_, node)| counts[*node as usize] += 1);
+            counts
+        };
+        assert!(counts(Placement::Even).iter().all(|count| *count == 11));
+        let random = counts(Placement::Random);
+        let variance = random.iter().map(|count| (f64::from(*count) - 11.0).powi(2)).sum::<f64>() / 100.0;
+        assert!(random.iter().sum::<u32>() == 1_100 && (7.0..16.0).contains(&variance), "{variance}");
     }
 
     #[test]
