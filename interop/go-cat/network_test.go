@@ -298,6 +298,8 @@ func run(t *testing.T) {
 		}
 		_ = m.reactor.Stop()
 	}
+	// Receive loops that sleep before an announcement end after at most 90 ms.
+	time.Sleep(time.Second)
 }
 
 func report(members []*member, submitted map[string]time.Duration) {
