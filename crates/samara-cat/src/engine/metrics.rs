@@ -99,6 +99,10 @@ counters! {
         requested_txs = "requested_txs",
         /// Requests for a transaction after the first one
         rerequested_txs = "rerequested_txs",
+        /// Announcements whose hint made this node wait for a push instead of requesting
+        awaited_pushes = "awaited_pushes",
+        /// Waits for a push that ended without the transaction
+        overdue_pushes = "overdue_pushes",
         /// Requests that timed out before the usual response time of the peer
         early_timeouts = "early_timeouts",
         /// Requests that timed out

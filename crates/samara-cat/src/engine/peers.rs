@@ -97,6 +97,8 @@ pub(super) struct Peer {
 
     // ---- a sleeping receive loop ----
     pub(super) asleep: bool,
+    /// The end of its last sleep.
+    pub(super) wake_at: Time,
     pub(super) inbox: VecDeque<CatFrame>,
     /// Bytes of its waiting frames, here or in the queue of all peers.
     pub(super) waiting_bytes: usize,

@@ -72,7 +72,8 @@ impl<A: Application> Cat<A> {
 
     pub(super) fn wake(&mut self, id: ItemId, peer: PeerId, pushed: bool, cx: &mut Cx<'_>) {
         self.announce(id, pushed.then_some(peer), cx);
-        if let Some(state) = self.peers.get_mut(peer) {
+        let now = cx.now();
+        if let Some(state) = self.peers.get_mut(peer).filter(|state| state.wake_at <= now) {
             state.asleep = false;
         }
         while let Some(state) = self.peers.get_mut(peer).filter(|state| !state.asleep)
@@ -221,10 +222,17 @@ impl<A: Application> Cat<A> {
         if let Jitter::Sleep { step, steps } = self.config.jitter {
             let nap = step * u32::try_from(cx.rng().below(steps)).unwrap_or(u32::MAX);
             if !nap.is_zero() {
+                let mut wake_at = cx.now() + nap;
                 if let Some(peer) = self.peers.get_mut(from) {
+                    // A verdict of the application can come while the loop sleeps for another
+                    // transaction. The real loop checks and sleeps for one after the other.
+                    if peer.asleep {
+                        wake_at = wake_at.max(peer.wake_at + nap);
+                    }
                     peer.asleep = true;
+                    peer.wake_at = wake_at;
                 }
-                self.agenda.push(cx.now() + nap, Task::Wake { item: id, peer: from, pushed: origin.pushed });
+                self.agenda.push(wake_at, Task::Wake { item: id, peer: from, pushed: origin.pushed });
                 return;
             }
         }
@@ -299,6 +307,7 @@ impl<A: Application> Cat<A> {
             && !from.is_empty()
             && self.peers.find_hex(from).is_some()
         {
+            self.metrics.awaited_pushes += 1;
             self.agenda.push(cx.now() + wait, Task::PushOverdue { item: id, peer });
             return;
         }
@@ -422,6 +431,7 @@ impl<A: Application> Cat<A> {
             return;
         };
         item.wait = Wait::Push;
+        self.metrics.awaited_pushes += 1;
         self.agenda.push(at, Task::PushOverdue { item: id, peer });
     }
 
@@ -432,6 +442,7 @@ impl<A: Application> Cat<A> {
         if item.is_here() {
             return;
         }
+        self.metrics.overdue_pushes += 1;
         if item.wait == Wait::Push {
             item.wait = Wait::None;
         }

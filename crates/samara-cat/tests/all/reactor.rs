@@ -262,6 +262,26 @@ fn sleeping_receive_loop_delays_its_peer() {
     assert!(blocked, "some sleeps are not zero");
 }
 
+/// A check that takes time does not split the loop: it sleeps for one transaction after the other,
+/// 45 ms on average, so that a link delivers at most some 22 per second.
+#[test]
+fn sleeping_receive_loop_sleeps_once_at_a_time() {
+    let mut node = Node::with(Preset::CatMerged.config(), App { defers: true, ..App::default() });
+    (0..2).for_each(|peer| node.connect(peer, "cat/1"));
+    let txs: Vec<Transaction> = (0..100).map(|number| tx(number, 50)).collect();
+    txs.iter().for_each(|tx| node.frame(0, CatFrame::tx(tx.clone())));
+    for tx in &txs {
+        let verdict = samara_cat::pool::Verdict::Accept(samara_cat::pool::Admission::default());
+        let decided = samara_cat::Command::Decided { key: tx.key(), verdict };
+        node.handle(samara_engine::Input::Command(decided));
+    }
+    node.millis(1_000);
+    let early = node.announced(1).len();
+    assert!((5..50).contains(&early), "{early} announced within a second");
+    node.millis(9_000);
+    assert_eq!(early + node.announced(1).len(), 100);
+}
+
 /// The frames that wait for a sleeping receive loop are limited in bytes, for each peer. Frames
 /// beyond the limit are counted.
 #[test]

@@ -63,6 +63,10 @@ metrics! {
         pub timeouts: u64 = "requests", Less, [];
         /// Requests that timed out before the usual response time of the peer.
         pub early_timeouts: u64 = "requests", Less, [];
+        /// Announcements whose hint made their receiver wait for a push, per node and transaction.
+        pub awaited_pushes: f64 = "keys", Neither, [];
+        /// Waits for a push that ended without the transaction, per node and transaction.
+        pub overdue_pushes: f64 = "keys", Less, [];
         /// Keys announced to a node, per transaction.
         pub seen_tx: f64 = "keys", Less, [""];
         /// Keys that a node requested, per transaction.
@@ -256,6 +260,8 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         rerequested_txs: totals.engine.rerequested_txs,
         timeouts: totals.engine.timeouts,
         early_timeouts: totals.engine.early_timeouts,
+        awaited_pushes: ratio(totals.engine.awaited_pushes as f64, pairs),
+        overdue_pushes: ratio(totals.engine.overdue_pushes as f64, pairs),
         seen_tx: ratio(totals.engine.heard_keys as f64, pairs),
         want_tx: ratio(totals.engine.requests() as f64, pairs),
         bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
