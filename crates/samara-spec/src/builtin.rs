@@ -60,6 +60,7 @@ pub fn builtins() -> &'static [Builtin] {
         "cat" "> 45 s",
         "cat-adr" "> 45 s",
         "cat-from" "> 45 s",
+        "cat-late" "30 s",
         "cat-band" "> 45 s",
         "cat-measured" "> 45 s",
         "cat-measured-tcp" "< 1 s",

@@ -106,9 +106,9 @@ metrics! {
         pub blocks: u64 = "blocks", Neither, [];
         /// Transactions per block.
         pub block_txs: Option<Statistics> = "transactions", Neither, [];
-        /// Bytes of transactions in blocks per second, over the intervals of the committed blocks.
+        /// Bytes of transactions in blocks per second, from the first submission until clients stop.
         pub finalised_mb_per_s: Option<f64> = "MB/s", More, [];
-        /// Bytes of transactions in blocks, relative to the maximum size of these blocks.
+        /// Bytes of transactions in these blocks, relative to their maximum size.
         pub block_fill: Option<f64> = "share", Neither, [];
         /// Time from the submission of a transaction to the commit of its block.
         pub time_to_inclusion_ms: Option<Statistics> = "ms", Less, ["mean"];
@@ -229,15 +229,19 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         bytes: sum.bytes + count.bytes,
     });
     let found = (totals.engine.block_hits + totals.engine.block_misses) as f64;
-    let block_count = measured.blocks.len() as f64;
     let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
     let refused = Cause::ALL.iter().map(|cause| (cause.name(), totals.pool.refused(*cause)));
     let seconds = measured.measured_nanos as f64 / 1e9;
     let rates = |bytes: fn(&HostStats) -> u64| NodeRates::of(traffic.iter().map(bytes), seconds);
     let workload: &Transactions = measured.point.scenario.part();
-    let block_bytes = measured.blocks.iter().map(|block| block.bytes).sum::<u64>() as f64;
+    // Later blocks take what is left.
+    let until_stop = measured.blocks.iter().filter(|block| block.at <= workload.end_nanos());
+    let block_bytes: Vec<f64> = until_stop.map(|block| block.bytes as f64).collect();
     // Without blocks, these figures do not exist.
-    let per_block = |most: f64| (block_count > 0.0).then(|| ratio(block_bytes, block_count * most));
+    let per_block = |most: f64| {
+        let count = block_bytes.len() as f64;
+        (count > 0.0).then(|| ratio(block_bytes.iter().sum::<f64>(), count * most))
+    };
     let ignored = Ignored::ALL.iter().map(|cause| (cause.name(), totals.engine.ignored(*cause)));
     let named = |(name, count): (&'static str, u64)| (count > 0).then_some((name, count));
     TransactionMetrics {
