@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use super::items::{Item, ItemId, Wait};
 use super::peers::{Asked, Standing};
 use super::{Cat, Cx, Event, Ignored, Task};
+use crate::TxKey;
 use crate::config::{Choice, Timeout};
 use crate::pool::Application;
-use crate::TxKey;
 use crate::wire::{CatFrame, KeyList};
 
 /// A request to a peer.
@@ -184,14 +184,7 @@ impl<A: Application> Cat<A> {
 
     /// Records that a request was owed. If its queue was full, asks the next peer (`requestTx`
     /// since #3204).
-    pub(super) fn requested(
-        &mut self,
-        id: ItemId,
-        serial: u32,
-        peer: PeerId,
-        taken: bool,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(super) fn requested(&mut self, id: ItemId, serial: u32, peer: PeerId, taken: bool, cx: &mut Cx<'_>) {
         if !taken {
             self.unreserve(id, peer);
             self.end_live(id);
@@ -222,8 +215,7 @@ impl<A: Application> Cat<A> {
     fn count_request(&mut self, id: ItemId) -> Option<(TxKey, bool)> {
         let item = self.items.get_mut(id)?;
         let again = item.note_requested();
-        let counter =
-            if again { &mut self.metrics.rerequested_txs } else { &mut self.metrics.requested_txs };
+        let counter = if again { &mut self.metrics.rerequested_txs } else { &mut self.metrics.requested_txs };
         *counter += 1;
         Some((item.key, again))
     }
