@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time, TimerToken};
+use samara_engine::{Context, Engine, Input, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken};
 use samara_mix::{
     Batch, Command, Config, Done, Event, Failure, Group, Job, Mark, Metrics, Mix, MixFrame, Node, Outcome,
     Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId,
@@ -17,11 +17,15 @@ use samara_spec::mix::WorkKind;
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// Fires when the pause between two batches ends.
 const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
+/// Fires when the node has read slots that arrived.
+const READ: TimerToken = TimerToken(TimerToken::WRAPPER + 2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Starts handing in batches.
     Begin,
+    /// Hands in a batch for a round, with [`Mix::interval`](samara_spec::mix::Mix::interval).
+    Submit(u64),
 }
 
 /// An event from a host to the measurements. The numbers are round numbers.
@@ -39,6 +43,8 @@ pub enum RoundEvent {
     Failed(u64, Failure),
     Mark(u64, Phase, Mark),
     Drawn,
+    /// The time of a ping around a team; `None` if it was lost.
+    Looped(Option<Duration>),
     /// The scheduler created a round for one of the teams.
     Made(usize, Arc<Plan>),
     Round(u64, RoundState),
@@ -64,6 +70,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     pub costs: Costs,
     pause: Duration,
+    /// Whether the run says when each batch is handed in.
+    is_paced: bool,
     seed: u64,
     has_begun: AtomicBool,
     /// Number of processes that each host has started so far.
@@ -85,6 +93,7 @@ impl Shared {
         Self {
             costs: Costs::of(mix),
             pause: mix.pause.duration(),
+            is_paced: mix.interval.nanos() > 0,
             seed: point.seed,
             has_begun: AtomicBool::new(false),
             lives: zeros(),
@@ -129,6 +138,7 @@ pub struct Host {
     number: u32,
     mix: Mix,
     cpu: Cpu,
+    reader: Reader,
     gateway: Gateway,
     has_begun: bool,
     shared: Arc<Shared>,
@@ -154,7 +164,8 @@ impl Host {
             number,
             mix,
             cpu: Cpu::new(config.jobs_max),
-            gateway: Gateway::new(config, shared.pause),
+            reader: Reader::default(),
+            gateway: Gateway::new(config, shared),
             has_begun: shared.has_begun.load(Ordering::SeqCst),
             shared: Arc::clone(shared),
             events: Vec::new(),
@@ -186,8 +197,10 @@ impl Host {
                 RoundEvent::Open(round)
             }
             Event::State { round, .. } => return self.shared.saw(self.number, round),
-            // The sender already knows of the batch, and pings are for users of real nodes.
-            Event::Entered { .. } | Event::Looped { .. } | Event::RoundTrip { .. } => return,
+            Event::Looped { took, .. } => RoundEvent::Looped(took),
+            // The sender already knows of the batch, and pings of links are for users of real
+            // nodes.
+            Event::Entered { .. } | Event::RoundTrip { .. } => return,
             Event::Refused { .. } => RoundEvent::Refused,
             Event::Delivered { round, outcomes } => {
                 self.ended(round, cx);
@@ -211,6 +224,14 @@ impl Host {
     fn ended(&mut self, round: u64, cx: &mut Cx<'_>) {
         if self.gateway.ended(round, cx.now()) {
             cx.set_timer(self.gateway.resumes, PAUSED);
+        }
+    }
+
+    /// Gives a frame to the engine, once the node has read it.
+    fn on_frame(&mut self, peer: PeerId, frame: MixFrame, cx: &mut Cx<'_>) {
+        match self.shared.costs.receive(&frame, self.shared.config.group) {
+            Duration::ZERO => self.forward(Input::Frame { peer, frame }, cx),
+            time => cx.set_timer(self.reader.take(peer, frame, time, cx.now()), READ),
         }
     }
 
@@ -241,22 +262,31 @@ impl Engine for Host {
             Input::Start => {
                 self.forward(Input::Start, cx);
                 if self.mix.node().is_some() {
-                    let (sender, secret) = (SENDER, shared(self.number));
+                    let (sender, secret) = (SENDER, secret_with(self.number));
                     self.forward(Input::Command(Command::Register { sender, secret }), cx);
                 }
             }
             Input::Command(Act::Begin) => self.has_begun = true,
+            Input::Command(Act::Submit(round)) => self.gateway.submitted.push_back(round),
             Input::Timer(DONE) => {
                 while let Some(done) = self.cpu.due(cx.now()) {
                     self.forward(Input::Command(Command::Computed(done)), cx);
                 }
             }
             Input::Timer(PAUSED) => {}
+            Input::Timer(READ) => {
+                while let Some((peer, frame)) = self.reader.due(cx.now()) {
+                    self.forward(Input::Frame { peer, frame }, cx);
+                }
+            }
             Input::Timer(token) => self.forward(Input::Timer(token), cx),
             Input::LinkUp { peer, info } => self.forward(Input::LinkUp { peer, info }, cx),
-            Input::LinkDown { peer } => self.forward(Input::LinkDown { peer }, cx),
+            Input::LinkDown { peer } => {
+                self.reader.forget(peer);
+                self.forward(Input::LinkDown { peer }, cx);
+            }
             Input::DialFailed { identity } => self.forward(Input::DialFailed { identity }, cx),
-            Input::Frame { peer, frame } => self.forward(Input::Frame { peer, frame }, cx),
+            Input::Frame { peer, frame } => self.on_frame(peer, frame, cx),
         }
         self.hand_in(cx);
     }
@@ -285,6 +315,13 @@ impl Costs {
     fn job(&self, job: &Job) -> Duration {
         let time = self.time(WorkKind::of(job));
         if job.phase().is_some() { time * job.slots() } else { time }
+    }
+
+    /// Returns the time to read a frame that arrived.
+    fn receive(&self, frame: &MixFrame, group: Group) -> Duration {
+        let MixFrame::Slots(piece) = frame else { return Duration::ZERO };
+        let of_slot = group.element_bytes() * piece.phase.elements();
+        self.time(WorkKind::Receive) * (piece.elements.len() / of_slot) as u32
     }
 
     /// Returns the name of each kind of work and its time in microseconds.
@@ -331,19 +368,49 @@ impl Cpu {
     }
 }
 
+/// Frames of slots that the node reads, one after another.
+#[derive(Debug, Default)]
+struct Reader {
+    free: Time,
+    /// Frames with the time at which they are read, in order.
+    frames: VecDeque<(Time, PeerId, MixFrame)>,
+}
+
+impl Reader {
+    /// Takes a frame. Returns the time at which it is read.
+    fn take(&mut self, peer: PeerId, frame: MixFrame, time: Duration, now: Time) -> Time {
+        self.free = self.free.max(now) + time;
+        self.frames.push_back((self.free, peer, frame));
+        self.free
+    }
+
+    /// Returns the next frame that is read.
+    fn due(&mut self, now: Time) -> Option<(PeerId, MixFrame)> {
+        let (at, ..) = self.frames.front()?;
+        let (_, peer, frame) = if *at <= now { self.frames.pop_front()? } else { return None };
+        Some((peer, frame))
+    }
+
+    /// Drops the frames of a link that is down, which the other side sends again.
+    fn forget(&mut self, peer: PeerId) {
+        self.frames.retain(|(_, from, _)| *from != peer);
+    }
+}
+
 const SENDER: SenderId = SenderId([9; 32]);
 /// Bytes of the round number at the beginning of each payload; the slot follows.
 const ROUND_BYTES: usize = 8;
 const SLOT_BYTES: usize = 4;
 
 /// Returns the secret that the sender shares with a node.
-fn shared(node: u32) -> Secret {
+fn secret_with(node: u32) -> Secret {
     let mut bytes = [7; 32];
     bytes[..4].copy_from_slice(&node.to_be_bytes());
     Secret::new(bytes)
 }
 
-/// A sender that always has payloads, next to the first node of a team.
+/// Senders next to the first node of a team. They always have payloads, or have a batch when the
+/// run says so.
 #[derive(Debug)]
 struct Gateway {
     sender: Sender,
@@ -353,21 +420,26 @@ struct Gateway {
     /// Rounds that are ready to take a batch, in order.
     open: VecDeque<Arc<Plan>>,
     running: Vec<u64>,
+    /// Rounds for which a batch is complete, in order.
+    submitted: VecDeque<u64>,
+    is_paced: bool,
     pause: Duration,
     resumes: Time,
 }
 
 impl Gateway {
-    fn new(config: &Config, pause: Duration) -> Self {
+    fn new(config: &Config, shared: &Shared) -> Self {
         let mut sender = Sender::new(config.group, SENDER);
-        (0..config.pool.len() as u32).for_each(|node| sender.register(node, shared(node)));
+        (0..config.pool.len() as u32).for_each(|node| sender.register(node, secret_with(node)));
         Self {
             sender,
             group: config.group,
             running_max: config.realtime_max,
             open: VecDeque::new(),
             running: Vec::new(),
-            pause,
+            submitted: VecDeque::new(),
+            is_paced: shared.is_paced,
+            pause: shared.pause,
             resumes: Time::ZERO,
         }
     }
@@ -386,9 +458,19 @@ impl Gateway {
         if self.running.len() >= self.running_max || now < self.resumes {
             return None;
         }
-        let plan = self.open.pop_front()?;
+        let plan = if self.is_paced { self.next_submitted()? } else { self.open.pop_front()? };
         self.running.push(plan.round);
         Some((plan.round, self.batch(&plan)))
+    }
+
+    /// Returns the next round with a complete batch. Rounds that have ended meanwhile take none.
+    fn next_submitted(&mut self) -> Option<Arc<Plan>> {
+        loop {
+            let round = self.submitted.pop_front()?;
+            if let Some(place) = self.open.iter().position(|plan| plan.round == round) {
+                return self.open.remove(place);
+            }
+        }
     }
 
     fn batch(&self, plan: &Plan) -> Batch {

@@ -52,6 +52,11 @@ pub struct Mix {
     /// there.
     #[serde(skip_serializing_if = "is_zero")]
     pub pause: Span,
+    /// Least time between two batches of all teams together: a batch enters the round that has been
+    /// ready longest, or waits for one. With 0 s, a batch enters every round as soon as it is
+    /// ready. Simulator only.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interval: Span,
     /// Number of slots in a round.
     pub batch: u32,
     /// Type of payloads, and whether nodes compute with them.
@@ -86,6 +91,7 @@ impl Default for Mix {
             rounds: 60,
             stock: None,
             pause: Span::default(),
+            interval: Span::default(),
             batch: mix.batch,
             group: Group::Model,
             cores: 1,
@@ -132,6 +138,9 @@ samara_engine::names! {
         Permute = "permute",
         /// Permutation in real time at the last node, which also identifies the payloads.
         PermuteLast = "permute_last",
+        /// Reading a slot that has arrived from another node, before its phase: one message after
+        /// another, beside the cores. A unary message is read once it is complete.
+        Receive = "receive",
     }
 }
 
@@ -164,6 +173,8 @@ impl WorkKind {
             Self::Decrypt => (8_900, 4.0),
             Self::Permute => (4_000, 4.0),
             Self::PermuteLast => (11_800, 4.0),
+            // Links carry slots as they are; real nodes need below 1 us.
+            Self::Receive => (0, 1.0),
         };
         Duration::from_nanos(nanos).mul_f64(if group == Group::Modp4096 { factor } else { 1.0 })
     }

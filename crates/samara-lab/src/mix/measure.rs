@@ -1,6 +1,6 @@
 //! Collects rounds, phases and work from the events of the hosts of a mix.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use samara_apps::mix::{RoundEvent, WorkSpan};
 use samara_mix::{Cause, Mark, Phase, RoundState};
@@ -84,6 +84,11 @@ pub struct Collector {
     pub work: Vec<WorkSpan>,
     pub draws: u64,
     pub refused: u64,
+    /// The times of pings around teams, in nanoseconds.
+    pub loops: Vec<u64>,
+    pub loops_lost: u64,
+    /// Rounds that are ready for a batch, in the order in which they became ready.
+    pub open: VecDeque<u64>,
     /// For each host and core, the index of its last span in `work`.
     last: BTreeMap<(u32, usize), usize>,
     /// Rounds that are ready for a batch, had one, or ended without one.
@@ -108,7 +113,12 @@ impl Collector {
             }
             RoundEvent::Drawn => self.draws += 1,
             RoundEvent::Refused => self.refused += 1,
-            RoundEvent::Open(round) => self.with(round, |row| row.opened = Some(at)),
+            RoundEvent::Looped(Some(took)) => self.loops.push(took.as_nanos() as u64),
+            RoundEvent::Looped(None) => self.loops_lost += 1,
+            RoundEvent::Open(round) => {
+                self.open.push_back(round);
+                self.with(round, |row| row.opened = Some(at));
+            }
             RoundEvent::Entered(round) => self.with(round, |row| row.entered = Some(at)),
             RoundEvent::Delivered(round, checked) => self.with(round, |row| {
                 let first = *row.order.get_or_insert(checked.order);
@@ -128,6 +138,35 @@ impl Collector {
             }),
             RoundEvent::Round(round, state) => self.state(round, state, at),
         }
+    }
+
+    /// Returns the nanoseconds from the arrival of payloads at evenly spaced times, from the first
+    /// batch to the last, until their exit at all nodes.
+    ///
+    /// A payload enters with the next batch of any team. If that does not come out at all nodes, it
+    /// enters again after the end of the round.
+    pub fn service_times(&self, arrivals: u64) -> Vec<u64> {
+        let mut batches: Vec<&RoundRow> =
+            self.rounds.values().filter(|row| row.entered.is_some() && row.ended.is_some()).collect();
+        batches.sort_by_key(|row| row.entered);
+        let ends = batches.first().zip(batches.iter().rev().find(|row| row.exit().is_some()));
+        let Some([from, to]) = ends.map(|(first, last)| [first, last].map(|row| row.entered.unwrap_or(0)))
+        else {
+            return Vec::new();
+        };
+        let exit = |arrival: u64| {
+            let mut at = arrival;
+            loop {
+                let next = batches.partition_point(|row| row.entered < Some(at));
+                let row = batches.get(next)?;
+                match row.exit() {
+                    Some(exit) => return Some(exit - arrival),
+                    None => at = row.ended?.max(row.entered? + 1),
+                }
+            }
+        };
+        let arrival = |number: u64| from + (to - from) / arrivals * number;
+        (0..arrivals).filter_map(|number| exit(arrival(number))).collect()
     }
 
     /// Returns the deliveries of rounds at the nodes of their teams; the detail of a row is the
@@ -159,6 +198,9 @@ impl Collector {
                 self.ended += 1;
                 self.ready += usize::from(row.opened.is_none());
                 row.ended = Some(at);
+                if state == RoundState::Failed {
+                    self.open.retain(|open| *open != round);
+                }
             }
             _ => {}
         }
@@ -174,5 +216,29 @@ impl Collector {
         }
         self.last.insert(core, self.work.len());
         self.work.push(span);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_of_a_failed_round_wait_for_another_one() {
+        let row = |entered, exit: Option<u64>, ended| RoundRow {
+            entered: Some(entered),
+            delivered: vec![Some(entered), exit],
+            ended: Some(ended),
+            ..RoundRow::default()
+        };
+        // The second round fails at 250, after the third one entered.
+        let rows = [row(100, Some(130), 130), row(200, None, 250), row(220, Some(260), 260)];
+        let rows = rows.into_iter().chain([row(300, Some(350), 350)]);
+        let rounds = rows.enumerate().map(|(number, row)| (number as u64, row)).collect();
+        let told = Collector { rounds, ..Collector::default() };
+        // Arrivals at 100, 120, ... 280.
+        let expected = [30, 230, 210, 190, 170, 150, 40, 110, 90, 70];
+        assert_eq!(told.service_times(10), expected);
+        assert_eq!(Collector::default().service_times(10), [0; 0]);
     }
 }

@@ -85,6 +85,15 @@ metrics! {
         /// Time from the entry of the payloads to their exit at all nodes; every slot enters and
         /// leaves with its batch.
         pub batch_latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
+        /// Time from the arrival of a payload until its exit at all nodes: the wait for the next
+        /// batch of any team, the batch latency, and another batch if the round fails. Over 10,000
+        /// payloads that arrive at evenly spaced times from the first batch to the last.
+        pub service_ms: Option<Statistics> = "ms", Less, ["mean", "p99"];
+        /// Time of pings around a team, from the first node over all others back to it: the sum of
+        /// the one-way latencies. Real nodes and simulated ones measure it in the same way.
+        pub loop_ms: Option<Statistics> = "ms", Less, ["p50"];
+        /// Pings around a team that did not return before the next one.
+        pub loops_lost: u64 = "", Less, [];
         /// The largest batch latency of rounds whose nodes had no fault.
         pub unharmed_latency_ms: f64 = "ms", Less, [];
         /// The throughput that the busiest processor or uplink allows, given the distribution of
@@ -156,6 +165,8 @@ pub struct HopParts {
     pub latency_ms: f64,
 }
 
+/// Number of payloads whose service time is measured.
+const ARRIVALS: u64 = 10_000;
 /// Minimum share of the bound at which the bound counts as the limit.
 const REACHED: f64 = 0.85;
 
@@ -211,6 +222,9 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         first_hop_ms: first_hop,
         first_hop_parts: HopParts::of(first_hop, &measured.without_ms),
         batch_latency_ms: Statistics::of(&latencies),
+        service_ms: Statistics::of(&millis(told.service_times(ARRIVALS).into_iter())),
+        loop_ms: Statistics::of(&millis(told.loops.iter().copied())),
+        loops_lost: told.loops_lost,
         unharmed_latency_ms: unharmed.fold(0.0, f64::max),
         upper_bound_slots_per_s: bound,
         share_of_bound: share,
@@ -239,6 +253,10 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         packet_drops: packet_drops(&measured.traffic),
         retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
     }
+}
+
+fn millis(nanos: impl Iterator<Item = u64>) -> Vec<f64> {
+    nanos.map(|nanos| nanos as f64 / 1e6).collect()
 }
 
 fn unresolved(measured: &MixMeasured) -> u64 {

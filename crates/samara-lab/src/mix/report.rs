@@ -53,7 +53,7 @@ const LEGEND: &str = "Slots/s: payloads that come out, at full load. Gain: over 
 sequential unary rounds. Bound: maximum of the busiest processor or uplink. Latency: of a batch, from payloads in to payloads out at all nodes, median.\n\
 c: work of a node on a pass; L: time until the next node has all of it. Processors: least and greatest utilisation. Failed: rounds. Wrong: payloads or orders. Gap: the longest time of a team between two rounds.";
 
-const SHOWN: [Shown<MixData>; 5] = [
+const SHOWN: [Shown<MixData>; 6] = [
     Shown {
         name: "throughput",
         title: "payloads per second",
@@ -81,6 +81,13 @@ const SHOWN: [Shown<MixData>; 5] = [
         unit: Unit::Milliseconds,
         caption: "From payloads in to payloads out at all nodes.",
         value: |m| of(m.batch_latency_ms, |s| s.p50),
+    },
+    Shown {
+        name: "service",
+        title: "mean time from the arrival of a payload to its exit",
+        unit: Unit::Milliseconds,
+        caption: "With the wait for the next batch of any team.",
+        value: |m| of(m.service_ms, |s| s.mean),
     },
     Shown {
         name: "precomputation",
@@ -223,16 +230,19 @@ fn first_hop(report: &Report<'_>) -> Option<Section> {
 }
 
 fn counters(report: &Report<'_>) -> Section {
-    let more = ["Latency, p95", "Maximum", "Gap of all teams"];
+    let more = ["Latency, p95", "Maximum", "Service", "Loop", "Gap of all teams"];
     let table = report.table_of(COUNTERS.map(|(heading, _)| heading).into_iter().chain(more), |row| {
         let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect();
         cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p95))));
         cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.max))));
+        cells.push(short_ms(row.mean(|m| of(m.service_ms, |s| s.mean))));
+        cells.push(short_ms(row.mean(|m| of(m.loop_ms, |s| s.p50))));
         cells.push(short_ms(row.mean(|m| m.service_gap_ms)));
         cells
     });
     let text = "Failed without a fault: failed rounds whose nodes had no fault. Unresolved: rounds, or nodes of a round, that never \
-                reported an end; nodes with a fault do not count.";
+                reported an end; nodes with a fault do not count. Service: mean time from the arrival of a payload to its exit, with the wait \
+                for a batch. Loop: median of the pings around a team.";
     Section::new("Counters", text, table)
 }
 

@@ -20,6 +20,8 @@ use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, 
 
 /// Time that a run continues after the last round, so that the last frames arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
+/// With `mix.interval`, the time between two checks while a batch waits for a round.
+const WAIT_NANOS: u64 = 5_000_000;
 /// Windows and rates that never limit: in packets, bytes, and bits per second.
 const WIDE_PACKETS: u32 = 1 << 28;
 const WIDE_BYTES: u32 = i32::MAX as u32;
@@ -165,7 +167,8 @@ pub(super) fn simulated(
     setup.schedule_faults(&mut net);
     let told = Collector::default();
     let last = ((0, 0), 0);
-    let run = Run { setup, mix, shared, told, before: None, begun: 0, last, drained: None };
+    let run =
+        Run { setup, mix, shared, told, before: None, begun: 0, last, next_batch: u64::MAX, drained: None };
     let measured = simulate(run, &mut net, setup.options.stop, |run, done| watch(&run.told, done))?;
     Ok(measured.unwrap_or_else(|| unreachable!("one process has all measurements")))
 }
@@ -180,6 +183,8 @@ struct Run<'a> {
     begun: u64,
     /// The numbers of ready and completed rounds, and the time of their last change.
     last: ((usize, usize), u64),
+    /// With `mix.interval`, the earliest time of the next batch, in nanoseconds of the run.
+    next_batch: u64,
     /// The end of the drain time, and the traffic up to the end of the last round.
     drained: Option<(u64, Vec<HostStats>)>,
 }
@@ -200,8 +205,25 @@ impl Run<'_> {
             reconnect_limit,
             reconnect_limit,
             &self.mix.pause,
+            &self.mix.interval,
         ];
         spans.iter().map(|span| span.nanos()).sum()
+    }
+
+    /// With `mix.interval`, hands in a batch if one is due and a round is ready. Returns the time of
+    /// the next step.
+    fn submit(&mut self, now: u64, net: &mut Net<'_, Host>) -> u64 {
+        let interval = self.mix.interval.nanos();
+        if interval == 0 || self.next_batch == u64::MAX {
+            return now + SLICE_NANOS;
+        }
+        if now >= self.next_batch
+            && let Some(round) = self.told.open.pop_front()
+        {
+            net.sim.command(Time::from_nanos(now), self.told.rounds[&round].nodes[0], Act::Submit(round));
+            self.next_batch = now + interval;
+        }
+        self.next_batch.max(now + WAIT_NANOS)
     }
 
     fn is_going_on(&self, now: u64) -> bool {
@@ -233,8 +255,9 @@ impl Stepped for Run<'_> {
             self.begun = now;
             self.shared.begin();
             (0..self.nodes()).for_each(|host| net.sim.command(Time::from_nanos(now), host, Act::Begin));
+            self.next_batch = now;
         }
-        Ok(Step::Until(now + SLICE_NANOS))
+        Ok(Step::Until(self.submit(now, net)))
     }
 
     fn observe(&mut self, record: Record<RoundEvent>) {

@@ -2,7 +2,7 @@
 
 use samara_lab::mix::measure_costs;
 use samara_lab::results::{MixData, Outcome};
-use samara_mix::{Cause, Phase};
+use samara_mix::{Cause, Mark, Phase};
 use samara_spec::load;
 use samara_spec::mix::WorkKind;
 
@@ -89,6 +89,125 @@ fn pipelining_reduces_the_period_to_two_passes() {
         let share = many.metrics.gain_over_formula.unwrap();
         assert!((0.97..=1.001).contains(&share), "{latency}: {:?}, {formula} by formula", many.metrics.gain);
     }
+}
+
+/// "With only three nodes, the network is operating at 33% efficiency" (xx network, 2019).
+#[test]
+fn one_of_three_nodes_works_without_pipelining() {
+    let set = [SMALL[0], ("network.nodes", "3")];
+    let [one, three] = &results("mix", &set, &["three", "three-3"])[..] else { panic!("two runs") };
+    [one, three].into_iter().for_each(is_sound);
+    let m = &one.metrics;
+    assert!(near(m.cpu_utilisation, 1.0 / 3.0, 0.01), "{}", m.cpu_utilisation);
+    assert!(near(m.period_ms, 6.0 * (m.compute_ms + m.transfer_ms), 0.01), "{} ms", m.period_ms);
+    assert!(three.metrics.cpu_utilisation > 0.97, "{}", three.metrics.cpu_utilisation);
+    assert!(near(three.metrics.gain.unwrap(), 3.0, 0.03), "{:?}", three.metrics.gain);
+}
+
+#[test]
+fn ping_around_the_team_takes_five_latencies() {
+    let [one] = &results("mix", &[("mix.batch", "20"), ("mix.rounds", "20")], &["alpha-streamed"])[..] else {
+        panic!("one run")
+    };
+    let looped = one.metrics.loop_ms.unwrap();
+    assert!(near(looped.p50, 5.0 * 45.0, 0.01) && near(looped.mean, 5.0 * 45.0, 0.05), "{looped:?}");
+    assert_eq!(one.metrics.loops_lost, 0);
+}
+
+/// The alpha's dashboard showed almost no latency with streaming, "obviously not correct". A clock
+/// that runs from the last slot finished at one node to the first slot received at the next one
+/// goes backwards when both work on the batch at the same time. `transfer_ms` does not.
+#[test]
+fn time_from_the_last_slot_to_the_first_one_is_negative_with_streaming() {
+    for (call, overlaps) in [("unary", false), ("streamed", true)] {
+        let set = [("mix.batch", "320"), ("mix.rounds", "3"), ("protocol.call", call)];
+        let [run] = &results("mix", &set, &["alpha"])[..] else { panic!("one run") };
+        let round = run.rounds.last().unwrap();
+        let phase = Phase::Decrypt;
+        for pair in round.nodes.windows(2) {
+            let at = |node, mark| run.phases[&(round.round, node, phase)][mark as usize].unwrap();
+            let (left, first) = (at(pair[0], Mark::LastFinished), at(pair[1], Mark::FirstReceived));
+            assert_eq!(first < left, overlaps, "{call}: {first} and {left}");
+            assert!(at(pair[1], Mark::LastReceived) >= left + 45_000_000, "{call}");
+        }
+    }
+}
+
+/// A payload that arrives while another team mixes waits for no precomputation.
+#[test]
+fn payloads_wait_less_while_other_teams_precompute() {
+    let set = [
+        ("mix.batch", "50"),
+        ("mix.rounds", "24"),
+        ("network.latency", "5 ms"),
+        ("mix.interval", "100 ms"),
+        ("network.nodes", "20"),
+        ("sweep.axis.0.values", "[1, 4]"),
+    ];
+    let results = results("mix-teams", &set, &["alternating", "ahead"]);
+    let [alone, four, ahead, _] = &results[..] else { panic!("four runs") };
+    results.iter().for_each(is_sound);
+    let [alone, four, ahead] = [alone, four, ahead].map(|result| {
+        let mut entries: Vec<u64> = result.rounds.iter().filter_map(|row| row.entered).collect();
+        entries.sort_unstable();
+        assert!(entries.windows(2).all(|pair| pair[1] - pair[0] >= 95_000_000), "batches keep their distance");
+        result.metrics.service_ms.unwrap().mean
+    });
+    assert!(four < 0.5 * alone, "{four} ms with four teams, {alone} ms with one");
+    assert!(ahead < 0.7 * alone, "{ahead} ms with rounds precomputed ahead, {alone} ms without");
+}
+
+#[test]
+fn reading_delays_slots_by_its_time() {
+    let set = |receive| [("mix.batch", "100"), ("mix.rounds", "3"), ("mix.cpu.receive", receive)];
+    let [before, after] = ["0 us", "200 us"].map(|receive| {
+        let [one] = &results("mix", &set(receive), &["kept"])[..] else { panic!("one run") };
+        is_sound(one);
+        (one.metrics.first_hop_ms, one.metrics.period_ms)
+    });
+    assert!(near(after.0 - before.0, 20.0, 1e-3), "100 slots of 200 us: {before:?} and {after:?}");
+    // Ten hops, of which one takes the result to the first node.
+    assert!(near(after.1 - before.1, 200.0, 0.01), "{before:?} and {after:?}");
+}
+
+#[test]
+fn a_day_of_faults_leaves_no_round_open() {
+    let set = [
+        ("mix.rounds", "100"),
+        ("mix.interval", "8 s"),
+        ("fault.0.at", "100 s"),
+        ("fault.0.until", "105 s"),
+        ("fault.1.at", "300 s"),
+        ("fault.1.until", "360 s"),
+        ("fault.3.at", "500 s"),
+        ("fault.3.until", "545 s"),
+    ];
+    let [soak] = &results("mix-soak", &set, &[])[..] else { panic!("one run") };
+    is_sound(soak);
+    let m = &soak.metrics;
+    assert!((1..=8).contains(&m.failed), "{:?}", m.failed_by_cause);
+    assert!(m.service_gap_ms < 60_000.0, "{} ms", m.service_gap_ms);
+    // Two rounds of 20 slots, each with four elements of 256 bytes twice at most.
+    assert!(m.held_bytes_max <= 2 * 20 * 8 * 256, "{} bytes", m.held_bytes_max);
+}
+
+/// A cut of 25 s fails rounds if nodes give up after 15 s, the least that the pauses between
+/// attempts allow. If they wait for 45 s, it does not.
+#[test]
+fn longer_limit_saves_the_rounds_of_a_cut() {
+    let set = [
+        POOL[0],
+        ("mix.rounds", "400"),
+        ("run.3.set.\"fault.0.until\"", "55 s"),
+        ("protocol.realtime_timeout", "60 s"),
+    ];
+    let failed = ["15 s", "45 s"].map(|limit| {
+        let set = [&set[..], &[("protocol.reconnect_limit", limit)]].concat();
+        let [result] = &results("mix-pool", &set, &["partition"])[..] else { panic!("one run") };
+        is_sound(result);
+        result.metrics.failed
+    });
+    assert!(failed[0] > 0 && failed[1] == 0, "{failed:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use samara_mix::{Cause, Config, Group, Mark, NodeState, Phase, RoundState};
+use samara_mix::{Cause, Config, Group, Mark, NodeState, Phase, Reconnect, RoundState};
 
 use crate::config;
 use crate::net::{Crash, Net};
@@ -221,4 +221,34 @@ fn connection_attempts_back_off() {
     // likewise.
     assert!((4..=7).contains(&early), "{early}");
     assert!((19..=41).contains(&late), "{late}");
+}
+
+/// Returns the result of a cut between two nodes of a team of five in a pool of five: the failed
+/// rounds, and the time from the end of the cut until the next round is complete.
+fn cut_for(cut: Duration, reconnect: Reconnect) -> (usize, Duration) {
+    let mut net = slow(11, Config { reconnect, ..config(5, 5, Group::Model) });
+    let team = net.record.drawn[0].2.clone();
+    net.cut(team[1], team[2]);
+    net.run_for(cut);
+    net.heal();
+    let (healed, complete) = (net.now, net.record.complete().len());
+    net.run_until(Duration::from_secs(60), |net| net.record.complete().len() > complete);
+    let back = net.now.since(healed);
+    net.record.check(&[]);
+    (net.record.failed.len(), back)
+}
+
+/// "Lengthening the amount of time nodes wait between trying to reconnect and the amount of time
+/// nodes wait before giving up" (xx network, 2019): the second of both waits saves rounds. The
+/// first one only delays the return, because attempts are not counted here.
+#[test]
+fn longer_wait_before_giving_up_saves_rounds_and_longer_pauses_delay_the_return() {
+    let ms = Duration::from_millis;
+    let with = |first, max, limit| Reconnect { first: ms(first), max: ms(max), limit: ms(limit) };
+    // The link is silent for 2 s before both sides close it.
+    let (impatient, _) = cut_for(ms(4_000), with(50, 500, 1_000));
+    let (patient, soon) = cut_for(ms(4_000), with(50, 500, 6_000));
+    let (slow, late) = cut_for(ms(4_000), with(3_000, 3_000, 6_000));
+    assert!(impatient > 0 && patient == 0 && slow == 0, "{impatient}, {patient} and {slow} rounds failed");
+    assert!(late > soon + ms(500), "back after {soon:?} and {late:?}");
 }

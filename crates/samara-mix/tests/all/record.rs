@@ -45,6 +45,7 @@ impl Record {
         match event {
             Event::Delivered { round, outcomes } => {
                 assert!(!self.failed.contains_key(&(round, host)), "round {round} failed and was delivered");
+                self.check_marks(round, host);
                 let twice = self.delivered.insert((round, host), (now, outcomes));
                 assert!(twice.is_none(), "round {round} was delivered twice at {host}");
             }
@@ -80,6 +81,17 @@ impl Record {
             Event::RoundTrip { node, took } => self.round_trips.entry((host, node)).or_default().push(took),
             Event::Compute(_) | Event::Made { .. } => {}
         }
+    }
+
+    /// Asserts that all times of a round are known when it is delivered: the metrics that a node
+    /// reports after that are complete.
+    fn check_marks(&self, round: u64, host: u32) {
+        let has = |phase, mark| self.marks.contains_key(&(round, host, phase, mark));
+        for phase in [Phase::Decrypt, Phase::Permute] {
+            assert!(Mark::ALL.iter().all(|mark| has(phase, *mark)), "{phase:?} of round {round} at {host}");
+        }
+        let is_last = self.plans.get(&round).is_some_and(|plan| plan.team.last() == Some(&host));
+        assert!(is_last || has(Phase::Result, Mark::LastReceived), "the result of round {round} at {host}");
     }
 
     /// Asserts that the delivered payloads of each round are the sent ones, in the same order at

@@ -102,6 +102,28 @@ fn new_connection_takes_as_long_as_in_grpc_go() {
     }
 }
 
+/// "Engineering the xx network alpha" (2019): 200 ms, 600 ms and 2 s. Of these paths, only a new
+/// connection at 30 Mbit/s takes these times: a rate that no source states, so it is a fit.
+#[test]
+fn new_connection_at_30_mbit_fits_the_alpha() {
+    for (mbit, fits) in [(30, [true, true, true]), (500, [true, true, false])] {
+        for ((payloads, alpha), fits) in [(100, 200.0), (1000, 600.0), (10_000, 2000.0)].into_iter().zip(fits)
+        {
+            let mut sim = pair(config(45, over(Some(tcp()), Window::Estimated)), mbit);
+            let took = batches(&mut sim, payloads * 512, payloads * 512, 1, 5000);
+            assert_eq!(near(took[0], alpha, 0.15), fits, "{payloads} at {mbit} Mbit/s: {took:?}");
+        }
+    }
+}
+
+/// The alpha's post counts 64 K in bits: 0.064 ms.
+#[test]
+fn window_of_64_kib_takes_half_a_millisecond_at_a_gigabit() {
+    let mut sim = pair(config(45, over(None, WIDE)), 1000);
+    let took = batches(&mut sim, 1 << 16, 1 << 16, 1, 1000);
+    assert!(near(took[0] - 45.0, 0.524, 0.05), "{took:?}");
+}
+
 /// The same once the window is wide: after two seconds of silence, after half a second, and with a
 /// kernel that keeps the congestion window.
 #[test]

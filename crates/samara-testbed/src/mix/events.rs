@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_apps::mix::{Checked, RoundEvent, WorkSpan};
 use samara_engine::Time;
@@ -122,7 +123,8 @@ fn measured(
         MixWhat::Round { round, state } => RoundEvent::Round(round, RoundState::from_name(&state)?),
         MixWhat::Drawn { .. } => RoundEvent::Drawn,
         MixWhat::Refused { .. } => RoundEvent::Refused,
-        MixWhat::State { .. } | MixWhat::Looped { .. } | MixWhat::Unknown => return None,
+        MixWhat::Looped { took_ns } => RoundEvent::Looped(took_ns.map(Duration::from_nanos)),
+        MixWhat::State { .. } | MixWhat::Unknown => return None,
     })
 }
 

@@ -42,6 +42,10 @@ pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
             "mix.cpu: the testbed cannot set the computing time of real nodes; remove it for the testbed",
         ),
         (
+            mix.interval.nanos() > 0,
+            "mix.interval: the testbed's sender always has payloads; set mix.interval = \"0 s\"",
+        ),
+        (
             mix.mechanisms,
             "mix.mechanisms: the testbed cannot change the mechanisms of real networks; set mix.mechanisms = false",
         ),
