@@ -84,8 +84,8 @@ pub struct Collector {
     pub work: Vec<WorkSpan>,
     pub draws: u64,
     pub refused: u64,
-    /// The times of pings around teams, in nanoseconds.
-    pub loops: Vec<u64>,
+    /// Pings around teams: when each was back, and the time it took, in nanoseconds.
+    pub loops: Vec<(u64, u64)>,
     pub loops_lost: u64,
     /// Rounds that are ready for a batch, in the order in which they became ready.
     pub open: VecDeque<u64>,
@@ -113,7 +113,7 @@ impl Collector {
             }
             RoundEvent::Drawn => self.draws += 1,
             RoundEvent::Refused => self.refused += 1,
-            RoundEvent::Looped(Some(took)) => self.loops.push(took.as_nanos() as u64),
+            RoundEvent::Looped(Some(took)) => self.loops.push((at, took.as_nanos() as u64)),
             RoundEvent::Looped(None) => self.loops_lost += 1,
             RoundEvent::Open(round) => {
                 self.open.push_back(round);

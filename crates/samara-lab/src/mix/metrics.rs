@@ -89,8 +89,9 @@ metrics! {
         /// batch of any team, the batch latency, and another batch if the round fails. Over 10,000
         /// payloads that arrive at evenly spaced times from the first batch to the last.
         pub service_ms: Option<Statistics> = "ms", Less, ["mean", "p99"];
-        /// Time of pings around a team, from the first node over all others back to it: the sum of
-        /// the one-way latencies. Real nodes and simulated ones measure it in the same way.
+        /// Time of pings around a team, from the first node over all others back to it, since the
+        /// first payloads: the sum of the one-way latencies, and of waits behind slots on the
+        /// same connections.
         pub loop_ms: Option<Statistics> = "ms", Less, ["p50"];
         /// Pings around a team that did not return before the next one.
         pub loops_lost: u64 = "", Less, [];
@@ -188,6 +189,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let utilisation = utilisation(measured, &window);
     let precomputation = precomputation(measured);
     let first_hop = first_hop_ms(told);
+    let loops = told.loops.iter().filter(|(at, _)| *at >= measured.begun);
     let latency = |row: &RoundRow| row.latency().map(|nanos| nanos as f64 / 1e6);
     let latencies: Vec<f64> = rows().filter_map(latency).collect();
     let unharmed = rows().filter(|row| !is_harmed(row, &measured.harm)).filter_map(latency);
@@ -223,7 +225,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         first_hop_parts: HopParts::of(first_hop, &measured.without_ms),
         batch_latency_ms: Statistics::of(&latencies),
         service_ms: Statistics::of(&millis(told.service_times(ARRIVALS).into_iter())),
-        loop_ms: Statistics::of(&millis(told.loops.iter().copied())),
+        loop_ms: Statistics::of(&millis(loops.map(|(_, took)| *took))),
         loops_lost: told.loops_lost,
         unharmed_latency_ms: unharmed.fold(0.0, f64::max),
         upper_bound_slots_per_s: bound,

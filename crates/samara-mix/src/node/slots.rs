@@ -208,6 +208,11 @@ impl Node {
         if is_first {
             self.mark(round, phase, Mark::FirstFinished, cx);
         }
+        // Before the slots leave: at the last seat they are delivered, and whoever reads the times of
+        // a round then has to find all of them.
+        if is_last {
+            self.mark(round, phase, Mark::LastFinished, cx);
+        }
         // The last seat starts the next phase: at the first seat, or at all seats for results.
         let goes_to = if round.seat.is_last() { phase.next() } else { Some(phase) };
         if let Some(phase_there) = goes_to {
@@ -276,7 +281,6 @@ impl Node {
 
     /// Handles the end of a phase at this node: all its slots are processed.
     fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
-        self.mark(round, phase, Mark::LastFinished, cx);
         match phase {
             Phase::Reveal => {
                 round.key_frames.clear();
