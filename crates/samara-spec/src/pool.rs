@@ -23,7 +23,11 @@ pub static FAMILY: FamilySpec = FamilySpec {
     title: "Clients submit transactions, blocks take them out",
     content: PartType::of::<Transactions>(),
     protocols: &[ProtocolKind::of::<Parameters>("cat")],
-    unused: &[NO_UNSENT, NO_TOPICS, ("network.stalled_periods", "transactions of a pool wait for no stalled process")],
+    unused: &[
+        NO_UNSENT,
+        NO_TOPICS,
+        ("network.stalled_periods", "transactions of a pool wait for no stalled process"),
+    ],
     transport: with_channels,
     check: |checks, scenario| checks.pool(scenario),
     ..FamilySpec::BASE

@@ -6,8 +6,8 @@ use std::time::Duration;
 use samara_engine::outbox::{Dispatch, Schedule};
 
 use super::{
-    Answers, Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams, MeshRules,
-    SendingConfig, SubscriptionFilter, SubscriptionLimits, Withdraw,
+    Answers, Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams,
+    MeshRules, SendingConfig, SubscriptionFilter, SubscriptionLimits, Withdraw,
 };
 use crate::cache::SeenStrategy;
 use crate::message_id::MessageIdFn;

@@ -280,7 +280,8 @@ fn one_frame_with_200_answers_takes_one_place_in_a_queue_of_32() {
         node.rpc(peer, iwant(ids[..10].to_vec()));
     }
     assert_eq!(node.outbox.pending_to(peer), 32);
-    let lost = node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.message.is_some()));
+    let lost =
+        node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.message.is_some()));
     assert_eq!(lost.count(), 10);
 }
 

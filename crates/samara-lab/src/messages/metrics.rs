@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use samara_sim::HostStats;
-use serde::Serialize;
 use samara_spec::Point;
 use samara_spec::messages::Messages;
+use serde::Serialize;
 
 use super::measure::MessageRow;
 use super::run::MessagesMeasured;
@@ -190,7 +190,8 @@ fn peaks(times: &[f64]) -> Vec<(f64, usize)> {
     let is_peak = |at: &usize| {
         let around = at.saturating_sub(BINS_AROUND)..(at + BINS_AROUND + 1).min(BINS);
         // Of equal bins, the first one is the maximum.
-        let higher = |other: usize| bins[other].1 > bins[*at].1 || (bins[other].1 == bins[*at].1 && other < *at);
+        let higher =
+            |other: usize| bins[other].1 > bins[*at].1 || (bins[other].1 == bins[*at].1 && other < *at);
         bins[*at].1 * 1000 >= times.len() && !around.into_iter().any(higher)
     };
     (0..BINS).filter(is_peak).map(|at| (bins[at].0 / bins[at].1 as f64, bins[at].1)).collect()

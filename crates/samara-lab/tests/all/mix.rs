@@ -151,7 +151,10 @@ fn payloads_wait_less_while_other_teams_precompute() {
     let [alone, four, ahead] = [alone, four, ahead].map(|result| {
         let mut entries: Vec<u64> = result.rounds.iter().filter_map(|row| row.entered).collect();
         entries.sort_unstable();
-        assert!(entries.windows(2).all(|pair| pair[1] - pair[0] >= 95_000_000), "batches keep their distance");
+        assert!(
+            entries.windows(2).all(|pair| pair[1] - pair[0] >= 95_000_000),
+            "batches keep their distance"
+        );
         result.metrics.service_ms.unwrap().mean
     });
     assert!(four < 0.65 * alone, "{four} ms with four teams, {alone} ms with one");
