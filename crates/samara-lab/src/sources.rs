@@ -184,7 +184,8 @@ pub fn page(compared: &Compared) -> SourcesPage {
         rows.sort_by_key(|row| row.place);
         let Source { id, title, url, date, .. } = source;
         totals += &counts(&format!("[{title}](#{id})"), &rows);
-        let _ = writeln!(body, "\n## {id}\n\n[{title}]({url}), {date}.");
+        let title = if url.is_empty() { title.clone() } else { format!("[{title}]({url})") };
+        let _ = writeln!(body, "\n## {id}\n\n{title}, {date}.");
         for (at, name) in places.iter().enumerate().filter(|(at, _)| rows.iter().any(|row| row.place == *at))
         {
             let _ = writeln!(body, "\n### {name}\n");

@@ -238,6 +238,8 @@ pub struct Source {
     /// The name in [`PublishedFigure::source`].
     pub id: String,
     pub title: String,
+    /// Its public address; empty if there is none.
+    #[serde(default)]
     pub url: String,
     /// The day of its publication.
     pub date: String,
