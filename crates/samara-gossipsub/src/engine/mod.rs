@@ -243,7 +243,7 @@ impl GossipSub {
         let mut first = now + config.heartbeat_initial_delay;
         let spread = config.heartbeat_spread.unwrap_or(config.heartbeat_interval);
         match self.heartbeat_offset {
-            Some(offset) => first = first + offset,
+            Some(offset) => first += offset,
             None if spread.is_zero() => {}
             None => {
                 let nanos = u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX);
