@@ -3,6 +3,7 @@
 use samara_apps::columns::Blocks;
 use samara_apps::messages::TOPIC;
 use samara_engine::units::Span;
+use samara_gossipsub::config::Parameters;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_node::model::{MessageSpec, Publication};
