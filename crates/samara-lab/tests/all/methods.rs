@@ -60,7 +60,7 @@ fn steps_of_custody_follow_from_the_deliveries() {
 fn node_that_needs_fewer_columns_is_done_when_it_has_them() {
     let all = &results(&[], &["batch"], 1)[0];
     let few = &results(&[("columns.custody_needed", "5")], &["batch"], 1)[0];
-    assert_eq!(all.digest, few.digest, "the same run");
+    assert_eq!(all.run.digest, few.run.digest, "the same run");
     assert_eq!(few.metrics.time_to_custody_ms, all.metrics.custody_tail_ms.all_but_1);
     assert!(few.metrics.lower_bound_ms < mean(few) && few.metrics.lower_bound_ms > 50.0);
     let error = refused("peerdas-methods", &[("columns.custody_needed", "17")], &["batch"]);
@@ -72,8 +72,8 @@ fn node_that_needs_fewer_columns_is_done_when_it_has_them() {
 #[test]
 fn repair_spreads_columns_that_have_not_left_the_publisher() {
     let set = [("columns.repair.nodes", "17 %"), ("columns.repair.time_per_blob", "10 ms")];
-    let repaired = &results(&set, &["repair-sequential"], 1)[0];
-    let alone = &results(&set, &["keep-sequential"], 1)[0];
+    let repaired = &results(&set, &["sequential"], 1)[0];
+    let alone = &results(&[&set[..], &[("columns.repair.publish", "false")]].concat(), &["sequential"], 1)[0];
     let counts = [repaired, alone].map(|outcome| outcome.metrics.repair.unwrap());
     assert!(counts.iter().all(|repair| repair.blocks == 10), "{counts:?}");
     assert!(counts.iter().all(|repair| repair.columns > 10 && repair.columns <= 160), "{counts:?}");
@@ -92,7 +92,7 @@ fn repair_spreads_columns_that_have_not_left_the_publisher() {
 fn repair_takes_its_processing_time() {
     let spread = |time: &'static str| {
         let set = [("columns.repair.nodes", "17 %"), ("columns.repair.time_per_blob", time)];
-        let outcome = results(&set, &["keep-sequential"], 1).remove(0);
+        let outcome = results(&set, &["sequential"], 1).remove(0);
         let at = |delivery: &samara_lab::columns::measure::Delivery| delivery.from == delivery.host;
         outcome.deliveries.iter().filter(|delivery| at(delivery)).map(|delivery| delivery.at).min()
     };
@@ -172,7 +172,7 @@ fn lost_datagrams_lose_frames_that_gossip_repairs() {
 #[test]
 fn methods_have_the_same_results_on_any_number_of_threads() {
     let runs = ["repair-sequential", "floodsub-batch", "plumtree-batch", "datagram-batch"];
-    let digests = |threads| results(&[], &runs, threads).iter().map(|run| run.digest).collect::<Vec<_>>();
+    let digests = |threads| results(&[], &runs, threads).iter().map(|outcome| outcome.run.digest.clone()).collect::<Vec<_>>();
     assert_eq!(digests(1), digests(3));
 }
 
@@ -189,7 +189,7 @@ fn rejects_what_a_method_cannot_do() {
         (("transport.initial_window", "4"), "datagram-batch", "has no effect with kind = \"datagram\""),
         (("transport.max_segment", "9000 B"), "datagram-batch", "with datagrams use max_udp_payload"),
         (("transport.datagram_header", "8"), "batch", "belongs to kind = \"datagram\""),
-        (("columns.repair.columns", "5"), "repair-batch", "is 5; allowed is 64 to 128"),
+        (("columns.repair.columns", "5"), "batch", "is 5; allowed is 64 to 128"),
     ] {
         let error = refused("peerdas-methods", &[set], &[run]);
         assert!(error.contains(expected), "{error}");

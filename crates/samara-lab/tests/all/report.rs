@@ -84,7 +84,7 @@ fn expectations_of_a_changed_builtin_scenario_do_not_count() {
 fn columns_have_a_curve_for_each_run_and_two_panels_for_each() {
     let page = columns(&[]);
     assert_eq!(page.html().matches("<canvas").count(), 5);
-    assert_eq!(names(&page).len(), 5, "one for each file");
+    assert_eq!(names(&page).len(), 6, "one for each file");
 }
 
 #[test]
