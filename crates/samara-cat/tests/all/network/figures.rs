@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use samara_cat::{Config, Preset};
-use samara_engine::Time;
 
 use crate::net::{Delay, Net};
-use crate::tx;
 
 const TXS: u64 = 200;
 
@@ -101,23 +99,4 @@ fn announcements_alone_save_few_bodies() {
     let flood = run(&Preset::FloodFifo.config(), delay);
     assert!(net.copies() > 0.5 * flood.copies(), "{} copies of {}", net.copies(), flood.copies());
     assert!(net.sum(|metrics| metrics.announced_keys) > 0);
-}
-
-/// Bodies that leave before state messages (ADR 009, detailed design): otherwise a SeenTx overtakes
-/// the push of the same transaction, and the receiver requests what is still queued for it.
-#[test]
-fn bodies_before_announcements_save_copies() {
-    let copies = |bodies: u8, state: u8| {
-        let mut config = Preset::Cat2023.config();
-        (config.sending.lanes[0].priority, config.sending.lanes[1].priority) = (bodies, state);
-        let mut net = Net::uniform(7, Delay { bps: 2_000_000, ..Delay::millis(1, 5) }, 40, &config);
-        // A burst of one node, which takes a while to leave.
-        (0..40).for_each(|number| net.submit(Time::ZERO, 0, &tx(number, 4_800)));
-        net.connect_randomly(6);
-        net.run_until(Time::from_secs(20));
-        net.assert_all_delivered();
-        net.copies()
-    };
-    let (first, last) = (copies(0, 1), copies(1, 0));
-    assert!(last > 1.1 * first, "{first} copies, {last} with announcements first");
 }
