@@ -175,7 +175,7 @@ fn reading_delays_slots_by_its_time() {
 }
 
 #[test]
-fn a_day_of_faults_leaves_no_round_open() {
+fn repeated_faults_leave_no_round_open() {
     let set = [
         ("mix.rounds", "100"),
         ("mix.interval", "8 s"),
