@@ -172,7 +172,9 @@ fn lost_datagrams_lose_frames_that_gossip_repairs() {
 #[test]
 fn methods_have_the_same_results_on_any_number_of_threads() {
     let runs = ["repair-sequential", "floodsub-batch", "plumtree-batch", "datagram-batch"];
-    let digests = |threads| results(&[], &runs, threads).iter().map(|outcome| outcome.run.digest.clone()).collect::<Vec<_>>();
+    let digests = |threads| {
+        results(&[], &runs, threads).iter().map(|outcome| outcome.run.digest.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(digests(1), digests(3));
 }
 
