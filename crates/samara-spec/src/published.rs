@@ -72,7 +72,7 @@ impl PublishedFigure {
         if !self.value.is_finite() {
             return Some(format!("value is {}; it must be a number", self.value));
         }
-        let Some(source) = sources().into_iter().find(|source| source.id == self.source) else { return None };
+        let source = sources().into_iter().find(|source| source.id == self.source)?;
         if self.claim.is_empty() {
             return Some(format!("a figure of \"{}\" needs a claim, in one sentence", self.source));
         }
@@ -261,6 +261,7 @@ pub struct Claim {
     #[serde(default)]
     pub theirs: String,
     /// What Samara does, or measured.
+    #[serde(default)]
     pub ours: String,
     pub verdict: Verdict,
     /// A test (`crate: path::of::test`), or a command in backticks.
