@@ -175,7 +175,7 @@ pub fn page(compared: &Compared) -> SourcesPage {
     let all = || figures.iter().flat_map(|(scenario, figures)| figures.iter().map(move |f| (*scenario, f)));
     let (sources, mut body, mut totals) = (sources(), String::new(), String::new());
     let (mut open, mut verdicts) = (Vec::new(), Vec::new());
-    for source in &sources {
+    for source in sources {
         let places = &source.places;
         let of_source = all().filter(|(_, figure)| figure.source == source.id);
         let judged = of_source.map(|(scenario, figure)| Row::of_figure(places, scenario, figure, compared));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,7 +73,7 @@ impl PublishedFigure {
         if !self.value.is_finite() {
             return Some(format!("value is {}; it must be a number", self.value));
         }
-        let source = sources().into_iter().find(|source| source.id == self.source)?;
+        let source = sources().iter().find(|source| source.id == self.source)?;
         if self.claim.is_empty() {
             return Some(format!("a figure of \"{}\" needs a claim, in one sentence", self.source));
         }
@@ -276,16 +277,20 @@ pub struct Claim {
 pub const SOURCE_RESULTS: &str = include_str!("../sources/results.json");
 
 /// Returns the documents whose claims docs/sources.md goes through.
-pub fn sources() -> Vec<Source> {
-    let texts = [
-        include_str!("../sources/batch-publishing.toml"),
-        include_str!("../sources/adr-009.toml"),
-        include_str!("../sources/gossip-study.toml"),
-        include_str!("../sources/daisychain.toml"),
-        include_str!("../sources/xx-alpha.toml"),
-    ];
-    let parse = |text: &str| toml::from_str(text).expect("the files of sources are valid");
-    texts.into_iter().map(parse).collect()
+pub fn sources() -> &'static [Source] {
+    // Every point of a scenario checks its figures, so they are read once.
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
+        let texts = [
+            include_str!("../sources/batch-publishing.toml"),
+            include_str!("../sources/adr-009.toml"),
+            include_str!("../sources/gossip-study.toml"),
+            include_str!("../sources/daisychain.toml"),
+            include_str!("../sources/xx-alpha.toml"),
+        ];
+        let parse = |text: &str| toml::from_str(text).expect("the files of sources are valid");
+        texts.into_iter().map(parse).collect()
+    });
+    &SOURCES
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ fn batches_leave_in_the_order_of_their_schedule() {
             assert_eq!(receipts.iter().flatten().count(), 4);
         });
         let now = node.now;
-        let next = || node.outbox.pop(now, &|_| Room(u64::MAX));
+        let next = || node.outbox.pop(now, |_| Room(u64::MAX));
         let number = |copy: Outgoing<RpcFrame>| match copy.frame {
             RpcFrame::Publish(message) => message.seqno() - first,
             RpcFrame::Subscriptions(_) => panic!("no topic was joined"),

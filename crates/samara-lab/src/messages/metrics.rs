@@ -312,14 +312,14 @@ mod tests {
 
     #[test]
     fn peaks_are_the_highest_bins_of_spikes_and_lobes() {
-        let mut times = vec![6.0; 500];
+        let mut times = vec![6.0; 1000];
         // A triangular lobe with its maximum between 75 and 80 ms, and single messages later.
         for bin in 0..10_u32 {
             times.extend(vec![52.0 + 5.0 * f64::from(bin); 10 * (bin.min(10 - bin) as usize + 1)]);
         }
         times.extend([900.0]);
         let found = peaks(&times);
-        assert_eq!(found, [(6.0, 500), (77.0, 60)]);
+        assert_eq!(found, [(6.0, 1000), (77.0, 60)]);
         let ms = Peaks::of(&found, |(ms, _)| *ms);
         assert_eq!((ms.first, ms.second, ms.third), (Some(6.0), Some(77.0), None));
     }
