@@ -6,7 +6,7 @@ use samara_spec::Loaded;
 use serde_json::Value;
 
 use crate::family;
-use crate::metric::unit;
+use crate::metric::{declared, unit};
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
 #[derive(Clone, Debug)]
@@ -67,6 +67,7 @@ impl Expectation {
     /// Commas separate several comparisons of one metric.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         let parse = |(key, text): (&String, &String)| {
+            known(loaded, key).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))?;
             let counts = !loaded.advisory.contains(key);
             let one = |one| Self::parse(key, one).map(|parsed| Self { counts, ..parsed });
             let all: Result<Vec<Self>, String> = text.split(',').map(one).collect();
@@ -106,6 +107,21 @@ impl Expectation {
         let (run, unit, counts) = (run.to_owned(), unit(&self.metric), self.counts);
         Some(ExpectationResult { run, expected, found, unit, holds, counts })
     }
+}
+
+/// Checks that the run and the metric of an expectation exist.
+fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
+    let (run, metric) =
+        key.split_once(':').map_or((None, key), |(run, metric)| (Some(run.trim()), metric.trim()));
+    let name = &loaded.scenario.scenario.name;
+    let runs: Vec<&str> = match loaded.scenario.runs.as_slice() {
+        [] => vec![name],
+        runs => runs.iter().map(|run| run.name.as_str()).collect(),
+    };
+    if let Some(run) = run.filter(|run| !runs.contains(run)) {
+        return Err(format!("there is no run \"{run}\"; the runs are {}", runs.join(", ")));
+    }
+    declared(metric)
 }
 
 /// Returns the value at a path, for example `time_to_custody_ms.p95`.

@@ -2,6 +2,8 @@
 //!
 //! JSON, comparisons, sweeps, reports and `docs/results.md` read the declarations.
 
+use samara_scenario::closest;
+
 use crate::family::all as all_families;
 
 /// The direction in which a metric is better.
@@ -104,6 +106,17 @@ fn find(path: &str) -> Option<&'static Metric> {
         name => name,
     };
     all().find(|metric| Some(metric.name) == name)
+}
+
+/// Returns an error for a path whose metric no family declares.
+pub(crate) fn declared(path: &str) -> Result<(), String> {
+    if find(path).is_some() {
+        return Ok(());
+    }
+    let name = path.split('.').next().unwrap_or(path);
+    let nearest = closest(name, all().map(|metric| metric.name));
+    let hint = nearest.map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
+    Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
 }
 
 /// Returns the better direction of a metric; `None` if it has none.

@@ -8,6 +8,7 @@ use samara_scenario::keys::plain;
 use samara_spec::{Claim, Overrides, PublishedFigure, Source, Verdict, builtins, load_with, sources};
 use serde::{Deserialize, Serialize};
 
+use crate::family;
 use crate::metric::unit;
 use crate::reference::PublishedComparison;
 use crate::statistics::Spread;
@@ -58,14 +59,16 @@ pub fn figures() -> Vec<(&'static str, Vec<PublishedFigure>)> {
     all.filter(|(_, figures)| !figures.is_empty()).collect()
 }
 
-/// Returns what is compared of a scenario: runs, and those that they are divided by.
-pub fn runs(figures: &[PublishedFigure]) -> Vec<String> {
-    let mut runs: Vec<String> = figures
-        .iter()
-        .flat_map(|figure| [Some(&figure.run), figure.over.as_ref()])
-        .flatten()
-        .cloned()
-        .collect();
+/// Returns the runs of a scenario that its figures need: those that they name, or all (none named) if a
+/// metric compares a run with others.
+pub fn runs(scenario: &str, figures: &[PublishedFigure]) -> Vec<String> {
+    let loaded = load_with(scenario, &Overrides::default()).expect("built-in scenarios load");
+    let beside_first = family::of(&loaded.scenario).beside_first;
+    if figures.iter().any(|figure| beside_first.contains(&figure.metric.as_str())) {
+        return Vec::new();
+    }
+    let of_figure = |figure: &PublishedFigure| [Some(figure.run.clone()), figure.over.clone()];
+    let mut runs: Vec<String> = figures.iter().flat_map(of_figure).flatten().collect();
     runs.sort_unstable();
     runs.dedup();
     runs

@@ -142,6 +142,9 @@ pub fn load_source(
     }
     add_runs(source, &mut table, added)?;
     let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
+    if let Some((key, message)) = ambiguous(&scenario) {
+        return Err(problem(source, text, &key, message));
+    }
     let scenario = scenario.normalised();
     let changes = changes(source, &shipped.clone().normalised(), &scenario)?;
     let expected = |own: &str| own.strip_prefix("expect.").map(|own| own.trim_matches('"').to_owned());
@@ -406,6 +409,30 @@ fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunS
         runs.retain(|run| only.contains(&run.name));
     }
     Ok(runs)
+}
+
+/// Finds a run that cannot be told apart from others in results, and an axis without values. Returns
+/// the key and the problem.
+fn ambiguous(scenario: &Scenario) -> Option<(String, String)> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    for (at, RunSpec { name, .. }) in scenario.runs.iter().enumerate() {
+        let key = format!("run.{at}.name");
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+            let message = format!("is \"{name}\"; results directories need letters, digits, -, _ and . only");
+            return Some((key, message));
+        }
+        if scenario.runs[..at].iter().any(|other| other.name == *name) {
+            return Some((
+                key,
+                format!("is \"{name}\", as of another run; each run needs a name of its own"),
+            ));
+        }
+    }
+    let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).enumerate();
+    let empty = axes.into_iter().find(|(_, axis)| axis.values.is_empty());
+    empty.map(|(at, axis)| {
+        (format!("sweep.axis.{at}.values"), format!("is empty; expected at least one value of {}", axis.key))
+    })
 }
 
 /// Finds values of the command line that runs override. Returns a note for each, or an error if all

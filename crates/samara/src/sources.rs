@@ -34,7 +34,7 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
         for (name, figures) in figures.iter().filter(|(name, _)| is_wanted(name)) {
             let out = directory.join(name);
             if !out.join("complete").exists() {
-                simulate(name, &runs(figures), &out)?;
+                simulate(name, &runs(name, figures), &out)?;
             }
             ours.insert((*name).to_owned(), read(&out, figures)?);
         }
@@ -62,7 +62,8 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
 /// Runs the compared runs of a scenario. Expectations that are not met do not matter here.
 fn simulate(name: &str, runs: &[String], out: &Path) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    eprintln!("samara: {name}: {}", runs.join(", "));
+    let which = if runs.is_empty() { "all runs".to_owned() } else { runs.join(", ") };
+    eprintln!("samara: {name}: {which}");
     let only = runs.iter().flat_map(|run| ["--only", run]);
     let mut command = Command::new(program);
     command.args(["run", name, "--force", "--quiet", "--format", "json", "--out"]).arg(out).args(only);

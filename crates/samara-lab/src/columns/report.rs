@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use samara_engine::units::Span;
 use samara_report::words::{fixed, grouped, ms, number, plural, signed_percent, times};
 use samara_report::{
     Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary, Table, Unit,
@@ -308,6 +309,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     if report.rows.iter().any(is_part) {
         sentences.push("Times are those of the complete nodes only.".to_owned());
     }
+    sentences.extend(report.rows.iter().filter(|row| row.missed().0 > 0).find_map(impossible));
     if !report.is_sweep() {
         sentences.extend(fastest(report));
     }
@@ -328,8 +330,9 @@ fn findings(report: &Report<'_>) -> Vec<String> {
 fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
     let named = |row: &Row| [vec![name(row)], row.point.clone()].concat().join(" ");
     let rows = report.rows.iter().filter(|row| row.missed().0 > 0);
-    let groups =
-        report::grouped(rows, |row| (row.missed(), row.first().point.scenario.part::<Columns>().deadline));
+    let mut groups = report::grouped(rows, |row| (row.missed(), deadline(row)));
+    // The best runs first: there may be more runs than names.
+    groups.sort_by_key(|(((missed, _), _), _)| *missed);
     let slots = report.all().map(|result| result.published.len()).max().unwrap_or(0);
     let sentence = |((missed, deadline), rows): &((_, _), Vec<&Row>)| {
         let (missed, waited): &(usize, usize) = missed;
@@ -352,6 +355,20 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
         sentences.push(format!("{}: some nodes did not finish", plural(more as f64, "more run")));
     }
     sentences
+}
+
+fn deadline(row: &Row) -> Span {
+    row.first().point.scenario.part::<Columns>().deadline
+}
+
+/// Returns a sentence if no schedule can bring all nodes of a run to their columns in time: if the
+/// bound of the mean time is beyond the deadline.
+fn impossible(row: &Row) -> Option<String> {
+    let (bound, deadline) = (row.mean(|m| m.lower_bound_ms), deadline(row));
+    (bound > deadline.millis_f64()).then(|| {
+        let bound = ms(bound);
+        format!("The mean cannot be less than {bound}, so no schedule meets the deadline of {deadline} at all nodes.")
+    })
 }
 
 /// Returns sentences that compare ways of publishing.

@@ -144,6 +144,25 @@ fn bad_input_exits_with_status_2() {
     }
 }
 
+/// Runs that results cannot tell apart, and expectations that nothing can meet.
+#[test]
+fn ambiguous_runs_and_unknown_expectations_are_refused() {
+    let scratch = Scratch::new("ambiguous");
+    let scenario = |rest: &str| format!("[scenario]\nname = \"x\"\ntitle = \"X\"\n[columns]\n{rest}");
+    for (rest, expected) in [
+        ("[[run]]\nname = \"a\"\n[[run]]\nname = \"a\"", "run.1.name: is \"a\", as of another run"),
+        ("[[run]]\nname = \"a/b\"", "run.0.name: is \"a/b\"; results directories need letters"),
+        ("[[run]]\nname = \"\"", "run.0.name: is \"\""),
+        ("[[sweep.axis]]\nkey = \"network.nodes\"\nvalues = []", "sweep.axis.0.values: is empty"),
+        ("[expect]\n\"bacth:incomplete\" = \"== 0\"", "there is no run \"bacth\"; the runs are x"),
+        ("[expect]\n\"time_to_custdy_ms.p95\" = \"< 4 s\"", "did you mean \"time_to_custody_ms\"?"),
+    ] {
+        scratch.write("x.toml", &scenario(rest));
+        let error = scratch.refused(["run", "x.toml"]);
+        assert!(error.contains(expected), "{rest}: {error}");
+    }
+}
+
 #[test]
 fn scenarios_are_shown_and_described() {
     let scratch = Scratch::new("shown");
