@@ -35,8 +35,9 @@ pub const SWEEP_POINTS_MAX: usize = 100_000;
 
 /// Figures that relate a run to a base: the name, the related figure, and whether the base is the
 /// numerator.
-const RELATIVE: [(&str, &str, bool); 3] = [
+const RELATIVE: [(&str, &str, bool); 4] = [
     ("bytes_saved_factor", "connection_bytes", true),
+    ("copies_saved_factor", "duplication_factor", true),
     ("gain", "throughput_mb_per_s", false),
     ("gain_bound", "shape_bound_mb_per_s", false),
 ];

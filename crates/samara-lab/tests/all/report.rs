@@ -277,6 +277,6 @@ fn mix_report_has_timelines_and_causes() {
     has(&page, &["rounds-restart"]);
     let small = [("mix.rounds", "3"), ("sweep.axis.0.values", "[84]")];
     let page = report("mix-window", &small, &["unary", "kept"]);
-    assert!(page.html().contains("published figures left out"), "they describe unchanged keys");
+    assert!(page.terminal().contains("published figures left out"), "they describe unchanged keys");
     assert!(names(&page).iter().any(|name| name.starts_with("first-hop-")));
 }

@@ -86,7 +86,8 @@ fn bandwidth_of_nodes_spreads_as_their_links_do() {
     let expected = (squares / 100.0).sqrt() / (mean - 1.0);
     let both = flood.metrics.bandwidth_mb_per_s;
     assert!((both.cv / expected - 1.0).abs() < 0.1, "{both:?}, expected {expected}");
-    assert!(cat.metrics.received_mb_per_s.cv < expected / 2.0, "{:?}", cat.metrics.received_mb_per_s);
+    let received = [cat, flood].map(|result| result.metrics.received_mb_per_s.cv);
+    assert!(received[0] < received[1], "{received:?}");
     let seconds = both.mean * 1e6 / (flood.metrics.bytes_up_per_node + flood.metrics.bytes_down_per_node);
     assert!((both.sd / both.mean - both.cv).abs() < 1e-9 && both.min < both.mean && both.mean < both.max);
     let directions = flood.metrics.sent_mb_per_s.mean + flood.metrics.received_mb_per_s.mean;
