@@ -160,8 +160,8 @@ const INTRODUCTION: &str = "\
 # The sources, claim by claim
 
 Five documents started Samara. This page has a row for every figure, mechanism and open question of
-them, and for the measurements of others that scenarios are compared with. `samara sources --run DIR`
-runs the scenarios and writes it.
+them, and for the measurements of others that scenarios are compared with.
+`samara sources --run DIR` runs the scenarios and writes it.
 
 - **reproduced**: our value is within the tolerance: 15 % at most, or a factor of 3 for rare events.
 - **refuted**: it is not, and a run or a test shows the cause.

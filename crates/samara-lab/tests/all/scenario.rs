@@ -509,11 +509,13 @@ fn expectations_that_need_an_unselected_run_are_left_out() {
 /// Sections keep the order of the file, so that results print in it.
 #[test]
 fn expectations_have_the_order_of_the_file() {
-    let text = format!("{HEAD}[expect]\n\"z\" = \"< 1\"\n\"a\" = \"< 1\"\n\"m\" = \"< 1\"\n");
+    let text = format!(
+        "{HEAD}[expect]\n\"mesh_size\" = \"< 1\"\n\"incomplete\" = \"< 1\"\n\"queue_drops\" = \"< 1\"\n"
+    );
     let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap();
     let metrics: Vec<String> =
         Expectation::all_of(&loaded).unwrap().into_iter().map(|one| one.metric).collect();
-    assert_eq!(metrics, ["z", "a", "m"]);
+    assert_eq!(metrics, ["mesh_size", "incomplete", "queue_drops"]);
 }
 
 #[test]
