@@ -157,7 +157,7 @@ fn ambiguous_runs_and_unknown_expectations_are_refused() {
         ("[expect]\n\"bacth:incomplete\" = \"== 0\"", "there is no run \"bacth\"; the runs are x"),
         ("[expect]\n\"time_to_custdy_ms.p95\" = \"< 4 s\"", "did you mean \"time_to_custody_ms\"?"),
     ] {
-        scratch.write("x.toml", &scenario(rest));
+        scratch.write("x.toml", scenario(rest));
         let error = scratch.refused(["run", "x.toml"]);
         assert!(error.contains(expected), "{rest}: {error}");
     }
