@@ -223,7 +223,7 @@ macro_rules! baselines {
             }
 
             fn publish_all(&mut self, messages: Vec<Arc<Self::Message>>, schedule: &Schedule, cx: &mut Cx<'_, Self>) {
-                self.publish_batch(messages, schedule, cx);
+                Baseline::publish_all(self, messages, Some(schedule), cx);
             }
 
             fn targets(&self, topic: &Topic) -> usize {

@@ -104,22 +104,25 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
     /// publish it.
     fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message>;
 
-    /// Publishes a complete message. Its copies leave in the order of
-    /// [`Common::schedule_own`](crate::Common::schedule_own).
+    /// Publishes complete messages, whose copies leave in the order of `schedule`, or of
+    /// [`Common::schedule_own`](crate::Common::schedule_own) without one. Returns the result of each
+    /// message.
+    fn publish_all(
+        &mut self,
+        messages: Vec<Arc<Message>>,
+        schedule: Option<&Schedule>,
+        cx: &mut Cx<'_, Self::Frame>,
+    ) -> Vec<Result<Receipt, RequestError>>;
+
+    /// Publishes a complete message.
     fn publish_message(
         &mut self,
         message: Arc<Message>,
         cx: &mut Cx<'_, Self::Frame>,
-    ) -> Result<Receipt, RequestError>;
-
-    /// Publishes complete messages as a batch, whose copies leave in the order of `schedule`.
-    /// Returns the result of each message.
-    fn publish_batch(
-        &mut self,
-        messages: Vec<Arc<Message>>,
-        schedule: &Schedule,
-        cx: &mut Cx<'_, Self::Frame>,
-    ) -> Vec<Result<Receipt, RequestError>>;
+    ) -> Result<Receipt, RequestError> {
+        let mut receipts = self.publish_all(vec![message], None, cx);
+        receipts.pop().unwrap_or_else(|| unreachable!("each message has a result"))
+    }
 
     /// Composes and publishes a message.
     fn publish(

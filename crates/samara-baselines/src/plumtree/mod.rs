@@ -206,22 +206,13 @@ impl Baseline for Plumtree {
         self.core.compose(topic, data)
     }
 
-    fn publish_message(
-        &mut self,
-        message: Arc<Message>,
-        cx: &mut Cx<'_, PlumtreeFrame>,
-    ) -> Result<Receipt, RequestError> {
-        let mut receipts = publish_all(self, [message], None, cx);
-        receipts.pop().unwrap_or_else(|| unreachable!("each message has a result"))
-    }
-
-    fn publish_batch(
+    fn publish_all(
         &mut self,
         messages: Vec<Arc<Message>>,
-        schedule: &Schedule,
+        schedule: Option<&Schedule>,
         cx: &mut Cx<'_, PlumtreeFrame>,
     ) -> Vec<Result<Receipt, RequestError>> {
-        publish_all(self, messages, Some(schedule), cx)
+        publish_all(self, messages, schedule, cx)
     }
 
     fn targets(&self, topic: &Topic) -> usize {

@@ -111,7 +111,7 @@ fn batches_leave_in_the_order_of_their_schedule() {
     let batch = |schedule: &Schedule, node: &mut Node<PubSub>, first: u64| -> Vec<u64> {
         let messages = (first..first + 4).map(|number| on("b", number)).collect();
         node.with(|engine: &mut PubSub, cx| {
-            let receipts = engine.publish_batch(messages, schedule, cx);
+            let receipts = engine.publish_all(messages, Some(schedule), cx);
             assert!(receipts.iter().flatten().all(|receipt| receipt.copies == 2 && receipt.lost == 0));
             assert_eq!(receipts.iter().flatten().count(), 4);
         });
