@@ -69,7 +69,7 @@ fn documented_commands_are_understood() {
         scratch.write(name, scratch.ok(["show", "peerdas"]));
     }
     scratch.ok("export graph mine.toml --format graphml -o mine.graphml".split(' '));
-    let mut checked = 0;
+    let mut checked = std::collections::HashSet::new();
     for page in pages {
         for command in commands(&std::fs::read_to_string(&page).unwrap()) {
             let needs_files = [".csv", "rumours.toml", "...", "NAME", "SCENARIO", "|"];
@@ -88,11 +88,13 @@ fn documented_commands_are_understood() {
             }
             let (verb, last) =
                 if verb == "run" { ("show", None) } else { ("sweep", Some("--list".to_owned())) };
-            let all = std::iter::once(verb.to_owned()).chain(arguments).chain(last);
+            let all: Vec<String> = std::iter::once(verb.to_owned()).chain(arguments).chain(last).collect();
+            if !checked.insert(all.clone()) {
+                continue;
+            }
             let output = scratch.samara(all);
             assert!(output.status.success(), "{}: `{command}`: {}", page.display(), text(&output.stderr));
-            checked += 1;
         }
     }
-    assert!(checked > 60, "{checked} commands");
+    assert!(checked.len() > 60, "{} commands", checked.len());
 }
