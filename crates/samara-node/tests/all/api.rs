@@ -45,7 +45,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "/v1/publish-batch",
             "{\"messages\":[{\"topic\":\"t\",\"text\":\"\"},{\"topic\":\"t\",\"txt\":\"\"}]}",
             422,
-            &["messages[1]: unknown key `txt`; expected one of", "did you mean `text`?"],
+            &["messages[1].txt: unknown key `txt`; expected one of", "did you mean `text`?"],
         ),
         ("/v1/publish-batch", "{\"messages\":[null]}", 422, &["found null"]),
         ("/v1/dial", "{\"address\":", 400, &["EOF"]),
@@ -76,7 +76,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "/v1/publish-batch",
             "{\"messages\":[],\"schedule\":{\"sort\":1}}",
             422,
-            &["schedule: unknown key `sort`; expected one of `kind`"],
+            &["schedule: sort: unknown key `sort`; expected one of `kind`"],
         ),
         (
             "/v1/schedule",
