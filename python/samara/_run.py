@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from samara import _progress, _samara
+from samara import _arguments, _progress, _samara
 from samara._policy import Policy, PolicyLike, names_policy
 from samara._result import Result
-from samara._scenario import Scenario, prepare, scenarios
-from samara._values import names, toml
+from samara._scenario import Scenario, prepare, scenarios, source_of
+from samara._values import toml
 
 #: Default of `rows_max`: tables with more rows are not kept in memory.
 ROWS_MAX = 50_000_000
+#: The arguments of `run` beside keys.
+ARGUMENTS = ("seed", "only", "runs", "policies", "threads", "progress", "tables", "rows_max", "out", "force")
 
 
 def run(
@@ -55,12 +57,24 @@ def run(
     Raises a [`samara.ScenarioError`][] with all problems of the scenario, the exception of a
     policy, or `KeyboardInterrupt`.
     """
-    chosen = names(list(only) if only is not None and not isinstance(only, str) else only)
-    variants = [{"name": name, "set": toml(changes)} for name, changes in (runs or {}).items()]
+    _arguments.keys("samara.run", keys, ARGUMENTS)
+    source = source_of(scenario)
+    chosen = _arguments.names("only", only, "a run")
+    changes = "a mapping of names to changed keys, such as {'fast': {'network.bandwidth': '1 Gbit/s'}}"
+    variants = [
+        {"name": name, "set": toml(_arguments.mapping(f"runs[{name!r}]", keys_of_run, "a mapping of keys to values"))}
+        for name, keys_of_run in _arguments.mapping("runs", runs, changes).items()
+    ]
+    kept = None if tables is None else _arguments.names("tables", tables, "a table", can_be_empty=True)
+    workers = None if threads is None else _arguments.whole("threads", threads, "a number of at least 1", least=1)
+    rows = _arguments.whole("rows_max", rows_max, "a number of rows")
+    directory = None if out is None else _arguments.path("out", out, "the path of a directory")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise _arguments.wrong("progress", progress, "True, False or a function")
     objects: dict[str, object] = {}
     if policies:
-        table = _table_of(scenario)
-        for name, given in policies.items():
+        table = _table_of(source)
+        for name, given in _arguments.mapping("policies", policies, "a mapping of names to policies").items():
             policy = given if isinstance(given, Policy) else Policy(given)
             objects[name] = policy.policy
             if not names_policy(table, name):
@@ -69,9 +83,9 @@ def run(
     if chosen:
         chosen += [name for name in added if name not in chosen]
     loaded = prepare(
-        scenario,
-        seed=seed if seed is None or isinstance(seed, int) else [int(one) for one in seed],
-        only=chosen,
+        source,
+        seed=seed,
+        only=chosen or None,
         runs=variants,
         policies=objects,
         **keys,
@@ -79,11 +93,11 @@ def run(
     display = _progress.display(progress)
     try:
         native = loaded.native.run(
-            threads=threads,
+            threads=workers,
             progress=None if isinstance(display, _progress.Nothing) else display,
-            tables=None if tables is None else list(tables),
-            rows_max=rows_max,
-            out=None if out is None else fspath(out),
+            tables=kept,
+            rows_max=rows,
+            out=directory,
             force=force,
         )
     finally:
@@ -91,14 +105,13 @@ def run(
     return Result(native, loaded)
 
 
-def _table_of(scenario: str | PathLike[str] | Scenario) -> Mapping[str, Any]:
+def _table_of(scenario: str | Scenario) -> Mapping[str, Any]:
     """Returns the tables of a scenario. It is empty on errors, which loading reports."""
     if isinstance(scenario, Scenario):
         return scenario.to_dict()
-    name = fspath(scenario)
-    if name in scenarios():
-        return tomllib.loads(_samara.load(name).toml)
+    if scenario in scenarios():
+        return tomllib.loads(_samara.load(scenario).toml)
     try:
-        return tomllib.loads(Path(name).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(scenario).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return {}

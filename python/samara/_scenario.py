@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from samara import _samara
+from samara import _arguments, _samara
 from samara._network import Part
 from samara._table import Table
-from samara._values import literal, names, plain, toml
-
+from samara._values import literal, plain, toml
 
 
 def scenarios() -> dict[str, str]:
@@ -38,9 +38,9 @@ class Scenario:
             runs={"batch": {"protocol.schedule_publish": {"kind": "interleaved"}}},
         )
 
-    Parts from [`samara.network`][] and [`samara.messages`][] include their files. Nothing is
-    checked before [`load`][samara.Scenario.load] or [`samara.run`][]. `samara.schema()` describes
-    every key.
+    Parts from [`samara.network`][] and [`samara.messages`][] include their files. Unknown sections
+    are errors at once, everything else in [`load`][samara.Scenario.load] or [`samara.run`][].
+    `samara.schema()` describes every key.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Scenario:
         self._directory: Path | None = None
         for section, value in sections.items():
             self.set(section, value)
-        for run, keys in (runs or {}).items():
+        for run, keys in _arguments.mapping("runs", runs, "a mapping of names to changed keys").items():
             self.add_run(run, set=keys)
 
     @classmethod
@@ -69,7 +69,11 @@ class Scenario:
         """Creates a scenario from the text of a scenario file.
 
         `files` are the files that it names, by name. Other files are read from `directory`.
+
+        Raises a [`samara.ScenarioError`][] for unknown sections and keys, and for values of the
+        wrong type.
         """
+        _samara.check("scenario", text, in_code=False)
         return cls._of(tomllib.loads(text), files or {}, directory)
 
     @classmethod
@@ -80,19 +84,28 @@ class Scenario:
         files: Mapping[str, bytes] | None = None,
         directory: str | PathLike[str] | None = None,
     ) -> Scenario:
-        """Creates a scenario from the tables of a scenario file, as dictionaries."""
-        return cls._of(table, files or {}, directory)
+        """Creates a scenario from the tables of a scenario file, as dictionaries.
+
+        Raises a [`samara.ScenarioError`][] for unknown sections and keys, and for values of the
+        wrong type.
+        """
+        expected = "the sections of a scenario, such as {'scenario': {'name': 'mine', 'title': 'Mine'}, ...}"
+        made = cls._of(_arguments.mapping("table", table, expected), files or {}, directory)
+        _samara.check(made.name, made.to_toml(), in_code=True)
+        return made
 
     @classmethod
     def open(cls, source: str | PathLike[str]) -> Scenario:
         """Opens a built-in scenario by its name, or a scenario file."""
-        name = fspath(source)
+        name = _arguments.path("source", source, "the name of a built-in scenario, or the path of a file")
         if name in scenarios():
             return cls.from_toml(_samara.load(name).toml)
         path = Path(name)
         if not path.exists():
             _samara.load(name)  # raises the same error as the command line
-        return cls.from_toml(path.read_text(encoding="utf-8"), directory=path.parent)
+        text = path.read_text(encoding="utf-8")
+        _samara.check(name, text, in_code=False)
+        return cls._of(tomllib.loads(text), {}, path.parent)
 
     @classmethod
     def _of(cls, table: Mapping[str, Any], files: Mapping[str, bytes], directory: str | PathLike[str] | None) -> Scenario:
@@ -140,10 +153,14 @@ class Scenario:
             self._files.update(value.files)
             value = value.keys
         *parents, last = key.split(".")
-        table = self._table
-        for parent in parents:
-            table = table.setdefault(parent, {})
-        table[last] = plain(value)
+        _check_section(self.name, key.split(".")[0])
+        table: Any = self._table
+        for at, parent in enumerate([*parents, None]):
+            if not isinstance(table, dict):
+                raise TypeError(f"{key}: found {table!r} at {'.'.join(parents[:at])}; expected a mapping there")
+            if parent is not None:
+                table = table.setdefault(parent, {})
+        table[last] = None if value is None else plain(value, key)
         return self
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -152,6 +169,8 @@ class Scenario:
     def __getitem__(self, key: str) -> Any:
         value: Any = self._table
         for part in key.split("."):
+            if not isinstance(value, dict) or part not in value:
+                raise KeyError(f"{key}: the scenario does not set this key")
             value = value[part]
         return value
 
@@ -169,6 +188,7 @@ class Scenario:
 
     def load(self, **keys: Any) -> Prepared:
         """Checks the scenario, with overrides as in `samara.run`, without running it."""
+        _arguments.keys("load", {key: keys[key] for key in keys if key not in LOAD_ARGUMENTS}, LOAD_ARGUMENTS)
         return prepare(self, **keys)
 
     def __repr__(self) -> str:
@@ -215,26 +235,49 @@ class Prepared:
         return Table(self._native.custody())
 
 
+#: The arguments of `Scenario.load` beside keys.
+LOAD_ARGUMENTS = ("seed", "only")
+
+
+@cache
+def _sections() -> frozenset[str]:
+    return frozenset(schema()["properties"])
+
+
+def _check_section(name: str, section: str) -> None:
+    """Rejects a section that no scenario has."""
+    if section not in _sections():
+        about = {"name": name, "title": name}
+        _samara.check(name, toml({"scenario": about, section: {}}), in_code=True)
+
+
+def source_of(scenario: Any) -> str | Scenario:
+    """Returns a scenario in code, or the name or path of one."""
+    expected = "the name of a built-in scenario, the path of a file, or a samara.Scenario"
+    if isinstance(scenario, Mapping):
+        expected += "; samara.Scenario.from_dict makes one of a dictionary"
+    return scenario if isinstance(scenario, Scenario) else _arguments.path("scenario", scenario, expected)
+
+
 def prepare(
-    scenario: str | PathLike[str] | Scenario,
+    scenario: str | Scenario,
     *,
-    seed: int | list[int] | None = None,
-    only: str | list[str] | None = None,
+    seed: Any = None,
+    only: Any = None,
     runs: list[dict[str, str]] | None = None,
     policies: Mapping[str, object] | None = None,
     **keys: Any,
 ) -> Prepared:
     """Loads a scenario with its overrides."""
-    seeds = [] if seed is None else [seed] if isinstance(seed, int) else list(seed)
     settings = [(key, literal(key, value)) for key, value in keys.items()]
     native = _samara.load(
-        scenario.name if isinstance(scenario, Scenario) else fspath(scenario),
+        scenario.name if isinstance(scenario, Scenario) else scenario,
         text=scenario.to_toml() if isinstance(scenario, Scenario) else None,
         files=scenario.files if isinstance(scenario, Scenario) else {},
         directory=scenario.directory if isinstance(scenario, Scenario) else None,
         set=settings,
-        only=names(only),
-        seeds=seeds,
+        only=_arguments.names("only", only, "a run"),
+        seeds=_arguments.seeds(seed),
         runs=runs or [],
         policies=list((policies or {}).items()),
     )

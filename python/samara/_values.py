@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -11,23 +12,29 @@ from typing import Any
 from samara._samara import json_to_toml
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, at: str = "") -> Any:
     """Converts a value to one of JSON.
 
     Numbers of NumPy become plain numbers, tuples and arrays become lists, and keys without a value
-    are omitted.
+    are omitted. Errors name the place `at`.
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (str, bool, int, float)) or value is None:
-        return value
+        inner = f"{at}." if at else ""
+        return {str(key): plain(item, f"{inner}{key}") for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [plain(item, f"{at}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(value, "tolist"):  # NumPy's numbers and arrays
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple, set, frozenset, range)):
-        return [plain(item) for item in value]
-    raise TypeError(f"{value!r} is a {type(value).__name__}, which a scenario cannot hold")
+        return plain(value.tolist(), at)
+    found = f"{at}: found {value!r}" if at else f"found {value!r}"
+    if not isinstance(value, (str, bool, int, float)):
+        raise TypeError(f"{found}; expected a text, a number, True or False, a list or a mapping")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{found}; expected a number of at most 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{found}; expected a finite number")
+    return value
 
 
 def toml(table: Mapping[str, Any]) -> str:
@@ -37,9 +44,9 @@ def toml(table: Mapping[str, Any]) -> str:
 
 def literal(key: str, value: Any) -> str:
     """Formats a value for `--set KEY=` on the command line."""
-    value = plain(value)
     if value is None:
         raise TypeError(f"{key}: None is not a value; omit the key")
+    value = plain(value, key)
     if isinstance(value, str):
         # Text that is not TOML is read as a string anyway, and looks better in messages without
         # quotes.
@@ -67,10 +74,3 @@ def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
         return literal("", value)
     return repr(value)
-
-
-def names(value: str | list[str] | tuple[str, ...] | None) -> list[str]:
-    """Returns a list of one name or several."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else list(value)

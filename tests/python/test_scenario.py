@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -48,10 +49,52 @@ def test_keys_can_be_changed() -> None:
 def test_errors_are_raised_before_a_run() -> None:
     with pytest.raises(samara.ScenarioError, match="did you mean"):
         samara.Scenario.open("perdas")
-    with pytest.raises(samara.ScenarioError, match=r"small:\d+: network.nodes: is 1"):
+    with pytest.raises(samara.ScenarioError, match="^small: network.nodes: is 1"):
         small(network={"nodes": 1}).load()
-    with pytest.raises(samara.ScenarioError, match="unknown key `netwrk`"):
-        small(netwrk={}).load()
+
+
+MINE: dict[str, Any] = {"scenario": {"name": "mine", "title": "Mine"}, "network": {"nodes": 20}, "columns": {"blobs": 1}}
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"netwrk": {}}, "mine: netwrk: unknown key `netwrk`; expected one of"),
+        ({"network": {"nods": 3}}, "mine: network.nods: unknown key `nods`"),
+        ({"columns": {"blobs": "many"}}, 'mine: columns.blobs: found "many"; expected a whole number'),
+        ({"run": [{"name": "a", "sett": {}}]}, "mine: run.0.sett: unknown key `sett`"),
+        ({"scenario": {"name": "mine"}}, "mine: scenario: missing key `title`"),
+    ],
+)
+def test_unknown_sections_and_keys_are_errors_at_once(change: dict[str, Any], text: str) -> None:
+    assert samara.Scenario.from_dict(MINE).name == "mine"
+    with pytest.raises(samara.ScenarioError) as caught:
+        samara.Scenario.from_dict({**MINE, **change})
+    # Lines would be those of a text that nobody has written.
+    assert str(caught.value).startswith(text) and "\n" not in str(caught.value)
+
+
+def test_errors_in_code_name_the_place(tmp_path: Path) -> None:
+    for make in (lambda: small(netwrk={}), lambda: small().set("netwrk.nodes", 5)):
+        with pytest.raises(samara.ScenarioError, match="^small: netwrk: unknown key `netwrk`; .* did you mean `network`"):
+            make()
+    with pytest.raises(samara.ScenarioError, match="^scenario:4: netwrk: unknown key"):
+        samara.Scenario.from_toml('[scenario]\nname = "a"\ntitle = "b"\n[netwrk]\n')
+    path = tmp_path / "a.toml"
+    path.write_text('[scenario]\nname = "a"\ntitle = \n')
+    with pytest.raises(samara.ScenarioError, match=f"^{path}:3: "):
+        samara.Scenario.open(path)
+    scenario = samara.Scenario.from_dict(MINE)
+    with pytest.raises(TypeError, match="network.nodes.x: found 20 at network.nodes; expected a mapping there"):
+        scenario.set("network.nodes.x", 5)
+    with pytest.raises(TypeError, match=r"columns.blobs\[1\]: found <object"):
+        scenario["columns.blobs"] = [1, object()]
+    with pytest.raises(KeyError, match="network.foo: the scenario does not set this key"):
+        scenario["network.foo"]
+    with pytest.raises(TypeError, match=r"table: found \[1\]; expected the sections of a scenario"):
+        samara.Scenario.from_dict([1])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"load\(\) has no argument sed; expected one of seed, only, .* did you mean seed"):
+        scenario.load(sed=1)
 
 
 def test_graph_of_networkx() -> None:

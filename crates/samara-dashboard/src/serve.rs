@@ -103,6 +103,11 @@ impl Dashboard {
         self.address
     }
 
+    /// Returns true if there is a run to show. Later ones appear as soon as they begin.
+    pub fn has_runs(&self) -> bool {
+        !self.shared.watches.runs.list().is_empty()
+    }
+
     /// Serves until the future is dropped.
     ///
     /// # Errors

@@ -53,6 +53,17 @@ impl ExpectationResult {
         self.counts && !self.holds
     }
 
+    /// Returns the line on pages and in a terminal: with ✓, ✗, or – if it does not hold and does not
+    /// count.
+    pub fn line(&self) -> String {
+        let Self { run, expected, .. } = self;
+        match (self.holds, self.counts) {
+            (true, _) => format!("✓ {run}: {expected}"),
+            (false, true) => format!("✗ {run}: {expected}, but it is {}", self.written()),
+            (false, false) => format!("– {run}: {expected}, here {}", self.written()),
+        }
+    }
+
     pub fn written(&self) -> String {
         match self.found {
             None => "not measured".to_owned(),

@@ -111,11 +111,8 @@ pub const ADVISORY: &str =
     "They describe the built-in scenario; with changed keys they do not set the exit status (--strict does).";
 
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
-    let missed = checked
-        .iter()
-        .filter(|result| !result.holds)
-        .map(|result| format!("✗ {}: {}, found {}", result.run, result.expected, result.written()));
-    let missed: Vec<String> = missed.collect();
+    let missed: Vec<String> =
+        checked.iter().filter(|result| !result.holds).map(ExpectationResult::line).collect();
     let mut text = format!("{} of {} hold.", checked.len() - missed.len(), checked.len());
     if checked.iter().any(|result| !result.counts) {
         text += " ";

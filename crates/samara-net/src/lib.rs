@@ -29,3 +29,8 @@ pub mod mix;
 pub mod ring;
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod status;
+
+/// Compiles the program of the guide.
+#[cfg(all(doctest, feature = "ring"))]
+#[doc = include_str!("../../../docs/guides/groups.md")]
+mod guide {}

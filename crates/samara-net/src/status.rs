@@ -20,12 +20,15 @@ pub enum Closed {
     NoAddress,
     #[error("the handshake failed: {0}")]
     Handshake(String),
-    #[error("the handshake took too long")]
+    #[error("the peer did not answer in time")]
     HandshakeTimeout,
     #[error("the peer refused the link: {0}")]
     Refused(String),
     #[error("the peer belongs to another group")]
     OtherGroup,
+    /// The peer has other options than all members of the group must share.
+    #[error("the peer has other options: found \"{found}\"; expected \"{expected}\"")]
+    OtherOptions { found: String, expected: String },
     /// A node other than the dialled one answered, or this node reached itself.
     #[error("another node answered: {0}")]
     OtherNode(SocketAddr),
@@ -63,6 +66,7 @@ impl Closed {
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Refused(_) => "refused",
             Self::OtherGroup => "other_group",
+            Self::OtherOptions { .. } => "other_options",
             Self::OtherNode(_) => "other_node",
             #[cfg(feature = "mconnection")]
             Self::Incompatible(_) => "incompatible",
@@ -77,6 +81,12 @@ impl Closed {
             Self::Full => "full",
             Self::Here => "here",
         }
+    }
+
+    /// Returns true if the peer answered, but can never be in the same group as this node.
+    #[cfg(feature = "ring")]
+    pub(crate) fn is_mismatch(&self) -> bool {
+        matches!(self, Self::OtherGroup | Self::OtherOptions { .. })
     }
 
     pub(crate) fn ended(error: impl ToString) -> Self {
@@ -128,14 +138,17 @@ pub enum StartError {
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Options(#[from] OptionError),
+    /// Each seed, with the reason why the last attempt to reach it failed.
     #[cfg(feature = "ring")]
     #[error(
-        "no seed answered within {within:?}: found {}{}; expected a member of the group at one of \
-         these addresses; start it first, or unset `require_seed` to found the group",
-        list(.seeds),
-        causes(.closed)
+        "no seed answered within {within:?}: {}; expected a member of the group at one of these \
+         addresses; start it first, or unset `require_seed` to found the group",
+        reasons(.seeds)
     )]
-    NoSeed { seeds: Vec<SocketAddr>, within: Duration, closed: BTreeMap<&'static str, u64> },
+    NoSeed { seeds: Vec<(SocketAddr, Option<Closed>)>, within: Duration },
+    #[cfg(feature = "ring")]
+    #[error("the member cannot join through the seed {seed}: {why}")]
+    Mismatch { seed: SocketAddr, why: Closed },
     #[cfg(feature = "mix")]
     #[error("invalid certificate: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
@@ -148,15 +161,9 @@ pub enum StartError {
 }
 
 #[cfg(feature = "ring")]
-fn list(items: &[impl ToString]) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the counted causes in brackets, if there are any.
-#[cfg(feature = "ring")]
-fn causes(closed: &BTreeMap<&'static str, u64>) -> String {
-    let causes: Vec<String> = closed.iter().map(|(cause, count)| format!("{cause} {count} times")).collect();
-    if causes.is_empty() { String::new() } else { format!(" ({})", list(&causes)) }
+fn reasons(seeds: &[(SocketAddr, Option<Closed>)]) -> String {
+    let reason = |why: &Option<Closed>| why.as_ref().map_or("no answer yet".to_owned(), Closed::to_string);
+    seeds.iter().map(|(seed, why)| format!("{seed}: {}", reason(why))).collect::<Vec<_>>().join("; ")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -37,6 +37,7 @@ impl Group {
                 format!("ring.listen: {error}; expected a free port at an address of this machine")
             }
             StartError::NoSeed { .. } => format!("ring.require_seed: {error}"),
+            StartError::Mismatch { .. } => format!("ring.seeds: {error}"),
             _ => format!("ring: {error}"),
         })?;
         let (requests, inbox) = requests();
@@ -74,12 +75,14 @@ impl Group {
             address: member.to_string(),
             incarnation: format!("{:016x}", member.incarnation),
         });
+        let failed = status.failed_seeds.into_iter();
         Ok(GroupStatus {
             address: self.member.address(),
             epoch: view.as_ref().map(|view| view.id.counter),
             shape: view.as_ref().map(|view| view.shape.name().into()),
             members: members.collect(),
             links: status.links,
+            failed_seeds: failed.map(|(seed, why)| (seed, why.to_string())).collect(),
             delivered: status.ring.delivered,
             delivered_bytes: status.ring.delivered_bytes,
             queued_bytes: status.queued_bytes,
@@ -201,7 +204,7 @@ impl Task {
                 );
             }
             Event::Suspected { member, cause } => {
-                tracing::warn!(%member, ?cause, "a member is suspected of failure");
+                tracing::warn!(%member, %cause, "a member is suspected of failure");
             }
             Event::Slow { member } => tracing::warn!(%member, "the group waits for a member"),
             // The owner of a member never receives these.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use samara_engine::outbox::ScheduleSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Value, json};
+use toml::Value;
 
 /// A word of a fixed set, such as a role or a cause.
 pub type Name = Cow<'static, str>;
@@ -78,11 +78,14 @@ where
     D: Deserializer<'de>,
 {
     let spec = match Value::deserialize(source)? {
-        Value::Null => return Ok(None),
-        Value::String(kind) => json!({ "kind": kind }),
+        Value::String(kind) => Value::Table([("kind".to_owned(), kind.into())].into_iter().collect()),
         spec => spec,
     };
-    ScheduleSpec::deserialize(spec).map(Some).map_err(Error::custom)
+    let spec = samara_scenario::from_value(&spec);
+    spec.map(Some).map_err(|(key, message)| match key.as_str() {
+        "" | "kind" => Error::custom(message),
+        key => Error::custom(format!("{key}: {message}")),
+    })
 }
 
 /// The first line on standard output: the node is ready.
@@ -354,6 +357,8 @@ pub struct GroupStatus {
     /// The members by rank. The first one is the coordinator.
     pub members: Vec<GroupMember>,
     pub links: usize,
+    /// The seeds without a link, each with the reason why the last attempt to reach it failed.
+    pub failed_seeds: BTreeMap<SocketAddr, String>,
     pub delivered: u64,
     pub delivered_bytes: u64,
     pub queued_bytes: usize,

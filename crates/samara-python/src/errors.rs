@@ -20,6 +20,19 @@ create_exception!(samara, FigureError, Error, "A figure that does not exist or c
 create_exception!(samara, DirectoryError, Error, "A results directory that cannot be read or written.");
 create_exception!(samara, PolicyError, Error, "A scheduling policy that returned an invalid order.");
 
+/// Converts the problems of a scenario in code to an exception. Their lines are those of a text that
+/// the user has not written.
+pub(crate) fn scenario_in_code(py: Python<'_>, mut error: Problems) -> PyErr {
+    for problem in &mut error.problems {
+        if let Some(line) = problem.line.take()
+            && let Some(quoted) = problem.message.find(&format!("\n  {line} | "))
+        {
+            problem.message.truncate(quoted);
+        }
+    }
+    scenario(py, &error)
+}
+
 /// Converts the problems of a scenario to an exception.
 pub(crate) fn scenario(py: Python<'_>, error: &Problems) -> PyErr {
     let raised = ScenarioError::new_err(error.to_string());

@@ -45,7 +45,7 @@ mod _samara {
         DirectoryError, Error, FigureError, PolicyError, RunError, ScenarioError, TableError,
     };
     #[pymodule_export]
-    use super::loaded::{Loaded, load};
+    use super::loaded::{Loaded, check, load};
     #[pymodule_export]
     use super::outcome::{Compared, Outcome, open_results};
     #[pymodule_export]

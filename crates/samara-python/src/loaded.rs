@@ -11,7 +11,9 @@ use samara_lab::network;
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Rows, Used, column};
 use samara_scenario::Inputs;
-use samara_spec::{Loaded as Scenario, Overrides, Point, RunSpec, load_source, load_with};
+use samara_spec::{
+    Loaded as Scenario, Origin, Overrides, Point, RunSpec, check_text, load_source, load_with,
+};
 
 use crate::errors::{Error, RunError};
 use crate::outcome::Outcome;
@@ -54,7 +56,8 @@ pub(crate) fn load(
         known = known.with(name, policy);
     }
     let runs = runs.into_iter().map(variant).collect::<PyResult<_>>()?;
-    let overrides = Overrides { set, only, seeds, runs, policies: known, ..Overrides::default() };
+    let origin = Origin::Python;
+    let overrides = Overrides { set, only, seeds, runs, policies: known, origin, ..Overrides::default() };
     let loaded = match text {
         None => load_with(name, &overrides),
         Some(text) => {
@@ -65,8 +68,20 @@ pub(crate) fn load(
             load_source(name, text, inputs, &overrides)
         }
     };
-    let scenario = loaded.map_err(|error| errors::scenario(py, &error))?;
+    let scenario = loaded.map_err(|error| match text {
+        None => errors::scenario(py, &error),
+        Some(_) => errors::scenario_in_code(py, error),
+    })?;
     Ok(Loaded { scenario: Arc::new(scenario), failure, is_shared })
+}
+
+/// Checks the text of a scenario by itself. `in_code` states that the text was made from dictionaries.
+#[pyfunction]
+pub(crate) fn check(py: Python<'_>, name: &str, text: &str, in_code: bool) -> PyResult<()> {
+    check_text(name, text).map_err(|error| match in_code {
+        false => errors::scenario(py, &error),
+        true => errors::scenario_in_code(py, error),
+    })
 }
 
 /// Converts a variant from Python: texts, with the changed keys as TOML.

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { axis, each, panels } = JSON.parse(document.getElementById("panels").textContent);
+  const { axis, each, panels, deadline } = JSON.parse(document.getElementById("panels").textContent);
   if (!panels.length) return;
   const NEVER = 0xffffff;
   for (const panel of panels) {
@@ -22,7 +22,7 @@
       .sort((a, b) => a.times[a.times.length - 1] - b.times[b.times.length - 1] || a.key - b.key);
     panel.curves = [sorted(lefts), sorted(rights)];
   }
-  const shared = Math.max(...panels.map((panel) => panel.last_ms), 1);
+  const shared = Math.max(...panels.map((panel) => panel.last_ms), 1, deadline ? deadline[0] : 0);
   // The comparison has one curve per run: the share of complete right curves over time.
   const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves[1], ({ times }) => times[times.length - 1]) }));
   const state = { same: true, kept: {}, over: null };
@@ -105,6 +105,13 @@
     } else {
       ctx.lineWidth = 2;
       for (const curve of item.curves) { ctx.strokeStyle = curve.colour; trace(ctx, curve.times, s); }
+    }
+    if (deadline && deadline[0] <= s.last) {
+      const x = Math.round(s.x(deadline[0])) + 0.5, isRight = x > s.w / 2;
+      ctx.strokeStyle = ctx.fillStyle = style("--wrong"); ctx.lineWidth = 1; ctx.setLineDash([6, 4]);
+      ctx.beginPath(); ctx.moveTo(x, box.top); ctx.lineTo(x, s.h - box.bottom); ctx.stroke();
+      ctx.textAlign = isRight ? "right" : "left"; ctx.textBaseline = "bottom";
+      ctx.fillText(deadline[1], isRight ? x - 6 : x + 6, s.h - box.bottom - 4);
     }
     ctx.setLineDash([]);
     item.background = layer; item.scales = s;

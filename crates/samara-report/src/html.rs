@@ -10,6 +10,8 @@ use crate::section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Se
 
 /// Maximum number of curves drawn on the right. Of more curves, every n-th is drawn.
 const CURVES_MAX: usize = 1000;
+/// Maximum deadline that has a line in a figure, as a multiple of the last arrival.
+pub const DEADLINE_MAX: f64 = 1.5;
 /// The packed time of an arrival that did not happen.
 const NEVER: u32 = 0x00ff_ffff;
 
@@ -137,7 +139,10 @@ fn row(table: &Table, row: &Row, most: f64) -> Markup {
             th scope="row" { (row.label) }
             @for (at, cell) in row.cells.iter().enumerate() {
                 @if let Some(bar) = row.bar.as_ref().filter(|_| at + 1 == table.texts) {
-                    td.bars { (self::bar(bar, most)) }
+                    td.bars {
+                        (self::bar(bar, most, !row.remark.is_empty()))
+                        @if !row.remark.is_empty() { small { (row.remark) } }
+                    }
                 }
                 @if at + 1 >= table.texts {
                     td.n {
@@ -154,13 +159,13 @@ fn row(table: &Table, row: &Row, most: f64) -> Markup {
     }
 }
 
-fn bar([mean, p95, bound]: &[(f64, String); 3], most: f64) -> Markup {
+fn bar([mean, p95, bound]: &[(f64, String); 3], most: f64, is_part: bool) -> Markup {
     let percent = |side: &str, value: f64| {
         let share = if value.is_finite() { (value / most * 100.0).clamp(0.0, 100.0) } else { 0.0 };
         format!("{side}:{share:.2}%")
     };
     html! {
-        span.bar role="img" aria-label=(format!("mean {}, 95th percentile {}, bound {}", mean.1, p95.1, bound.1)) {
+        span.bar.part[is_part] role="img" aria-label=(format!("mean {}, 95th percentile {}, bound {}", mean.1, p95.1, bound.1)) {
             i.p95 style=(percent("width", p95.0)) {}
             i.mean style=(percent("width", mean.0)) {}
             i.bound style=(percent("left", bound.0)) {}
@@ -188,7 +193,12 @@ fn explorer(explorer: &Explorer) -> Markup {
         explorer.panels.iter().enumerate().map(|(at, panel)| packed(at, panel)).collect();
     let each = explorer.each.each_ref().map(|(name, _)| name);
     let data: Vec<&serde_json::Value> = panels.iter().map(|(data, ..)| data).collect();
-    let data = json!({ "axis": explorer.axis, "each": each, "panels": data }).to_string();
+    let last = explorer.panels.iter().flat_map(|panel| &panel.records).filter_map(|record| record.2).max();
+    let last_ms = last.map_or(f64::INFINITY, |nanos| nanos as f64 / 1e6);
+    // An axis up to a distant deadline would have no room for the curves.
+    let deadline = explorer.deadline.as_ref().map(|(ms, name)| (*ms, name, *ms <= DEADLINE_MAX * last_ms));
+    let line = deadline.filter(|(.., is_near)| *is_near).map(|(ms, name, _)| (ms, name));
+    let data = json!({ "axis": explorer.axis, "each": each, "panels": data, "deadline": line }).to_string();
     html! {
         div.controls {
             label { input type="checkbox" id="same" checked; " same time scale" } " "
@@ -202,6 +212,9 @@ fn explorer(explorer: &Explorer) -> Markup {
         ul.key {
             @for (at, panel) in explorer.panels.iter().enumerate() {
                 li { i style=(format!("background:{}", COLOURS[at % COLOURS.len()])) {} (panel.label) }
+            }
+            @if let Some((_, name, is_near)) = deadline {
+                li { i.deadline {} (name) @if !is_near { ", right of the figure" } }
             }
         }
         h2 { (explorer.panels_heading.0) }

@@ -9,4 +9,5 @@ pub mod words;
 pub use draw::{
     Bar, Bars, Block, Boxes, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Style, Swept, Tick, Unit, png,
 };
+pub use html::DEADLINE_MAX;
 pub use section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, plain};

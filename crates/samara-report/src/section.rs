@@ -138,6 +138,8 @@ pub struct Row {
     pub cells: Vec<String>,
     /// The bar of the row: mean, 95th percentile and bound, each with its text.
     pub bar: Option<[(f64, String); 3]>,
+    /// A remark beside the bar on a page, for a bar that is about a part only. Empty without one.
+    pub remark: String,
     /// The emphasis of the row.
     pub look: Look,
 }
@@ -273,6 +275,8 @@ variants!(Part: Table(Table) Figures(Vec<Figure>) Terms(Vec<(String, String)>));
 pub struct Explorer {
     /// The label of the time axis.
     pub axis: String,
+    /// A time in milliseconds that all runs share, marked by a line, and its name.
+    pub deadline: Option<(f64, String)>,
     /// Heading and text of the panels.
     pub panels_heading: (String, String),
     /// For the left and the right panel: the kind of item that has a curve, and the caption.

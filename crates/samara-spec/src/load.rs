@@ -93,6 +93,43 @@ pub struct Overrides {
     pub policies: Policies,
     /// Whether the expectations of a built-in scenario count although other keys are changed.
     pub strict: bool,
+    /// The place of the changes, which messages name as their author wrote them.
+    pub origin: Origin,
+}
+
+/// The place where the changes to a scenario stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    #[default]
+    CommandLine,
+    /// Arguments of a function in Python.
+    Python,
+}
+
+impl Origin {
+    /// A key and its value, for example `--set network.nodes=5`.
+    fn set(self, key: &str, value: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--set {key}={value}"),
+            Self::Python => format!("{key}={value}"),
+        }
+    }
+
+    /// The argument that selects runs, for example `--only batch`.
+    fn only(self, run: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--only {run}"),
+            Self::Python => format!("only={run:?}"),
+        }
+    }
+
+    /// The key that sets an axis of the sweep to one value.
+    fn axis(self, place: usize, value: &toml::Value) -> String {
+        match self {
+            Self::CommandLine => format!("--set sweep.axis.{place}.values='[{value}]'"),
+            Self::Python => format!("**{{\"sweep.axis.{place}.values\": [{value}]}}"),
+        }
+    }
 }
 
 /// Loads a built-in scenario by its name, or a file by its path. `set` has pairs of keys and
@@ -126,12 +163,13 @@ pub fn load_source(
     inputs: Inputs,
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
-    let Overrides { set, only, seeds, axes, runs: added, policies, strict } = overrides;
+    let Overrides { set, only, seeds, axes, runs: added, policies, strict, origin } = overrides;
+    let flag = |key: &str, value: &str, message: &str| flag(source, &origin.set(key, value), message);
     // Checks the unchanged file first, so that errors in it have their lines.
     let mut table = parse(source, text)?;
     let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     for (key, value) in set {
-        set_text(&mut table, key, value).map_err(|message| flag(source, key, value, &message))?;
+        set_text(&mut table, key, value).map_err(|message| flag(key, value, &message))?;
     }
     if !seeds.is_empty() {
         let seeds = seeds.iter().map(|seed| toml::Value::Integer(*seed as i64)).collect();
@@ -153,9 +191,9 @@ pub fn load_source(
     let advises = !strict && !changes.is_empty() && builtin(source).is_some();
     let advisory = scenario.expect.iter().filter(|_| advises).filter(is_kept);
     let advisory = advisory.map(|(key, _)| key.clone()).collect();
-    let runs = chosen(source, &scenario, only)?;
+    let runs = chosen(source, &scenario, only, *origin)?;
     let (mut points, mut problems): (_, Vec<Problem>) = (Vec::new(), Vec::new());
-    let mut notes = hidden(source, &scenario, &runs, set)?;
+    let mut notes = hidden(source, &scenario, &runs, set, *origin)?;
     for values in combinations(&scenario) {
         for run in &runs {
             let (mut built, given) = build((source, text), &table, &values, run)?;
@@ -189,7 +227,7 @@ pub fn load_source(
     }
     for (key, value) in set {
         if let Some(message) = idle_topology(key, &points) {
-            return Err(flag(source, key, value, &message));
+            return Err(flag(key, value, &message));
         }
     }
     let has_set = |key: &str| set.iter().any(|(own, _)| own == key) || axes.iter().any(|(own, _)| own == key);
@@ -301,6 +339,11 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
     }
 }
 
+/// Checks the text of a scenario file by itself: its sections and keys, and the types of the values.
+pub fn check_text(source: &str, text: &str) -> Result<(), ScenarioError> {
+    parse(source, text).map(drop)
+}
+
 /// Reads the table of a file, and checks the types of its values.
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
     let checked = samara_scenario::parse::<toml::Table>(text).and_then(|table| match from_table(&table) {
@@ -329,8 +372,8 @@ fn problem(source: &str, text: &str, key: &str, message: String) -> ScenarioErro
     ScenarioError::of(source, Problem { key: Some(key.to_owned()), ..Problem::at(text, key, message) })
 }
 
-fn flag(source: &str, key: &str, value: &str, message: &str) -> ScenarioError {
-    ScenarioError::one(source, format!("--set {key}={value}: {message}"))
+fn flag(source: &str, set: &str, message: &str) -> ScenarioError {
+    ScenarioError::one(source, format!("{set}: {message}"))
 }
 
 /// Sets the values of an axis of the sweep, which is added if it does not exist.
@@ -391,7 +434,12 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
     from_table(table).map(drop).map_err(|_| message)
 }
 
-fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunSpec>, ScenarioError> {
+fn chosen(
+    source: &str,
+    scenario: &Scenario,
+    only: &[String],
+    origin: Origin,
+) -> Result<Vec<RunSpec>, ScenarioError> {
     let mut runs = scenario.runs.clone();
     if runs.is_empty() {
         runs.push(RunSpec { name: scenario.scenario.name.clone(), ..RunSpec::default() });
@@ -399,10 +447,10 @@ fn chosen(source: &str, scenario: &Scenario, only: &[String]) -> Result<Vec<RunS
     for name in only {
         if !runs.iter().any(|run| run.name == *name) {
             let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-            return Err(ScenarioError::one(
-                source,
-                format!("--only {name}: there is no such run; the runs are {}", names.join(", ")),
-            ));
+            let meant = closest(name, names.iter().copied());
+            let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+            let message = format!("there is no such run; the runs are {}{hint}", names.join(", "));
+            return Err(flag(source, &origin.only(name), &message));
         }
     }
     if !only.is_empty() {
@@ -442,6 +490,7 @@ fn hidden(
     scenario: &Scenario,
     runs: &[RunSpec],
     set: &[(String, String)],
+    origin: Origin,
 ) -> Result<BTreeSet<String>, ScenarioError> {
     let mut notes = BTreeSet::new();
     for (key, value) in set {
@@ -449,9 +498,10 @@ fn hidden(
         let mut axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
         if let Some(place) = axes.position(|axis| axis.key == *key) {
             let message = format!(
-                "would have no effect: the key is an axis of the sweep; to use only this value, --set sweep.axis.{place}.values='[{wanted}]'"
+                "would have no effect: the key is an axis of the sweep; to use only this value, {}",
+                origin.axis(place, &wanted)
             );
-            return Err(flag(source, key, value, &message));
+            return Err(flag(source, &origin.set(key, value), &message));
         }
         let own: Vec<String> = runs
             .iter()
@@ -459,14 +509,20 @@ fn hidden(
             .collect();
         if own.len() == runs.len() {
             let message = format!(
-                "would have no effect: every selected run sets this key: {}; select others with --only, or change a copy of the scenario (`samara show`)",
-                own.join(", ")
+                "would have no effect: every selected run sets this key: {}; {}",
+                own.join(", "),
+                match origin {
+                    Origin::CommandLine =>
+                        "select others with --only, or change a copy of the scenario (`samara show`)",
+                    Origin::Python => "select others with `only`, or change the run of a `samara.Scenario`",
+                }
             );
-            return Err(flag(source, key, value, &message));
+            return Err(flag(source, &origin.set(key, value), &message));
         }
         if !own.is_empty() {
             notes.insert(format!(
-                "--set {key}={value} does not affect runs that set this key: {}",
+                "{} does not affect runs that set this key: {}",
+                origin.set(key, value),
                 own.join(", ")
             ));
         }

@@ -227,9 +227,9 @@ pub(crate) struct SourcesOptions {
 #[derive(Debug, clap::Args)]
 pub(crate) struct DashboardOptions {
     /// A results directory, or a directory of several: the page shows the newest first, and lets
-    /// you select the others.
-    #[arg(value_name = "DIR", default_value = "results")]
-    pub(crate) directory: PathBuf,
+    /// you select the others. Default: results, which need not exist yet.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
     /// Address to listen on; port 0 selects a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7117")]
     pub(crate) listen: std::net::SocketAddr,

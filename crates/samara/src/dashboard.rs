@@ -1,6 +1,7 @@
 //! `samara dashboard`.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use samara_dashboard::Dashboard;
@@ -11,6 +12,20 @@ use crate::args::{DashboardOptions, OpenBrowser};
 const TOKEN_VARIABLE: &str = "SAMARA_DASHBOARD_TOKEN";
 
 pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
+    let directory = match &options.directory {
+        None => PathBuf::from("results"),
+        Some(directory) => {
+            // A misspelt name would otherwise show an empty page for ever.
+            let found = std::fs::read_dir(directory).map(drop);
+            found.map_err(|error| {
+                format!(
+                    "{}: {error}; expected a results directory of samara run, or a directory of several",
+                    directory.display()
+                )
+            })?;
+            directory.clone()
+        }
+    };
     let token = options.token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -19,10 +34,17 @@ pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
         .map_err(|error| format!("cannot start: {error}"))?;
     runtime.block_on(async {
         let failed = |error: samara_dashboard::ServeError| error.to_string();
-        let bound = Dashboard::bind(&options.directory, options.listen, token.as_deref()).await;
+        let bound = Dashboard::bind(&directory, options.listen, token.as_deref()).await;
         let dashboard = bound.map_err(failed)?;
         let url = format!("http://{}/", dashboard.address());
-        crate::print(&format!("dashboard of {} at {url} (Ctrl-C ends it)\n", options.directory.display()))?;
+        let shown = directory.display();
+        crate::print(&format!("dashboard of {shown} at {url} (Ctrl-C ends it)\n"))?;
+        if !dashboard.has_runs() {
+            crate::print(&format!(
+                "{shown} has no run with live files yet; start one, for example \
+                 samara run peerdas-small --out {shown}/first, and it appears on the page\n"
+            ))?;
+        }
         let is_wanted = match options.open {
             OpenBrowser::Yes => true,
             OpenBrowser::No => false,

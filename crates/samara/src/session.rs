@@ -196,13 +196,7 @@ pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format)
     let shown = if format == Format::Table { held } else { Vec::new() };
     let mut lines: Vec<(String, usize)> = Vec::new();
     for outcome in shown.into_iter().chain(missed) {
-        let line = match (outcome.holds, outcome.counts) {
-            (true, _) => format!("✓ {}: {}", outcome.run, outcome.expected),
-            (false, true) => {
-                format!("✗ {}: {}, but it is {}", outcome.run, outcome.expected, outcome.written())
-            }
-            (false, false) => format!("– {}: {}, here {}", outcome.run, outcome.expected, outcome.written()),
-        };
+        let line = outcome.line();
         match lines.iter_mut().find(|(known, _)| *known == line) {
             Some((_, count)) => *count += 1,
             None => lines.push((line, 1)),

@@ -41,7 +41,7 @@ impl Log {
         match event {
             Event::Delivered { origin, payload, .. } => self.append(origin, &payload),
             Event::View(view) => println!("view {}: {}", view.id.counter, members(&view)),
-            Event::Suspected { member, cause } => println!("{member} is suspected of failure: {cause:?}"),
+            Event::Suspected { member, cause } => println!("{member} is suspected of failure: {cause}"),
             Event::Slow { member } => println!("the group waits for {member}"),
             _ => {}
         }

@@ -191,7 +191,7 @@ function empty(isEmpty) {
   const where = byId("main").dataset.directory;
   const text = page.has
     ? "This run has reported nothing yet."
-    : `There is no run yet${where ? ` in ${where}` : ""}. Start one, for example samara run peerdas, and it appears here.`;
+    : `There is no run yet${where ? ` in ${where}` : ""}: no directory with live files. Start one, for example samara run peerdas-small --out ${where || "results"}/first, and it appears here.`;
   if (old) old.textContent = text;
   else byId("main").append(el("p", { id: "empty", class: "empty" }, text));
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use samara_engine::units::Span;
 use samara_report::words::{fixed, grouped, ms, number, plural, signed_percent, times};
 use samara_report::{
-    Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary, Table, Unit,
+    DEADLINE_MAX, Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary,
+    Table, Unit,
 };
 use samara_spec::columns::Columns;
 
@@ -108,6 +109,12 @@ fn custody(report: &Report<'_>) -> Table {
     for (shown, row) in table.rows.iter_mut().zip(&report.rows) {
         let values = [row.custody(|s| s.mean), row.custody(|s| s.p95), row.bound()];
         shown.bar = Some(values.map(|value| (value, ms(value))));
+        let (missed, waited) = row.missed();
+        if missed > 0 {
+            // Otherwise a run with one fast node seems to be the fastest.
+            let done = grouped((waited - missed) as f64);
+            shown.remark = format!("{done} of {} nodes finished", grouped(waited as f64));
+        }
         shown.look = if is_best(report, row) { Look::Good } else { Look::Plain };
     }
     table
@@ -201,7 +208,8 @@ fn explorer(report: &Report<'_>) -> Section {
             records: records.collect(),
         }
     };
-    let mut figures = vec![comparison(report)];
+    let (comparison, hidden) = comparison(report);
+    let mut figures = vec![comparison];
     for result in first_seeds(report) {
         figures.push(curves(result, false));
         figures.push(curves(result, true));
@@ -210,14 +218,17 @@ fn explorer(report: &Report<'_>) -> Section {
                 the share of its columns that it has. The curves show the first slot of the first seed.";
     let explorer = Explorer {
         axis: AXIS.to_owned(),
+        deadline: only_deadline(report).map(|deadline| (deadline.millis_f64(), named(deadline))),
         panels_heading: ("How columns spread, and how custody fills".to_owned(), text.to_owned()),
         each: [("column", "Columns: share of their subscribers"), ("node", "Nodes: share of their columns")]
             .map(|(name, caption)| (name.to_owned(), caption.to_owned())),
         panels: first_seeds(report).map(panel).collect(),
         figures,
     };
-    let text = "The share of nodes that have all their columns, for each run. Point at a curve to identify it; click to \
-                keep it selected. Keyboard: arrows, Enter and Escape.";
+    let text = format!(
+        "The share of nodes that have all their columns, for each run. Point at a curve to identify it; click to keep it \
+         selected. Keyboard: arrows, Enter and Escape.{hidden}"
+    );
     Section::new("When nodes are done", text, Part::Explorer(explorer))
 }
 
@@ -279,8 +290,19 @@ fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
     Figure::new(format!("{}-{name}", result.run.name), "", Lines { has_key: false, ..lines })
 }
 
-/// Draws the share of nodes that have all their columns, for each run.
-fn comparison(report: &Report<'_>) -> Figure {
+/// Returns the deadline of all runs; `None` if they differ.
+fn only_deadline(report: &Report<'_>) -> Option<Span> {
+    let first = deadline(report.rows.first()?);
+    report.rows.iter().all(|row| deadline(row) == first).then_some(first)
+}
+
+fn named(deadline: Span) -> String {
+    format!("deadline {deadline}")
+}
+
+/// Draws the share of nodes that have all their columns, for each run, and the deadline unless it is
+/// far behind the last arrival. Returns also a sentence about curves that others cover.
+fn comparison(report: &Report<'_>) -> (Figure, String) {
     let done = |result: &Outcome<ColumnsData>| -> Vec<f64> {
         let needed = result.point.scenario.part::<Columns>().custody_needed;
         let last =
@@ -297,9 +319,21 @@ fn comparison(report: &Report<'_>) -> Figure {
         style: Style::Plain,
         ..Line::default()
     };
-    let scales = scales(runs.iter().flat_map(|(_, times)| times).copied());
-    let lines = runs.iter().map(line).collect();
-    Figure::new("custody", "", Lines::new("Share of nodes that have all their columns", scales, lines))
+    let times = || runs.iter().flat_map(|(_, times)| times).copied();
+    let last = times().filter(|time| time.is_finite()).max_by(f64::total_cmp).unwrap_or(f64::INFINITY);
+    let deadline = only_deadline(report).filter(|deadline| deadline.millis_f64() <= DEADLINE_MAX * last);
+    let bound = deadline.map(|deadline| Line {
+        label: named(deadline),
+        points: [0.0, 1.0].map(|share| (deadline.millis_f64(), share)).to_vec(),
+        style: Style::Bound,
+        ..Line::default()
+    });
+    let scales = scales(times().chain(deadline.map(Span::millis_f64)));
+    let mut lines = Lines::new("", scales, runs.iter().map(line).collect());
+    let hidden = lines.hidden();
+    lines.title = "Share of nodes that have all their columns".to_owned();
+    lines.lines.extend(bound);
+    (Figure::new("custody", hidden.trim_start(), lines), hidden)
 }
 
 fn findings(report: &Report<'_>) -> Vec<String> {

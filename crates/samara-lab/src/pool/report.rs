@@ -30,7 +30,8 @@ const COLUMNS: [&str; 11] =
 
 const LEGEND: &str = "Per node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\
 p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this run. Early: requests that timed \
-out before the usual response time of their peer.";
+out before the usual response time of their peer. By block: share of transactions that a node had from a block before its pool had them. Incomplete: \
+transactions that did not reach every honest node.";
 
 /// Two ways to count bytes: the name and the value.
 const BYTES: [(&str, Value<PoolData>); 2] =
@@ -239,8 +240,11 @@ impl Report<'_> {
     fn counters(&self) -> Section {
         // Counts are whole numbers, except means over seeds.
         let shown = |value: f64| if value.fract() == 0.0 { grouped(value) } else { number(value) };
-        let text = "Over all honest nodes, with the names of the pools' own metrics. The maxima are sampled before each block: keys and \
-                    requests that a node remembered, and transactions in a pool.";
+        let text = "Over all honest nodes, with the names of the pools' own metrics. SuccessfulTxs: transactions of committed blocks, \
+                    over all nodes. AlreadySeenTxs: bodies that were in the pool when they arrived. RequestedTxs and RerequestedTxs: \
+                    first and further requests for a transaction. No peer left: no other peer to request from. Not found: keys that \
+                    peers reported as missing. Withdrawn: bodies that were dropped before they left. The maxima are sampled before \
+                    each block: keys and requests that a node remembered, and transactions in a pool.";
         let parts = [SENT, KEPT].map(|counters| self.results.means(counters, shown).into());
         Section { parts: parts.to_vec(), ..Section::new("Counters", text, Table::default()) }
     }

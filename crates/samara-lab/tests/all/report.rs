@@ -72,7 +72,13 @@ fn expectations_of_a_changed_builtin_scenario_do_not_count() {
     let set = [("network.nodes", "40"), ("network.topology.degree", "12"), ("columns.deadline", "30 ms")];
     let page = report_with("peerdas", &set, &["batch"], false);
     assert!(page.findings[0].contains("did not finish"), "{:?}", page.findings);
-    assert!(page.html().contains("They describe the built-in scenario"));
+    let html = page.html();
+    assert!(html.contains("They describe the built-in scenario"));
+    // The mark is that of the terminal.
+    assert!(
+        html.contains("<li>– batch: incomplete == 0, here 39 nodes</li>") && !html.contains("✗"),
+        "{html}"
+    );
     let changes = "Changed: network.nodes 1000 -> 40, network.topology.degree 70 -> 12, columns.deadline 60 s -> 30 ms.";
     assert!(page.description.ends_with(changes), "{}", page.description);
     let own = [set.as_slice(), &[("expect.incomplete", "== 0")]].concat();
@@ -126,6 +132,20 @@ fn missed_deadlines_come_first() {
         assert!(!text.contains("NaN") && !text.contains("no time") && text.contains('–'), "{text}");
     }
     names(&page);
+}
+
+#[test]
+fn figures_of_completion_have_the_deadline_and_bars_say_whose_they_are() {
+    let near = columns(&[("columns.deadline", "650 ms")]);
+    let html = near.html();
+    assert!(html.contains("\"deadline\":[650.0,\"deadline 650 ms\"]"));
+    assert!(html.contains("class=\"bar part\"") && html.contains(" of 39 nodes finished</small>"));
+    let custody = near.figures().into_iter().find(|(name, _)| name == "custody").unwrap().1;
+    assert!(custody.contains("deadline 650 ms"), "{custody}");
+    // An axis up to a distant deadline would have no room for the curves.
+    let far = columns(&[]).html();
+    assert!(far.contains("\"deadline\":null") && far.contains("deadline 5 s, right of the figure"));
+    assert!(!far.contains("class=\"bar part\"") && !far.contains("nodes finished"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The link layer of groups: frames over TCP, each behind its length.
 //!
-//! Both sides first send their group and their name. Afterwards one task for each link reads and
+//! Both sides first send their group, their terms and their name. Afterwards one task for each link reads and
 //! writes.
 
 use std::io::ErrorKind;
@@ -22,10 +22,14 @@ use crate::hub::{Attempted, LinkLayer, Task};
 use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, connect, hang_up, set_up};
 use crate::status::Closed;
 
-/// The first bytes of every connection. The last byte is the version of the framing.
-const MAGIC: [u8; 8] = *b"samring\x01";
-/// The magic, the group, and the length of the name.
-const HEAD_BYTES: usize = MAGIC.len() + 8 + 1;
+/// The first bytes of every connection.
+const MAGIC: [u8; 7] = *b"samring";
+/// The version of the framing, which follows.
+const VERSION: u8 = 2;
+/// The magic, the version and the group.
+const HEAD_BYTES: usize = MAGIC.len() + 1 + 8;
+/// The longest terms. Those of this version have at most 150 bytes.
+const TERMS_MAX: usize = 200;
 /// The longest address as text is `[` + 39 + `%` + a number of 10 digits + `]:65535`.
 const NAME_MAX: usize = 64;
 /// KiB of frames of one link that may wait for the engine; a longer frame waits alone.
@@ -55,15 +59,21 @@ pub(super) struct Framed {
     pub(super) handshake: Handshake,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Handshake {
     group: u64,
+    /// The options that all members share, in words ([`Options::terms`]).
+    terms: Arc<str>,
     own: SocketAddr,
     not_sent_bytes: u32,
     timeout: Duration,
 }
 
 impl Handshake {
+    pub(super) fn own(&self) -> SocketAddr {
+        self.own
+    }
+
     async fn dial(self, address: SocketAddr) -> Attempted<Framed> {
         let stream = connect(address, self.timeout).await?;
         let new = self.greet(stream, true).await?;
@@ -73,7 +83,7 @@ impl Handshake {
     pub(super) async fn greet(self, mut stream: TcpStream, outbound: bool) -> Attempted<Framed> {
         let remote = stream.peer_addr().map_err(Closed::handshake)?;
         set_up(&stream, self.not_sent_bytes).map_err(Closed::handshake)?;
-        let name = timeout(self.timeout, exchange(&mut stream, self.group, self.own));
+        let name = timeout(self.timeout, self.exchange(&mut stream));
         let name = name.await.map_err(|_| Closed::HandshakeTimeout)??;
         // A node that reaches itself under another address would be two members.
         if name == self.own {
@@ -84,37 +94,59 @@ impl Handshake {
         let (about, traffic) = ((), Arc::default());
         Ok(Established { name, remote, info, about, number: None, traffic, connection: stream })
     }
+
+    /// Sends this node's first message, and returns the name in the peer's. The caller's timeout cuts
+    /// off slow peers.
+    async fn exchange(&self, stream: &mut TcpStream) -> Result<SocketAddr, Closed> {
+        let mut hello = Vec::with_capacity(HEAD_BYTES + 2 + TERMS_MAX + NAME_MAX);
+        hello.extend_from_slice(&MAGIC);
+        hello.push(VERSION);
+        hello.extend_from_slice(&self.group.to_le_bytes());
+        for text in [&*self.terms, &self.own.to_string()] {
+            hello.push(text.len() as u8);
+            hello.extend_from_slice(text.as_bytes());
+        }
+        stream.write_all(&hello).await.map_err(Closed::handshake)?;
+
+        let mut head = [0; HEAD_BYTES];
+        stream.read_exact(&mut head).await.map_err(Closed::handshake)?;
+        let (magic, rest) = head.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(Closed::handshake("the peer does not speak this protocol"));
+        }
+        let (version, group) = rest.split_at(1);
+        if version != [VERSION] {
+            let found = version[0];
+            return Err(Closed::Handshake(format!(
+                "the peer speaks version {found} of this protocol; expected {VERSION}"
+            )));
+        }
+        // The whole message, before its fields are judged: a socket that closes with unread bytes
+        // resets the connection, and the peer could not read why.
+        let terms = text(stream, "terms", TERMS_MAX).await?;
+        let name = text(stream, "a name", NAME_MAX).await?;
+        if group != self.group.to_le_bytes() {
+            return Err(Closed::OtherGroup);
+        }
+        if terms != *self.terms {
+            return Err(Closed::OtherOptions { found: terms, expected: self.terms.to_string() });
+        }
+        let address = name.parse::<SocketAddr>();
+        address.map_err(|_| Closed::handshake("the peer's name is not an address"))
+    }
 }
 
-/// Sends this node's name, and returns the peer's. The caller's timeout cuts off slow peers.
-async fn exchange(stream: &mut TcpStream, group: u64, own: SocketAddr) -> Result<SocketAddr, Closed> {
-    let name = own.to_string();
-    let mut hello = Vec::with_capacity(HEAD_BYTES + name.len());
-    hello.extend_from_slice(&MAGIC);
-    hello.extend_from_slice(&group.to_le_bytes());
-    hello.push(name.len() as u8);
-    hello.extend_from_slice(name.as_bytes());
-    stream.write_all(&hello).await.map_err(Closed::handshake)?;
-
-    let mut head = [0; HEAD_BYTES];
-    stream.read_exact(&mut head).await.map_err(Closed::handshake)?;
-    let (magic, rest) = head.split_at(MAGIC.len());
-    if magic != MAGIC {
-        return Err(Closed::handshake("the peer does not speak this protocol"));
+/// Reads a text behind its length in one byte.
+async fn text(stream: &mut TcpStream, what: &str, max: usize) -> Result<String, Closed> {
+    let len = usize::from(stream.read_u8().await.map_err(Closed::handshake)?);
+    if len > max {
+        return Err(Closed::Handshake(format!("{what} of {len} bytes: expected at most {max}")));
     }
-    let (theirs, len) = rest.split_at(8);
-    if theirs != group.to_le_bytes() {
-        return Err(Closed::OtherGroup);
-    }
-    let len = usize::from(len[0]);
-    if len > NAME_MAX {
-        return Err(Closed::Handshake(format!("a name of {len} bytes exceeds the limit of {NAME_MAX}")));
-    }
-    let mut name = [0; NAME_MAX];
-    stream.read_exact(&mut name[..len]).await.map_err(Closed::handshake)?;
-    let name = std::str::from_utf8(&name[..len]).ok();
-    let address = name.and_then(|name| name.parse::<SocketAddr>().ok());
-    address.ok_or_else(|| Closed::handshake("the peer's name is not an address"))
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).await.map_err(Closed::handshake)?;
+    // Texts of strangers end up in logs.
+    let printable = String::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));
+    printable.ok_or_else(|| Closed::Handshake(format!("{what}: expected printable text")))
 }
 
 impl Framed {
@@ -124,6 +156,7 @@ impl Framed {
             link: Arc::new(options.link_options()),
             handshake: Handshake {
                 group: options.group_number(),
+                terms: options.terms().into(),
                 own,
                 not_sent_bytes: options.not_sent_bytes,
                 timeout: options.handshake_timeout,
@@ -152,7 +185,7 @@ impl LinkLayer for Framed {
     }
 
     fn dial(&self, name: SocketAddr) -> Task<Attempted<Self>> {
-        Box::pin(self.handshake.dial(name))
+        Box::pin(self.handshake.clone().dial(name))
     }
 
     fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed> {

@@ -1,5 +1,6 @@
 //! A member as its owner sees it, and its task.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::events::{Events, Outlet, outlet};
 use super::framed::{Framed, identity_of};
 use super::options::Options;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
-use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
+use crate::status::{Closed, Counters, Gone, Request, StartError, ask, ask_later, bind};
 
 const REQUESTS: usize = 64;
 
@@ -32,6 +33,8 @@ pub struct Status {
     pub kept_bytes: u64,
     /// Bytes of deliveries that the application has not taken yet.
     pub waiting_bytes: usize,
+    /// The seeds without a link, each with the reason why the last attempt to reach it failed.
+    pub failed_seeds: BTreeMap<SocketAddr, Closed>,
 }
 
 /// A member of a group. Cheap to clone.
@@ -55,8 +58,9 @@ impl Group {
     /// answers and [`Options::require_seed`] is unset.
     ///
     /// # Errors
-    /// An option is not valid, the node cannot listen on the address, or no seed answers within
-    /// [`Options::require_seed`].
+    /// An option is not valid, the node cannot listen on the address, no seed answers within
+    /// [`Options::require_seed`], or a seed answers that belongs to another group or has other
+    /// options.
     ///
     /// # Panics
     /// The caller is outside of a tokio runtime with time and input and output.
@@ -65,14 +69,22 @@ impl Group {
         let (mut group, events) = Self::start(options).await?;
         loop {
             let view = timeout(within, group.view.wait_for(Option::is_some)).await;
-            if let Ok(view) = view.map(|view| view.map(drop)) {
-                view.map_err(|_| Gone)?;
+            let view = view.map(|view| view.map(|view| view.as_ref().map_or(0, |view| view.len())));
+            let members = view.map_or(Ok(0), |view| view.map_err(|_| Gone))?;
+            if members > 1 {
                 return Ok((group, events));
             }
-            let status = group.status().await?;
+            let Status { links, failed_seeds, .. } = group.status().await?;
+            if let Some((seed, why)) = failed_seeds.iter().find(|(_, why)| why.is_mismatch()) {
+                return Err(StartError::Mismatch { seed: *seed, why: why.clone() });
+            }
+            if members == 1 {
+                return Ok((group, events));
+            }
             // With a link, a view is on its way.
-            if status.links == 0 {
-                return Err(StartError::NoSeed { seeds, within, closed: status.transport.closed });
+            if links == 0 {
+                let failed = seeds.into_iter().map(|seed| (seed, failed_seeds.get(&seed).cloned()));
+                return Err(StartError::NoSeed { within, seeds: failed.collect() });
             }
         }
     }
@@ -119,6 +131,8 @@ impl Group {
             view: view_sender,
             leaving: Vec::new(),
             has_left: false,
+            seeds: options.seeds,
+            failed_seeds: BTreeMap::new(),
         };
         tokio::spawn(member.run());
         let group = Self { address, message_bytes_max, queue_bytes, room, messages, requests, view };
@@ -201,6 +215,8 @@ struct Member {
     view: watch::Sender<Option<Arc<View>>>,
     leaving: Vec<oneshot::Sender<()>>,
     has_left: bool,
+    seeds: Vec<SocketAddr>,
+    failed_seeds: BTreeMap<SocketAddr, Closed>,
 }
 
 impl Member {
@@ -215,7 +231,7 @@ impl Member {
             tokio::select! {
                 turn = self.hub.next(None) => {
                     if let Some((stream, remote)) = self.hub.handle(turn) {
-                        self.hub.greet(remote, self.hub.layer.handshake.greet(stream, false));
+                        self.hub.greet(remote, self.hub.layer.handshake.clone().greet(stream, false));
                     }
                 }
                 Some(message) = self.messages.recv() => self.broadcast(message),
@@ -264,6 +280,7 @@ impl Member {
             window_bytes: ring.window_bytes(),
             kept_bytes: ring.kept_bytes(),
             waiting_bytes: self.outlet.bytes(),
+            failed_seeds: self.failed_seeds.clone(),
         }
     }
 
@@ -283,7 +300,20 @@ impl Member {
 
     fn pass_events(&mut self) {
         for event in self.hub.take_events() {
-            let hub::Event::Engine(event) = event else { continue };
+            let event = match event {
+                hub::Event::Engine(event) => event,
+                hub::Event::DialFailed(name, why) => {
+                    self.note_failure(name, why);
+                    continue;
+                }
+                hub::Event::LinkUp(peer) => {
+                    if let Some(link) = self.hub.links.get(peer) {
+                        self.failed_seeds.remove(&link.name);
+                    }
+                    continue;
+                }
+                hub::Event::LinkDown { .. } | hub::Event::Refused(..) => continue,
+            };
             match event {
                 // The semaphore counts the room in the queue.
                 Event::Room | Event::Refused(_) => {}
@@ -296,6 +326,19 @@ impl Member {
                 }
             }
         }
+    }
+
+    /// Notes why a seed cannot be reached. The log has it again only if the reason changes.
+    fn note_failure(&mut self, seed: SocketAddr, why: Closed) {
+        // Of two connections between the same nodes one is closed; the other one is a link.
+        let has_link = self.hub.links.of(&seed).is_some();
+        if has_link || seed == self.hub.layer.handshake.own() || !self.seeds.contains(&seed) {
+            return;
+        }
+        if self.failed_seeds.get(&seed) != Some(&why) {
+            tracing::warn!(%seed, %why, "cannot join through a seed");
+        }
+        self.failed_seeds.insert(seed, why);
     }
 
     fn pause_or_resume(&mut self) {

@@ -2,17 +2,23 @@
 //! around the ring or in another topology.
 //!
 //! ```no_run
-//! use samara_net::ring::{Event, Group, Options};
+//! use std::time::Duration;
+//!
+//! use samara_net::ring::{Event, Group, Member, Options};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let options = Options::new("example", "192.0.2.1:7800".parse()?).with_seeds(["192.0.2.2:7800".parse()?]);
+//! let options = Options::new("example", "192.0.2.1:7800".parse()?)
+//!     .with_seeds(["192.0.2.2:7800".parse()?])
+//!     .require_seed(Duration::from_secs(10));
 //! let (group, mut events) = Group::join(options).await?;
 //! group.broadcast("a message").await?;
 //! while let Some(event) = events.next().await {
 //!     match event {
 //!         Event::Delivered { origin, payload, .. } => println!("{} bytes from {origin}", payload.len()),
-//!         Event::View(view) => println!("{} members", view.len()),
+//!         Event::View(view) => {
+//!             println!("members: {:?}", view.members.iter().map(Member::to_string).collect::<Vec<_>>());
+//!         }
 //!         _ => {}
 //!     }
 //! }
@@ -26,9 +32,10 @@
 //! broadcast -> own queue -> engine -> outbox -> link -> socket -> link -> engine -> deliveries
 //! ```
 //!
-//! A connection begins with `samring`, a byte for the version (1), the group (the first 8 bytes of
-//! SHA-256 of its name), and the name of the sender with its length in one byte in front. Both
-//! sides send that at once. Frames follow ([`samara_ring::wire`]), each with its length in front (4
+//! A connection begins with `samring`, a byte for the version (2), the group (the first 8 bytes of
+//! SHA-256 of its name), the options that all members share, in words, and the name of the sender.
+//! Each of the two texts has its length in one byte in front. Both sides send that at once, and a
+//! member hangs up on a peer of another group or with other options. Frames follow ([`samara_ring::wire`]), each with its length in front (4
 //! bytes, little endian).
 //!
 //! The name of a member is the address at which others dial it; `Display` prints it. Of two

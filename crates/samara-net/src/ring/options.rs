@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use samara_ring::wire::Limits;
-use samara_ring::{Config, Ring};
+use samara_ring::{Config, Order, Ring};
 use sha2::{Digest, Sha256};
 
 use super::framed::{LinkOptions, identity_of};
@@ -24,7 +24,8 @@ pub struct Options {
     /// seed answers within it. Without one, a member that reaches no seed forms a view alone.
     pub require_seed: Option<Duration>,
     /// Configuration of the protocol. `group`, `seeds`, `needs_others` and `own_queue_bytes` follow
-    /// from the other options.
+    /// from the other options. A member rejects nodes with another order, shape, or size of chunks,
+    /// batches, messages or the group.
     pub config: Config,
     /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait. Keep it
     /// short: a message that waits here is late already.
@@ -85,6 +86,21 @@ impl Options {
     pub(super) fn group_number(&self) -> u64 {
         let digest = Sha256::digest(self.group.as_bytes());
         digest.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
+    /// Returns the options that all members of a group share, in words. A member sends them when it
+    /// connects, and rejects nodes with others.
+    pub(super) fn terms(&self) -> String {
+        let Config { order, shape, chunk_bytes, batch_bytes, message_bytes_max, members_max, .. } =
+            &self.config;
+        let order = match order {
+            Order::Fifo => "fifo",
+            Order::Total => "total",
+        };
+        format!(
+            "{order} order, shape {shape}, chunks of {chunk_bytes} B, batches of {batch_bytes} B, \
+             messages of up to {message_bytes_max} B, up to {members_max} members"
+        )
     }
 
     pub(super) fn engine_config(&self) -> Config {

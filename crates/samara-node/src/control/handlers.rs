@@ -1,8 +1,7 @@
 //! The handlers of the control API, one function for each request.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use futures::future::OptionFuture;
@@ -11,6 +10,7 @@ use samara_gossipsub::rpc::Topic;
 use samara_net::mconn::PeerAddress;
 use serde_json::{Value, json};
 
+use super::body::{Body, Number};
 use super::requests::{
     Batch, Broadcasts, Commit, Dial, KEYS_MAX, MessageSpec, Nothing, Publications, Submissions, TopicName,
     TxSpec, planned_txs,
@@ -29,7 +29,6 @@ use crate::part;
 use crate::pool::Pool;
 
 type Answered<T> = Result<Json<T>, Failure>;
-type Body<T> = Result<Json<T>, JsonRejection>;
 
 impl Api {
     /// Sends a request to the node and waits for its answer.
@@ -75,31 +74,28 @@ fn expect<'a, T>(part: Option<&'a T>, name: &str, section: &str) -> Result<&'a T
     part.ok_or_else(|| Failure::not_found(none()))
 }
 
-fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Failure> {
-    text.parse().map_err(|_| Failure::wrong(format!("{what}: found {text:?}; expected a number")))
-}
-
 pub(super) async fn status(State(api): State<Api>) -> Answered<Status> {
     api.ask(Node::status).await.map(Json)
 }
 
-pub(super) async fn dial(State(api): State<Api>, body: Body<Dial>) -> Answered<Value> {
-    let Json(Dial { address: text }) = body?;
+pub(super) async fn dial(
+    State(api): State<Api>,
+    Body(Dial { address: text }): Body<Dial>,
+) -> Answered<Value> {
     let address = address(&text).map_err(|message| Failure::wrong(format!("address: {message}")))?;
     api.ask(|node| node.dial(address)).await??;
     Ok(Json(json!({ "dialling": text })))
 }
 
-pub(super) async fn subscribe(State(api): State<Api>, body: Body<TopicName>) -> Answered<Value> {
-    api.join(body?.0, true).await
+pub(super) async fn subscribe(State(api): State<Api>, Body(body): Body<TopicName>) -> Answered<Value> {
+    api.join(body, true).await
 }
 
-pub(super) async fn unsubscribe(State(api): State<Api>, body: Body<TopicName>) -> Answered<Value> {
-    api.join(body?.0, false).await
+pub(super) async fn unsubscribe(State(api): State<Api>, Body(body): Body<TopicName>) -> Answered<Value> {
+    api.join(body, false).await
 }
 
-pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> Answered<Value> {
-    let Json(message) = body?;
+pub(super) async fn publish(State(api): State<Api>, Body(message): Body<MessageSpec>) -> Answered<Value> {
     let messages = message.single(api.topic_bytes).map_err(Failure::wrong)?;
     let report = api.ask(|node| node.publish_now(messages, None)).await??;
     match report.messages.into_iter().next() {
@@ -119,20 +115,18 @@ pub(super) async fn publish(State(api): State<Api>, body: Body<MessageSpec>) -> 
 }
 
 /// The report also lists messages that were not published.
-pub(super) async fn publish_batch(State(api): State<Api>, body: Body<Batch>) -> Answered<BatchReport> {
-    let Json(batch) = body?;
+pub(super) async fn publish_batch(State(api): State<Api>, Body(batch): Body<Batch>) -> Answered<BatchReport> {
     let (messages, schedule) = batch.messages(api.topic_bytes).map_err(Failure::wrong)?;
     Ok(Json(api.ask(|node| node.publish_now(messages, schedule)).await??))
 }
 
-pub(super) async fn batch(State(api): State<Api>, Path(id): Path<String>) -> Answered<BatchReport> {
-    let number = number("batch", &id)?;
-    let report = api.ask(move |node| node.batch(number)).await?;
+pub(super) async fn batch(State(api): State<Api>, Number(id): Number) -> Answered<BatchReport> {
+    let report = api.ask(move |node| node.batch(id)).await?;
     report.map(Json).ok_or_else(|| Failure::not_found(format!("batch {id} is unknown or forgotten")))
 }
 
-pub(super) async fn plan(State(api): State<Api>, body: Body<Publications>) -> Answered<Value> {
-    let planned = body?.0.planned(api.topic_bytes).map_err(Failure::wrong)?;
+pub(super) async fn plan(State(api): State<Api>, Body(body): Body<Publications>) -> Answered<Value> {
+    let planned = body.planned(api.topic_bytes).map_err(Failure::wrong)?;
     let numbers = api.ask(|node| node.add_planned(planned)).await??;
     Ok(Json(json!({ "planned": numbers })))
 }
@@ -142,8 +136,7 @@ pub(super) async fn planned(State(api): State<Api>) -> Answered<Vec<PlannedRepor
 }
 
 /// The body (`{}`) prevents web pages from stopping nodes.
-pub(super) async fn stop(State(api): State<Api>, body: Body<Nothing>) -> Answered<Value> {
-    let Json(Nothing {}) = body?;
+pub(super) async fn stop(State(api): State<Api>, Body(Nothing {}): Body<Nothing>) -> Answered<Value> {
     api.node.send(Box::new(Node::stop)).await.map_err(|_| Failure::stopping())?;
     Ok(Json(json!({ "stopping": true })))
 }
@@ -167,13 +160,15 @@ pub(super) async fn pool_status(State(api): State<Api>) -> Answered<PoolStatus> 
     Ok(Json(api.pool()?.status().await?))
 }
 
-pub(super) async fn pool_submit(State(api): State<Api>, body: Body<TxSpec>) -> Answered<Submitted> {
-    let tx = Transaction::new(body?.0.payload("transaction")?.make());
+pub(super) async fn pool_submit(State(api): State<Api>, Body(body): Body<TxSpec>) -> Answered<Submitted> {
+    let tx = Transaction::new(body.payload("transaction")?.make());
     Ok(Json(api.pool()?.submit(tx).await?))
 }
 
-pub(super) async fn pool_plan(State(api): State<Api>, body: Body<Submissions>) -> Answered<Value> {
-    let Json(Submissions { submissions, late }) = body?;
+pub(super) async fn pool_plan(
+    State(api): State<Api>,
+    Body(Submissions { submissions, late }): Body<Submissions>,
+) -> Answered<Value> {
     let planned = planned_txs("submissions", submissions)?;
     Ok(Json(json!({ "planned": api.pool()?.plan(planned, late).await? })))
 }
@@ -182,18 +177,18 @@ pub(super) async fn pool_planned(State(api): State<Api>) -> Answered<Vec<Planned
     Ok(Json(api.pool()?.planned().await?))
 }
 
-pub(super) async fn pool_txs(State(api): State<Api>, Path(count): Path<String>) -> Answered<Vec<String>> {
-    let count: usize = number("count", &count)?;
-    Ok(Json(api.pool()?.keys(count.min(KEYS_MAX)).await?))
+pub(super) async fn pool_txs(State(api): State<Api>, Number(count): Number) -> Answered<Vec<String>> {
+    Ok(Json(api.pool()?.keys(count.min(KEYS_MAX as u64) as usize).await?))
 }
 
-pub(super) async fn pool_arrivals(State(api): State<Api>, Path(from): Path<String>) -> Answered<Arrivals> {
-    let from = number("number", &from)?;
+pub(super) async fn pool_arrivals(State(api): State<Api>, Number(from): Number) -> Answered<Arrivals> {
     Ok(Json(api.pool()?.arrivals(from).await?))
 }
 
-pub(super) async fn pool_commit(State(api): State<Api>, body: Body<Commit>) -> Answered<Value> {
-    let Json(Commit { height, keys }) = body?;
+pub(super) async fn pool_commit(
+    State(api): State<Api>,
+    Body(Commit { height, keys }): Body<Commit>,
+) -> Answered<Value> {
     if keys.len() > KEYS_MAX {
         let message = format!("keys: found {}; expected at most {KEYS_MAX}", keys.len());
         return Err(Failure::wrong(message));
@@ -216,8 +211,7 @@ fn key(text: &str) -> Option<TxKey> {
     TxKey::try_from(digits.collect::<Option<Vec<u8>>>()?.as_slice()).ok()
 }
 
-pub(super) async fn pool_dial(State(api): State<Api>, body: Body<Dial>) -> Answered<Value> {
-    let Json(Dial { address }) = body?;
+pub(super) async fn pool_dial(State(api): State<Api>, Body(Dial { address }): Body<Dial>) -> Answered<Value> {
     let peer: PeerAddress = address.parse().map_err(|error| Failure::wrong(format!("address: {error}")))?;
     api.pool()?.dial(peer).await?;
     Ok(Json(json!({ "dialling": address })))
@@ -229,13 +223,13 @@ pub(super) async fn group_status(State(api): State<Api>) -> Answered<GroupStatus
     Ok(Json(api.group()?.status().await?))
 }
 
-pub(super) async fn group_broadcast(State(api): State<Api>, body: Body<TxSpec>) -> Answered<Broadcast> {
-    let message = body?.0.payload("message")?.make();
+pub(super) async fn group_broadcast(State(api): State<Api>, Body(body): Body<TxSpec>) -> Answered<Broadcast> {
+    let message = body.payload("message")?.make();
     Ok(Json(api.group()?.broadcast(message).await?))
 }
 
-pub(super) async fn group_plan(State(api): State<Api>, body: Body<Broadcasts>) -> Answered<Value> {
-    let planned = planned_txs("broadcasts", body?.0.broadcasts)?;
+pub(super) async fn group_plan(State(api): State<Api>, Body(body): Body<Broadcasts>) -> Answered<Value> {
+    let planned = planned_txs("broadcasts", body.broadcasts)?;
     Ok(Json(json!({ "planned": api.group()?.plan(planned).await? })))
 }
 
@@ -243,11 +237,7 @@ pub(super) async fn group_planned(State(api): State<Api>) -> Answered<Vec<Planne
     Ok(Json(api.group()?.planned().await?))
 }
 
-pub(super) async fn group_deliveries(
-    State(api): State<Api>,
-    Path(from): Path<String>,
-) -> Answered<Deliveries> {
-    let from = number("number", &from)?;
+pub(super) async fn group_deliveries(State(api): State<Api>, Number(from): Number) -> Answered<Deliveries> {
     Ok(Json(api.group()?.deliveries(from).await?))
 }
 
@@ -257,7 +247,6 @@ pub(super) async fn mix_status(State(api): State<Api>) -> Answered<MixStatus> {
     Ok(Json(api.mix()?.status().await?))
 }
 
-pub(super) async fn mix_events(State(api): State<Api>, Path(from): Path<String>) -> Answered<MixEvents> {
-    let from = number("number", &from)?;
+pub(super) async fn mix_events(State(api): State<Api>, Number(from): Number) -> Answered<MixEvents> {
     Ok(Json(api.mix()?.events(from).await?))
 }

@@ -1,11 +1,11 @@
 //! The control API: HTTP and JSON. Every answer is JSON; an error is `{"error": "..."}`.
 
+mod body;
 mod handlers;
 mod requests;
 
 use std::net::IpAddr;
 
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, HOST};
@@ -103,12 +103,6 @@ impl From<Refusal> for Failure {
             Refusal::Wrong(message) => Self::wrong(message),
             Refusal::Stopping => Self::stopping(),
         }
-    }
-}
-
-impl From<JsonRejection> for Failure {
-    fn from(rejection: JsonRejection) -> Self {
-        Self(rejection.status(), rejection.body_text())
     }
 }
 

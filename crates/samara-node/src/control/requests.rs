@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use samara_engine::outbox::{Policies, Schedule, ScheduleSpec};
 use serde::Deserialize;
 
+use super::body::read;
 use super::{Api, BODY_MAX, Failure};
 use crate::config::{MetricsAt, check_schedule, check_topic};
 pub(super) use crate::model::MessageSpec;
@@ -202,10 +203,8 @@ pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<P
         return Err(wrong(format!("found {bytes} bytes; expected at most {BODY_MAX}")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let mut json = serde_json::Deserializer::from_str(&text);
-    let request: Publications = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| wrong(format!("{}: {}", error.path(), error.inner())))?;
-    json.end().map_err(|error| wrong(error.to_string()))?;
+    let json = serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    let request: Publications = read(json).map_err(wrong)?;
     request.planned(topic_bytes).map_err(wrong)
 }
 

@@ -8,17 +8,21 @@ pub(crate) mod schedule;
 mod tracer;
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::identity::Keypair;
+use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::Event;
+use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
 use crate::config::Checked;
@@ -91,13 +95,12 @@ impl Node {
     /// those of further interfaces.
     pub(crate) async fn listen(&mut self) -> Result<Vec<Multiaddr>, String> {
         let mut open = Vec::new();
-        for (at, address) in self.config.listen.clone().into_iter().enumerate() {
-            let wrong = |error: &dyn std::fmt::Display| {
-                format!(
-                    "network.listen.{at}: cannot listen on {address}: {error}; \
-                     expected a free port at an address of this machine"
-                )
-            };
+        let addresses = self.config.listen.clone();
+        for (at, address) in addresses.iter().enumerate() {
+            check_free(address).map_err(|error| cannot_listen(at, address, &error))?;
+        }
+        for (at, address) in addresses.into_iter().enumerate() {
+            let wrong = |error: &dyn Error| cannot_listen(at, &address, error);
             let listener = self.swarm.listen_on(address.clone()).map_err(|error| wrong(&error))?;
             loop {
                 match self.swarm.select_next_some().await {
@@ -331,6 +334,39 @@ struct Host {
     /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
     identify: identify::Behaviour,
     gossip: samara_libp2p::Behaviour,
+}
+
+/// Fails if another process listens at a TCP address. libp2p listens with `SO_REUSEPORT`, with which
+/// both would succeed and each would get some of the connections.
+fn check_free(address: &Multiaddr) -> std::io::Result<()> {
+    let mut parts = address.iter();
+    let ip: IpAddr = match parts.next() {
+        Some(Protocol::Ip4(ip)) => ip.into(),
+        Some(Protocol::Ip6(ip)) => ip.into(),
+        _ => return Ok(()),
+    };
+    let Some(Protocol::Tcp(port)) = parts.next() else { return Ok(()) };
+    let address = SocketAddr::new(ip, port);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // Ended connections of an earlier process do not count.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1)
+}
+
+/// Returns the error for an address, with the innermost cause: outer ones of libp2p have no text.
+fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    format!(
+        "network.listen.{at}: cannot listen on {address}: {cause}; \
+         expected a free port at an address of this machine"
+    )
 }
 
 /// Builds the swarm, which neither listens nor dials yet.

@@ -9,7 +9,45 @@ async fn invalid_requests_are_rejected_with_a_reason() {
     let node = node(41, &[], "", FAST).await;
     let cases: &[(&str, &str, u16, &[&str])] = &[
         ("/v1/dial", "{\"address\":\"nowhere\"}", 400, &["address: found \"nowhere\"", "/ip4/"]),
-        ("/v1/dial", "{\"addres\":\"x\"}", 422, &["unknown field `addres`", "`address`"]),
+        ("/v1/dial", "{\"addres\":\"x\"}", 422, &["unknown key `addres`; expected `address`; did you mean"]),
+        ("/v1/dial", "{}", 422, &["missing key `address`"]),
+        ("/v1/dial", "{\"address\":null}", 422, &["missing key `address`"]),
+        ("/v1/dial", "[7]", 422, &["found a list; expected an object with the keys address"]),
+        ("/v1/dial", "7", 422, &["found 7; expected an object with the keys address"]),
+        ("/v1/subscribe", "{\"topic\":7}", 422, &["topic: found 7; expected a text"]),
+        ("/v1/unsubscribe", "{\"topic\":[\"t\"]}", 422, &["topic: found a list; expected a text"]),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":-1}",
+            422,
+            &["random_bytes: found -1; expected a whole number from 0"],
+        ),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":1e30}",
+            422,
+            &["random_bytes: found 1e30; expected a whole number"],
+        ),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":9e99999}",
+            400,
+            &["the body is not JSON: random_bytes: number out of range"],
+        ),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":18446744073709551615}",
+            422,
+            &["found 18446744073709551615; expected at most 9223372036854775807"],
+        ),
+        ("/v1/publish-batch", "{\"messages\":{}}", 422, &["messages: found an object; expected a list"]),
+        (
+            "/v1/publish-batch",
+            "{\"messages\":[{\"topic\":\"t\",\"text\":\"\"},{\"topic\":\"t\",\"txt\":\"\"}]}",
+            422,
+            &["messages[1].txt: unknown key `txt`; expected one of", "did you mean `text`?"],
+        ),
+        ("/v1/publish-batch", "{\"messages\":[null]}", 422, &["found null"]),
         ("/v1/dial", "{\"address\":", 400, &["EOF"]),
         ("/v1/subscribe", "{\"topic\":\"\"}", 400, &["topic: found a topic of 0 bytes"]),
         ("/v1/publish", "{\"topic\":\"t\"}", 400, &["exactly one of data, text and random_bytes"]),
@@ -32,22 +70,29 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "/v1/publish-batch",
             "{\"messages\":[],\"schedule\":\"backwards\"}",
             422,
-            &["unknown variant `backwards`", "`interleaved`"],
+            &["schedule: found `backwards`; expected one of", "`interleaved`"],
         ),
         (
             "/v1/publish-batch",
             "{\"messages\":[],\"schedule\":{\"sort\":1}}",
             422,
-            &["unknown field `sort`", "`kind`"],
+            &["schedule: sort: unknown key `sort`; expected one of `kind`"],
         ),
-        ("/v1/schedule", "{\"publications\":[{\"at_unix_ns\":9e18}]}", 422, &["at_unix_ns"]),
+        (
+            "/v1/schedule",
+            "{\"publications\":[{\"at_unix_ns\":9e18}]}",
+            422,
+            &["publications[0].at_unix_ns: found 9e18; expected a whole"],
+        ),
+        ("/v1/schedule", "{\"publications\":5}", 422, &["publications: found 5; expected a list"]),
         (
             "/v1/schedule",
             "{\"publications\":[{\"at_unix_ns\":9000000000000000000}]}",
             400,
             &["publications[0]: expected either batch, or topic"],
         ),
-        ("/v1/stop", "", 400, &["EOF"]),
+        ("/v1/stop", "", 400, &["the body is not JSON: EOF", "expected an object such as {}"]),
+        ("/v1/stop", "{\"now\":true}", 422, &["unknown key `now`; expected none here"]),
         ("/v1/nothing", "{}", 404, &["unknown path /v1/nothing"]),
         ("/v1/status", "{}", 405, &["/v1/status does not accept POST"]),
     ];
@@ -59,7 +104,12 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             assert!(error.contains(word), "{path} {body}: {error} does not contain {word:?}");
         }
     }
-    for (path, word) in [("/v1/batches/7", "batch 7 is unknown"), ("/v1/batches/x", "expected a number")] {
+    for (path, word) in [
+        ("/v1/batches/7", "batch 7 is unknown"),
+        ("/v1/batches/x", "found the path /v1/batches/x; expected a whole number after"),
+        ("/v1/batches/-1", "expected a whole number"),
+        ("/v1/batches/%ff", "{\"error\":\"found the path /v1/batches/%ff; expected a whole number"),
+    ] {
         let (status, body) = request(node.control, "GET", path, "").await;
         assert!(status >= 400 && body.contains(word), "{path}: {status} {body}");
     }

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_node::config::Network;
-use samara_node::{Checked, NodeConfig};
+use samara_node::{Checked, NodeConfig, Running};
+use serde_json::json;
+
+use crate::common::{FAST, node};
 
 const SEED: &str = "[identity]\nseed = 1\n";
 
@@ -130,7 +133,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[ring]\npreset = \"ring-total\"\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"direct\"",
         "node.toml:7: ring.shape: ",
-        &["the ring, for total order"],
+        &["found \"direct\"; expected ring, for total order"],
     ),
     ("[ring]\ngroup = \"g\"\nlisten = \"0.0.0.0:1\"", "node.toml:3: ring.advertise: ", &["others can dial"]),
     (
@@ -229,4 +232,24 @@ fn errors_in_a_mix_name_the_key() {
     let short = mix("").replace(&"2".repeat(64), "22");
     let error = NodeConfig::parse(&short, Path::new("node.toml")).expect_err("it is too short");
     assert_eq!(error.key.as_deref(), Some("mix.nodes.1.fingerprint"));
+}
+
+/// libp2p listens so that several processes can share a port: the second node would get some of the
+/// connections of the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_of_another_node_are_errors() {
+    let first = node(47, &[], "", FAST).await;
+    let status = first.get("/v1/status").await;
+    let quic = node(48, &[], "listen = [\"/ip4/127.0.0.1/udp/0/quic-v1\"]\n", FAST).await;
+    for (address, holder) in [(&first.address, &first), (&quic.address, &quic)] {
+        let address = address.split("/p2p/").next().unwrap();
+        let free = "/ip4/127.0.0.1/tcp/0";
+        let text = format!("[identity]\nseed = 49\n[network]\nlisten = [\"{free}\", \"{address}\"]\n");
+        let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
+        let error = Running::start(config).await.expect_err("the address is taken");
+        let expected = format!("network.listen.1: cannot listen on {address}: Address already in use");
+        assert!(error.starts_with(&expected) && error.contains("; expected a free port"), "{error}");
+        holder.get("/v1/status").await;
+    }
+    assert_eq!(status["peers"], json!([]));
 }

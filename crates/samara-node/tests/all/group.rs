@@ -89,6 +89,40 @@ async fn a_node_that_requires_a_seed_starts_only_with_one() {
     assert!(error.contains(&seed), "{error}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_options_and_taken_addresses_are_reported() {
+    let first = node(87, &[], "", &ring(&[])).await;
+    let seed = address(&first);
+    let total = ring(std::slice::from_ref(&seed)).replace("[ring]", "[ring]\npreset = \"ring-total\"");
+    let second = node(88, &[], "", &total).await;
+    let failed = |status: &Value| status["failed_seeds"][&seed].is_string();
+    let status = second.until("/v1/group", "a failed seed", failed).await;
+    let reason = status["failed_seeds"][&seed].as_str().unwrap();
+    assert!(reason.contains("found \"fifo order") && reason.contains("expected \"total order"), "{reason}");
+    first.counted("samara_group_links_closed_total{cause=\"other_options\"}", 1.0).await;
+
+    let requires = total.replace(FAST, &format!("require_seed = \"300 ms\"\n{FAST}"));
+    let taken = ring(&[]).replace("127.0.0.1:0", &seed);
+    for (section, words) in [
+        (requires, ["ring.seeds: the member cannot join through the seed", &seed]),
+        (taken, ["ring.listen: cannot listen on", "in use"]),
+    ] {
+        let text = format!("[identity]\nseed = 89\n{section}");
+        let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
+        let error = Running::start(config).await.expect_err("it cannot start");
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    for (path, body, words) in [
+        ("broadcast", "{\"text\":5}", "text: found 5; expected a text"),
+        ("broadcast", "{\"txt\":\"\"}", "unknown key `txt`"),
+        ("schedule", "{\"broadcasts\":[{}]}", "broadcasts[0]: missing key `at_unix_ns`"),
+    ] {
+        let (status, answer) = first.try_post(&format!("/v1/group/{path}"), body).await;
+        let error = answer["error"].as_str().expect("an error");
+        assert!(status == 422 && error.contains(words), "{path} {body}: {status} {error}");
+    }
+}
+
 #[tokio::test]
 async fn without_a_section_there_is_no_group() {
     let node = node(83, &[], "", FAST).await;

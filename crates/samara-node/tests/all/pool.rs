@@ -159,6 +159,32 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
     let node = with_pool(77, &[]).await;
     let cases: &[(&str, &str, u16, &str)] = &[
         ("/v1/pool/submit", "{}", 400, "exactly one of data, text and random_bytes"),
+        (
+            "/v1/pool/submit",
+            "{\"random_bytes\":\"9\"}",
+            422,
+            "random_bytes: found \"9\"; expected a whole number",
+        ),
+        ("/v1/pool/submit", "{\"txt\":\"\"}", 422, "unknown key `txt`; expected one of"),
+        (
+            "/v1/pool/commit",
+            "{\"height\":-1,\"keys\":[]}",
+            422,
+            "height: found -1; expected a whole number from 0",
+        ),
+        ("/v1/pool/commit", "{\"height\":1,\"keys\":[7]}", 422, "keys[0]: found 7; expected a text"),
+        (
+            "/v1/pool/schedule",
+            "{\"submissions\":[],\"late\":\"now\"}",
+            422,
+            "late: found `now`; expected `refuse` or",
+        ),
+        (
+            "/v1/pool/schedule",
+            "{\"submissions\":[{\"at_unix_ns\":\"now\"}]}",
+            422,
+            "submissions[0].at_unix_ns: found \"now\"; expected a whole number",
+        ),
         ("/v1/pool/submit", "{\"data\":\"%\"}", 400, "transaction.data: expected base64"),
         ("/v1/pool/submit", "{\"random_bytes\":9000000}", 400, "9000000 bytes; expected at most 8388608"),
         ("/v1/pool/commit", "{\"height\":1,\"keys\":[\"x\"]}", 400, "keys[0]: found \"x\"; expected 64 hex"),
@@ -182,6 +208,9 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
     }
     for path in ["/v1/pool/txs/x", "/v1/pool/arrivals/-1"] {
         let (status, body) = request(node.control, "GET", path, "").await;
-        assert!(status == 400 && body.contains("expected a number"), "{path}: {status} {body}");
+        assert!(
+            status == 400 && body.contains("expected a whole number after the last slash"),
+            "{path}: {status} {body}"
+        );
     }
 }

@@ -5,8 +5,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{
-    AROUND, Area, Chart, Drawn, Ink, LABEL_SIZE, LEFT, Mark, SIZE, Scale, chart, drawn_with, text_pixels,
-    wrapped, write,
+    AROUND, Area, Chart, Drawn, Ink, LABEL_SIZE, LEFT, Mark, ON_LIGHT, SIZE, Scale, chart, drawn_with,
+    text_pixels, wrapped, write,
 };
 
 const ROW_PIXELS: u32 = 40;
@@ -192,7 +192,7 @@ impl Boxes {
                 Rectangle::new(block.corners, block.ink.rgb().mix(opacity).filled())
             }))?;
             let centre = Pos::new(HPos::Center, VPos::Center);
-            let style = ("sans-serif", LABEL_SIZE - 4).into_text_style(area).pos(centre);
+            let style = ("sans-serif", LABEL_SIZE - 4).into_text_style(area).pos(centre).color(&ON_LIGHT);
             for block in self.boxes.iter().filter(|block| !block.text.is_empty()) {
                 let [(left, low), (right, high)] = block.corners;
                 let middle = (left.midpoint(right), low.midpoint(high));

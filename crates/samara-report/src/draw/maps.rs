@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Area, Drawn, Ink, LABEL_SIZE, SIZE, TITLE_SIZE, drawn, shortened, text_pixels, write};
+use super::{Area, Drawn, Ink, LABEL_SIZE, ON_DARK, SIZE, TITLE_SIZE, drawn, shortened, text_pixels, write};
 use crate::words::{percent, shown, three_digits};
 
 /// Sizes in pixels: a field, the gap between two maps, the outer margin, and a line of text.
@@ -160,7 +160,7 @@ impl Maps {
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         let fill = Ink::of(1).rgb().mix(0.06 + 0.84 * share).filled();
         area.draw(&Rectangle::new([(x + 1, y + 1), (x + CELL.0 - 1, y + CELL.1 - 1)], fill))?;
-        let ink = if share > 0.6 { &WHITE } else { &BLACK };
+        let ink = if share > 0.6 { &ON_DARK } else { &BLACK };
         let middle = (x + CELL.0 / 2, y + CELL.1 / 2);
         write(area, &self.written(number), middle, (HPos::Center, LABEL_SIZE), ink)
     }

@@ -39,6 +39,10 @@ const AROUND: u32 = BELOW + TITLE_SIZE * 3 / 2 + 2 * MARGIN;
 pub(crate) const COLOURS: [&str; 9] =
     ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7", "#8c6bb1", "#66a61e", "#7f7f7f"];
 
+/// Colours of text on coloured fields. Pages in dark colours exchange black and white, but not these.
+const ON_LIGHT: RGBColor = RGBColor(1, 1, 1);
+const ON_DARK: RGBColor = RGBColor(254, 254, 254);
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;

@@ -152,6 +152,37 @@ fn figure_height_is_that_of_chart_and_key() {
     assert!(svg.contains(&format!("height=\"{}\"", 300 + Key::new(key, 400).height())), "{svg}");
 }
 
+/// Figures in a page follow its light or dark colours by rules for their neutral colours.
+#[test]
+fn neutral_colours_of_figures_have_rules_in_pages() {
+    let points = vec![(1.0, 0.2), (5.0, 0.9)];
+    let line = |style| Line { label: "a".to_owned(), points: points.clone(), style, ..Line::default() };
+    let scales = (Scale::linear("x", 0.0..5.0, Unit::Count), Scale::share());
+    let lines = Lines::new("title", scales.clone(), vec![line(Style::Dots), line(Style::Bound)]).svg();
+    let block = Block { text: "7".to_owned(), ..Block::new([(1.0, 0.1), (2.0, 0.5)], Ink::LIGHT) };
+    let boxes = vec![block, Block::new([(1.0, 0.1), (2.0, 0.5)], Ink::WARM)];
+    let title = "boxes".to_owned();
+    let boxes = Boxes { title, scales, height: 300, boxes, lines: Vec::new(), key: Vec::new() }.svg();
+    let style = include_str!("../page.css");
+    let mut count = 0;
+    for svg in [lines, boxes] {
+        for node in roxmltree::Document::parse(&svg).unwrap().descendants() {
+            for attribute in ["fill", "stroke"] {
+                let Some(ink) = node.attribute(attribute).and_then(Ink::hex) else { continue };
+                let Ink(red, green, blue) = ink;
+                let on_field = [ON_LIGHT, ON_DARK].contains(&ink.rgb());
+                if red.abs_diff(green).max(green.abs_diff(blue)) > 20 || on_field {
+                    continue;
+                }
+                count += 1;
+                let rule = format!("[{attribute}=\"#{red:02X}{green:02X}{blue:02X}\"]");
+                assert!(style.contains(&rule), "page.css has no rule for {rule}");
+            }
+        }
+    }
+    assert!(count > 20, "{count}");
+}
+
 #[test]
 fn long_labels_are_wrapped_then_shortened() {
     let label = "Announces, never delivers; CAT of 2023";

@@ -1,5 +1,6 @@
 //! Configuration of a member.
 
+use std::fmt;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
@@ -86,6 +87,15 @@ pub enum ShapeChoice {
     Fixed(Shape),
     /// The best shape for this workload ([`choose`]). `members` comes from the view instead.
     ByFormula(Workload),
+}
+
+impl fmt::Display for ShapeChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fixed(shape) => shape.name(),
+            Self::ByFormula(_) => "by formula",
+        })
+    }
 }
 
 impl ShapeChoice {
@@ -223,7 +233,7 @@ impl Config {
         let ring = matches!(self.shape, ShapeChoice::Fixed(Shape::Ring));
         // Only the ring keeps the order of all its messages, so that a member knows when no smaller
         // one can still come.
-        check(self.order == Order::Fifo || ring, "shape", self.shape, "the ring, for total order")?;
+        check(self.order == Order::Fifo || ring, "shape", self.shape.to_string(), "ring, for total order")?;
         let chunk = self.chunk_bytes;
         check((1..=1 << 20).contains(&chunk), "chunk_bytes", chunk, "1 to 1 MiB")?;
         let batch = self.batch_bytes;

@@ -1,5 +1,6 @@
 //! The commands, the events and the counters of a member.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -67,6 +68,21 @@ pub enum SuspectCause {
     Unresponsive,
     /// It holds the group up ([`Slow::Remove`](crate::Slow::Remove)).
     Slow,
+}
+
+/// A phrase that follows the name of the member.
+impl fmt::Display for SuspectCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Silent => "it sent no heartbeat in time",
+            Self::LinkDown => "the connection to it is down",
+            Self::Restarted => "it has restarted",
+            Self::MovedOn => "it continues in a group without this member",
+            Self::Reported => "another member does not hear it",
+            Self::Unresponsive => "it did not answer the proposal of a new view",
+            Self::Slow => "it holds the group up",
+        })
+    }
 }
 
 samara_engine::names! {

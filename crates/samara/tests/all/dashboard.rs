@@ -95,6 +95,29 @@ fn the_dashboard_shows_runs_of_this_directory() {
 }
 
 #[test]
+fn a_directory_without_runs_is_reported() {
+    let scratch = Scratch::new("dashboard-none");
+    scratch.write("file", "");
+    for (name, cause) in [("nope", "No such file"), ("file", "Not a directory")] {
+        let error = scratch.refused(["dashboard", name, "--open", "no"]);
+        let expected = format!("{name}: {cause}");
+        assert!(error.contains(&expected) && error.contains("expected a results directory"), "{error}");
+    }
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    // The default directory need not exist: the dashboard may start before the first run.
+    for (args, directory) in [(&["dashboard", "empty"][..], "empty"), (&["dashboard"], "results")] {
+        let listen = ["--listen", "127.0.0.1:0", "--open", "no"];
+        let mut command = scratch.command(args.iter().copied().chain(listen));
+        let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+        let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+        let lines: Vec<String> = lines.take(2).map(Result::unwrap).collect();
+        let expected =
+            format!("{directory} has no run with live files yet; start one, for example samara run");
+        assert!(lines[1].starts_with(&expected), "{lines:?}");
+    }
+}
+
+#[test]
 fn address_beyond_loopback_requires_token() {
     let scratch = Scratch::new("dashboard-token");
     let refused =

@@ -11,12 +11,22 @@ use tokio::time::timeout;
 
 use crate::ring::common::{Node, PATIENCE, options, start};
 
+/// The options that all members share, as members with the default ones write them.
+const TERMS: &str = "fifo order, shape ring, chunks of 65536 B, batches of 65536 B, \
+                     messages of up to 67108864 B, up to 256 members";
+
 /// The first message of a member.
 fn hello(group: &[u8], name: &str) -> Vec<u8> {
-    let mut hello = b"samring\x01".to_vec();
+    hello_with(group, TERMS, name)
+}
+
+fn hello_with(group: &[u8], terms: &str, name: &str) -> Vec<u8> {
+    let mut hello = b"samring\x02".to_vec();
     hello.extend_from_slice(group);
-    hello.push(name.len() as u8);
-    hello.extend_from_slice(name.as_bytes());
+    for text in [terms, name] {
+        hello.push(text.len() as u8);
+        hello.extend_from_slice(text.as_bytes());
+    }
     hello
 }
 
@@ -73,9 +83,12 @@ async fn broken_rules_end_a_connection_with_a_counted_cause() {
     };
     let mut endless = hello(&group(), &name(1));
     endless.extend_from_slice(&u32::MAX.to_le_bytes());
-    let cases: [(&str, Vec<u8>); 9] = [
+    let cases: [(&str, Vec<u8>); 12] = [
         ("handshake", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
         ("handshake", hello(&group(), "nobody")),
+        ("handshake", hello(&group(), &name(6)).iter().map(|byte| byte.max(&3)).copied().collect()),
+        ("handshake", hello_with(&group(), &"x".repeat(201), &name(7))),
+        ("other_options", hello_with(&group(), "total order", &name(8))),
         ("handshake", hello(&group(), &"9".repeat(65))),
         // The attacker sends half of its first message, then nothing.
         ("handshake_timeout", hello(&group(), &name(2))[..12].to_vec()),
@@ -209,7 +222,9 @@ async fn one_host_does_not_take_all_links() {
     let mut strangers = Vec::new();
     for port in 1..=10 {
         let mut stream = TcpStream::connect(target.address()).await.unwrap();
-        stream.write_all(&hello(&group(), &format!("127.0.0.9:{port}"))).await.unwrap();
+        let terms = TERMS.replace("256", "4");
+        let hello = hello_with(&group(), &terms, &format!("127.0.0.9:{port}"));
+        stream.write_all(&hello).await.unwrap();
         strangers.push(stream);
     }
     wait_for_cause(&target, "full", 6).await;
@@ -217,7 +232,8 @@ async fn one_host_does_not_take_all_links() {
     let from = TcpSocket::new_v4().unwrap();
     from.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let mut other = from.connect(target.address()).await.unwrap();
-    other.write_all(&hello(&group(), "127.0.0.2:1")).await.unwrap();
+    let terms = TERMS.replace("256", "4");
+    other.write_all(&hello_with(&group(), &terms, "127.0.0.2:1")).await.unwrap();
     let until = Instant::now() + PATIENCE;
     while target.status().await.unwrap().links < 5 {
         assert!(Instant::now() < until, "{:?}", target.status().await);

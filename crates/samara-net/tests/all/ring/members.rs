@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use samara_net::ring::{BroadcastError, Event, Group, Options, StartError};
+use samara_net::ring::{BroadcastError, Event, Group, Options, Preset, StartError};
 use tokio::time::timeout;
 
 use crate::ring::common::{PATIENCE, all, options, send, start};
@@ -145,9 +145,10 @@ async fn a_member_that_requires_a_seed_founds_no_group() {
     let start = Instant::now();
     let error = timeout(PATIENCE, Group::join(alone)).await.expect("fails in time").map(drop).unwrap_err();
     assert!(start.elapsed() >= within);
-    assert!(matches!(&error, StartError::NoSeed { seeds, .. } if *seeds == [absent]), "{error:?}");
+    assert!(matches!(&error, StartError::NoSeed { seeds, .. } if seeds[0].0 == absent), "{error:?}");
     let text = error.to_string();
-    assert!(text.contains(&absent.to_string()) && text.contains("(unreachable "), "{text}");
+    let reason = format!("{absent}: cannot reach the peer: Connection refused");
+    assert!(text.contains(&reason), "{text}");
 
     // One that leaves delivers its messages to itself.
     let (group, _events) = Group::start(options().with_seeds([absent]).require_seed(within)).await.unwrap();
@@ -158,6 +159,36 @@ async fn a_member_that_requires_a_seed_founds_no_group() {
     let joins = options().with_seeds([absent, founder.address()]).require_seed(PATIENCE);
     let (group, _events) = Group::join(joins).await.expect("a seed answers");
     assert_eq!(group.view().expect("a view").len(), 2);
+}
+
+/// Members with different orders would deliver the same messages in different orders.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_with_other_options_does_not_join() {
+    let (founder, _events) = Group::join(options()).await.unwrap();
+    let seed = founder.address();
+    let joins = options().with_seeds([seed]);
+    let mut small = joins.clone();
+    small.config.chunk_bytes = 1_000;
+    let total = Options { config: Preset::RingTotal.config().unwrap(), ..joins.clone() };
+    let direct = Options { config: Preset::Direct.config().unwrap(), ..joins.clone() };
+    let group = Options { group: "another".into(), ..joins };
+    for (options, found, expected) in [
+        (small, "found \"fifo order, shape ring, chunks of 65536 B,", "chunks of 1000 B"),
+        (total.clone(), "found \"fifo order,", "expected \"total order,"),
+        (total.require_seed(Duration::from_secs(1)), "found \"fifo order,", "expected \"total order,"),
+        (direct, "found \"fifo order, shape ring,", "expected \"fifo order, shape direct,"),
+        (group, "the peer belongs to another group", ""),
+    ] {
+        let joined = timeout(PATIENCE, Group::join(options)).await.expect("fails in time");
+        let error = joined.map(drop).unwrap_err();
+        assert!(matches!(&error, StartError::Mismatch { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("through the seed {seed}: ")), "{text}");
+        assert!(text.contains(found) && text.contains(expected), "{text}");
+    }
+    let closed = founder.status().await.unwrap().transport.closed;
+    assert!(closed["other_options"] >= 4 && closed["other_group"] >= 1, "{closed:?}");
+    assert_eq!(founder.view().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
