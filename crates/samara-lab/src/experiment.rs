@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use samara_engine::outbox::{Outbox, OutboxConfig};
+use samara_engine::units::Size;
 use samara_engine::{Engine, Time};
-use samara_sim::{HostStats, LATENCY_FLOOR, Record, Simulation};
+use samara_sim::{FRAME_BYTES_MAX, HostStats, LATENCY_FLOOR, Record, Simulation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,6 +81,18 @@ impl Plan<'_> {
     /// Returns the number of hosts in the network.
     pub fn nodes(&self) -> u32 {
         self.scenario.network.nodes
+    }
+
+    /// Returns the bytes of the value of `key`, if a simulation can carry them in one frame.
+    ///
+    /// # Errors
+    /// Returns the key, and the largest size.
+    pub fn frame_bytes(key: &str, size: Size) -> Result<u32, (String, String)> {
+        let bytes = u32::try_from(size.bytes()).ok().filter(|bytes| *bytes <= FRAME_BYTES_MAX);
+        bytes.ok_or_else(|| {
+            let most = Size::from_bytes(FRAME_BYTES_MAX.into());
+            (key.to_owned(), format!("is {size}; a simulation carries frames of at most {most}"))
+        })
     }
 
     /// Returns, for each node, the least time in milliseconds in which a frame of this size can
