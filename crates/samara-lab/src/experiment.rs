@@ -88,9 +88,11 @@ impl Plan<'_> {
     /// # Errors
     /// Returns the key, and the largest size.
     pub fn frame_bytes(key: &str, size: Size) -> Result<u32, (String, String)> {
-        let bytes = u32::try_from(size.bytes()).ok().filter(|bytes| *bytes <= FRAME_BYTES_MAX);
+        // Leaves room for what else is in the frame.
+        let most = FRAME_BYTES_MAX / 2;
+        let bytes = u32::try_from(size.bytes()).ok().filter(|bytes| *bytes <= most);
         bytes.ok_or_else(|| {
-            let most = Size::from_bytes(FRAME_BYTES_MAX.into());
+            let most = Size::from_bytes(most.into());
             (key.to_owned(), format!("is {size}; a simulation carries frames of at most {most}"))
         })
     }
@@ -251,5 +253,21 @@ impl Data for OwnData {
 
     fn is_incomplete(&self) -> bool {
         self.0.get("incomplete").and_then(Value::as_u64).is_some_and(|nodes| nodes > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_beyond_the_simulator_are_refused() {
+        let most = Size::from_bytes(1 << 30);
+        assert_eq!(Plan::frame_bytes("x.size", most), Ok(1 << 30));
+        let (key, message) = Plan::frame_bytes("x.size", Size::from_bytes(8_000_000_000)).unwrap_err();
+        assert_eq!(
+            (key.as_str(), message.contains("is 8 GB; ") && message.contains("at most 1 GiB")),
+            ("x.size", true)
+        );
     }
 }
