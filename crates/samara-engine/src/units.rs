@@ -19,6 +19,9 @@ struct Kind {
     units: &'static [Unit],
     /// The unit of the value zero.
     zero: &'static str,
+    /// The largest value, in the unit whose factor is 1, and how it is written. Sums of such values
+    /// stay within 64 bits.
+    most: (f64, &'static str),
 }
 
 const RATE: Kind = Kind {
@@ -26,12 +29,14 @@ const RATE: Kind = Kind {
     example: "\"20 Mbit/s\"",
     units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
     zero: "bit/s",
+    most: (1e15, "1000000 Gbit/s"),
 };
 const SPAN: Kind = Kind {
     name: "a time",
     example: "\"50 ms\"",
     units: &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)],
     zero: "s",
+    most: (87_600.0 * 3600e9, "87600 h"),
 };
 const SIZE: Kind = Kind {
     name: "a size",
@@ -46,8 +51,10 @@ const SIZE: Kind = Kind {
         ("GiB", 1_073_741_824.0),
     ],
     zero: "B",
+    most: (1e15, "1000000 GB"),
 };
-const SHARE: Kind = Kind { name: "a share", example: "\"0.1 %\"", units: &[("%", 0.01)], zero: "%" };
+const SHARE: Kind =
+    Kind { name: "a share", example: "\"0.1 %\"", units: &[("%", 0.01)], zero: "%", most: (f64::MAX, "") };
 
 impl Kind {
     /// Parses a number and a unit. Returns the value in the unit whose factor is 1.
@@ -70,7 +77,14 @@ impl Kind {
         if !number.is_finite() || number < 0.0 {
             return Err(wrong(&format!("\"{text}\" is negative or not finite")));
         }
-        Ok(number * factor)
+        let value = number * factor;
+        if value > self.most.0 {
+            return Err(format!(
+                "\"{text}\" is too large; expected {} of at most {}",
+                self.name, self.most.1
+            ));
+        }
+        Ok(value)
     }
 
     /// Writes a value as a person would: short, and not as a fraction of a unit if there is a
@@ -94,6 +108,31 @@ impl Kind {
         }
         f.write_str(&best.map_or_else(|| format!("{value} {}", self.units[0].0), |(_, text)| text))
     }
+}
+
+/// Deserializes a text with a parser. Errors about values that are no text say what is `expected`.
+///
+/// # Errors
+/// Returns the error of the deserializer, or that of the parser.
+pub fn deserialize_text<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &str,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    struct Visitor<'e, T>(&'e str, fn(&str) -> Result<T, String>);
+
+    impl<T> serde::de::Visitor<'_> for Visitor<'_, T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+            self.1(text).map_err(E::custom)
+        }
+    }
+    deserializer.deserialize_any(Visitor(expected, parse))
 }
 
 macro_rules! quantity {
@@ -126,17 +165,8 @@ macro_rules! quantity {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Visitor;
-                impl serde::de::Visitor<'_> for Visitor {
-                    type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        write!(f, "{} with its unit, such as {}", $kind.name, $kind.example)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        $name::parse(text).map_err(E::custom)
-                    }
-                }
-                deserializer.deserialize_any(Visitor)
+                let expected = format!("{} with its unit, such as {}", $kind.name, $kind.example);
+                deserialize_text(deserializer, &expected, $name::parse)
             }
         }
 

@@ -101,7 +101,14 @@ impl Expectation {
         let text = text.trim();
         let sign = SIGNS.iter().find_map(|(sign, holds)| Some((*holds, text.strip_prefix(sign)?.trim())));
         let (holds, rest) = sign.ok_or_else(|| {
-            format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"< 4 s\"")
+            let example = match unit(metric) {
+                "ms" | "s" => "< 4 s",
+                "bytes" => "< 5 MB",
+                "bit/s" => "> 5 Mbit/s",
+                "share" => ">= 99 %",
+                _ => "<= 20",
+            };
+            format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"{example}\"")
         })?;
         let limit = limit(metric, rest)?;
         Ok(Self { run, metric: metric.to_owned(), holds, limit, text: text.to_owned(), counts: true })
@@ -140,13 +147,24 @@ pub(crate) fn figure_of(metrics: &Value, path: &str) -> Option<f64> {
     path.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64)
 }
 
-/// Parses a limit with an optional unit. Returns it in the unit of the metric.
-fn limit(metric: &str, text: &str) -> Result<f64, String> {
-    text.parse::<f64>().or_else(|_| match unit(metric) {
-        "ms" => Span::parse(text).map(Span::millis_f64),
-        "s" => Span::parse(text).map(|span| span.millis_f64() / 1000.0),
-        "bytes" => Size::parse(text).map(|size| size.bytes() as f64),
-        "bit/s" => Rate::parse(text).map(|rate| rate.bps() as f64),
-        _ => Share::parse(text).map(Share::fraction),
-    })
+/// Parses a limit with its unit. Returns it in the unit of the metric. Zero needs no unit, and neither
+/// do shares and counts.
+pub(crate) fn limit(metric: &str, text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (unit(metric), number) {
+        (_, Some(0.0)) => Ok(0.0),
+        ("ms", _) => Span::parse(text).map(Span::millis_f64),
+        ("s", _) => Span::parse(text).map(|span| span.millis_f64() / 1000.0),
+        ("bytes", _) => Size::parse(text).map(|size| size.bytes() as f64),
+        ("bit/s", _) => Rate::parse(text).map(|rate| rate.bps() as f64),
+        (_, Some(number)) => Ok(number),
+        ("share", None) => Share::parse(text).map(Share::fraction),
+        (unit, None) => {
+            let plain = text.strip_suffix(unit).filter(|_| !unit.is_empty());
+            let of = if unit.is_empty() { String::new() } else { format!(", the number of {unit}") };
+            plain
+                .and_then(|number| number.trim().parse().ok())
+                .ok_or_else(|| format!("\"{text}\" is not a number; expected one such as \"20\"{of}"))
+        }
+    }
 }

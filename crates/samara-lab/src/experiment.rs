@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use samara_engine::outbox::{Outbox, OutboxConfig};
+use samara_engine::units::Size;
 use samara_engine::{Engine, Time};
-use samara_sim::{HostStats, LATENCY_FLOOR, Record, Simulation};
+use samara_sim::{FRAME_BYTES_MAX, HostStats, LATENCY_FLOOR, Record, Simulation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,6 +81,20 @@ impl Plan<'_> {
     /// Returns the number of hosts in the network.
     pub fn nodes(&self) -> u32 {
         self.scenario.network.nodes
+    }
+
+    /// Returns the bytes of the value of `key`, if a simulation can carry them in one frame.
+    ///
+    /// # Errors
+    /// Returns the key, and the largest size.
+    pub fn frame_bytes(key: &str, size: Size) -> Result<u32, (String, String)> {
+        // Leaves room for what else is in the frame.
+        let most = FRAME_BYTES_MAX / 2;
+        let bytes = u32::try_from(size.bytes()).ok().filter(|bytes| *bytes <= most);
+        bytes.ok_or_else(|| {
+            let most = Size::from_bytes(most.into());
+            (key.to_owned(), format!("is {size}; a simulation carries frames of at most {most}"))
+        })
     }
 
     /// Returns, for each node, the least time in milliseconds in which a frame of this size can
@@ -238,5 +253,21 @@ impl Data for OwnData {
 
     fn is_incomplete(&self) -> bool {
         self.0.get("incomplete").and_then(Value::as_u64).is_some_and(|nodes| nodes > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_beyond_the_simulator_are_refused() {
+        let most = Size::from_bytes(1 << 30);
+        assert_eq!(Plan::frame_bytes("x.size", most), Ok(1 << 30));
+        let (key, message) = Plan::frame_bytes("x.size", Size::from_bytes(8_000_000_000)).unwrap_err();
+        assert_eq!(
+            (key.as_str(), message.contains("is 8 GB; ") && message.contains("at most 1 GiB")),
+            ("x.size", true)
+        );
     }
 }

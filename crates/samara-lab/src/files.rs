@@ -40,7 +40,17 @@ fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 }
 
 pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
-    change(|| fs::create_dir_all(path)).at(path)
+    let created = change(|| fs::create_dir_all(path));
+    created.map_err(|error| format!("the directory cannot be created ({error})")).at(path)
+}
+
+/// Writes a file that the user has named.
+///
+/// # Errors
+/// Returns an error with the path and the cause.
+pub fn write_named(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("{}: the file cannot be written ({error})", path.display());
+    fs::write(path, bytes).map_err(cannot)
 }
 
 /// Removes a file, or a directory with its contents.

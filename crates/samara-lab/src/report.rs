@@ -44,9 +44,10 @@ impl Body {
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, checked, .. } = findings;
     let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
-    let absent = absent_tables(summary);
-    body.findings.extend(absent.clone());
-    body.summary.after.extend(absent);
+    for remark in late_faults(results).into_iter().chain(absent_tables(summary)) {
+        body.findings.push(remark.clone());
+        body.summary.after.push(remark);
+    }
     body.summary.after.extend(left_out(loaded));
     let (measured, others) = (beside_measured(comparisons), beside_others(&summary.published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
@@ -67,6 +68,25 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         sections,
         summary: body.summary,
     }
+}
+
+/// Returns a sentence on each fault that had no effect, since runs ended before.
+fn late_faults(results: &[Outcome]) -> Vec<String> {
+    let mut late: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    for result in results {
+        for fault in &result.run.late_faults {
+            let at = result.point.scenario.faults[*fault].at.to_string();
+            *late.entry((*fault, at)).or_default() += 1;
+        }
+    }
+    let all = results.len();
+    let sentence = |((fault, at), runs): ((usize, String), usize)| {
+        format!(
+            "fault.{fault} at {at} had no effect in {runs} of {}: they ended before.",
+            plural(all as f64, "run")
+        )
+    };
+    late.into_iter().map(sentence).collect()
 }
 
 /// Returns a sentence on tables that were not recorded: the first one, and the number of runs.

@@ -213,7 +213,7 @@ pub(crate) struct Compared(compare::Compared);
 
 impl Compared {
     pub(crate) fn new(a: Saved, b: Saved) -> PyResult<Self> {
-        compare(a, b).map(Self).map_err(Error::new_err)
+        compare(a, b, &[]).map(Self).map_err(Error::new_err)
     }
 
     fn crossed(&self, thresholds: &[String]) -> PyResult<Vec<Crossed>> {

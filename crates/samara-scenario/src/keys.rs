@@ -53,9 +53,15 @@ fn parts(key: &str) -> Result<Vec<String>, String> {
     Ok(parts)
 }
 
-/// Sets a dotted key. Numbers are indices of arrays.
+/// Sets a dotted key. Numbers are indices of arrays. A section needs a table or an array.
 pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
     let parts = parts(key)?;
+    if let [section] = parts.as_slice()
+        && (value.is_table() || value.is_array())
+    {
+        table.insert(section.clone(), value);
+        return Ok(());
+    }
     let [first, rest @ .., last] = parts.as_slice() else {
         return Err("expected section.key, for example network.nodes".to_owned());
     };
@@ -65,6 +71,31 @@ pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result
     }
     *step(current, last)? = value;
     Ok(())
+}
+
+/// Removes a dotted key, or an element of an array. Returns false if the table does not have it.
+///
+/// # Errors
+/// It is not a key.
+pub fn unset_key(table: &mut toml::Table, key: &str) -> Result<bool, String> {
+    let parts = parts(key)?;
+    let Some((last, parents)) = parts.split_last() else { return Ok(false) };
+    let Some((first, rest)) = parents.split_first() else { return Ok(table.remove(last).is_some()) };
+    let mut parent = table.get_mut(first);
+    for part in rest {
+        parent = parent.and_then(|value| match value {
+            toml::Value::Array(array) => array.get_mut(part.parse::<usize>().ok()?),
+            value => value.get_mut(part),
+        });
+    }
+    Ok(match parent {
+        Some(toml::Value::Table(table)) => table.remove(last).is_some(),
+        Some(toml::Value::Array(array)) => {
+            let place = last.parse().ok().filter(|place| *place < array.len());
+            place.map(|place: usize| array.remove(place)).is_some()
+        }
+        _ => false,
+    })
 }
 
 fn step<'a>(value: &'a mut toml::Value, part: &str) -> Result<&'a mut toml::Value, String> {

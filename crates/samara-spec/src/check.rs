@@ -13,6 +13,10 @@ use samara_sim::LATENCY_FLOOR;
 use crate::columns::Columns;
 use crate::{FaultKind, Scenario, Stack, TransportKind};
 
+/// Maximum latency and jitter of a path, far above those of real networks: the simulator visits every
+/// step of a path.
+const PATH_MAX: Span = Span::from_millis(60_000);
+
 /// All problems of the values in a scenario.
 pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
@@ -30,6 +34,11 @@ pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> 
     checks.faults(scenario);
     checks.published(scenario);
     checks.problems
+}
+
+/// The remedy for two keys that exclude each other.
+pub(crate) fn keep_one(one: &str, other: &str) -> String {
+    format!("keep one of them (--set {one}= or --set {other}= removes one)")
 }
 
 pub struct Checks<'a> {
@@ -87,6 +96,11 @@ impl Checks<'_> {
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
             if rate.bps() == 0 {
                 self.wrong(key, "is 0 bit/s; a node needs a positive rate");
+            }
+        }
+        for (key, time) in [("network.latency", network.latency), ("network.jitter", network.jitter)] {
+            if time > PATH_MAX {
+                self.wrong(key, format!("is {time}; allowed is at most {PATH_MAX}"));
             }
         }
         if network.loss.fraction() >= 1.0 {
@@ -263,16 +277,17 @@ impl Checks<'_> {
                     self.wrong(
                         "network.topology.degree",
                         format!(
-                            "is {}, with {nodes} nodes; allowed is 1 to {}",
+                            "is {}, with {nodes} nodes; allowed is 1 to {most}; change the degree or network.nodes",
                             topology.degree,
-                            nodes.saturating_sub(1)
+                            most = nodes.saturating_sub(1)
                         ),
                     );
                 } else if u64::from(nodes) * u64::from(topology.degree) % 2 == 1 {
                     self.wrong(
                         "network.topology.degree",
                         format!(
-                            "is {} with {nodes} nodes; every link has two ends, so nodes x degree must be even",
+                            "is {} with {nodes} nodes; every link has two ends, so nodes x degree must be even; change the degree or \
+                             network.nodes",
                             topology.degree
                         ),
                     );
@@ -384,48 +399,58 @@ impl Checks<'_> {
     }
 
     fn faults(&mut self, scenario: &Scenario) {
+        let end = (scenario.family().end)(scenario);
         for (i, fault) in scenario.faults.iter().enumerate() {
-            let key = format!("fault.{i}");
+            let key = |name: &str| format!("fault.{i}.{name}");
             if fault.share.fraction() > 1.0 {
-                self.wrong(&key, format!("share is {}; at most 100 %", fault.share));
+                self.wrong(&key("share"), format!("is {}; at most 100 %", fault.share));
             }
             match &fault.nodes {
                 None if fault.share == Share::default() => {
-                    self.wrong(&key, "affects no nodes; set a share, for example \"5 %\", or nodes");
+                    let message = "is 0 %, and nodes is absent; set a share, for example \"5 %\", or nodes";
+                    self.wrong(&key("share"), message);
                 }
                 Some(_) if fault.share != Share::default() => {
-                    self.wrong(&key, "has a share and nodes; keep one of them");
+                    let remedy = keep_one(&key("share"), &key("nodes"));
+                    self.wrong(&key("share"), format!("is set, and nodes as well; {remedy}"));
                 }
                 Some(hosts) if hosts.is_empty() => {
-                    self.wrong(&key, "affects no nodes; set nodes, for example [1]");
+                    self.wrong(&key("nodes"), "is empty; expected numbers of nodes, for example [1]");
                 }
                 Some(hosts) => {
                     let nodes = scenario.network.nodes;
                     if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
-                        self.wrong(&key, format!("node {host}; they are numbered 0 to {}", nodes - 1));
+                        let message = format!("has node {host}; nodes are numbered 0 to {}", nodes - 1);
+                        self.wrong(&key("nodes"), message);
                     }
                 }
                 None => {}
             }
-            if fault.until.is_some_and(|until| until <= fault.at) {
-                self.wrong(&key, format!("until must be later than at = {}", fault.at));
+            if let Some(until) = fault.until.filter(|until| *until <= fault.at) {
+                self.wrong(&key("until"), format!("is {until}; it must be later than at = {}", fault.at));
             }
             match (fault.kind, fault.factor) {
                 (FaultKind::Slow, None) => {
-                    self.wrong(&key, "a slow node needs a factor, for example 0.1");
+                    self.wrong(&key("factor"), "is missing; a slow node needs one, for example 0.1");
                 }
                 (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
-                    self.wrong(&key, format!("factor is {factor}; it must be above 0 and at most 1"));
+                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
                 (FaultKind::Slow, _) | (_, None) => {}
-                (_, Some(_)) => self.wrong(&key, "factor belongs to the kind slow"),
+                (_, Some(_)) => self.wrong(&key("factor"), "belongs to kind = \"slow\"; remove it"),
             }
             if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
-                let message = format!("nodes of [{}] cannot leave; use crash", scenario.family().section);
-                self.wrong(&key, message);
+                let section = scenario.family().section;
+                let message = format!("is \"leave\", which nodes of [{section}] cannot do; use \"crash\"");
+                self.wrong(&key("kind"), message);
             }
             if fault.kind == FaultKind::Partition && fault.until.is_none() {
-                self.wrong(&key, "a partition needs an end (until)");
+                self.wrong(&key("until"), "is missing; a partition needs an end, for example \"20 s\"");
+            }
+            if let Some(end) = end.filter(|end| fault.at >= *end) {
+                let message =
+                    format!("is {}, but the run ends at {end} at the latest; use an earlier time", fault.at);
+                self.wrong(&key("at"), message);
             }
         }
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::check::keep_one;
 use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, Publisher};
 use crate::messages::{FLOODSUB, FloodParameters, PLUMTREE, PlumtreeParameters};
 use crate::{Checks, Scenario};
@@ -39,6 +40,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         },
         ..FamilySpec::BASE.files
     },
+    end: |scenario| Some(scenario.part::<Columns>().end()),
     check: |checks, scenario| checks.columns(scenario),
     ..FamilySpec::BASE
 };
@@ -178,6 +180,13 @@ impl Default for Repair {
 }
 
 impl Columns {
+    /// Returns the deadline of the last block, as a time of the run.
+    fn end(&self) -> Span {
+        let Self { warm_up, slots, slot_interval, deadline, .. } = self;
+        let before = u64::from(slots.saturating_sub(1)).saturating_mul(slot_interval.nanos());
+        Span::from_nanos(before.saturating_add(warm_up.nanos() + deadline.nanos()))
+    }
+
     /// Returns the number of columns and rows of a block. Segments are numbered from 0, columns
     /// first.
     pub fn segments(&self) -> u32 {
@@ -270,6 +279,9 @@ impl Columns {
 /// Maximum payload of a message of the baselines: a frame of 1 MiB less its topic and author.
 const BASELINE_MESSAGE_MAX: u64 = (1 << 20) - 256;
 
+/// Maximum time of all slots, in nanoseconds: a year.
+const SLOTS_NANOS_MAX: u64 = 8_760 * 3_600_000_000_000;
+
 impl Checks<'_> {
     pub(crate) fn columns(&mut self, scenario: &Scenario) {
         let workload: &Columns = scenario.part();
@@ -285,10 +297,9 @@ impl Checks<'_> {
         if workload.rows > 0 {
             self.range("columns.rows", workload.rows, workload.blobs, 4096);
             if workload.custody_file.is_some() {
-                self.wrong(
-                    "columns.rows",
-                    "has no effect on a custody_file, which lists columns only; keep one",
-                );
+                let remedy = keep_one("columns.rows", "columns.custody_file");
+                let message = format!("has no effect on a custody_file, which lists columns only; {remedy}");
+                self.wrong("columns.rows", message);
             }
         }
         self.range("columns.row_custody", workload.row_custody, 0, workload.rows);
@@ -313,8 +324,25 @@ impl Checks<'_> {
             None => BASELINE_MESSAGE_MAX,
         };
         let largest = workload.segment_bytes().into_iter().max().unwrap_or(bytes);
-        if largest > limit {
-            let message = format!("a segment has {largest} bytes; the protocol's preset allows {limit}");
+        if bytes > limit {
+            let most = limit * u64::from(workload.count) / (2 * workload.blob_size.bytes());
+            let message = format!(
+                "is {}, so a column has {}; a message of the protocol has at most {}, which allows {most} blobs of {}",
+                workload.blobs.max(workload.rows),
+                Size::from_bytes(bytes),
+                Size::from_bytes(limit),
+                workload.blob_size
+            );
+            self.wrong(
+                if workload.rows > workload.blobs { "columns.rows" } else { "columns.blobs" },
+                message,
+            );
+        } else if largest > limit {
+            let (row, limit) = (Size::from_bytes(largest), Size::from_bytes(limit));
+            let message = format!(
+                "is {}, so a row has {row}; a message of the protocol has at most {limit}",
+                workload.blob_size
+            );
             self.wrong("columns.blob_size", message);
         }
         if workload.deadline.nanos() == 0 {
@@ -322,6 +350,13 @@ impl Checks<'_> {
                 "columns.deadline",
                 "is 0; expected a positive time, since blocks need time to spread",
             );
+        }
+        let slots = u64::from(workload.slots);
+        if workload.slot_interval > Span::from_nanos(SLOTS_NANOS_MAX / slots.max(1)) {
+            let most = Span::from_nanos(SLOTS_NANOS_MAX);
+            let message =
+                format!("is {}, with {slots} slots; together at most {most}", workload.slot_interval);
+            self.wrong("columns.slot_interval", message);
         }
         if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
             self.wrong("columns.slot_interval", "is 0 with several slots; expected a time such as \"12 s\"");

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
-use samara_engine::units::Rate;
+use samara_engine::units::{Rate, Span};
 use samara_scenario::{Inputs, from_value};
 use samara_sim::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -132,6 +132,8 @@ pub struct FamilySpec {
     /// Returns the number of hosts beyond those of `network.nodes`.
     pub extra_hosts: fn(&Scenario) -> u32,
     pub files: Files,
+    /// Returns the time at which a run ends at the latest; `None` if it is not known before.
+    pub end: fn(&Scenario) -> Option<Span>,
     /// Returns true if a node can leave the group on its own.
     pub can_leave: bool,
     /// Changes the transport to that of the family's real nodes.
@@ -164,6 +166,7 @@ impl FamilySpec {
         publisher: |_| None,
         extra_hosts: |_| 0,
         files: Files { named: |_| Vec::new(), resolve: |_, _, _| Ok(()), replaced: &[], left_out: &[] },
+        end: |_| None,
         can_leave: false,
         transport: |_, _| (),
         check: |_, _| (),
@@ -216,6 +219,11 @@ pub fn register(family: &'static FamilySpec) {
 pub fn all() -> Vec<&'static FamilySpec> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     BUILTIN.iter().chain(added.iter()).copied().collect()
+}
+
+/// Returns true if the program has registered families of its own.
+pub fn has_added() -> bool {
+    !ADDED.read().unwrap_or_else(PoisonError::into_inner).is_empty()
 }
 
 /// Selects the family whose section a scenario has, and reads that section and `[protocol]`.

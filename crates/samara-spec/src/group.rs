@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use samara_scenario::Network;
 
+use crate::check::keep_one;
 use crate::family::{FamilySpec, NO_CHANNELS, PartType, ProtocolKind};
 use crate::{Checks, Scenario, TransportKind};
 
@@ -207,7 +208,8 @@ impl Checks<'_> {
 
     fn amount(&mut self, group: &Group, nodes: u32) {
         if group.messages.is_some() && group.duration.is_some() {
-            self.wrong("group.duration", "is set with a number of messages; keep one of them");
+            let remedy = keep_one("group.duration", "group.messages");
+            self.wrong("group.duration", format!("is set with a number of messages; {remedy}"));
         }
         if let Some(rate) = group.rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
             self.wrong("group.rate", format!("is {rate}; it must be above 0 messages a second"));
@@ -215,6 +217,9 @@ impl Checks<'_> {
         let count = group.count();
         if count == Some(0) {
             self.wrong("group.messages", "is 0; expected at least one message per sender");
+        }
+        if group.duration.is_some_and(|duration| duration.nanos() == 0) {
+            self.wrong("group.duration", "is 0 s; expected a positive time, such as \"60 s\"");
         }
         let deliveries = f64::from(count.unwrap_or(1)) * f64::from(group.senders(nodes)) * f64::from(nodes);
         if deliveries > DELIVERIES_MAX {

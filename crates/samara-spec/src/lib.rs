@@ -39,6 +39,7 @@ pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, 
 #[schemars(title = "Scenario")]
 pub struct Scenario {
     /// Name, title and description of the scenario.
+    #[serde(default)]
     pub scenario: About,
     /// Hosts, links between them, and the network in between.
     #[serde(default)]
@@ -153,22 +154,23 @@ pub fn json(value: &toml::Value) -> serde_json::Value {
 
 /// Name, title and description of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct About {
-    /// Name in results: letters, digits, `-` and `_`.
+    /// Name in results: letters, digits, `-` and `_`. Default: the name of the file without its
+    /// extension.
     pub name: String,
-    /// One line for lists and headings.
+    /// One line for lists and headings. Default: the name.
     pub title: String,
     /// Contents and sources of the scenario.
-    #[serde(default)]
     pub description: String,
     /// Seeds of repeated runs. Results are means over them.
-    #[serde(default = "default_seeds")]
     pub seeds: Vec<u64>,
 }
 
-fn default_seeds() -> Vec<u64> {
-    vec![1]
+impl Default for About {
+    fn default() -> Self {
+        Self { name: String::new(), title: String::new(), description: String::new(), seeds: vec![1] }
+    }
 }
 
 /// A variant: the scenario with changed values of some keys.

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use samara_engine::outbox::Policies;
 use samara_gossipsub::config::Parameters;
-use samara_scenario::keys::{GridAxis, parse_value, plain, set_key};
+use samara_scenario::keys::{GridAxis, parse_value, plain, set_key, unset_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, closest};
 
 use crate::resolve::{clear_superseded, idle_topology, resolve, written};
@@ -163,10 +164,56 @@ pub fn load_source(
     inputs: Inputs,
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
+    load_text(source, text, inputs, overrides).map_err(|error| located(error, overrides))
+}
+
+/// Points problems to the command line where it has caused them, and not to lines of a built-in
+/// scenario, whose file the user does not have.
+fn located(error: ScenarioError, overrides: &Overrides) -> ScenarioError {
+    let Overrides { set, origin, .. } = overrides;
+    let ScenarioError { source, problems } = error;
+    let is_builtin = builtin(&source).is_some();
+    let locate = |problem: Problem| {
+        let Problem { key: Some(key), line, message } = problem else { return problem };
+        let is_within =
+            |key: &str, table: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        let is_meant = |own: &str| own == key || is_within(&key, own) || is_within(own, &key);
+        match set.iter().rfind(|(own, _)| is_meant(own)) {
+            Some((own, value)) => {
+                let at = if *own == key { String::new() } else { format!("{key}: ") };
+                let message = format!("{}: {at}{message}", origin.set(own, value));
+                Problem { key: None, line: None, message }
+            }
+            None if is_builtin => {
+                let has_remedy = message.contains("--set ") || message.starts_with("in ");
+                let remedy = if has_remedy {
+                    String::new()
+                } else {
+                    format!(" ({} changes it)", origin.set(&key, "VALUE"))
+                };
+                let message = message + &remedy;
+                Problem { key: Some(key), line: None, message }
+            }
+            None => Problem { key: Some(key), line, message },
+        }
+    };
+    ScenarioError { problems: problems.into_iter().map(locate).collect(), source }
+}
+
+fn load_text(
+    source: &str,
+    text: &str,
+    inputs: Inputs,
+    overrides: &Overrides,
+) -> Result<Loaded, ScenarioError> {
     let Overrides { set, only, seeds, axes, runs: added, policies, strict, origin } = overrides;
     let flag = |key: &str, value: &str, message: &str| flag(source, &origin.set(key, value), message);
+    if text.trim().is_empty() {
+        return Err(ScenarioError::one(source, "is empty; `samara show peerdas-small` prints an example"));
+    }
     // Checks the unchanged file first, so that errors in it have their lines.
     let mut table = parse(source, text)?;
+    name_after_file(source, &mut table);
     let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     for (key, value) in set {
         set_text(&mut table, key, value).map_err(|message| flag(key, value, &message))?;
@@ -328,11 +375,19 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
             let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
             Ok((name.to_owned(), text, Inputs::directory(directory)))
         }
+        // Something is there, so its name is right.
+        Err(error) if path.exists() => {
+            let message = match error.kind() {
+                ErrorKind::InvalidData => "is not UTF-8 text; expected a scenario in TOML".to_owned(),
+                _ => format!("cannot be read ({error}); expected a scenario in TOML"),
+            };
+            Err(ScenarioError::one(name, message))
+        }
         Err(error) => {
             let names: Vec<&str> = builtins().iter().map(|builtin| builtin.name).collect();
             let hint = match closest(name, names.iter().copied()) {
                 Some(name) => format!("did you mean the built-in scenario \"{name}\"?"),
-                None => format!("the built-in scenarios are {}", names.join(", ")),
+                None => "`samara list` shows the built-in scenarios".to_owned(),
             };
             Err(ScenarioError::one(name, format!("neither a built-in scenario nor a file ({error}); {hint}")))
         }
@@ -357,6 +412,17 @@ fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
         }
         ScenarioError::of(source, problem)
     })
+}
+
+/// Gives a scenario without a name that of its file, and one without a title its name.
+fn name_after_file(source: &str, table: &mut toml::Table) {
+    let about = table.entry("scenario").or_insert_with(|| toml::Table::new().into());
+    let Some(about) = about.as_table_mut() else { return };
+    let stem = Path::new(source).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    let stem: String = stem.iter().flat_map(|stem| stem.chars()).map(plain).collect();
+    let name = about.entry("name").or_insert_with(|| stem.into()).clone();
+    about.entry("title").or_insert(name);
 }
 
 fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
@@ -418,8 +484,13 @@ fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<
 }
 
 /// Sets a key to a value of the command line: parsed as TOML, or as the text itself if only a text
-/// is valid, such as a title that is a number.
+/// is valid, such as a title that is a number. Without a value, removes the key.
 fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        let is_there = unset_key(table, key)?;
+        let absent = "removes the key, but the scenario does not set it; expected a value";
+        return is_there.then_some(()).ok_or_else(|| absent.to_owned());
+    }
     let value = parse_value(text);
     clear_superseded(table, key, &value);
     let is_plain = !value.is_table() && !value.is_array();

@@ -49,6 +49,12 @@ pub static FAMILY: FamilySpec = FamilySpec {
         replaced: &[("messages.file", &["messages.rate", "messages.duration", "messages.arrivals"])],
         left_out: &["messages.size"],
     },
+    end: |scenario| {
+        let Messages { file, arrivals, warm_up, duration, cool_down, .. } = scenario.part();
+        // The last of random arrivals may be after the duration.
+        let is_known = file.is_some() || *arrivals == Arrivals::Even;
+        is_known.then(|| Span::from_nanos(warm_up.nanos() + duration.nanos() + cool_down.nanos()))
+    },
     check: |checks, scenario| checks.messages(scenario),
     ..FamilySpec::BASE
 };
@@ -135,60 +141,59 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// The parameters of FloodSub.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FloodParameters {
-    /// Order of the copies of published messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_publish: Option<ScheduleSpec>,
-    /// Order of the copies of forwarded messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_forward: Option<ScheduleSpec>,
-    /// Whether a node withdraws owed copies when the peer turns out to have the message. Default:
-    /// true.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub withdraw: Option<bool>,
-    /// Whether each link drains its own queue, or one order covers all links.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Dispatch>,
-}
-
-/// The parameters of Plumtree.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PlumtreeParameters {
-    /// Number of hops by which a lazy path must be shorter to replace an eager one. 0 disables
-    /// this.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub optimization_threshold: Option<u32>,
-    /// Time that a node waits for an announced message before it requests it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub graft_timeout: Option<Span>,
-    /// Order of the copies of published messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_publish: Option<ScheduleSpec>,
-    /// Order of the copies of forwarded messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_forward: Option<ScheduleSpec>,
-    /// Whether a node withdraws owed copies when the peer turns out to have the message. Default:
-    /// true.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub withdraw: Option<bool>,
-    /// Whether each link drains its own queue, or one order covers all links.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Dispatch>,
-}
-
-impl PlumtreeParameters {
-    /// Returns the parameters that FloodSub also has.
-    pub fn sending(&self) -> FloodParameters {
-        FloodParameters {
-            schedule_publish: self.schedule_publish.clone(),
-            schedule_forward: self.schedule_forward.clone(),
-            withdraw: self.withdraw,
-            dispatch: self.dispatch,
+/// Declares the parameters of a baseline: its own keys, and those of how its nodes send. Flattened
+/// tables would accept unknown keys.
+macro_rules! baseline {
+    ($(#[$doc:meta])* $Name:ident { $($own:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $Name {
+            $($own)*
+            /// Order of the copies of published messages.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub schedule_publish: Option<ScheduleSpec>,
+            /// Order of the copies of forwarded messages.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub schedule_forward: Option<ScheduleSpec>,
+            /// Whether a node withdraws owed copies when the peer turns out to have the message.
+            /// Default: true.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub withdraw: Option<bool>,
+            /// Whether each link drains its own queue, or one order covers all links.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub dispatch: Option<Dispatch>,
         }
+
+        impl $Name {
+            /// Returns the parameters that all baselines have.
+            pub fn sending(&self) -> FloodParameters {
+                FloodParameters {
+                    schedule_publish: self.schedule_publish.clone(),
+                    schedule_forward: self.schedule_forward.clone(),
+                    withdraw: self.withdraw,
+                    dispatch: self.dispatch,
+                }
+            }
+        }
+    };
+}
+
+baseline! {
+    /// How nodes of FloodSub send.
+    FloodParameters {}
+}
+
+baseline! {
+    /// The tree of Plumtree, and how its nodes send.
+    PlumtreeParameters {
+        /// Number of hops by which a lazy path must be shorter to replace an eager one. 0 disables
+        /// this.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub optimization_threshold: Option<u32>,
+        /// Time that a node waits for an announced message before it requests it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub graft_timeout: Option<Span>,
     }
 }
 
@@ -196,7 +201,7 @@ impl Scenario {
     /// Returns how nodes of FloodSub or Plumtree send; `None` for other protocols.
     pub fn baseline_sending(&self) -> Option<FloodParameters> {
         let plumtree = || self.find::<PlumtreeParameters>().map(PlumtreeParameters::sending);
-        self.find::<FloodParameters>().cloned().or_else(plumtree)
+        self.find::<FloodParameters>().map(FloodParameters::sending).or_else(plumtree)
     }
 }
 
@@ -218,7 +223,7 @@ fn resolve(
     }
     let table = messages.table(scenario, inputs).map_err(|error| ("messages.file".to_owned(), error))?;
     if table.sizes.is_some() && is_given("messages.size") {
-        let message = "messages.file has a column size, which replaces it; keep one";
+        let message = "messages.file has a column size, which replaces it; remove one of them (--set messages.size= removes the key)";
         return Err(("messages.size".to_owned(), message.to_owned()));
     }
     let duration = Span::from_nanos(table.at.last().copied().unwrap_or(0));

@@ -11,6 +11,7 @@ use samara_sim::{ChannelConfig, Connection, Flush, Framing, MConnectionConfig, T
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::check::keep_one;
 use crate::family::{FamilySpec, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind};
 use crate::messages::Arrivals;
 use crate::{Checks, FlushSpec, Scenario, TransportKind};
@@ -29,6 +30,10 @@ pub static FAMILY: FamilySpec = FamilySpec {
         ("network.stalled_periods", "transactions of a pool wait for no stalled process"),
     ],
     transport: with_channels,
+    end: |scenario| {
+        let transactions: &Transactions = scenario.part();
+        Some(Span::from_nanos(transactions.end_nanos() + transactions.cool_down.nanos()))
+    },
     check: |checks, scenario| checks.pool(scenario),
     ..FamilySpec::BASE
 };
@@ -278,7 +283,11 @@ impl Checks<'_> {
                     ("placement", transactions.placement.is_some()),
                     ("spread", transactions.spread.is_some()),
                 ];
-                self.refuse("pool", given, "belongs to clients, but a rate is set; keep one of them");
+                for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+                    let key = format!("pool.{key}");
+                    let remedy = keep_one(&key, "pool.rate");
+                    self.wrong(&key, format!("belongs to clients, but a rate is set; {remedy}"));
+                }
             }
             None => {
                 if transactions.arrivals.is_some() {
@@ -295,6 +304,10 @@ impl Checks<'_> {
                     return;
                 }
             }
+        }
+        if transactions.duration.nanos() == 0 {
+            self.wrong("pool.duration", "is 0 s; clients need time to submit, such as \"60 s\"");
+            return;
         }
         let count = transactions.count_max();
         let deliveries = count * f64::from(scenario.network.nodes);
@@ -366,7 +379,10 @@ impl Checks<'_> {
         for (i, group) in transactions.groups.iter().enumerate() {
             let key = format!("pool.group.{i}");
             match (group.preset, group.adversary) {
-                (Some(_), Some(_)) => self.wrong(&key, "has a preset and an adversary; keep one of them"),
+                (Some(_), Some(_)) => {
+                    let remedy = keep_one(&format!("{key}.preset"), &format!("{key}.adversary"));
+                    self.wrong(&key, format!("has a preset and an adversary; {remedy}"));
+                }
                 (None, None) => self.wrong(&key, "needs a preset, or an adversary"),
                 (Some(_), None) if group.rate.is_some() => {
                     self.wrong(&key, "rate belongs to an adversary");

@@ -5,8 +5,9 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use samara_engine::units::deserialize_text;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A value that others have published or measured, shown beside the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,8 +113,8 @@ impl Relation {
 }
 
 /// How far our value may be from a published one. Written as `"15 %"`, or `"x 3"` for a factor.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(into = "String")]
 pub enum Tolerance {
     /// A share of the published value.
     Share(f64),
@@ -174,11 +175,10 @@ impl FromStr for Tolerance {
     }
 }
 
-impl TryFrom<String> for Tolerance {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+impl<'de> Deserialize<'de> for Tolerance {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "a share up to \"15 %\", or a factor up to \"x 3\"";
+        deserialize_text(deserializer, expected, str::parse)
     }
 }
 

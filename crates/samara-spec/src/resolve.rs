@@ -10,6 +10,7 @@ use samara_scenario::{
 };
 use samara_sim::{Latency, PairLatencies};
 
+use crate::check::keep_one;
 use crate::family::{self, FamilySpec};
 use crate::{Point, Scenario};
 
@@ -213,7 +214,7 @@ impl Work<'_> {
             }
             for key in replaced.iter().filter(always) {
                 if self.is_given(key) {
-                    self.wrong(key, format!("is replaced by {file}; keep one of them"));
+                    self.wrong(key, format!("is replaced by {file}; {}", keep_one(key, file)));
                 }
             }
         }
@@ -236,7 +237,10 @@ impl Work<'_> {
         {
             self.wrong(
                 BOTH_RATES,
-                format!("sets uplink and downlink, but {rate} is set as well; keep one of them"),
+                format!(
+                    "sets uplink and downlink, but {rate} is set as well; {}",
+                    keep_one(BOTH_RATES, rate)
+                ),
             );
         }
     }
@@ -259,7 +263,7 @@ impl Work<'_> {
                 if self.is_given(replaced) && !self.has_other_hosts() {
                     self.wrong(
                         replaced,
-                        format!("{file} has a column {column}, which replaces it; keep one of them"),
+                        format!("{file} has a column {column}, which replaces it; remove one of them (--set {replaced}= removes the key)"),
                     );
                 }
             }
@@ -377,7 +381,9 @@ impl Work<'_> {
         if let Some(file) = &regions.weights_file {
             let key = "network.regions.weights_file";
             if !regions.names.is_empty() || !regions.weights.is_empty() {
-                return self.fail(key, "names or weights are set as well; keep one of them");
+                let own = if regions.names.is_empty() { "weights" } else { "names" };
+                let remedy = keep_one(key, &format!("network.regions.{own}"));
+                return self.fail(key, format!("{own} are set as well; {remedy}"));
             }
             let read = RegionWeights::read(file, self.inputs);
             let read = self.at(key, read)?;
@@ -402,7 +408,10 @@ impl Work<'_> {
         if self.scenario.network.regions.is_some() {
             return self.fail(
                 "network.regions",
-                "have latencies, but network.latency_file has latencies between nodes; keep one of them, or use of = \"regions\"",
+                format!(
+                    "have latencies, but network.latency_file has latencies between nodes; {}, or use of = \"regions\"",
+                    keep_one("network.regions", key)
+                ),
             );
         }
         if spec.within.is_some() {

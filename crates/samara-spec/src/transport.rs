@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use samara_engine::units::{Rate, Size, Span};
+use samara_engine::units::{Rate, Size, Span, deserialize_text};
 use samara_sim::{Congestion, StreamOrder};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Transport of frames over links.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -150,8 +150,8 @@ impl Default for ConnectionSpec {
 }
 
 /// Policies for sending written packets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(into = "String")]
 #[schemars(with = "String")]
 pub enum FlushSpec {
     /// After this time from the first written packet.
@@ -160,14 +160,13 @@ pub enum FlushSpec {
     WhenIdle,
 }
 
-impl TryFrom<String> for FlushSpec {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "when-idle" {
-            return Ok(Self::WhenIdle);
-        }
-        Span::parse(&text).map(Self::Throttle).map_err(|error| format!("{error}, or \"when-idle\""))
+impl<'de> Deserialize<'de> for FlushSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "a time with its unit, such as \"10 ms\", or \"when-idle\"";
+        deserialize_text(deserializer, expected, |text| match text {
+            "when-idle" => Ok(Self::WhenIdle),
+            _ => Span::parse(text).map(Self::Throttle).map_err(|error| format!("{error}, or \"when-idle\"")),
+        })
     }
 }
 

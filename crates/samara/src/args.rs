@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use samara_lab::compare::Threshold;
+use samara_lab::compare::{Pair, Threshold};
 use samara_scenario::keys::GridAxis;
 use samara_spec::{Loaded, Overrides, load_with};
 
@@ -130,7 +130,7 @@ pub(crate) struct ScenarioOptions {
     /// A built-in scenario (see `samara list`) or the path of a file.
     pub(crate) scenario: String,
     /// Set a key of the scenario, for example network.nodes=200 or network.uplink="10 Mbit/s"; can
-    /// be repeated.
+    /// be repeated. KEY= without a value removes the key.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Select only this run of the scenario; can be repeated.
@@ -260,6 +260,11 @@ pub(crate) struct CompareOptions {
     pub(crate) a: PathBuf,
     /// The second results directory.
     pub(crate) b: PathBuf,
+    /// Compare this run of the first result with that of the second, such as mine=gossipsub, although
+    /// their names or parameters differ; can be repeated. Default: runs with the same name and
+    /// parameters.
+    #[arg(long = "pair", value_name = "RUN=RUN", value_parser = Pair::parse)]
+    pub(crate) pairs: Vec<Pair>,
     /// Write a page with the table, the changes and both distributions.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -15,15 +15,18 @@ mod sources;
 mod sweep;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Args, CompareFormat, CompareOptions, Verb};
 use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::experiment::Experiment;
 use samara_lab::family::{Family, register};
-use samara_lab::results::Saved;
+use samara_lab::results::{Saved, write_named};
 use samara_sim::Ranks;
 use serde::Serialize;
 
@@ -77,7 +80,9 @@ impl Cli {
 /// With `ranks`, each process calls this, and `run` simulates one network in all of them. All other
 /// commands need a single process.
 pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
-    let outcome = match (Args::parse().verb, ranks) {
+    let parsed = commands().try_get_matches().and_then(|matches| Args::from_arg_matches(&matches));
+    let arguments = parsed.unwrap_or_else(|error| explain(&error));
+    let outcome = match (arguments.verb, ranks) {
         (Verb::Run(options), Some(ranks)) => distributed::run(&options, ranks),
         (_, Some(_)) => {
             Err("only `samara run` supports several processes; start other commands without mpirun"
@@ -89,6 +94,44 @@ pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
         eprintln!("samara: {message}");
         ExitCode::from(BAD_INPUT)
     })
+}
+
+/// Returns the commands. A program with experiments of its own shows none that only `samara` has a use
+/// for.
+fn commands() -> clap::Command {
+    let commands = Args::command();
+    if !samara_spec::family::has_added() {
+        return commands;
+    }
+    let hide = |command: clap::Command| command.hide(true);
+    let sockets = ["node", "testbed"].into_iter().filter(|_| !cfg!(feature = "net"));
+    let commands = sockets.chain(["sources"]).fold(commands, |all, name| all.mut_subcommand(name, hide));
+    let commands = commands.mut_subcommand("export", |export| match cfg!(feature = "net") {
+        true => export,
+        false => export.mut_subcommand("shadow", hide),
+    });
+    let about = "Runs the experiments of this program and those of Samara.";
+    commands.about(about).before_help(Resettable::Reset)
+}
+
+/// Prints an error of the arguments, and ends the program.
+fn explain(error: &clap::Error) -> ! {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word,
+        _ => error.exit(),
+    };
+    let is_key = unknown.contains('=') && !unknown.starts_with('-');
+    let _ = error.print();
+    if is_key {
+        eprintln!("\n  tip: --set sets a key: --set {}", args::quoted(unknown));
+    }
+    std::process::exit(error.exit_code())
+}
+
+/// Returns the name of this program.
+fn program() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    Path::new(&path).file_stem().map_or_else(|| "samara".into(), |name| name.to_string_lossy().into_owned())
 }
 
 fn single_process(verb: Verb) -> Result<ExitCode, String> {
@@ -127,7 +170,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         Verb::Export { what } => export::run(&what),
         Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "samara", &mut std::io::stdout());
+            clap_complete::generate(shell, &mut commands(), program(), &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -135,6 +178,9 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
 
 #[cfg(not(feature = "net"))]
 fn without_sockets(arguments: &str) -> Result<ExitCode, String> {
+    if samara_spec::family::has_added() {
+        return Err(format!("this program has no real sockets; use `samara {arguments}`, built with them"));
+    }
     Err(format!("built without real sockets; use `cargo run --release --features net -- {arguments}`"))
 }
 
@@ -174,13 +220,13 @@ fn list(names_only: bool) -> Result<ExitCode, String> {
 }
 
 fn compare(options: &CompareOptions) -> Result<ExitCode, String> {
-    let compared = side_by_side(Saved::open(&options.a)?, Saved::open(&options.b)?)?;
+    let compared = side_by_side(Saved::open(&options.a)?, Saved::open(&options.b)?, &options.pairs)?;
     let checked: Vec<Vec<Crossed>> =
         options.thresholds.iter().map(|threshold| threshold.check(&compared)).collect::<Result<_, _>>()?;
     let crossed = checked.concat();
     if let Some(path) = &options.html {
         let page = compared.html(&crossed)?;
-        std::fs::write(path, page).map_err(|error| format!("{}: {error}", path.display()))?;
+        write_named(path, page)?;
     }
     let text = match options.format {
         CompareFormat::Table => compared.table(),

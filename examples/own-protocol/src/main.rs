@@ -53,16 +53,20 @@ samara_lab::metrics! {
         /// The share of deliveries that happened by 30 s after the last rumour.
         pub delivery_ratio: f64 = "share", More, [""];
         /// Time from the start of a rumour until a node has it.
-        pub latency_ms: Option<Statistics> = "ms", Less, ["p50", "p99"];
+        pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p99"];
         /// The shortest time in which a rumour can reach all nodes, averaged over the nodes it
         /// starts at.
         pub lower_bound_ms: f64 = "ms", Neither, [""];
         /// Copies of rumours that arrived for each delivery.
-        pub copies_per_delivery: f64 = "", Less, [""];
+        pub duplication_factor: f64 = "", Less, [""];
         /// Deliveries that did not happen.
         pub incomplete: u64 = "deliveries", Less, [];
     }
 }
+
+/// Maximum number of rumours, which are kept in memory.
+const RUMOURS_MAX: u32 = 100_000;
+const INTERVAL_MAX: Span = Span::from_millis(3_600_000);
 
 struct Spread {
     spec: Rumours,
@@ -94,10 +98,17 @@ impl Experiment for Spread {
 
     fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)> {
         let (spec, parameters): (&Rumours, &Parameters) = (plan.scenario.part(), plan.scenario.part());
+        let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         if parameters.round.nanos() == 0 {
-            return Err(("protocol.round".to_owned(), "is 0, expected more than zero".to_owned()));
+            return wrong("protocol.round", "is 0 s; expected more than zero");
         }
-        let bounds = plan.lower_bounds_ms(spec.size.bytes() as u32);
+        if !(1..=RUMOURS_MAX).contains(&spec.count) {
+            return wrong("rumours.count", &format!("is {}; allowed is 1 to {RUMOURS_MAX}", spec.count));
+        }
+        if spec.interval > INTERVAL_MAX {
+            return wrong("rumours.interval", &format!("is {}; at most {INTERVAL_MAX}", spec.interval));
+        }
+        let bounds = plan.lower_bounds_ms(Plan::frame_bytes("rumours.size", spec.size)?);
         Ok(Self {
             spec: spec.clone(),
             parameters: parameters.clone(),
@@ -140,9 +151,9 @@ impl Experiment for Spread {
         let delivered = self.latencies_ms.len() as f64;
         RumourMetrics {
             delivery_ratio: delivered / self.deliveries(),
-            latency_ms: Statistics::of(&self.latencies_ms),
+            delivery_latency_ms: Statistics::of(&self.latencies_ms),
             lower_bound_ms: self.lower_bound_ms,
-            copies_per_delivery: self.copies as f64 / delivered,
+            duplication_factor: self.copies as f64 / delivered,
             incomplete: (self.deliveries() - delivered) as u64,
         }
     }

@@ -297,8 +297,8 @@ pub struct Standing {
 
 /// The time to wait for an answer before asking another peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
-#[cfg_attr(feature = "config", serde(try_from = "String", into = "String"), schemars(with = "String"))]
+#[cfg_attr(feature = "config", derive(serde::Serialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(into = "String"), schemars(with = "String"))]
 pub enum Timeout {
     /// A constant time (`MaxGossipDelay`).
     Fixed(Duration),

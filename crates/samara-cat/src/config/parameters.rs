@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use samara_engine::units::{Size, Span};
+use samara_engine::units::{Size, Span, deserialize_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -171,15 +171,15 @@ impl Parameters {
     }
 }
 
-impl TryFrom<String> for Timeout {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "adaptive" {
-            return Ok(Self::ADAPTIVE);
-        }
-        let fixed = Span::parse(&text).map(|span| Self::Fixed(span.duration()));
-        fixed.map_err(|error| format!("{error}, or \"adaptive\""))
+impl<'de> Deserialize<'de> for Timeout {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "a time with its unit, such as \"200 ms\", or \"adaptive\"";
+        deserialize_text(deserializer, expected, |text| match text {
+            "adaptive" => Ok(Self::ADAPTIVE),
+            _ => Span::parse(text)
+                .map(|span| Self::Fixed(span.duration()))
+                .map_err(|error| format!("{error}, or \"adaptive\"")),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use samara_engine::units::Span;
-use samara_report::words::{fixed, grouped, ms, number, plural, signed_percent, times};
+use samara_report::words::{fixed, grouped, ms, number, percent, plural, signed_percent, times};
 use samara_report::{
     DEADLINE_MAX, Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary,
     Table, Unit,
@@ -11,7 +11,7 @@ use samara_report::{
 use samara_spec::columns::Columns;
 
 use super::metrics::{ColumnMetrics, ColumnsData};
-use crate::report::{self, Body, Bound, Results, Runs, Shown, of};
+use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
 
@@ -51,6 +51,11 @@ impl Row {
     fn missed(&self) -> (usize, usize) {
         let waited = || self.all.iter().flat_map(|result| result.custody_ms.iter().flatten());
         (waited().filter(|(_, time)| time.is_none()).count(), waited().count())
+    }
+
+    /// Returns the share of nodes that had their columns by the deadline.
+    fn by_deadline(&self) -> String {
+        percent(self.mean(|m| m.share_by_deadline), 1)
     }
 
     /// Returns the mean as a multiple of the bound; NaN if a node is incomplete.
@@ -95,16 +100,46 @@ fn is_best(report: &Report<'_>, row: &Row) -> bool {
     is_least && !report.is_sweep() && report.rows.len() > 1
 }
 
+/// Returns the heading of the share of nodes that had their columns by the deadline.
+fn by_deadline(report: &Report<'_>) -> String {
+    let mut deadlines: Vec<Span> = report.rows.iter().map(deadline).collect();
+    deadlines.dedup();
+    match deadlines.as_slice() {
+        [one] => format!("by {one}"),
+        _ => "by deadline".to_owned(),
+    }
+}
+
+/// Returns a table in which the share of nodes that met the deadline is before the last column, unless
+/// the deadline is the default and all met it.
+fn with_deadline(report: &Report<'_>, columns: &[Column<ColumnsData>]) -> Table {
+    let default = Columns::default().deadline;
+    if report.rows.iter().all(|row| deadline(row) == default && row.incomplete() == 0.0) {
+        return report.table(columns);
+    }
+    let at = columns.len() - 1;
+    let mut headings: Vec<String> = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    headings.insert(at, by_deadline(report));
+    report.table_of(headings, |row| {
+        let mut cells: Vec<String> = columns.iter().map(|(_, cell)| cell(row)).collect();
+        cells.insert(at, row.by_deadline());
+        cells
+    })
+}
+
 fn custody(report: &Report<'_>) -> Table {
-    let mut table = report.table(&[
-        ("Mean", |row| row.spread(|m| of(m.time_to_custody_ms, |s| s.mean), ms)),
-        ("p50", |row| ms(row.custody(|s| s.p50))),
-        ("p95", |row| ms(row.custody(|s| s.p95))),
-        ("p99", |row| ms(row.custody(|s| s.p99))),
-        ("Max", |row| ms(row.custody(|s| s.max))),
-        ("× bound", |row| fixed(row.over_bound(), 2)),
-        ("Incomplete", |row| number(row.incomplete())),
-    ]);
+    let mut table = with_deadline(
+        report,
+        &[
+            ("Mean", |row| row.spread(|m| of(m.time_to_custody_ms, |s| s.mean), ms)),
+            ("p50", |row| ms(row.custody(|s| s.p50))),
+            ("p95", |row| ms(row.custody(|s| s.p95))),
+            ("p99", |row| ms(row.custody(|s| s.p99))),
+            ("Max", |row| ms(row.custody(|s| s.max))),
+            ("× bound", |row| fixed(row.over_bound(), 2)),
+            ("Incomplete", |row| number(row.incomplete())),
+        ],
+    );
     table.bars = "Mean, bound (line), and 95th percentile (thin)".to_owned();
     for (shown, row) in table.rows.iter_mut().zip(&report.rows) {
         let values = [row.custody(|s| s.mean), row.custody(|s| s.p95), row.bound()];
@@ -170,17 +205,20 @@ fn cost(report: &Report<'_>) -> Section {
 }
 
 fn summary(report: &Report<'_>) -> Summary {
-    let mut table = report.table(&[
-        ("mean ms", |row| row.spread(|m| of(m.time_to_custody_ms, |s| s.mean), |ms| fixed(ms, 0))),
-        ("p50", |row| fixed(row.custody(|s| s.p50), 0)),
-        ("p95", |row| fixed(row.custody(|s| s.p95), 0)),
-        ("max", |row| fixed(row.custody(|s| s.max), 0)),
-        ("bound ms", |row| fixed(row.bound(), 0)),
-        ("x bound", |row| fixed(row.over_bound(), 2)),
-        ("copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
-        ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
-        ("incomplete", |row| number(row.incomplete())),
-    ]);
+    let mut table = with_deadline(
+        report,
+        &[
+            ("mean ms", |row| row.spread(|m| of(m.time_to_custody_ms, |s| s.mean), |ms| fixed(ms, 0))),
+            ("p50", |row| fixed(row.custody(|s| s.p50), 0)),
+            ("p95", |row| fixed(row.custody(|s| s.p95), 0)),
+            ("max", |row| fixed(row.custody(|s| s.max), 0)),
+            ("bound ms", |row| fixed(row.bound(), 0)),
+            ("x bound", |row| fixed(row.over_bound(), 2)),
+            ("copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+            ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
+            ("incomplete", |row| number(row.incomplete())),
+        ],
+    );
     let mut legend = "Time to custody: from the publication until a node has all its columns.".to_owned();
     let best = table.rows.iter_mut().zip(&report.rows).find(|(_, row)| is_best(report, row));
     if let Some((shown, _)) = best {

@@ -10,7 +10,8 @@ use samara_scenario::closest;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::metric::{Better, better, rank};
+use crate::expect::limit;
+use crate::metric::{Better, better, declared, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, SavedRun};
 use crate::statistics::{Spread, Welch, welch};
@@ -19,6 +20,8 @@ use crate::statistics::{Spread, Welch, welch};
 pub struct Compared {
     a: Saved,
     b: Saved,
+    /// The key of the run of the second result that each run of the first one is compared with.
+    partners: BTreeMap<String, String>,
     /// The changes of all common metrics, run by run.
     changes: Vec<Change>,
     /// Context of the comparison: different scenarios, different versions, and runs or metrics in
@@ -110,33 +113,139 @@ impl Change {
     }
 }
 
-/// Compares two results.
+/// A run of the first result and one of the second that are compared although they have other names or
+/// parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    a: String,
+    b: String,
+}
+
+impl Pair {
+    /// Parses `RUN=RUN`.
+    ///
+    /// # Errors
+    /// Returns a text that describes the fault.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let names = text.split_once('=').map(|(a, b)| (a.trim().to_owned(), b.trim().to_owned()));
+        names.filter(|(a, b)| !a.is_empty() && !b.is_empty()).map(|(a, b)| Self { a, b }).ok_or_else(|| {
+            format!("\"{text}\" is not RUN=RUN; expected a run of each result, for example mine=gossipsub")
+        })
+    }
+}
+
+/// Runs that differ only in their seeds, by their key.
+type Groups<'a> = [(String, Vec<&'a SavedRun>)];
+
+/// Compares two results: runs with the same name and parameters or, if there are `pairs`, these.
 ///
 /// # Errors
-/// Returns an error if the results have no run in common.
-pub fn compare(a: Saved, b: Saved) -> Result<Compared, String> {
-    // Groups of runs that differ only in their seeds, in order.
+/// Returns an error if the results have no run in common, or no metric.
+pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, String> {
     let [left, right] = [&a, &b].map(|saved| grouped(&saved.runs, |run| run.key()));
+    let partners = if pairs.is_empty() {
+        let same = left.iter().filter(|(key, _)| right.iter().any(|(other, _)| other == key));
+        same.map(|(key, _)| (key.clone(), key.clone())).collect()
+    } else {
+        paired((&a, &left), (&b, &right), pairs)?
+    };
+    if partners.is_empty() {
+        return Err(nothing_in_common((&a, &left), (&b, &right)));
+    }
     let mut changes = Vec::new();
     let varying = varying(&a);
     let (mut only_a, mut one_sided) = (BTreeSet::new(), BTreeSet::new());
     for (key, runs) in &left {
-        let Some((_, others)) = right.iter().find(|(other, _)| other == key) else {
-            only_a.insert(named(&runs[0].name, &place(runs[0], &varying)));
-            continue;
-        };
-        changes.extend(of_runs(runs, others, &varying, &mut one_sided));
+        let partner = partners.get(key);
+        match right.iter().find(|(other, _)| Some(other) == partner) {
+            Some((_, others)) => changes.extend(of_runs(runs, others, &varying, &mut one_sided)),
+            None => drop(only_a.insert(named(&runs[0].name, &place(runs[0], &varying)))),
+        }
     }
     if changes.is_empty() {
-        return Err(format!("{} and {} have no run in common", a.path.display(), b.path.display()));
+        let (a, b) = (a.path.display(), b.path.display());
+        return Err(format!(
+            "the compared runs of {a} and {b} have no metric of the same name; one has {}",
+            one_sided.into_iter().collect::<Vec<_>>().join(", ")
+        ));
     }
-    let only_b: BTreeSet<String> = right
-        .iter()
-        .filter(|(key, _)| !left.iter().any(|(other, _)| other == key))
-        .map(|(_, runs)| named(&runs[0].name, &place(runs[0], &varying)))
-        .collect();
+    let mut only_b = BTreeSet::new();
+    let others = right.iter().filter(|(key, _)| !partners.values().any(|other| other == key));
+    only_b.extend(others.map(|(_, runs)| named(&runs[0].name, &place(runs[0], &varying))));
+    if !pairs.is_empty() {
+        // The pairs select the runs.
+        only_a.clear();
+        only_b.clear();
+        a.runs.retain(|run| partners.contains_key(&run.key()));
+        b.runs.retain(|run| partners.values().any(|other| *other == run.key()));
+    }
     let notes = notes((&a, &only_a), (&b, &only_b), &one_sided);
-    Ok(Compared { a, b, changes, notes })
+    Ok(Compared { a, b, partners, changes, notes })
+}
+
+/// Finds the runs of pairs. Those at several points of a sweep match by the values of the keys that
+/// both have.
+fn paired(
+    (a, left): (&Saved, &Groups<'_>),
+    (b, right): (&Saved, &Groups<'_>),
+    pairs: &[Pair],
+) -> Result<BTreeMap<String, String>, String> {
+    let mut partners = BTreeMap::new();
+    for pair in pairs {
+        let of = |groups, saved: &Saved, name: &str| {
+            let found: Vec<&(String, Vec<&SavedRun>)> =
+                Groups::iter(groups).filter(|(_, runs)| runs[0].name == name).collect();
+            let missing = || {
+                let (Pair { a, b }, path) = (pair, saved.path.display());
+                format!("--pair {a}={b}: {path} has no run {name}; its runs are {}", names(groups))
+            };
+            if found.is_empty() { Err(missing()) } else { Ok(found) }
+        };
+        let (ours, theirs) = (of(left, a, &pair.a)?, of(right, b, &pair.b)?);
+        let is_single = ours.len() == 1 && theirs.len() == 1;
+        for (key, runs) in ours {
+            let matches = |other: &SavedRun| {
+                let mut swept = runs[0].parameters.iter().filter(|(key, _)| key.contains('.'));
+                swept.all(|(key, value)| other.parameters.get(key).is_none_or(|other| other == value))
+            };
+            let mut matching = theirs.iter().filter(|(_, others)| is_single || matches(others[0]));
+            if let Some((other, _)) = matching.next() {
+                partners.insert(key.clone(), other.clone());
+            }
+        }
+    }
+    Ok(partners)
+}
+
+/// Lists the names of runs, each once.
+fn names(groups: &Groups<'_>) -> String {
+    let mut names: Vec<&str> = groups.iter().map(|(_, runs)| runs[0].name.as_str()).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+/// Returns the error for results without a common run, and the parameters in which runs of the same
+/// name differ.
+fn nothing_in_common((a, left): (&Saved, &Groups<'_>), (b, right): (&Saved, &Groups<'_>)) -> String {
+    let mut differing = BTreeSet::new();
+    for (run, other) in
+        left.iter().flat_map(|(_, run)| right.iter().map(move |(_, other)| (run[0], other[0])))
+    {
+        if run.name == other.name {
+            let keys = run.parameters.keys().chain(other.parameters.keys());
+            differing.extend(keys.filter(|key| run.parameters.get(*key) != other.parameters.get(*key)));
+        }
+    }
+    let (a, b) = (a.path.display(), b.path.display());
+    let why = if differing.is_empty() {
+        format!("the first has {}, the second {}", names(left), names(right))
+    } else {
+        let keys: Vec<&str> = differing.into_iter().map(String::as_str).collect();
+        format!("those with the same name differ in {}", keys.join(", "))
+    };
+    format!(
+        "{a} and {b} have no run in common: {why}; --pair RUN=RUN compares a run of the first with one of the second"
+    )
 }
 
 /// Returns the parameters that differ between runs of the same name.
@@ -185,6 +294,11 @@ fn of_runs(
         values
     };
     let (left, right) = (of(a), of(b));
+    let mut place = place(a[0], varying);
+    if a[0].name != b[0].name {
+        let beside = format!("beside {}", b[0].name);
+        place = if place.is_empty() { beside } else { format!("{place}, {beside}") };
+    }
     one_sided.extend(left.keys().filter(|path| !right.contains_key(*path)).cloned());
     one_sided.extend(right.keys().filter(|path| !left.contains_key(*path)).cloned());
     let mut changes: Vec<Change> = left
@@ -193,7 +307,7 @@ fn of_runs(
             let b_values = right.get(path)?;
             Some(Change {
                 run: a[0].name.clone(),
-                place: place(a[0], varying),
+                place: place.clone(),
                 metric: path.clone(),
                 a: Spread::of(a_values)?,
                 b: Spread::of(b_values)?,
@@ -310,13 +424,15 @@ enum Limit {
 }
 
 impl Limit {
-    fn parse(text: &str) -> Option<Self> {
-        let (number, of) = match text.strip_suffix('%') {
-            Some(number) => (number.trim(), 100.0),
-            None => (text, 0.0),
-        };
-        let number = number.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
-        Some(if of > 0.0 { Self::Share(number / of) } else { Self::Value(number) })
+    fn parse(metric: &str, text: &str) -> Result<Self, String> {
+        let plain = text.strip_suffix('%').unwrap_or(text).trim();
+        let number = plain.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        match number {
+            Some(number) if text.ends_with('%') => Ok(Self::Share(number / 100.0)),
+            Some(number) => Ok(Self::Value(number)),
+            None if plain.is_empty() => Err("has no number".to_owned()),
+            None => limit(metric, text).map(Self::Value),
+        }
     }
 
     /// Returns true if a growth by `difference`, or by `share` of the first mean, exceeds the
@@ -355,6 +471,7 @@ impl Threshold {
                 "\"{text}\" is not METRIC=LIMIT; expected for example time_to_custody_ms.p95=5%, incomplete=0, or mesh_size=+5%,-5%"
             )
         };
+        let wrong_limit = |why: String| format!("{why}; {}", wrong());
         let (key, limits) = text.split_once('=').ok_or_else(wrong)?;
         let (run, metric) = match key.split_once(':') {
             Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
@@ -369,6 +486,7 @@ impl Threshold {
                     None => match better(metric) {
                         Some(better) => (better, part),
                         None => {
+                            declared(metric)?;
                             return Err(format!(
                                 "\"{text}\": {metric} has no better direction; state the maximum growth and decrease, for \
                                  example {metric}=+{part},-{part}"
@@ -377,7 +495,7 @@ impl Threshold {
                     },
                 },
             };
-            let limit = Some(Limit::parse(number.trim()).ok_or_else(wrong)?);
+            let limit = Some(Limit::parse(metric, number.trim()).map_err(wrong_limit)?);
             // A metric that is better when it is smaller must not grow.
             let slot = if sign == Better::Less { &mut up } else { &mut down };
             if slot.is_some() || metric.is_empty() {
@@ -439,8 +557,8 @@ impl Threshold {
         let has = |run: &SavedRun| run.metrics.contains_key(&self.metric);
         let is_meant = |run: &&SavedRun| has(run) && self.run.as_ref().is_none_or(|name| run.name == *name);
         let is_lacking = |run: &&SavedRun| {
-            let key = run.key();
-            !compared.b.runs.iter().any(|other| other.key() == key && has(other))
+            let partner = compared.partners.get(&run.key());
+            !compared.b.runs.iter().any(|other| Some(&other.key()) == partner && has(other))
         };
         let mut of_first = compared.a.runs.iter().filter(is_meant);
         of_first.find(is_lacking).map(|run| run.name.as_str())

@@ -205,7 +205,10 @@ impl Compared {
     /// Draws the distributions of times in both results, run by run.
     fn distributions(&self) -> Result<Vec<Figure>, String> {
         let mut figures = Vec::new();
-        let other = |key: &String| self.b.runs.iter().find(|other| other.key() == *key);
+        let other = |key: &String| {
+            let partner = self.partners.get(key)?;
+            self.b.runs.iter().find(|other| other.key() == *partner)
+        };
         let both = grouped(&self.a.runs, |run| run.key());
         let both = both.into_iter().filter_map(|(key, runs)| Some((runs[0], other(&key)?)));
         for (run, other) in both.take(RUNS_MAX) {

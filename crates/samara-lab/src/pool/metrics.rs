@@ -92,7 +92,7 @@ metrics! {
         pub connection_bytes: f64 = "bytes", Less, [""];
         /// Connection bytes of the scenario's first run, with equal sweep values and seed, relative
         /// to those of this run.
-        pub bytes_saved_factor: Option<f64> = "bytes", More, [""];
+        pub bytes_saved_factor: Option<f64> = "", More, [""];
         /// Bodies received in the scenario's first run, with equal sweep values and seed, relative to
         /// those of this run.
         pub copies_saved_factor: Option<f64> = "", More, [];

@@ -86,6 +86,15 @@ impl Outcome {
         self
     }
 
+    /// Notes the faults that would have begun after the end of the run, in nanoseconds.
+    pub(crate) fn ended_at(mut self, end_nanos: Option<u64>) -> Self {
+        let faults = self.point.scenario.faults.iter().enumerate();
+        let is_late = |at: u64| end_nanos.is_some_and(|end| at >= end);
+        self.run.late_faults =
+            faults.filter(|(_, fault)| is_late(fault.at.nanos())).map(|(i, _)| i).collect();
+        self
+    }
+
     /// Marks the outcome as that of a run on real nodes.
     pub fn on_real_nodes(mut self, real: RealRun) -> Self {
         self.run.real = Some(real);

@@ -113,6 +113,9 @@ pub struct Run {
     /// The tables that were not recorded, with the reasons.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<&'static str, String>,
+    /// The numbers of faults that would have begun after the end of the run, and had no effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub late_faults: Vec<usize>,
     /// Additional information on a run with real nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real: Option<RealRun>,
@@ -142,6 +145,7 @@ impl Run {
             steps,
             metrics,
             absent: BTreeMap::new(),
+            late_faults: Vec::new(),
             real: None,
         }
     }

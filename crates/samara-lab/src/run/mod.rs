@@ -4,7 +4,7 @@ pub(crate) mod baselines;
 mod experiment;
 mod net;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -181,12 +181,16 @@ pub fn run_all<W: Watch>(
             let Some(point) = points.get(index) else { return };
             let options = RunOptions { threads: (threads / workers).max(1), inputs: &loaded.inputs, stop };
             let watched = RefCell::new(watch.begin(point));
-            let progress = |progress| watched.borrow_mut().progress(progress);
+            let ended = Cell::new(None);
+            let progress = |progress: Progress| {
+                ended.set(progress.virtual_nanos);
+                watched.borrow_mut().progress(progress);
+            };
             let done = run_seen(point, options, progress, |told| watched.borrow_mut().rounds(told));
             let mut watched = watched.into_inner();
             match done {
                 Ok(measured) => {
-                    let outcome = measured.outcome();
+                    let outcome = measured.outcome().ended_at(ended.get());
                     match watched.measured(&*measured, &outcome) {
                         Ok(()) => {
                             *lock(&results[index]) = Some(outcome);

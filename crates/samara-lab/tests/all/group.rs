@@ -231,8 +231,8 @@ fn rejects_invalid_values() {
     }
     for (key, value, expected) in [
         ("fault.0.nodes", "[4]", "numbered 0 to 3"),
-        ("fault.0.nodes", "[]", "affects no nodes"),
-        ("fault.0.share", "5 %", "has a share and nodes"),
+        ("fault.0.nodes", "[]", "is empty; expected numbers of nodes"),
+        ("fault.0.share", "5 %", "is set, and nodes as well; keep one of them"),
     ] {
         let error = refused("ring-churn", &[(key, value), ("sweep.axis", "[]")], &["crash"]);
         assert!(error.contains(expected), "{key}: {error}");
@@ -242,7 +242,7 @@ fn rejects_invalid_values() {
     let error = refused("ring", &[("protocol.chunk", "1 kB")], &["daisychain-2010"]);
     assert!(error.contains("no parameters except requests"), "{error}");
     let error = refused("cat-churn", &[("fault.0.kind", "leave")], &["cat"]);
-    assert!(error.contains("fault.0: nodes of [pool] cannot leave"), "{error}");
+    assert!(error.contains("is \"leave\", which nodes of [pool] cannot do; use \"crash\""), "{error}");
 }
 
 #[test]

@@ -303,7 +303,7 @@ fn errors_name_key_and_line() {
     );
     assert_eq!(
         error(&by_hosts("uplink = \"1 Mbit/s\""), hosts("0,1\n1,1\n")),
-        "small.toml:6: network.uplink: nodes.csv has a column uplink, which replaces it; keep one of them"
+        "small.toml:6: network.uplink: nodes.csv has a column uplink, which replaces it; remove one of them (--set network.uplink= removes the key)"
     );
     assert_eq!(
         error(&by_hosts(""), hosts("0,1\n1,x\n")),
@@ -316,7 +316,7 @@ fn errors_name_key_and_line() {
     let by_latency = |rest: &str| scenario(&format!("{LATENCY}\n{rest}"), MESSAGES, "");
     assert_eq!(
         error(&by_latency("latency = \"1 ms\""), latencies(matrix(16, |_, _| 1.0))),
-        "small.toml:6: network.latency: is replaced by network.latency_file; keep one of them"
+        "small.toml:6: network.latency: is replaced by network.latency_file; keep one of them (--set network.latency= or --set network.latency_file= removes one)"
     );
     assert_eq!(
         error(&by_latency("nodes = 17"), latencies(matrix(16, |_, _| 1.0))),
@@ -335,11 +335,11 @@ fn errors_name_key_and_line() {
     let table = |text: &str| Inputs::default().with("messages.csv", text);
     assert_eq!(
         error(&messages("rate = 5.0"), table("at_ms\n0\n")),
-        "small.toml:10: messages.rate: is replaced by messages.file; keep one of them"
+        "small.toml:10: messages.rate: is replaced by messages.file; keep one of them (--set messages.rate= or --set messages.file= removes one)"
     );
     assert_eq!(
         error(&messages("size = \"1 kB\""), table("at_ms,size\n0,1 kB\n")),
-        "small.toml:10: messages.size: messages.file has a column size, which replaces it; keep one"
+        "small.toml:10: messages.size: messages.file has a column size, which replaces it; remove one of them (--set messages.size= removes the key)"
     );
     assert_eq!(
         error(&messages(""), table("at_ms,publisher\n0,16\n")),

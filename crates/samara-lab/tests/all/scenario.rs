@@ -165,7 +165,10 @@ fn errors_name_key_line_value_and_allowed_range() {
     let custody = error(&format!("{HEAD}custody = 200\n"), &[], &[]);
     assert_eq!(custody, "FILE:5: columns.custody: is 200; allowed is 1 to 128");
     let degree = error(&format!("{HEAD}[network]\nnodes = 50\n[network.topology]\ndegree = 50\n"), &[], &[]);
-    assert_eq!(degree, "FILE:8: network.topology.degree: is 50, with 50 nodes; allowed is 1 to 49");
+    assert_eq!(
+        degree,
+        "FILE:8: network.topology.degree: is 50, with 50 nodes; allowed is 1 to 49; change the degree or network.nodes"
+    );
     let odd = error(&format!("{HEAD}[network]\nnodes = 51\n[network.topology]\ndegree = 5\n"), &[], &[]);
     assert!(odd.contains("nodes x degree must be even"), "{odd}");
     let loss = error(&format!("{HEAD}[network]\nloss = \"100 %\"\n"), &[], &[]);
@@ -212,7 +215,7 @@ fn later_rates_override_earlier_ones() {
         error(&format!("{HEAD}[network]\nbandwidth = \"1 Gbit/s\"\nuplink = \"2 Gbit/s\"\n"), &[], &[]);
     assert_eq!(
         both,
-        "FILE:6: network.bandwidth: sets uplink and downlink, but network.uplink is set as well; keep one of them"
+        "FILE:6: network.bandwidth: sets uplink and downlink, but network.uplink is set as well; keep one of them (--set network.bandwidth= or --set network.uplink= removes one)"
     );
 }
 
@@ -319,7 +322,46 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "found \"x.csv\"; expected a table with the keys file, kind, ",
     ),
     ("cat", "protocol.announce", "5", "found `5`; expected one of"),
-    ("cat", "protocol.timeout", "{}", "found a table; expected a text"),
+    ("cat", "protocol.timeout", "{}", "found a table; expected a time with its unit, such as \"200 ms\", or"),
+    (
+        "cat",
+        "transport.connection.flush",
+        "10",
+        "found 10; expected a time with its unit, such as \"10 ms\", or \"when-idle\"",
+    ),
+    ("cat", "network.latency", "1e12 h", "\"1e12 h\" is too large; expected a time of at most 87600 h"),
+    ("cat", "pool.size", "1e30 GB", "is too large; expected a size of at most 1000000 GB"),
+    ("cat", "network.uplink", "1e12 Gbit/s", "is too large; expected a rate of at most 1000000 Gbit/s"),
+    ("cat", "network.latency", "61 s", "is 61 s; allowed is at most 60 s"),
+    ("cat", "pool.duration", "0 s", "is 0 s; clients need time to submit"),
+    ("cat", "pool.nothing", "", "removes the key, but the scenario does not set it"),
+    ("ring", "group.duration", "0 s", "is 0 s; expected a positive time"),
+    (
+        "peerdas",
+        "columns.blobs",
+        "100000",
+        "a column has 204.8 MB; a message of the protocol has at most 10 MiB, which allows 5120 blobs of 128 KiB",
+    ),
+    ("peerdas", "columns.slot_interval", "8761 h", "with 1 slots; together at most 8760 h"),
+    ("peerdas", "fault", "[{ kind = \"crash\", share = \"5 %\" }]", "missing key `at` (at fault.0)"),
+    (
+        "peerdas",
+        "fault",
+        "[{ kind = \"crash\", at = \"70 s\", nodes = [1] }]",
+        "fault.0.at: is 70 s, but the run ends at 70 s at the latest",
+    ),
+    (
+        "peerdas",
+        "fault",
+        "[{ kind = \"slow\", at = \"11 s\", nodes = [1] }]",
+        "fault.0.factor: is missing; a slow node needs one",
+    ),
+    (
+        "peerdas",
+        "fault",
+        "[{ kind = \"partition\", at = \"11 s\", nodes = [1] }]",
+        "fault.0.until: is missing; a partition needs an end",
+    ),
     ("cat", "network.latency", "5", "found 5; expected a time with its unit, such as \"50 ms\""),
 ];
 
@@ -485,6 +527,42 @@ fn errors_name_the_flag() {
     assert!(missing.contains("did you mean the built-in scenario \"peerdas\"?"), "{missing}");
 }
 
+/// The user of a built-in scenario does not have its file, so errors name what to set.
+#[test]
+fn errors_of_built_in_scenarios_name_the_command_line() {
+    let degree = crate::refused("peerdas", &[("network.nodes", "20")], &[]);
+    assert_eq!(
+        degree,
+        "peerdas: network.topology.degree: is 70, with 20 nodes; allowed is 1 to 19; change the degree or network.nodes \
+         (--set network.topology.degree=VALUE changes it)"
+    );
+    let rate = crate::refused("cat", &[("pool.rate", "5")], &["cat"]);
+    let remedy = "keep one of them (--set pool.clients= or --set pool.rate= removes one)";
+    assert!(rate.contains(remedy) && !rate.contains("VALUE"), "{rate}");
+    let set = [("pool.rate", "5"), ("pool.clients", ""), ("pool.spread", "")];
+    let loaded = crate::loaded("cat", &set, &["cat"], None);
+    assert_eq!(loaded.points[0].scenario.part::<samara_spec::pool::Transactions>().clients, None);
+    let without = crate::loaded("peerdas-bandwidth", &[("sweep.axis.0", "")], &["batch"], Some(1));
+    assert_eq!(without.points.len(), 1);
+    let expect = crate::loaded("peerdas", &[("expect.incomplete", "")], &[], None).scenario.expect;
+    assert!(!expect.contains_key("incomplete") && !expect.is_empty());
+}
+
+#[test]
+fn scenarios_without_a_name_have_that_of_their_file() {
+    let inputs = Inputs::default();
+    let named = |text: &str| {
+        let loaded = load_source("dir/my net.toml", text, inputs.clone(), &Overrides::default());
+        let about = loaded.unwrap_or_else(|error| panic!("{error}")).scenario.scenario;
+        (about.name, about.title)
+    };
+    let pair = |name: &str, title: &str| (name.to_owned(), title.to_owned());
+    assert_eq!(named("[columns]\n"), pair("my-net", "my-net"));
+    assert_eq!(named("[scenario]\nname = \"x\"\n[columns]\n"), pair("x", "x"));
+    assert_eq!(named("[scenario]\ntitle = \"X\"\n[columns]\n"), pair("my-net", "X"));
+    assert!(error("\n", &[], &[]).starts_with("FILE: is empty; "));
+}
+
 #[test]
 fn errors_in_runs_are_found_while_loading() {
     let run = error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"network.nodse\" = 5 }}\n"), &[], &[]);
@@ -525,13 +603,30 @@ fn expectations_understand_units_and_paths() {
         Expectation::parse(key, text).unwrap().check(run, &metrics).map(|outcome| outcome.holds)
     };
     assert_eq!(holds("time_to_custody_ms.p95", "< 4 s", "a"), Some(true));
-    assert_eq!(holds("time_to_custody_ms.p95", "< 3900", "a"), Some(false));
+    assert_eq!(holds("time_to_custody_ms.p95", "< 3900 ms", "a"), Some(false));
+    assert_eq!(holds("time_to_custody_ms.p95", "> 0", "a"), Some(true), "zero needs no unit");
+    assert_eq!(holds("delivery_ratio", "== 1", "a"), Some(true), "a share of 1");
+    assert_eq!(holds("incomplete", "< 5 nodes", "a"), Some(true), "the unit of a count");
     assert_eq!(holds("time_to_custody_ms.p95", ">= 3.9 s", "a"), Some(true));
     assert_eq!(holds("delivery_ratio", "== 100 %", "a"), Some(true));
     assert_eq!(holds("batch: incomplete", "== 0", "batch"), Some(true));
     assert_eq!(holds("batch: incomplete", "== 0", "other"), None);
     assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "expectations on missing metrics fail");
-    assert!(Expectation::parse("x", "4 s").unwrap_err().contains("does not start with <"));
+    for (metric, text, expected) in [
+        ("x", "4 s", "does not start with <"),
+        ("incomplete", "0", "\"0\" does not start with <, <=, ==, >= or >; expected for example \"<= 20\""),
+        ("time_to_custody_ms.p95", "< 5", "\"5\" has no unit; expected a time such as \"50 ms\""),
+        ("bytes_up_per_node", "< 5", "\"5\" has no unit; expected a size such as"),
+        (
+            "incomplete",
+            "< 5 apples",
+            "\"5 apples\" is not a number; expected one such as \"20\", the number of nodes",
+        ),
+        ("duplication_factor", "< nan", "\"nan\" is not a number"),
+    ] {
+        let error = Expectation::parse(metric, text).unwrap_err();
+        assert!(error.contains(expected), "{metric} {text}: {error}");
+    }
     assert!(
         Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("unknown unit")
     );

@@ -346,11 +346,10 @@ impl<'a> Matrix<'a> {
             return Err(wrong(format!("duplicate row `{}`", self.table.name(row))));
         }
         for (column, value) in values.iter().enumerate() {
-            let nanos = self
-                .cells
-                .read(value)
-                .and_then(Cells::whole)
-                .map_err(|why| wrong(format!("to {}: {why}", self.table.name(column))))?;
+            let nanos = self.cells.read(value).and_then(Cells::whole).map_err(|why| {
+                let place = column + 1 + usize::from(self.rows_have_names);
+                wrong(format!("column {place} (to {}): {why}", self.table.name(column)))
+            })?;
             self.table.set(row, column, nanos);
         }
         self.filled += 1;

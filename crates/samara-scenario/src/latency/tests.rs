@@ -152,7 +152,7 @@ fn rejects_latencies_of_zero_or_hours() {
     );
     assert_eq!(
         error("1 5000\n1 1\n"),
-        "l:1: to 1: a one-way latency of 5.0 s; at most 4.29 s, is the unit right?"
+        "l:1: column 2 (to 1): a one-way latency of 5.0 s; at most 4.29 s, is the unit right?"
     );
 }
 
@@ -166,7 +166,9 @@ fn errors_name_the_line() {
         "l:3: row c has no column; expected the same names for rows and columns"
     );
     assert_eq!(error("1,2\n3,4\n5,6\n"), "l:3: more rows than the 2 columns");
-    assert!(error("a,b\n1,x\n2,3\n").starts_with("l:2: to b: found \"x\", which is not a latency: "));
+    assert!(
+        error("a,b\n1,x\n2,3\n").starts_with("l:2: column 2 (to b): found \"x\", which is not a latency: ")
+    );
     assert_eq!(error("\n"), "l: has fewer than two lines; expected a square matrix of latencies");
     assert_eq!(
         error("source,destination,color\na,b,3\n"),
@@ -193,7 +195,7 @@ fn errors_name_the_line() {
     let bare = LatencyFile { unit: None, ..spec() };
     assert_eq!(
         read(&bare, "1 2\n3 4\n"),
-        Err("l:1: to 0: found 1, which has no unit; set it with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
+        Err("l:1: column 1 (to 0): found 1, which has no unit; set it with unit = \"ms\" (or \"s\", \"us\", \"ns\") in network.latency_file"
             .to_owned())
     );
 }

@@ -16,8 +16,8 @@ use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Copied, Node, Order};
 use crate::packet::Packet;
 use crate::stats::{Digest, HostStats};
-use crate::transport::Sender;
 use crate::transport::mconn::ConnectionStats;
+use crate::transport::{FRAME_BYTES_MAX, Sender};
 use crate::world::{World, host_of};
 
 /// An action of a host at a given time.
@@ -431,6 +431,10 @@ impl<F: Frame> Host<F> {
     }
 
     pub(super) fn write(&mut self, slot: u32, frame: F, len: u32, world: &World<F>) {
+        assert!(
+            len <= FRAME_BYTES_MAX,
+            "a frame has {len} bytes; a simulation carries at most {FRAME_BYTES_MAX}"
+        );
         self.stats.frames_sent.add(&frame);
         self.frames_written += 1;
         self.links[slot as usize].sender.write(frame, len, self.frames_written, &world.config.transport);

@@ -23,6 +23,10 @@ use crate::error::ConfigError;
 use crate::packet::{Body, Sack};
 use backlog::Segment;
 
+/// Maximum bytes of a frame that a simulation carries. Lengths of frames with their framing fit into
+/// 32 bits.
+pub const FRAME_BYTES_MAX: u32 = 1 << 31;
+
 /// Combines the halves of all transports in one type, so that hosts need not know the transport of
 /// a link.
 macro_rules! transports {

@@ -9,7 +9,7 @@ use samara_engine::Frame;
 use super::backlog::{cut, segment_len};
 use super::quic::{QuicConfig, QuicSendBuffer, StreamOrder};
 use super::tcp::{SendBuffer, TcpConfig, timestamp};
-use super::{Ack, AckNeed, Control, Framing, Outgoing, Receiver, Sender, Transport};
+use super::{Ack, AckNeed, Control, FRAME_BYTES_MAX, Framing, Outgoing, Receiver, Sender, Transport};
 use crate::packet::Body;
 
 pub(super) const MILLI: u64 = 1_000_000;
@@ -212,4 +212,13 @@ fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
     assert!(path.now < 3 * LATENCY, "before any timer: {} ms", path.now / MILLI);
     while path.step(&mut || false) {}
     assert_eq!((path.sent_again, path.delivered.len()), (1, 1));
+}
+
+#[test]
+fn largest_frame_is_cut_without_overflow() {
+    for framing in [Framing::PLAIN, Framing::NOISE_YAMUX] {
+        let (bytes, segments) = cut(FRAME_BYTES_MAX, 1460, framing);
+        let last = segment_len(bytes, segments - 1, segments, 1460, framing);
+        assert!(bytes >= FRAME_BYTES_MAX && (1..=1460).contains(&last), "{bytes} bytes, {last} at the end");
+    }
 }

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use samara_lab::network::{self, Hosts};
+use samara_lab::results::write_named;
 use samara_scenario::Network;
 use samara_scenario::keys::{GridAxis, parse_axis};
 use samara_scenario::topology::Graph;
@@ -97,7 +98,7 @@ impl OneRun {
         match &self.output {
             None => crate::print(text),
             Some(path) => {
-                std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+                write_named(path, text)?;
                 Ok(ExitCode::SUCCESS)
             }
         }

@@ -61,7 +61,8 @@ enum Source {
 
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
     let source = source(options)?;
-    let wrong = |error: std::io::Error| format!("{}: {error}", options.out.display());
+    let wrong =
+        |error: std::io::Error| format!("{}: the file cannot be written ({error})", options.out.display());
     let file = File::create(&options.out).map_err(wrong)?;
     let mut out = BufWriter::new(file);
     let counts = match options.format {

@@ -23,7 +23,8 @@ pub(crate) struct SweepOptions {
     /// Default: the scenario's.
     #[arg(long, value_parser = seeds)]
     pub(crate) seeds: Option<Seeds>,
-    /// Set a key of the scenario, for example network.nodes=200; can be repeated.
+    /// Set a key of the scenario, for example network.nodes=200; can be repeated. KEY= without a
+    /// value removes the key.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Select only this run of the scenario; can be repeated.

@@ -130,6 +130,8 @@ fn finished_results_are_not_overwritten() {
 #[test]
 fn bad_input_exits_with_status_2() {
     let scratch = Scratch::new("bad");
+    std::fs::create_dir(scratch.path("folder")).unwrap();
+    scratch.write("bytes.toml", b"\xff\xfe");
     for (args, expected) in [
         ("run nothing", "neither a built-in scenario nor a file"),
         ("run peerdas --set nonsense", "\"nonsense\" is not KEY=VALUE"),
@@ -138,6 +140,20 @@ fn bad_input_exits_with_status_2() {
         ("run peerdas --threads 0", "expected a whole number from 1 to 1024"),
         ("run peerdas --seed x", "expected a whole number from 0 to 9223372036854775807"),
         ("compare a b", "expected a results directory of samara run"),
+        ("run folder", "folder: cannot be read (Is a directory"),
+        ("run bytes.toml", "bytes.toml: is not UTF-8 text"),
+        ("run bytes.csv/x", "`samara list` shows the built-in scenarios"),
+        ("run peerdas-small --out bytes.toml", "bytes.toml: the directory cannot be created (File exists"),
+        (
+            "run peerdas-small --out bytes.toml/r",
+            "bytes.toml/r: the directory cannot be created (Not a directory",
+        ),
+        (
+            "export graph peerdas-small --run batch -o folder",
+            "folder: the file cannot be written (Is a directory",
+        ),
+        ("export graph peerdas-small --run batch -o no/f", "no/f: the file cannot be written (No such file"),
+        ("run peerdas-small network.nodes=50", "tip: --set sets a key: --set network.nodes=50"),
     ] {
         let error = scratch.refused(args.split(' '));
         assert!(error.contains(expected), "{args}: {error}");

@@ -64,6 +64,8 @@ fn crossed_thresholds_set_exit_status() {
     );
     assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=500%"]).0, 0);
     assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=1", "incomplete=0"]).0, 1);
+    assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=1 ms"]).0, 1, "a limit with its unit");
+    assert_eq!(status("fast", "slow", &["time_to_custody_ms.mean=9 s"]).0, 0);
     assert_eq!(status("fast", "slow", &["incomplete=0", "delivery_ratio=0%"]).0, 0);
     assert_eq!(status("fast", "slow", &["share_of_bound=1%", "batch:incomplete=0"]).0, 1, "more is better");
     assert_eq!(status("slow", "fast", &["time_to_custody_ms.mean=-5%"]).0, 1, "a sign requires the decrease");
@@ -71,14 +73,15 @@ fn crossed_thresholds_set_exit_status() {
     for (threshold, what) in [
         ("mesh_size=5%", "mesh_size=+5%,-5%"),
         ("time_to_custody_ms=5%", "time_to_custody_ms.mean"),
-        ("delivery_ration=5%", "unknown"),
+        ("delivery_ration=5%", "there is no metric \"delivery_ration\"; did you mean \"delivery_ratio\"?"),
+        ("time_to_custody_ms.mean=5 parsecs", "unknown unit \"parsecs\""),
+        ("time_to_custody_ms.mean=", "has no number; "),
         ("incomplete", "METRIC=LIMIT"),
         ("incomplete=-", "METRIC=LIMIT"),
         ("incomplete=1,2", "METRIC=LIMIT"),
         ("nobody:incomplete=1", "the runs are batch, node-wide"),
     ] {
         let (code, output) = status("fast", "slow", &[threshold]);
-        let what = if what == "unknown" { "delivery_ration has no better direction" } else { what };
         assert_eq!(code, 2, "{threshold}: {output}");
         assert!(output.contains(what), "{threshold}: {output}");
     }
@@ -129,5 +132,36 @@ fn reports_different_scenarios_and_versions() {
     assert!(output.contains("different scenarios: peerdas-small and mine"), "{output}");
     assert!(output.contains("different versions: ") && output.contains("9."), "{output}");
     results.ok("run peerdas-small --only sequential --seed 1 --quiet --out else".split(' '));
-    assert!(results.refused(["compare", "fast", "else"]).contains("no run in common"));
+    let error = results.refused(["compare", "fast", "else"]);
+    let remedy = "no run in common: the first has batch, node-wide, the second sequential; --pair RUN=RUN";
+    assert!(error.contains(remedy), "{error}");
+}
+
+#[test]
+fn runs_with_other_names_are_compared_in_pairs() {
+    let results = results("pairs");
+    let args = "compare fast fast --pair batch=node-wide --threshold incomplete=0";
+    let output = results.ok(args.split(' '));
+    assert!(output.contains("batch, beside node-wide") && !output.contains("only in"), "{output}");
+    let other = "run peerdas-small --only batch --set network.nodes=18 --seed 1 --quiet --out less";
+    results.ok(other.split(' '));
+    let error = results.refused(["compare", "fast", "less"]);
+    assert!(error.contains("those with the same name differ in nodes; --pair RUN=RUN"), "{error}");
+    assert!(results.ok(["compare", "fast", "less", "--pair", "batch=batch"]).contains("delivery_ratio"));
+    let error = results.refused(["compare", "fast", "less", "--pair", "batch=nobody"]);
+    assert!(error.contains("--pair batch=nobody: less has no run nobody; its runs are batch"), "{error}");
+    let error = results.refused(["compare", "fast", "less", "--pair", "batch"]);
+    assert!(error.contains("\"batch\" is not RUN=RUN"), "{error}");
+}
+
+#[test]
+fn faults_after_the_end_of_a_run_are_reported() {
+    let scratch = Scratch::new("late");
+    let fault = "fault=[{ kind = \"crash\", at = \"25 s\", nodes = [1] }]";
+    let args = ["run", "peerdas-small", "--only", "batch", "--set", fault, "--quiet", "--out", "r"];
+    let output = scratch.ok(args);
+    assert!(output.contains("fault.0 at 25 s had no effect in 3 of 3 runs: they ended before."), "{output}");
+    let summary: Value = serde_json::from_str(&scratch.read("r/summary.json")).unwrap();
+    assert_eq!(summary["runs"][0]["late_faults"], serde_json::json!([0]));
+    assert!(output.contains("by 30 s"), "the deadline of the scenario has a column: {output}");
 }
