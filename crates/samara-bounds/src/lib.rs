@@ -27,6 +27,9 @@ pub struct Limits<'a> {
     pub downlink_bps: Vec<u64>,
     /// Minimum bytes on the wire of one copy of a column, with framing and headers.
     pub copy_bytes: u64,
+    /// Maximum bytes of a packet. An idle downlink receives a packet while it arrives, so that the
+    /// first one takes no further time.
+    pub packet_bytes: u64,
     pub publisher_uplink_bps: u64,
     /// The fastest uplink of any other node, in bits per second.
     pub relay_uplink_bps: u64,
@@ -39,8 +42,17 @@ pub struct Limits<'a> {
 impl Limits<'_> {
     /// Returns the nanoseconds that a copy takes on a link of this rate, rounded down.
     fn serialisation_nanos(&self, bps: u64) -> u64 {
-        (u128::from(self.copy_bytes) * 8 * 1_000_000_000 / u128::from(bps.max(1))) as u64
+        nanos(self.copy_bytes, bps)
     }
+
+    /// Returns the nanoseconds that copies take on an idle downlink.
+    fn receipt_nanos(&self, copies: usize, bps: u64) -> u64 {
+        nanos((copies as u64 * self.copy_bytes).saturating_sub(self.packet_bytes), bps)
+    }
+}
+
+fn nanos(bytes: u64, bps: u64) -> u64 {
+    (u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bps.max(1))) as u64
 }
 
 /// Returns the lower bound of the mean time to custody in milliseconds, over all nodes that wait
@@ -65,7 +77,7 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
     let own_downlink = custody
         .iter()
         .zip(&downlinks)
-        .map(|(own, bps)| own.len() as f64 * limits.serialisation_nanos(*bps) as f64)
+        .map(|(own, bps)| limits.receipt_nanos(own.len(), *bps) as f64)
         .sum::<f64>()
         / custody.len() as f64
         + limits.latency_nanos as f64;
@@ -85,9 +97,9 @@ pub fn mean_any_ms(limits: &Limits<'_>, needed: usize) -> f64 {
     let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
     let times: Vec<f64> = waiting
         .map(|(own, bps)| {
-            let slower = (*bps).min(limits.publisher_uplink_bps);
-            own.len().min(needed) as f64 * limits.serialisation_nanos(slower) as f64
-                + limits.latency_nanos as f64
+            let copies = own.len().min(needed);
+            let sent = copies as u64 * limits.serialisation_nanos(limits.publisher_uplink_bps);
+            (sent.max(limits.receipt_nanos(copies, *bps)) + limits.latency_nanos) as f64
         })
         .collect();
     times.iter().sum::<f64>() / times.len().max(1) as f64 / 1e6

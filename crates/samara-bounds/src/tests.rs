@@ -16,6 +16,7 @@ fn limits(custody: &[Vec<u32>], mbps: u64) -> Limits<'_> {
         custody: custody.iter().map(Vec::as_slice).collect(),
         downlink_bps: vec![mbps * 1_000_000; custody.len()],
         copy_bytes: 17_051,
+        packet_bytes: 0,
         publisher_uplink_bps: mbps * 1_000_000,
         relay_uplink_bps: mbps * 1_000_000,
         latency_nanos: 50_000_000,
@@ -62,6 +63,18 @@ fn slow_downlinks_raise_the_bound() {
     // The mean of 4 copies at 20 Mbit/s and 4 copies at 1 Mbit/s.
     let expected = 50.0 + (4.0 * 6.8204 + 4.0 * 136.408) / 2.0;
     assert!((mean_custody_ms(&limits) - expected).abs() < 0.01);
+}
+
+#[test]
+fn a_downlink_receives_the_first_packet_while_it_arrives() {
+    let custody = vec![vec![0]; 2];
+    let mut limits = limits(&custody, 20);
+    limits.downlink_bps = vec![1_000_000; 2];
+    limits.packet_bytes = 17_051;
+    // The whole copy is one packet: the uplinks alone limit it.
+    let fast = Limits { downlink_bps: vec![u64::MAX; 2], ..limits.clone() };
+    assert_eq!(mean_custody_ms(&limits), mean_custody_ms(&fast));
+    assert_eq!(mean_any_ms(&limits, 1), mean_any_ms(&fast, 1));
 }
 
 #[test]

@@ -201,6 +201,13 @@ pub trait Frame: Clone + Send + Sync + 'static {
 
     /// Returns the number of these bytes that are application payload; the rest is control traffic.
     fn payload_len(&self) -> usize;
+
+    /// Returns this frame as a hostile peer could send it: encoded, changed by
+    /// [`alter`](crate::alter), and decoded within the limits of a receiver. `None` if the receiver
+    /// cannot decode it, and always for frames without an encoding.
+    fn altered(&self, _rng: &mut NodeRng) -> Option<Self> {
+        None
+    }
 }
 
 // ---- names ----

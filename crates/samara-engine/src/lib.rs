@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+mod altered;
 pub mod config;
 #[cfg(feature = "driver")]
 mod driver;
@@ -19,6 +20,7 @@ mod time;
 #[cfg(feature = "config")]
 pub mod units;
 
+pub use altered::alter;
 #[cfg(feature = "driver")]
 pub use driver::Driver;
 pub use engine::{

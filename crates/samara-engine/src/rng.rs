@@ -21,6 +21,8 @@ pub enum Purpose {
     Workload,
     /// Crashes, churn and other faults.
     Faults,
+    /// The choices of a hostile host.
+    Hostile,
 }
 
 /// Returns the seed of one node's stream for one purpose.

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_engine::Frame;
+use samara_engine::{Frame, NodeRng, alter};
 use smallvec::SmallVec;
 
 pub use samara_engine::Topic;
@@ -217,5 +217,20 @@ impl Frame for RpcFrame {
 
     fn payload_len(&self) -> usize {
         self.0.payload_len as usize
+    }
+
+    /// A message that comes out unchanged stays the same object, as on links without changes.
+    fn altered(&self, rng: &mut NodeRng) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        crate::wire::encode(&self.0.rpc, &mut bytes);
+        alter(&mut bytes, rng);
+        let limits = crate::wire::Limits::with_frame_bytes(self.encoded_len() + 64);
+        let mut rpc = crate::wire::decode(bytes.into(), &limits).ok()?;
+        for message in &mut rpc.publish {
+            if let Some(same) = self.0.rpc.publish.iter().find(|own| *own == message) {
+                *message = Arc::clone(same);
+            }
+        }
+        Some(Self::new(rpc))
     }
 }

@@ -21,6 +21,7 @@ use crate::network::{self, Hosts};
 use crate::results::tables::{Table, traffic};
 use crate::results::{Data, Measured, Outcome};
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
+use crate::torture::{Broken, Draw};
 use samara_scenario::topology::Graph;
 use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind};
 use samara_spec::{Point, Scenario};
@@ -63,6 +64,18 @@ pub trait Experiment: Sized + Send + 'static {
 
     /// Returns the share of the run that is done; 1 ends the run.
     fn share_done(&self, now: Time) -> f64;
+
+    /// Draws a small scenario for `samara torture`: the network, the own sections, and faults. Returns
+    /// false if the experiment has none, which is the default.
+    fn draw(_draw: &mut Draw) -> bool {
+        false
+    }
+
+    /// Returns the promises that the run broke. `harmed` says of each node whether a fault other than
+    /// slow links affects it.
+    fn invariants(&self, _harmed: &[bool]) -> Vec<Broken> {
+        Vec::new()
+    }
 
     /// Computes the metrics from the observed events and the traffic of the hosts.
     fn metrics(self, hosts: &[HostStats]) -> Self::Metrics;
@@ -138,6 +151,7 @@ impl Family {
             },
             metrics: E::METRICS,
             run: |point, options, watching| run::<E>(point, options, watching.progress).map(boxed),
+            draw: E::draw,
             ..Self::BASE
         }
     }
@@ -206,7 +220,9 @@ impl<E: Experiment> Stepped for Running<'_, E> {
 
     fn measured(self, net: &mut Net<'_, E::App>) -> Result<Option<Finished>, RunError> {
         let traffic = net.stats();
+        let harmed = network::harmed(&self.setup.point.scenario, self.setup.point.seed);
         Ok(Some(Finished {
+            broken: self.experiment.invariants(&harmed),
             point: self.setup.point.clone(),
             hosts: self.setup.hosts.clone(),
             digest: net.digest_and_steps()?,
@@ -224,6 +240,7 @@ struct Finished {
     digest: (u64, u64),
     traffic: Vec<HostStats>,
     metrics: Value,
+    broken: Vec<Broken>,
 }
 
 impl Measured for Finished {
@@ -239,6 +256,10 @@ impl Measured for Finished {
     fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {
         let rows = || traffic(&self.traffic, &self.hosts, &self.point.scenario);
         vec![Table::new("traffic", self.traffic.len(), rows)]
+    }
+
+    fn broken(&self) -> Vec<Broken> {
+        self.broken.clone()
     }
 }
 

@@ -15,6 +15,7 @@ use crate::mix::measure::Collector;
 use crate::report::Body;
 use crate::results::{Findings, Measured, Outcome};
 use crate::run::{Progress, RunError, RunOptions};
+use crate::torture::Draw;
 use crate::{columns, group, messages, mix, pool};
 
 /// The observers of a run.
@@ -40,6 +41,11 @@ pub struct Family {
     pub metrics: &'static [Metric],
     pub(crate) run: Run,
     pub(crate) run_distributed: Option<RunDistributed>,
+    /// Whether no run is better than the bounds among the metrics. Otherwise they hold for a run's
+    /// steady state, which a short run does not have.
+    pub(crate) has_strict_bounds: bool,
+    /// Draws a scenario for a search for broken promises. Returns false if the family has none.
+    pub(crate) draw: fn(&mut Draw) -> bool,
     /// Contributes the family's part to a page of results.
     pub(crate) report: fn(&Loaded, &Findings) -> Body,
     /// Adds the metrics that relate an outcome to another run with equal parameters.
@@ -58,6 +64,8 @@ impl Family {
         metrics: &[],
         run: |_, _, _| Err(RunError::Interrupted),
         run_distributed: None,
+        has_strict_bounds: true,
+        draw: |_| false,
         report: crate::sweep::plain,
         related: |_, _, _| None,
         beside_first: &[],

@@ -20,4 +20,5 @@ pub mod run;
 pub mod sources;
 pub mod statistics;
 pub mod sweep;
+pub mod torture;
 pub mod usage;

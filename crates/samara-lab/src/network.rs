@@ -191,6 +191,16 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     hosts
 }
 
+/// Returns, for each node, whether a fault can keep it from what the protocol promises: any fault but
+/// slow links.
+pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {
+    let mut harmed = vec![false; scenario.network.nodes as usize];
+    for index in (0..scenario.faults.len()).filter(|index| scenario.faults[*index].is_harmful()) {
+        hit(scenario, index, seed).into_iter().for_each(|host| harmed[host as usize] = true);
+    }
+    harmed
+}
+
 pub fn transport(scenario: &Scenario) -> Transport {
     let spec = &scenario.transport;
     let mut transport = match spec.kind {

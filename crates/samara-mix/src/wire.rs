@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use samara_engine::protobuf::{self, BYTES, FIXED64, Reader, VARINT, put_varint, varint_len};
-use samara_engine::{Frame, Shape};
+use samara_engine::{Frame, NodeRng, Shape, alter};
 use thiserror::Error;
 
 use crate::round::{Cause, Failure, Half, NodeState, Phase, Plan, Transfer};
@@ -218,6 +218,13 @@ impl Frame for MixFrame {
             Self::Slots(piece) if piece.phase.half() == Half::RealTime => piece.elements.len(),
             _ => 0,
         }
+    }
+
+    fn altered(&self, rng: &mut NodeRng) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        encode(self, &mut bytes);
+        alter(&mut bytes, rng);
+        decode(bytes.into(), &Limits::default()).ok()
     }
 }
 

@@ -8,6 +8,7 @@ mod downlink;
 mod error;
 mod gateway;
 mod host;
+mod hostile;
 mod link;
 mod node;
 mod packet;
@@ -25,6 +26,7 @@ pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_ra
 pub use downlink::CoDel;
 pub use error::ConfigError;
 pub use gateway::GateStats;
+pub use hostile::Misconduct;
 pub use node::Record;
 pub use simulation::{AnySimulation, NodeFactory, Simulation, digest_of};
 pub use stats::{Count, Drops, FrameCount, HostStats};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time};
 
+use crate::hostile::{Hostile, Misconduct};
 use crate::shard::lock;
 
 /// An event that a node emitted to its application.
@@ -40,6 +41,9 @@ pub(crate) trait Node<F>: Any + Send {
     fn config(&self) -> &OutboxConfig;
     fn link_up(&mut self, peer: PeerId);
     fn link_down(&mut self, peer: PeerId);
+    /// Makes the node break the rules with this strength. `start` has its random numbers and the
+    /// peers with links, in case it has kept the rules so far.
+    fn misbehave(&mut self, what: Misconduct, strength: f64, start: (NodeRng, Vec<PeerId>));
     fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64);
     fn take_touched(&mut self, into: &mut Vec<PeerId>);
     fn wake(&mut self, now: Time);
@@ -62,6 +66,27 @@ pub(crate) struct Typed<N: Engine> {
     pub(crate) outbox: Outbox<N::Frame>,
     pub(crate) events: Vec<N::Event>,
     pub(crate) records: Records<N::Event>,
+    /// Set if the node breaks the rules.
+    pub(crate) hostile: Option<Box<Hostile<N::Frame>>>,
+}
+
+impl<N: Engine> Typed<N> {
+    /// Returns the next copy that `pop` takes out of the outbox, as it leaves the host.
+    fn next(
+        &mut self,
+        mut pop: impl FnMut(&mut Outbox<N::Frame>) -> Option<Outgoing<N::Frame>>,
+    ) -> Option<Copied<N::Frame>> {
+        loop {
+            let copy = pop(&mut self.outbox)?;
+            let leaves = match &mut self.hostile {
+                None => Some(copy),
+                Some(hostile) => hostile.twist(copy),
+            };
+            if let Some(copy) = leaves {
+                return Some((copy.peer, copy.frame, copy.len));
+            }
+        }
+    }
 }
 
 impl<N: Engine> Node<N::Frame> for Typed<N> {
@@ -84,11 +109,17 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
                 Err(_) => unreachable!("{OTHER_TYPE}"),
             },
         };
+        if let (Some(hostile), Input::Frame { frame, .. }) = (&mut self.hostile, &input) {
+            hostile.received(now, frame, &mut self.outbox);
+        }
         let mut outer = Context::new(now, rng, &mut self.outbox, effects);
         self.engine.handle(input, &mut outer.nested(&mut self.events));
         if !self.events.is_empty() {
             let records = self.events.drain(..).map(|event| Record { at: now, host: self.host, event });
             lock(&self.records).extend(records);
+        }
+        if let Some(hostile) = &mut self.hostile {
+            hostile.close(effects);
         }
     }
 
@@ -98,10 +129,21 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
 
     fn link_up(&mut self, peer: PeerId) {
         self.outbox.link_up(peer);
+        if let Some(hostile) = &mut self.hostile {
+            hostile.link_up(peer);
+        }
     }
 
     fn link_down(&mut self, peer: PeerId) {
         self.outbox.link_down(peer);
+        if let Some(hostile) = &mut self.hostile {
+            hostile.link_down(peer);
+        }
+    }
+
+    fn misbehave(&mut self, what: Misconduct, strength: f64, (rng, peers): (NodeRng, Vec<PeerId>)) {
+        let hostile = self.hostile.get_or_insert_with(|| Box::new(Hostile::new(rng, peers)));
+        hostile.set(what, strength);
     }
 
     fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
@@ -129,22 +171,18 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
     }
 
     fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied<N::Frame>> {
-        self.outbox.pop(now, room).map(copied)
+        self.next(|outbox| outbox.pop(now, room))
     }
 
     fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<N::Frame>> {
-        self.outbox.pop_for(now, peer).map(copied)
+        self.next(|outbox| outbox.pop_for(now, peer))
     }
 
     fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<N::Frame>> {
-        self.outbox.pop_urgent_for(now, peer).map(copied)
+        self.next(|outbox| outbox.pop_urgent_for(now, peer))
     }
 
     fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied<N::Frame>> {
-        self.outbox.pop_lanes_for(now, peer, lanes).map(copied)
+        self.next(|outbox| outbox.pop_lanes_for(now, peer, lanes))
     }
-}
-
-fn copied<F>(copy: Outgoing<F>) -> Copied<F> {
-    (copy.peer, copy.frame, copy.len)
 }

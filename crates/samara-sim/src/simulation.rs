@@ -7,15 +7,17 @@ use std::sync::{Arc, Barrier};
 
 use samara_engine::{Engine, Frame, Outbox, Time};
 
-use crate::config::{HostConfig, LATENCY_FLOOR, SimConfig};
+use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::distributed::{FrameCodec, RankError, Ranks};
 use crate::error::ConfigError;
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
+use crate::hostile::Misconduct;
 use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
 use crate::shard::{Mailbox, Shard, lock};
 use crate::stats::{Digest, HostStats};
+use crate::transport::Control;
 use crate::transport::mconn::{self, ConnectionStats};
 use crate::world::World;
 
@@ -106,7 +108,7 @@ impl<N: Engine> Simulation<N> {
         let of_shard = records.clone();
         let node = move |host, shard: usize| -> Box<dyn Node<N::Frame>> {
             let ((engine, outbox), records) = (factory(host), Arc::clone(&of_shard[shard]));
-            Box::new(Typed { host, engine, outbox, events: Vec::new(), records })
+            Box::new(Typed { host, engine, outbox, events: Vec::new(), records, hostile: None })
         };
         Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records, merge })
     }
@@ -196,12 +198,17 @@ fn merge<E>(records: &[Records<E>], merged: &mut Vec<Record<E>>) {
 
 impl<F: Frame> AnySimulation<F> {
     fn new(
-        config: SimConfig,
+        mut config: SimConfig,
         hosts: Vec<HostConfig>,
         factory: Factory<F>,
         local: Range<u32>,
     ) -> Result<Self, ConfigError> {
         crate::error::check(&config, &hosts)?;
+        if matches!(config.transport.control, Control::Ideal) {
+            // Nothing sends a packet again: a full queue would lose data that then arrives anyway.
+            config.downlink_queue = DownlinkQueue::DropTail { bytes: u64::MAX };
+            config.network.gateways.iter_mut().for_each(|gateway| gateway.queue = config.downlink_queue);
+        }
         let is_whole = local.len() == hosts.len();
         if !is_whole {
             crate::error::check_local(&config, &hosts, &local)?;
@@ -302,6 +309,13 @@ impl<F: Frame> AnySimulation<F> {
     /// Changes the rates of a host, in bits per second.
     pub fn set_rates(&mut self, at: Time, host: u32, uplink_bps: u64, downlink_bps: u64) {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
+    }
+
+    /// Makes a host break the rules in a way from a time on; a strength of 0 ends it. The strength is
+    /// the share of frames, or with [`Misconduct::Flood`] the number of frames for each received
+    /// one. A restarted host keeps the rules.
+    pub fn misbehave(&mut self, at: Time, host: u32, what: Misconduct, strength: f64) {
+        self.schedule(at, host, Action::Misbehave { what, strength });
     }
 
     fn schedule(&mut self, at: Time, host: u32, action: Action) {

@@ -436,8 +436,18 @@ impl Checks<'_> {
                 (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
                     self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
-                (FaultKind::Slow, _) | (_, None) => {}
-                (_, Some(_)) => self.wrong(&key("factor"), "belongs to kind = \"slow\"; remove it"),
+                (FaultKind::Flood, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
+                    self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
+                }
+                (FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter, Some(factor))
+                    if !(factor > 0.0 && factor <= 1.0) =>
+                {
+                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
+                }
+                (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {
+                    self.wrong(&key("factor"), "belongs to slow and hostile nodes; remove it");
+                }
+                _ => {}
             }
             if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
                 let section = scenario.family().section;

@@ -234,7 +234,9 @@ pub struct Fault {
     /// Numbers of the affected nodes, in place of a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<u32>>,
-    /// Factor on both rates of a slow node.
+    /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
+    /// frames that it withholds, replays or alters (default: all), or the number of frames that it
+    /// floods peers with for each received frame (default: 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
 }
@@ -257,4 +259,33 @@ pub enum FaultKind {
     Partition,
     /// Rates are multiplied by `factor`.
     Slow,
+    /// Nodes do not send what they claim to have sent.
+    Withhold,
+    /// Nodes send earlier frames, of their own or of others, in place of new ones.
+    Replay,
+    /// Nodes send frames with changed bytes: with other content, or such that no receiver can
+    /// decode them and the link closes.
+    Alter,
+    /// Nodes answer each frame with earlier or altered frames to random peers.
+    Flood,
+}
+
+impl FaultKind {
+    /// Returns true if an affected node breaks the rules of the protocol.
+    pub fn is_hostile(self) -> bool {
+        matches!(self, Self::Withhold | Self::Replay | Self::Alter | Self::Flood)
+    }
+
+    /// Returns true if an affected node makes up content.
+    pub fn forges(self) -> bool {
+        matches!(self, Self::Alter | Self::Flood)
+    }
+}
+
+impl Fault {
+    /// Returns true if an affected node can miss or break what the protocol promises: any fault
+    /// except slow links.
+    pub fn is_harmful(&self) -> bool {
+        self.kind != FaultKind::Slow
+    }
 }

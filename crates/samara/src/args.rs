@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::compare::{Pair, Threshold};
+use samara_lab::torture::Span;
 use samara_scenario::keys::GridAxis;
 use samara_spec::{Loaded, Overrides, load_with};
 
@@ -68,6 +69,12 @@ pub(crate) enum Verb {
     ///
     /// Each claim has a verdict. The exit status is 1 if a result contradicts its declared verdict.
     Sources(SourcesOptions),
+    /// Search for scenarios in which protocols break their promises.
+    ///
+    /// Draws networks, parameters, workloads, faults and hostile nodes, simulates them, and checks
+    /// what each protocol promises. A scenario that breaks a promise is made as small as possible,
+    /// printed and kept. The exit status is 1 if there is one.
+    Torture(TortureOptions),
     /// Run a GossipSub node on real sockets.
     ///
     /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped
@@ -187,6 +194,35 @@ pub(crate) struct RunOptions {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+}
+
+/// Options of `samara torture`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TortureOptions {
+    /// A family (columns, messages, pool, group, mix, or one of this program), which draws its
+    /// scenarios; or a built-in scenario or a file, which runs as it is, and then with other seeds.
+    /// Default: all families.
+    #[arg(value_name = "FAMILY|SCENARIO|FILE")]
+    pub(crate) what: Option<String>,
+    /// Number of runs. Default: 300 of a family, each run of a scenario once; without a limit with
+    /// --time.
+    #[arg(long, value_parser = whole(1..=u64::MAX))]
+    pub(crate) runs: Option<u64>,
+    /// Time after which no further run starts, for example "10 min", for each family.
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    pub(crate) time: Option<Span>,
+    /// Seed of the search: the same seed and version give the same runs.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of runs at the same time. Default: all processors.
+    #[arg(long, value_parser = whole(1..=1024_u16))]
+    pub(crate) threads: Option<u16>,
+    /// Go on after a violation, and keep all of them.
+    #[arg(long = "continue")]
+    pub(crate) goes_on: bool,
+    /// Directory for the scenarios that break promises.
+    #[arg(long, value_name = "DIR", default_value = "torture")]
+    pub(crate) out: PathBuf,
 }
 
 /// Options of `samara testbed`.

@@ -13,6 +13,7 @@ mod real;
 mod session;
 mod sources;
 mod sweep;
+mod torture;
 
 use std::io::Write;
 use std::path::Path;
@@ -149,6 +150,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         }
         Verb::Compare(options) => compare(&options),
         Verb::Sources(options) => sources::run(&options),
+        Verb::Torture(options) => torture::run(&options),
         #[cfg(feature = "net")]
         Verb::Node { new_certificate: Some(path), .. } => real::new_certificate(&path),
         #[cfg(feature = "net")]

@@ -11,6 +11,7 @@ use samara_engine::outbox::{Dispatch, LaneConfig, OutboxConfig};
 use samara_engine::units::{Size, Span};
 use samara_lab::experiment::{Commands, Experiment, Plan};
 use samara_lab::statistics::Statistics;
+use samara_lab::torture::{Broken, Draw, FaultKind};
 use samara_sim::{HostStats, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,31 @@ impl Experiment for Spread {
     fn share_done(&self, now: Time) -> f64 {
         let is_late = now > self.start_of(self.spec.count).plus_nanos(30_000_000_000);
         if is_late { 1.0 } else { self.latencies_ms.len() as f64 / self.deliveries() }
+    }
+
+    fn draw(draw: &mut Draw) -> bool {
+        draw.network(2..=20);
+        draw.topology();
+        let transport = if draw.has("network.loss") { "tcp" } else { draw.pick(&["tcp", "quic", "ideal"]) };
+        draw.set("transport.kind", transport);
+        let (count, round) = (draw.number(1..=20), draw.millis(50.0, 500.0));
+        draw.set("rumours.count", count);
+        draw.set("protocol.round", round);
+        let kinds = [FaultKind::Crash, FaultKind::Vanish, FaultKind::Slow, FaultKind::Withhold];
+        let most = draw.nodes() / 3;
+        draw.faults(&kinds, (0.0, 5.0), most);
+        true
+    }
+
+    fn invariants(&self, harmed: &[bool]) -> Vec<Broken> {
+        // With a fault, a rumour can be lost with the node that it started at.
+        let is_complete = self.latencies_ms.len() as f64 >= self.deliveries();
+        let all_are_well = !harmed.contains(&true);
+        Broken::unless(is_complete || !all_are_well, "every rumour reaches every node", || {
+            format!("{} of {} deliveries", self.latencies_ms.len(), self.deliveries())
+        })
+        .into_iter()
+        .collect()
     }
 
     fn metrics(self, _: &[HostStats]) -> RumourMetrics {

@@ -99,6 +99,8 @@ pub struct Ledger {
     size: usize,
     /// Frames before this time are not counted.
     begin: Time,
+    /// Whether the stream is over: frames are no longer counted.
+    is_over: bool,
     /// Number of own messages that the engine accepted.
     pub broadcast: u64,
     /// Whether the host has finished broadcasting.
@@ -138,6 +140,7 @@ impl Ledger {
             me,
             size,
             begin,
+            is_over: false,
             broadcast: 0,
             is_done: false,
             received: vec![Received::default(); members as usize],
@@ -196,9 +199,14 @@ impl Ledger {
         self.last_at = now;
     }
 
+    /// Ends the stream, and with it the count of frames.
+    pub fn end(&mut self) {
+        self.is_over = true;
+    }
+
     /// Records a frame from a host, with its bytes by kind.
     pub(super) fn frame(&mut self, from: u32, parts: [(Kind, usize); 2], now: Time) {
-        if now < self.begin {
+        if now < self.begin || self.is_over {
             return;
         }
         for (kind, bytes) in parts {

@@ -174,17 +174,26 @@ impl Metrics {
 
     /// Adds the counters of another node.
     pub fn add(&mut self, other: &Self) {
-        for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
-            *sum += more;
+        self.each_with(other, |sum, more| *sum += more);
+    }
+
+    /// Subtracts counters that an earlier call added, or that nodes had earlier.
+    pub fn remove(&mut self, earlier: &Self) {
+        self.each_with(earlier, |sum, less| *sum -= less);
+    }
+
+    fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
+        for ((_, own), (.., value)) in self.counters_mut().zip(other.counters()) {
+            change(own, value);
         }
-        self.refused_bodies += other.refused_bodies;
-        self.refused_frames += other.refused_frames;
+        change(&mut self.refused_bodies, other.refused_bodies);
+        change(&mut self.refused_frames, other.refused_frames);
         let tallies = self.sent.iter_mut().chain(&mut self.received);
-        for (sum, more) in tallies.zip(other.sent.iter().chain(&other.received)) {
-            sum.copies += more.copies;
-            sum.bytes += more.bytes;
+        for (own, value) in tallies.zip(other.sent.iter().chain(&other.received)) {
+            change(&mut own.copies, value.copies);
+            change(&mut own.bytes, value.bytes);
         }
-        self.ignored.iter_mut().zip(other.ignored).for_each(|(sum, more)| *sum += more);
+        self.ignored.iter_mut().zip(other.ignored).for_each(|(own, value)| change(own, value));
     }
 
     pub(crate) fn ignore(&mut self, cause: Ignored) {

@@ -151,9 +151,18 @@ impl PoolMetrics {
 
     /// Adds the counters of another pool.
     pub fn add(&mut self, other: &Self) {
-        for ((_, sum), (.., more)) in self.counters_mut().zip(other.counters()) {
-            *sum += more;
+        self.each_with(other, |sum, more| *sum += more);
+    }
+
+    /// Subtracts counters that an earlier call added, or that pools had earlier.
+    pub fn remove(&mut self, earlier: &Self) {
+        self.each_with(earlier, |sum, less| *sum -= less);
+    }
+
+    fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
+        for ((_, own), (.., value)) in self.counters_mut().zip(other.counters()) {
+            change(own, value);
         }
-        self.refused.iter_mut().zip(other.refused).for_each(|(sum, more)| *sum += more);
+        self.refused.iter_mut().zip(other.refused).for_each(|(own, value)| change(own, value));
     }
 }

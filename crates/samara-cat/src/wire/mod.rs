@@ -39,7 +39,7 @@ mod keys;
 
 use std::sync::Arc;
 
-use samara_engine::Frame;
+use samara_engine::{Frame, NodeRng, alter};
 
 use crate::pool::Signer;
 use crate::{Transaction, TxKey};
@@ -233,6 +233,13 @@ impl Frame for CatFrame {
             Self::Bundle(bundle) => bundle.members.iter().map(|member| body_of(member).len()).sum(),
             _ => self.bodies().iter().map(Transaction::len).sum(),
         }
+    }
+
+    fn altered(&self, rng: &mut NodeRng) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        codec::encode(self, &mut bytes);
+        alter(&mut bytes, rng);
+        codec::decode(&bytes.into(), &Limits::default()).ok()
     }
 }
 

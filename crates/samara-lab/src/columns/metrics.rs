@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::measure::{Collector, CopyRow, Delivery};
 use super::run::ColumnsMeasured;
+use super::torture;
 use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
@@ -346,6 +347,10 @@ impl Data for ColumnsData {
 impl Measured for ColumnsMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
+    }
+
+    fn broken(&self) -> Vec<crate::torture::Broken> {
+        torture::broken(self)
     }
 
     fn outcome(&self) -> Outcome {

@@ -4,6 +4,7 @@ pub mod measure;
 pub(crate) mod metrics;
 mod report;
 pub(crate) mod run;
+mod torture;
 
 use crate::family::{Family, boxed};
 use crate::report::Results;
@@ -19,6 +20,10 @@ pub(crate) static FAMILY: Family = Family {
     run_distributed: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
     }),
+    draw: |draw| {
+        torture::draw(draw);
+        true
+    },
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

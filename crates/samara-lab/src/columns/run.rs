@@ -379,6 +379,7 @@ fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, fram
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
         copy_bytes: transport.wire_bytes(frame_bytes),
+        packet_bytes: u64::from(transport.mss + transport.header),
         publisher_uplink_bps: rates[publisher].uplink_bps,
         relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
         latency_nanos: network::least_latency_nanos(hosts),

@@ -4,6 +4,7 @@ pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;
 pub(crate) mod run;
+mod torture;
 
 use crate::family::{Family, boxed};
 use crate::report::Results;
@@ -13,6 +14,11 @@ pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::group::FAMILY,
     metrics: metrics::GroupMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    has_strict_bounds: false,
+    draw: |draw| {
+        torture::draw(draw);
+        true
+    },
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     ..Family::BASE

@@ -8,6 +8,7 @@ use samara_spec::group::Group;
 
 use super::metrics::{GroupMetrics, group_metrics};
 use super::run::GroupMeasured;
+use super::torture;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
@@ -108,6 +109,10 @@ impl GroupMeasured {
 impl Measured for GroupMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
+    }
+
+    fn broken(&self) -> Vec<crate::torture::Broken> {
+        torture::broken(self)
     }
 
     fn outcome(&self) -> Outcome {

@@ -111,7 +111,7 @@ impl MemberOutcomes {
                 match fault.kind {
                     FaultKind::Slow => continue,
                     FaultKind::Leave => fates.leaves[host] = true,
-                    FaultKind::Crash | FaultKind::Vanish | FaultKind::Partition => fails[host] = true,
+                    _ => fails[host] = true,
                 }
                 fates.wrong_from[host] = fates.wrong_from[host].min(at);
             }
@@ -389,6 +389,7 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
             Phase::Stream if self.is_over(now) => {
                 self.measured.measured_nanos = now - self.begin_at();
                 self.measured.traffic = net.traffic_since(&self.before)?;
+                self.ledgers.iter().for_each(|ledger| lock(ledger).end());
                 for (passed, over) in self.measured.gateways.iter_mut().zip(gateways(net)) {
                     *passed = [over[0].since(&passed[0]), over[1].since(&passed[1])];
                 }

@@ -47,6 +47,8 @@ pub struct MessageCollector {
     last_at: Vec<u64>,
     /// Number of deliveries of each node.
     pub delivered: Vec<u64>,
+    /// Number of deliveries of each node that were not its first of a published message.
+    pub repeated: Vec<u64>,
     /// Number of deliveries still missing.
     pub missing: u64,
     /// Time of the latest delivery.
@@ -75,6 +77,7 @@ impl MessageCollector {
             inter_arrival: Durations::default(),
             last_at: vec![u64::MAX; nodes as usize],
             delivered: vec![0; nodes as usize],
+            repeated: vec![0; nodes as usize],
             missing: publishers.len() as u64 * u64::from(nodes - 1),
             latest: 0,
             lost: BTreeMap::new(),
@@ -92,12 +95,15 @@ impl MessageCollector {
     /// message.
     pub fn delivered(&mut self, message: MessageNumber, host: u32, from: u32, at: u64) -> bool {
         let start = message as usize * self.nodes as usize;
-        let Some(row) = self.rows.get_mut(message as usize).filter(|row| row.published != u64::MAX) else {
+        let published = self.rows.get_mut(message as usize).filter(|row| row.published != u64::MAX);
+        let is_first =
+            host < self.nodes && self.hops.get(start + host as usize).is_none_or(|hops| *hops == 0);
+        let Some(row) = published.filter(|_| is_first) else {
+            if let Some(repeated) = self.repeated.get_mut(host as usize) {
+                *repeated += 1;
+            }
             return false;
         };
-        if host >= self.nodes || self.hops[start + host as usize] != 0 {
-            return false;
-        }
         // The sender had the message, so its own delivery comes first unless clocks differ.
         let sender = if from < self.nodes { self.hops[start + from as usize].max(1) } else { 1 };
         self.hops[start + host as usize] = sender.saturating_add(1);
@@ -121,6 +127,11 @@ impl MessageCollector {
         self.missing -= 1;
         self.latest = self.latest.max(at);
         true
+    }
+
+    /// Returns true if a node has a message, or published it.
+    pub fn has(&self, message: MessageNumber, node: u32) -> bool {
+        self.hops[message as usize * self.nodes as usize + node as usize] != 0
     }
 
     /// Returns the number of expected deliveries.

@@ -4,6 +4,7 @@ pub mod measure;
 pub(crate) mod metrics;
 mod report;
 pub(crate) mod run;
+pub(crate) mod torture;
 
 use crate::family::{Family, boxed};
 use crate::report::Results;
@@ -13,6 +14,10 @@ pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::messages::FAMILY,
     metrics: metrics::MessageMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    draw: |draw| {
+        torture::draw(draw);
+        true
+    },
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

@@ -336,7 +336,8 @@ impl<M: Member> Stepped for Run<M> {
 /// milliseconds.
 ///
 /// It is the hops to the farthest node. Each hop takes at least the least latency (and `floor`),
-/// the time of a frame on the fastest interfaces, and a validation.
+/// the time of a frame on the fastest uplink, and a validation. A downlink receives packets as they
+/// arrive: it adds time only if it is slower, and not for the first packet.
 pub(crate) fn message_bounds_ms(
     scenario: &Scenario,
     (graph, hosts): (&Graph, &Hosts),
@@ -345,12 +346,13 @@ pub(crate) fn message_bounds_ms(
 ) -> Vec<f64> {
     let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(floor);
     let fastest = |rate: fn(&HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
-    let bits = network::transport(scenario).wire_bytes(frame_bytes) as f64 * 8.0;
+    let transport = network::transport(scenario);
+    let bits = transport.wire_bytes(frame_bytes) as f64 * 8.0;
     let validation = hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
-    let hop = latency.as_secs_f64() * 1e3
-        + validation
-        + bits / fastest(|host| host.uplink_bps) * 1e3
-        + bits / fastest(|host| host.downlink_bps) * 1e3;
+    let packet = bits.min(f64::from(transport.mss + transport.header) * 8.0);
+    let (uplink, downlink) = (fastest(|host| host.uplink_bps), fastest(|host| host.downlink_bps));
+    let rates = (bits / uplink).max(packet / uplink + (bits - packet) / downlink);
+    let hop = (latency.as_secs_f64() + rates) * 1e3 + validation;
     let neighbours = graph.neighbours();
     (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
 }

@@ -7,6 +7,7 @@ pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;
 pub(crate) mod run;
+mod torture;
 
 pub use calibrate::measure_costs;
 
@@ -18,6 +19,11 @@ pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::mix::FAMILY,
     metrics: metrics::MixMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
+    has_strict_bounds: false,
+    draw: |draw| {
+        torture::draw(draw);
+        true
+    },
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     ..Family::BASE

@@ -8,6 +8,7 @@ use samara_spec::mix::Mix;
 use super::measure::{Phases, RoundRow};
 use super::metrics::{MixMetrics, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
+use super::torture;
 use crate::network::Hosts;
 use crate::results::columns::{Column, column};
 use crate::results::deliveries::DELIVERIES;
@@ -65,6 +66,10 @@ pub(super) fn related(outcome: &Outcome, others: &[&Outcome], _first: &str) -> O
 impl Measured for MixMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
+    }
+
+    fn broken(&self) -> Vec<crate::torture::Broken> {
+        torture::broken(self)
     }
 
     fn outcome(&self) -> Outcome {

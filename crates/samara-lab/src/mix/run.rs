@@ -273,6 +273,7 @@ impl Stepped for Run<'_> {
             deliveries_expected: Some(rounds.into()),
             copies: None,
             steps: Some(net.sim.steps()),
+            audit: None,
         }
     }
 

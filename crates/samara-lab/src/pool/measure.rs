@@ -144,6 +144,11 @@ impl TxCollector {
         true
     }
 
+    /// Returns the number of a transaction that a client submitted.
+    pub fn number(&self, key: &TxKey) -> Option<TxNumber> {
+        self.numbers.get(key).copied()
+    }
+
     /// Records that the origin refused a transaction.
     pub fn refused(&mut self, key: &TxKey) {
         if let Some(number) = self.numbers.get(key) {

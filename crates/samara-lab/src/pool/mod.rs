@@ -5,6 +5,7 @@ pub(crate) mod metrics;
 pub(crate) mod outcome;
 mod report;
 pub(crate) mod run;
+mod torture;
 
 use crate::family::{Family, boxed};
 use crate::report::Results;
@@ -14,6 +15,10 @@ pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::pool::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    draw: |draw| {
+        torture::draw(draw);
+        true
+    },
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     beside_first: &["bytes_saved_factor", "copies_saved_factor"],

@@ -6,6 +6,7 @@ use samara_spec::pool::Transactions;
 use super::measure::TxRow;
 use super::metrics::{TransactionMetrics, transaction_metrics};
 use super::run::{BlockRow, TransactionsMeasured};
+use super::torture;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
@@ -55,6 +56,10 @@ pub(super) fn related(own: &Outcome, others: &[&Outcome], first: &str) -> Option
 impl Measured for TransactionsMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
+    }
+
+    fn broken(&self) -> Vec<crate::torture::Broken> {
+        torture::broken(self)
     }
 
     fn outcome(&self) -> Outcome {

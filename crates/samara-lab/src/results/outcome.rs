@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{RealRun, Run, Table};
 use crate::family;
 use crate::network::Hosts;
+use crate::torture::Broken;
 
 /// The complete measurements of a run, in memory.
 pub trait Measured: fmt::Debug + Send {
@@ -28,6 +29,11 @@ pub trait Measured: fmt::Debug + Send {
     /// # Panics
     /// Panics if the outcome belongs to another family.
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>>;
+
+    /// Returns the promises of the family that the run broke.
+    fn broken(&self) -> Vec<Broken> {
+        Vec::new()
+    }
 }
 
 /// The data that a family retains from a run.

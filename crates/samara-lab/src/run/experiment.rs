@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
-use samara_sim::{NodeFactory, Record, SimConfig};
+use samara_sim::{Misconduct, NodeFactory, Record, SimConfig};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
@@ -67,7 +67,7 @@ pub(crate) fn simulate<E: Stepped>(
         }
         watch(&experiment, progress(&experiment, net));
     }
-    watch(&experiment, Progress { share: 1.0, ..progress(&experiment, net) });
+    watch(&experiment, Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) });
     experiment.measured(net)
 }
 
@@ -189,6 +189,18 @@ impl<'a> Setup<'a> {
                         }
                     }
                     FaultKind::Partition | FaultKind::Leave => {}
+                    FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter | FaultKind::Flood => {
+                        let what = match fault.kind {
+                            FaultKind::Withhold => Misconduct::Withhold,
+                            FaultKind::Replay => Misconduct::Replay,
+                            FaultKind::Alter => Misconduct::Alter,
+                            _ => Misconduct::Flood,
+                        };
+                        sim.misbehave(at, host, what, fault.factor.unwrap_or(1.0));
+                        if let Some(until) = until {
+                            sim.misbehave(until, host, what, 0.0);
+                        }
+                    }
                 }
             }
         }

@@ -62,6 +62,23 @@ pub struct Progress {
     /// Number of copies that arrived, including redundant ones.
     pub copies: Option<u64>,
     pub steps: Option<u64>,
+    /// The totals at the end of a run in one process.
+    pub audit: Option<Audit>,
+}
+
+/// Totals of a run over all hosts, since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Audit {
+    /// Simulated nanoseconds.
+    pub virtual_nanos: u64,
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub packets_dropped: u64,
+    pub frames_sent: u64,
+    pub frames_received: u64,
+    pub frames_lost: u64,
+    /// Lanes of outboxes whose counters do not add up.
+    pub unbalanced: u64,
 }
 
 /// Virtual time between two checks of the results.
@@ -215,6 +232,6 @@ pub fn run_all<W: Watch>(
     Ok(results.into_iter().map(inner).collect())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use samara_apps::Codec;
 use samara_engine::{Engine, Time};
-use samara_sim::{HostStats, RankError, Ranks, Reader, Record, Simulation, digest_of};
+use samara_sim::{Drops, HostStats, RankError, Ranks, Reader, Record, Simulation, digest_of};
 
-use super::RunError;
+use super::{Audit, RunError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -106,6 +106,28 @@ impl<'a, N: Engine> Net<'a, N> {
             0 => Next::Interrupted,
             1 => Next::Over,
             _ => Next::On,
+        })
+    }
+
+    /// Returns the totals of the run, if this process simulates all hosts.
+    pub(crate) fn audit(&self) -> Option<Audit> {
+        self.is_alone().then(|| {
+            let mut audit = Audit { virtual_nanos: self.now(), ..Audit::default() };
+            for host in self.hosts() {
+                let (stats, outbox) = (self.sim.stats(host), self.sim.outbox(host));
+                // A stale packet was received, if its host was up.
+                let Drops { downlink_full, downlink_codel, random, partition, stale: _ } = stats.drops;
+                let drops = [downlink_full, downlink_codel, random, partition];
+                audit.packets_sent += stats.sent.packets;
+                audit.packets_received += stats.received.packets;
+                audit.packets_dropped += drops.iter().map(|drops| drops.packets).sum::<u64>();
+                audit.frames_sent += stats.frames_sent.frames;
+                audit.frames_received += stats.frames_received.frames;
+                audit.frames_lost += stats.frames_lost;
+                let lanes = (0..outbox.lanes()).map(|lane| samara_engine::outbox::Lane(lane as u8));
+                audit.unbalanced += lanes.filter(|lane| !outbox.counters(*lane).add_up()).count() as u64;
+            }
+            audit
         })
     }
 

@@ -11,6 +11,7 @@ mod runs;
 mod scenario;
 mod sweep;
 mod topology;
+mod torture;
 mod transactions;
 mod window;
 

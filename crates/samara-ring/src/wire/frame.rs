@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Frame, PeerIdentity, Shape};
+use samara_engine::{Frame, NodeRng, PeerIdentity, Shape, alter};
 
 use super::codec::{Count, Field, Limits, Reader, Sink, layout};
 use super::{VERSION, WireError, flag, kind};
@@ -364,5 +364,12 @@ impl Frame for RingFrame {
             Self::Bridge(frame) => frame.payload_len(),
             _ => 0,
         }
+    }
+
+    fn altered(&self, rng: &mut NodeRng) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        encode(self, &mut bytes);
+        alter(&mut bytes, rng);
+        decode(&bytes.into(), &Limits::default()).ok()
     }
 }

@@ -12,6 +12,7 @@ use samara_engine::outbox::{Dispatch, Room};
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
 use crate::downlink::{Downlink, nanos_per_byte};
+use crate::hostile::Misconduct;
 use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Copied, Node, Order};
 use crate::packet::Packet;
@@ -35,6 +36,8 @@ pub(crate) enum Action {
     Restart,
     /// Change the rates of the host.
     SetRates { uplink_bps: u64, downlink_bps: u64 },
+    /// Break the rules from now on; a strength of 0 ends it.
+    Misbehave { what: Misconduct, strength: f64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -280,7 +283,12 @@ impl<F: Frame> Host<F> {
                 link.peer_slot = peer_slot;
                 link.outbound = outbound;
                 link.reset(1, &world.config.transport);
-                self.bring_up(now, slot, world);
+                if self.running {
+                    self.bring_up(now, slot, world);
+                } else {
+                    // The other end brings the link up, and learns that nobody is here.
+                    self.say_goodbye(now, slot, !self.is_up, world);
+                }
             }
             Action::Command(command) => {
                 if self.running {
@@ -292,6 +300,12 @@ impl<F: Frame> Host<F> {
             Action::SetRates { uplink_bps, downlink_bps } => {
                 self.uplink_nanos_per_byte = nanos_per_byte(uplink_bps);
                 self.downlink.set_rate(downlink_bps);
+            }
+            Action::Misbehave { what, strength } => {
+                let is_up = |slot: &u32| self.links[*slot as usize].state == LinkState::Up;
+                let peers = (0..self.links.len() as u32).filter(is_up).map(PeerId).collect();
+                let rng = NodeRng::new(world.config.seed, u64::from(self.id), Purpose::Hostile);
+                self.node.misbehave(what, strength, (rng, peers));
             }
         }
     }

@@ -136,6 +136,24 @@ fn dial_of_a_crashed_process_is_refused() {
     assert_eq!((events.len(), ups(&events).len()), (3, 2), "{events:?}");
 }
 
+/// A link that the scenario brings up finds one host crashed: the other one learns it, and the
+/// crashed one dials when it returns.
+#[test]
+fn link_to_a_crashed_host_comes_up_when_it_returns() {
+    for silent in [false, true] {
+        let mut sim = two(tcp(), &[]);
+        sim.crash(Time::from_millis(500), 1, silent);
+        sim.establish(Time::from_secs(1), 0, 1);
+        sim.restart(Time::from_secs(2), 1);
+        let events = events(&mut sim, 200);
+        let of = |host: u32| -> Vec<&Heard> {
+            events.iter().filter(|(_, at, _)| *at == host).map(|(.., event)| event).collect()
+        };
+        assert_eq!(of(1), [&Heard::Up { peer: 0, outbound: true }], "silent: {silent}, {events:?}");
+        assert!(matches!(of(0).last(), Some(Heard::Up { peer: 1, outbound: false })), "{events:?}");
+    }
+}
+
 /// A dial whose first packet was lost waits for seconds. Packets of the other side in the meantime
 /// show that the way is open.
 #[test]

@@ -6,6 +6,7 @@ mod datagram;
 mod determinism;
 mod distributed;
 mod gateways;
+mod hostile;
 mod http2;
 mod links;
 mod loss;

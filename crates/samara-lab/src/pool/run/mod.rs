@@ -97,7 +97,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the counters of a node since its start; hostile nodes add nothing.
+    /// Subtracts earlier counters.
+    fn remove(&mut self, earlier: &Self) {
+        self.engine.remove(&earlier.engine);
+        self.pool.remove(&earlier.pool);
+    }
+
+    /// Adds the counters of a node since its start; nodes with an adversary in place of a pool add
+    /// nothing.
     pub fn add(&mut self, node: &Node) {
         if let Some(cat) = node.cat() {
             self.engine.add(cat.metrics());
@@ -162,6 +169,8 @@ struct Run {
     proposed: Option<(Arc<Block>, BlockRow, Vec<TxNumber>)>,
     /// Future crashes, the last one first. The run adds a node's counters before its crash.
     crashes: Vec<(u64, u32)>,
+    /// Counters of the nodes at the first submission.
+    totals_before: Totals,
     /// Height and time of the last proposal, if consensus takes time.
     compact: (u64, u64),
     before: Vec<HostStats>,
@@ -188,6 +197,7 @@ impl Run {
             compact: (0, 0),
             before: Vec::new(),
             connections_before: Vec::new(),
+            totals_before: Totals::default(),
             workload,
             measured,
         }
@@ -234,7 +244,8 @@ impl Run {
             let act = Act::Propose { height: self.height, max_bytes, max_gas };
             net.sim.command(Time::from_nanos(now), proposer, act);
         }
-        let numbers = headers.iter().map(|header| header.number).collect();
+        // A hostile node can have made a transaction that no client submitted.
+        let numbers = block.keys.iter().filter_map(|key| self.measured.collector.number(key)).collect();
         self.proposed = Some((Arc::new(block), row, numbers));
     }
 
@@ -253,10 +264,18 @@ impl Run {
     /// Adds the counters of nodes that are about to crash, since a crash discards them.
     fn note_crashes(&mut self, now: u64, net: &Net<'_, Node>) {
         while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
-            if net.sim.is_running(node) {
+            if net.sim.is_running(node) && self.measured.uptime.honest[node as usize] {
                 self.measured.totals.add(net.sim.node(node));
             }
         }
+    }
+
+    /// Returns the counters of the honest nodes that run.
+    fn totals(&self, net: &Net<'_, Node>) -> Totals {
+        let mut totals = Totals::default();
+        let honest = |node: &u32| self.measured.uptime.honest[*node as usize] && net.sim.is_running(*node);
+        net.hosts().filter(honest).for_each(|node| totals.add(net.sim.node(node)));
+        totals
     }
 
     fn note_maxima(&mut self, net: &Net<'_, Node>) {
@@ -295,6 +314,9 @@ impl Stepped for Run {
         let (first, interval) = (self.workload.warm_up.nanos(), self.workload.block_interval.nanos());
         if now == first {
             self.before = net.stats();
+            // Hostile nodes do not wait for the first transaction.
+            self.measured.totals = Totals::default();
+            self.totals_before = self.totals(net);
             self.connections_before =
                 net.hosts().map(|node| net.sim.connection_stats(node).cloned()).collect();
         }
@@ -339,14 +361,16 @@ impl Stepped for Run {
             deliveries_expected: None,
             copies: None,
             steps: Some(net.sim.steps()),
+            audit: None,
         }
     }
 
     fn measured(mut self, net: &mut Net<'_, Node>) -> Result<Option<TransactionsMeasured>, RunError> {
         self.note_maxima(net);
-        for node in net.hosts().filter(|node| net.sim.is_running(*node)) {
-            self.measured.totals.add(net.sim.node(node));
-        }
+        let Totals { engine, pool } = self.totals(net);
+        self.measured.totals.engine.add(&engine);
+        self.measured.totals.pool.add(&pool);
+        self.measured.totals.remove(&self.totals_before);
         let connection = |node| {
             let now = net.sim.connection_stats(node)?;
             let before = self.connections_before.get(node as usize).and_then(Option::as_ref);

@@ -38,9 +38,12 @@ pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
     let hostile = |role: Option<usize>| {
         role.is_some_and(|role| scenario.part::<Transactions>().groups[role].adversary.is_some())
     };
-    let honest = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
+    let mut honest: Vec<bool> = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
     let mut down = vec![Vec::new(); scenario.network.nodes as usize];
     for (index, fault) in scenario.faults.iter().enumerate() {
+        if fault.kind.is_hostile() {
+            network::hit(scenario, index, seed).into_iter().for_each(|host| honest[host as usize] = false);
+        }
         if matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish) {
             let until = fault.until.map_or(u64::MAX, |until| until.nanos());
             for host in network::hit(scenario, index, seed) {

@@ -1,0 +1,115 @@
+//! Random blocks of columns, and what they promise.
+
+use samara_scenario::Inputs;
+use samara_spec::columns::Columns;
+use samara_spec::messages::{FLOODSUB, PLUMTREE};
+use samara_spec::{FaultKind, TransportKind};
+
+use super::run::ColumnsMeasured;
+use crate::messages::torture::{gossipsub, is_connected, sending, transport};
+use crate::network::{self, harmed};
+use crate::torture::{Broken, Draw};
+
+const FAULTS: [FaultKind; 8] = [
+    FaultKind::Crash,
+    FaultKind::Vanish,
+    FaultKind::Partition,
+    FaultKind::Slow,
+    FaultKind::Withhold,
+    FaultKind::Replay,
+    FaultKind::Alter,
+    FaultKind::Flood,
+];
+
+pub(super) fn draw(draw: &mut Draw) {
+    let least_bps = draw.network(3..=14);
+    draw.topology();
+    transport(draw);
+    match draw.number(0..=5) {
+        0 => {
+            draw.set("protocol.kind", FLOODSUB);
+            sending(draw);
+        }
+        1 => {
+            draw.set("protocol.kind", PLUMTREE);
+            sending(draw);
+        }
+        _ => {
+            gossipsub(draw);
+            draw.maybe(0.2, "network.validation_time", &["1 ms", "20 ms"]);
+            draw.maybe(0.2, "columns.publisher_subscribes_all", &[false]);
+        }
+    }
+    let count = draw.number(2..=16);
+    let custody = draw.number(1..=count);
+    draw.set("columns.count", count);
+    draw.set("columns.custody", custody);
+    draw.maybe(0.3, "columns.custody_pattern", &["strided"]);
+    // All copies of a block fit onto a link in a few seconds.
+    let most = (least_bps / 8.0 * 2.0 / f64::from(draw.nodes()) / 2.0).min(64e3);
+    let blob = draw.factor(256.0, most.max(512.0)).round();
+    draw.set("columns.blobs", 1);
+    draw.set("columns.blob_size", format!("{blob} B"));
+    draw.maybe(0.3, "columns.batch", &[false]);
+    let slots = draw.number(1..=2);
+    draw.set("columns.slots", slots);
+    draw.set("columns.slot_interval", "3 s");
+    draw.set("columns.warm_up", "4 s");
+    draw.set("columns.deadline", "25 s");
+    let most = draw.nodes() / 3;
+    draw.faults(&FAULTS, (0.0, 8.0), most);
+}
+
+/// The segments whose well nodes, with the publisher, are connected: nodes forward only what they
+/// keep.
+fn connected(measured: &ColumnsMeasured, harmed: &[bool]) -> Vec<bool> {
+    let scenario = &measured.point.scenario;
+    let workload: &Columns = scenario.part();
+    let Ok((graph, custody)) = network::graph(scenario, &Inputs::default(), measured.point.seed) else {
+        return vec![false; workload.segments() as usize];
+    };
+    let is_in = |segment: u32| {
+        let outside = custody.iter().zip(0..).map(|(kept, node): (&Vec<u32>, u32)| {
+            harmed[node as usize] || node != workload.publisher && !kept.contains(&segment)
+        });
+        is_connected(&graph, &outside.collect::<Vec<bool>>())
+    };
+    (0..workload.segments()).map(is_in).collect()
+}
+
+pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
+    let (scenario, collector) = (&measured.point.scenario, &measured.collector);
+    let harmed = harmed(scenario, measured.point.seed);
+    let mut broken = Vec::new();
+    let first = collector.copies.iter().filter(|row| row.first && !is_harmed(&harmed, row.host));
+    let mut seen: Vec<(u32, u32)> = first.map(|row| (row.host, row.column)).collect();
+    let copies = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    broken.extend(Broken::unless(
+        seen.len() == copies,
+        "a node without a fault delivers each column once",
+        || format!("{} further deliveries", copies - seen.len()),
+    ));
+    let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
+    let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
+        && scenario.transport.kind != TransportKind::Datagram
+        && collector.queue_drops == 0;
+    if promises {
+        let connected = connected(measured, &harmed);
+        let missing = collector.deliveries().iter().filter(|delivery| {
+            !delivery.delivered() && !is_harmed(&harmed, delivery.host) && connected[delivery.column as usize]
+        });
+        let missing = missing.count();
+        broken.extend(Broken::unless(
+            missing == 0,
+            "a column reaches all nodes without a fault that keep it",
+            || format!("{missing} deliveries are missing"),
+        ));
+    }
+    broken
+}
+
+fn is_harmed(harmed: &[bool], host: u32) -> bool {
+    harmed.get(host as usize).copied().unwrap_or(false)
+}

@@ -1,0 +1,159 @@
+//! Random streams of messages, and what they promise.
+
+use samara_scenario::topology::Graph;
+use samara_spec::messages::{FLOODSUB, PLUMTREE, RANDOMSUB};
+use samara_spec::{Fault, FaultKind, Scenario, TransportKind};
+
+use super::run::MessagesMeasured;
+use crate::network::harmed;
+use crate::torture::{Broken, Draw};
+
+const FAULTS: [FaultKind; 8] = [
+    FaultKind::Crash,
+    FaultKind::Vanish,
+    FaultKind::Partition,
+    FaultKind::Slow,
+    FaultKind::Withhold,
+    FaultKind::Replay,
+    FaultKind::Alter,
+    FaultKind::Flood,
+];
+
+/// Draws the parameters of GossipSub.
+pub(crate) fn gossipsub(draw: &mut Draw) {
+    draw.set("protocol.kind", "gossipsub");
+    draw.maybe(0.7, "protocol.preset", &["spec", "ethereum", "go-libp2p-pubsub"]);
+    draw.maybe(0.2, "protocol.version", &["1.1"]);
+    draw.maybe(0.5, "protocol.heartbeat", &["300 ms", "700 ms", "1 s"]);
+    draw.maybe(0.3, "protocol.heartbeat_order", &["random", "number"]);
+    if draw.chance(0.3) {
+        let degree = draw.number(3..=8);
+        draw.set("protocol.degree", degree);
+        let (low, score) = (draw.number(2..=degree - 1), draw.number(0..=degree));
+        draw.set("protocol.degree_low", low);
+        draw.set("protocol.degree_high", degree + low + 1);
+        draw.set("protocol.degree_score", score);
+        draw.set("protocol.degree_out", (low - 1).min((degree - 1) / 2));
+    }
+    for key in ["flood_publish", "idontwant", "idontwant_on_publish", "withdraw", "gossip_to_turned_away"] {
+        draw.maybe(0.3, &format!("protocol.{key}"), &[true, false]);
+    }
+    draw.maybe(0.3, "protocol.answers", &["frame-per-message", "one-frame"]);
+    sending(draw);
+}
+
+/// Draws how copies leave.
+pub(crate) fn sending(draw: &mut Draw) {
+    draw.maybe(0.5, "protocol.dispatch", &["node", "per-link"]);
+    for key in ["protocol.schedule_publish", "protocol.schedule_forward"] {
+        if draw.chance(0.4) {
+            let kind = draw.pick(&["sequential", "interleaved", "feedback"]);
+            draw.set(&format!("{key}.kind"), kind);
+        }
+    }
+}
+
+/// Draws a transport of frames over links. The ideal one does not retransmit.
+pub(crate) fn transport(draw: &mut Draw) {
+    let kind = draw.pick(&["tcp", "tcp", "quic", "quic", "ideal", "datagram"]);
+    draw.set("transport.kind", if kind == "ideal" && draw.has("network.loss") { "tcp" } else { kind });
+}
+
+pub(super) fn draw(draw: &mut Draw) {
+    let least_bps = draw.network(3..=16);
+    draw.topology();
+    transport(draw);
+    match draw.number(0..=5) {
+        0 => {
+            draw.set("protocol.kind", FLOODSUB);
+            draw.maybe(0.3, "protocol.withdraw", &[true, false]);
+            sending(draw);
+        }
+        1 => {
+            draw.set("protocol.kind", PLUMTREE);
+            draw.maybe(0.3, "protocol.optimization_threshold", &[0, 3, 7]);
+            sending(draw);
+        }
+        2 => draw.set("protocol.kind", RANDOMSUB),
+        _ => {
+            gossipsub(draw);
+            draw.maybe(0.2, "network.validation_time", &["1 ms", "20 ms"]);
+        }
+    }
+    let (rate, nodes) = (draw.factor(1.0, 10.0), f64::from(draw.nodes()));
+    // A node that floods has room on its link.
+    let most = (0.2 * least_bps / 8.0 / rate / nodes).min(8_000.0);
+    let size = draw.factor(16.0, most.max(32.0)).round();
+    draw.set("messages.rate", (rate * 100.0).round() / 100.0);
+    draw.set("messages.size", format!("{size} B"));
+    draw.set("messages.warm_up", "4 s");
+    let duration = draw.number(1_000..=4_000);
+    draw.set("messages.duration", format!("{duration} ms"));
+    draw.set("messages.cool_down", "20 s");
+    draw.maybe(0.3, "messages.arrivals", &["poisson"]);
+    draw.maybe(0.3, "messages.signed", &[false]);
+    let most = draw.nodes() / 3;
+    draw.faults(&FAULTS, (0.0, 4.0 + f64::from(duration) / 1e3), most);
+}
+
+/// Returns true if the nodes without a fault are connected among themselves.
+pub(crate) fn is_connected(graph: &Graph, harmed: &[bool]) -> bool {
+    let neighbours = graph.neighbours();
+    let Some(first) = harmed.iter().position(|harmed| !harmed) else { return true };
+    let mut reached = vec![false; harmed.len()];
+    let mut stack = vec![first];
+    while let Some(node) = stack.pop() {
+        if !std::mem::replace(&mut reached[node], true) {
+            let peers = neighbours[node].iter().map(|peer| *peer as usize);
+            stack.extend(peers.filter(|peer| !harmed[*peer] && !reached[*peer]));
+        }
+    }
+    reached.iter().zip(harmed).all(|(reached, harmed)| *reached || *harmed)
+}
+
+/// Returns true if every node without a fault gets every message that another one publishes.
+///
+/// Nodes that only leave or vanish do not keep the others from it. Nobody promises it across a
+/// partition, past hostile nodes, over links that lose frames, or with full queues; RandomSub sends
+/// to random peers.
+fn promises_delivery(
+    measured: &MessagesMeasured,
+    scenario: &Scenario,
+    graph: &Graph,
+    harmed: &[bool],
+) -> bool {
+    let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
+    scenario.faults.iter().all(|fault| ends(fault.kind))
+        && scenario.transport.kind != TransportKind::Datagram
+        && scenario.selected.protocol() != RANDOMSUB
+        && measured.collector.lost.is_empty()
+        && is_connected(graph, harmed)
+}
+
+pub(super) fn broken(measured: &MessagesMeasured, graph: Option<&Graph>) -> Vec<Broken> {
+    let scenario = &measured.point.scenario;
+    let harmed = harmed(scenario, measured.point.seed);
+    let well: Vec<usize> = (0..harmed.len()).filter(|node| !harmed[*node]).collect();
+    let collector = &measured.collector;
+    let repeated: u64 = well.iter().map(|node| collector.repeated[*node]).sum();
+    let mut broken = Vec::new();
+    // Nodes of an experiment do not check signatures: a changed message is another one.
+    let is_forged = |fault: &Fault| fault.kind.forges();
+    broken.extend(Broken::unless(
+        repeated == 0 || scenario.faults.iter().any(is_forged),
+        "a node without a fault delivers each message once, and only published ones",
+        || format!("{repeated} further deliveries"),
+    ));
+    if graph.is_some_and(|graph| promises_delivery(measured, scenario, graph, &harmed)) {
+        let published = (0..).zip(&collector.rows).filter(|(_, row)| !harmed[row.publisher as usize]);
+        let missing: usize = published
+            .map(|(message, _)| well.iter().filter(|node| !collector.has(message, **node as u32)).count())
+            .sum();
+        broken.extend(Broken::unless(
+            missing == 0,
+            "a message of a node without a fault reaches all such nodes",
+            || format!("{missing} deliveries are missing"),
+        ));
+    }
+    broken
+}

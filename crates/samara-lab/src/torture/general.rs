@@ -1,0 +1,76 @@
+//! Promises of every family.
+
+use serde_json::Value;
+
+use super::Broken;
+use crate::family;
+use crate::results::Outcome;
+use crate::run::Audit;
+
+/// Tolerance of ratios that may be at most 1: times are rounded to nanoseconds, of which the shortest
+/// way has some thousands.
+const ROUNDING: f64 = 1e-4;
+
+/// Returns the promises of every family that a run broke.
+pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    broken.extend(Broken::unless(
+        audit.unbalanced == 0,
+        "every copy that an outbox took has left, was withdrawn, lost or waits",
+        || format!("not so in {} lanes", audit.unbalanced),
+    ));
+    broken.extend(Broken::unless(
+        audit.packets_received + audit.packets_dropped <= audit.packets_sent,
+        "no packet arrives that nobody sent",
+        || {
+            let Audit { packets_received, packets_dropped, packets_sent, .. } = audit;
+            format!("{packets_sent} sent, {packets_received} received, {packets_dropped} dropped")
+        },
+    ));
+    broken.extend(Broken::unless(
+        audit.frames_received + audit.frames_lost <= audit.frames_sent,
+        "no frame arrives that nobody sent",
+        || {
+            let Audit { frames_received, frames_lost, frames_sent, .. } = audit;
+            format!("{frames_sent} sent, {frames_received} received, {frames_lost} lost")
+        },
+    ));
+    let scenario = &outcome.point.scenario;
+    let family = family::of(scenario);
+    // Hostile nodes that make up content can be faster than the content that they imitate.
+    let is_forged = scenario.faults.iter().any(|fault| fault.kind.forges());
+    for metric in family.metrics {
+        let is_bound = metric.name.ends_with("_bound");
+        let is_bounded =
+            is_bound && family.has_strict_bounds && !is_forged || !is_bound && metric.unit == "share";
+        let mut leaves = Vec::new();
+        collect(metric.name, outcome.run.metrics.get(metric.name), &mut leaves);
+        for (path, value) in leaves {
+            broken.extend(Broken::unless(
+                value.is_finite() && value >= 0.0,
+                "metrics are finite and not negative",
+                || format!("{path} is {value}"),
+            ));
+            broken.extend(Broken::unless(
+                !is_bounded || value <= 1.0 + ROUNDING,
+                "no result is better than its bound, and no share is above 1",
+                || format!("{path} is {value}"),
+            ));
+        }
+    }
+    broken
+}
+
+/// Collects the numbers of a metric with their paths.
+fn collect(path: &str, value: Option<&Value>, leaves: &mut Vec<(String, f64)>) {
+    match value {
+        Some(Value::Number(number)) => leaves.push((path.to_owned(), number.as_f64().unwrap_or(f64::NAN))),
+        Some(Value::Object(fields)) => {
+            fields.iter().for_each(|(name, value)| collect(&format!("{path}.{name}"), Some(value), leaves));
+        }
+        Some(Value::Array(values)) => {
+            values.iter().for_each(|value| collect(path, Some(value), leaves));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,164 @@
+//! The search for broken promises.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use samara_engine::outbox::{Lane, LaneConfig, OutboxConfig};
+use samara_engine::{Context, Engine, Frame, Input, PeerId};
+use samara_lab::experiment::{Commands, Experiment, Plan};
+use samara_lab::family::{Family, register};
+use samara_lab::torture::{Broken, Draw, FaultKind, Options, Source, Tally, Violation, search};
+use samara_sim::{HostStats, Record};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+fn tortured(what: &str, runs: u64, seed: u64) -> (Tally, Vec<Violation>) {
+    let sources = Source::named(Some(what)).unwrap();
+    let options =
+        Options { runs, time: None, seed, threads: 2, goes_on: false, stop: &AtomicBool::new(false) };
+    let found = Mutex::new(Vec::new());
+    let tally =
+        search(&sources[0], &options, &|_, violation| found.lock().unwrap().extend(violation.cloned()));
+    (tally, found.into_inner().unwrap())
+}
+
+#[test]
+fn families_keep_their_promises() {
+    for family in ["columns", "messages", "pool", "group", "mix"] {
+        let (tally, violations) = tortured(family, 12, 1);
+        assert!(violations.is_empty(), "{family}: {}", violations[0].text);
+        assert_eq!((tally.runs, tally.repeated), (12, 1), "{family}");
+        assert!(
+            tally.faults > 0 && tally.frames > 0 && tally.virtual_nanos > 1_000_000_000,
+            "{family}: {tally:?}"
+        );
+        // The same seed gives the same runs.
+        assert_eq!(tortured(family, 12, 1).0, tally, "{family}");
+    }
+}
+
+// ---- an experiment that breaks a promise with four nodes or more, one of which crashes ----
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Keys {
+    count: u32,
+}
+
+#[derive(Clone)]
+struct Nothing;
+
+impl Frame for Nothing {
+    fn encoded_len(&self) -> usize {
+        10
+    }
+
+    fn payload_len(&self) -> usize {
+        10
+    }
+}
+
+struct Node;
+
+impl Engine for Node {
+    type Frame = Nothing;
+    type Command = ();
+    type Event = ();
+
+    fn handle(&mut self, input: Input<Nothing, ()>, cx: &mut Context<'_, Nothing, ()>) {
+        if let Input::LinkUp { peer: peer @ PeerId(_), .. } = input {
+            let now = cx.now();
+            let _ = cx.outbox().owe(now, peer, Lane(0), Nothing, None, None);
+        }
+    }
+}
+
+samara_lab::metrics! {
+    /// Figures of a run.
+    pub struct Figures {
+        /// Number of nodes.
+        pub nodes: u32 = "nodes", Neither, [];
+    }
+}
+
+struct Fragile {
+    nodes: u32,
+    count: u32,
+}
+
+impl Experiment for Fragile {
+    const SECTION: &'static str = "fragile";
+    const PROTOCOL: &'static str = "fragile";
+    const METRICS: &'static [samara_lab::metric::Metric] = Figures::METRICS;
+    type Spec = Keys;
+    type Parameters = Keys;
+    type App = Node;
+    type Metrics = Figures;
+
+    fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)> {
+        Ok(Self { nodes: plan.nodes(), count: plan.scenario.part::<Keys>().count })
+    }
+
+    fn hosts(&self) -> impl Fn(u32) -> (Node, OutboxConfig) + Send + Sync + 'static {
+        let lanes = || vec![LaneConfig::unbounded("all", 0)];
+        move |_| (Node, OutboxConfig { dispatch: Default::default(), lanes: lanes() })
+    }
+
+    fn start(&mut self, _: &mut Commands<Node>) {}
+
+    fn observe(&mut self, _: Record<()>, _: &mut Commands<Node>) {}
+
+    fn share_done(&self, now: samara_engine::Time) -> f64 {
+        now.as_nanos() as f64 / 2e9
+    }
+
+    fn draw(draw: &mut Draw) -> bool {
+        draw.network(2..=20);
+        draw.topology();
+        if draw.has("network.loss") {
+            draw.set("transport.kind", "quic");
+        }
+        let count = draw.number(1..=100);
+        draw.set("fragile.count", count);
+        let most = draw.nodes() / 2;
+        draw.faults(&[FaultKind::Crash, FaultKind::Slow], (0.0, 2.0), most);
+        true
+    }
+
+    fn invariants(&self, harmed: &[bool]) -> Vec<Broken> {
+        let is_broken = self.nodes >= 4 && self.count >= 5 && harmed.contains(&true);
+        let found =
+            || format!("{} nodes, {} harmed", self.nodes, harmed.iter().filter(|harmed| **harmed).count());
+        Broken::unless(!is_broken, "nothing breaks", found).into_iter().collect()
+    }
+
+    fn metrics(self, _: &[HostStats]) -> Figures {
+        Figures { nodes: self.nodes }
+    }
+}
+
+#[test]
+fn a_violation_is_made_as_small_as_possible() {
+    register(Family::of::<Fragile>());
+    let (tally, violations) = tortured("fragile", 200, 5);
+    assert_eq!(violations.len(), 1, "the search ends with the first violation: {tally:?}");
+    let smallest: toml::Table = violations[0].text.parse().unwrap();
+    assert_eq!(smallest["network"]["nodes"].as_integer(), Some(4), "{}", violations[0].text);
+    assert_eq!(smallest["fragile"]["count"].as_integer(), Some(5));
+    let faults = smallest["fault"].as_array().unwrap();
+    assert_eq!((faults.len(), faults[0]["kind"].as_str()), (1, Some("crash")));
+    assert!(!smallest.contains_key("transport") || smallest["transport"].as_table().unwrap().is_empty());
+    assert!(smallest["scenario"]["description"].as_str().unwrap().contains("nothing breaks"));
+    // The kept file repeats it.
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fragile.toml");
+    std::fs::write(&file, &violations[0].text).unwrap();
+    let (tally, again) = tortured(file.to_str().unwrap(), 1, 1);
+    assert_eq!((tally.runs, again.len()), (1, 1));
+    assert_eq!(again[0].smallest[0].promise, "nothing breaks");
+}
+
+#[test]
+fn unknown_names_are_refused() {
+    let error = Source::named(Some("colums")).unwrap_err();
+    assert!(error.contains("The families are columns, messages, pool, group, mix"), "{error}");
+}
