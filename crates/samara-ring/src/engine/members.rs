@@ -431,7 +431,8 @@ impl Ring {
         if heartbeat.group != self.config.group {
             return self.metrics.ignore(Ignored::OtherGroup);
         }
-        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.record_counter(view)) {
+        let mut views = [heartbeat.view, heartbeat.promised].into_iter().flatten();
+        if !views.all(|view| self.record_counter(view, now)) {
             return;
         }
         let own_progress = self.current.as_ref().map_or(0, |current| current.progress());

@@ -183,6 +183,30 @@ fn view_number_far_ahead_is_ignored() {
     assert!(played.0.engine.metrics().ignored(Ignored::Inconsistent) > 0);
 }
 
+/// Nor do many views, each as far ahead as possible.
+#[test]
+fn view_numbers_outlast_a_flood() {
+    let mut played = Played::new(&Config::default());
+    let before = played.0.engine.view().unwrap().id.counter;
+    let mut counter = before;
+    for number in 0..1_000_000 {
+        counter += 1 << 32;
+        let view = Some(ViewId { counter, proposer: 1 });
+        let heartbeat = Heartbeat { incarnation: u64::MAX, view, ..Heartbeat::default() };
+        played.say(0, RingFrame::Heartbeat(heartbeat.into()));
+        if number % 10_000 == 0 {
+            played.tick();
+        }
+        if played.0.engine.metrics().ignored(Ignored::Inconsistent) > 0 {
+            break;
+        }
+    }
+    assert!(counter - before <= 3 << 32, "{counter}");
+    // Proposals still work: the other member is silent.
+    (0..200).for_each(|_| played.tick());
+    assert!(played.0.engine.metrics().proposals > 1, "{:?}", played.0.engine.metrics());
+}
+
 /// Returns a proposal of a view of this node and 255 others, numbered from `first`.
 fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
     let others = (first..first + 255).map(|host| Member { identity: identity_of(host), incarnation: 1 });
