@@ -121,6 +121,9 @@ pub struct Metrics {
     pub control_frames: Tally,
     /// Frames that the outbox rejected because the peer is not connected or its queue is full.
     pub refused_frames: u64,
+    /// Nodes that a peer named and that this member does not dial, because it wants as many links as
+    /// there can be members.
+    pub refused_names: u64,
     pub views: u64,
     pub proposals: u64,
     pub suspicions: u64,

@@ -381,7 +381,10 @@ impl Ring {
     /// wanted already: a peer can name any address.
     pub(super) fn want_named(&mut self, identity: &PeerIdentity, span: Duration, cx: &mut Cx<'_>) {
         let is_up = self.peers.id_of(identity).is_some_and(|id| self.peers.is_up(id));
-        if *identity != self.me.identity && !is_up && self.peers.dials.len() < self.config.members_max {
+        if *identity == self.me.identity || is_up {
+            return;
+        }
+        if self.peers.dials.len() < self.config.members_max {
             self.peers.keep(identity, cx.now(), cx.now() + span);
         }
     }
@@ -392,6 +395,8 @@ impl Ring {
         up.into_iter().for_each(|peer| self.send_to(peer, heartbeat.clone(), cx));
     }
 
+        } else {
+            self.metrics.refused_names += 1;
     fn send_heartbeat(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         let heartbeat = self.heartbeat(cx.now());
         self.send_to(peer, heartbeat, cx);

@@ -228,6 +228,8 @@ fn dials_for_proposals_are_bounded() {
     played.tick();
     let dialled = played.dials().len();
     assert!((200..=config.members_max).contains(&dialled), "{dialled} dials");
+    // Each other name was counted.
+    assert!(played.0.engine.metrics().refused_names >= 998 * 255, "{:?}", played.0.engine.metrics());
 }
 
 /// The limit holds even if new proposals arrive all the time. The dials stop when the proposals
