@@ -86,7 +86,7 @@ samara_engine::names! {
         Fragment = "fragment",
         /// Data, credit, or a request to resume, for another view.
         StaleView = "stale_view",
-        /// Data for a view that is about to be installed, beyond the limit.
+        /// Data for a view that is about to be installed, or an early message, beyond the limit.
         EarlyOverflow = "early_overflow",
         /// Data from a node that is not a member.
         Stranger = "stranger",

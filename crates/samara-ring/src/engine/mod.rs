@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
+use samara_engine::{Context, Engine, Frame as _, Input, PeerId, PeerIdentity, Time, TimerToken};
 
 pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
@@ -359,6 +359,10 @@ impl Ring {
     fn on_frame(&mut self, peer: PeerId, frame: &RingFrame, cx: &mut Cx<'_>) {
         if let Some(state) = self.peers.get_mut(peer) {
             state.heard = cx.now();
+        }
+        // Frames of data and early messages count what is not kept of them.
+        if !matches!(frame, RingFrame::Data(_) | RingFrame::Early(_)) {
+            self.waste(peer, frame.encoded_len() as u64);
         }
         match frame {
             RingFrame::Heartbeat(heartbeat) => self.on_heartbeat(peer, heartbeat, cx),
