@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use samara_engine::{PeerId, PeerInfo};
 use tokio::net::{TcpListener, TcpStream};
@@ -57,10 +57,20 @@ pub(crate) struct Progress {
 }
 
 /// Bytes on the wire since the link came up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Traffic {
+    since: Instant,
     up: AtomicU64,
     down: AtomicU64,
+    /// Nanoseconds from `since` to the last arrival.
+    heard_ns: AtomicU64,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        let counter = AtomicU64::default;
+        Self { since: Instant::now(), up: counter(), down: counter(), heard_ns: counter() }
+    }
 }
 
 impl Traffic {
@@ -70,6 +80,18 @@ impl Traffic {
 
     pub(crate) fn received(&self, len: usize) {
         self.down.fetch_add(len as u64, Ordering::Relaxed);
+        self.hear();
+    }
+
+    /// Counts silence from now on.
+    pub(crate) fn hear(&self) {
+        self.heard_ns.store(self.since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the time since the last arrival.
+    pub(crate) fn silence(&self) -> Duration {
+        let heard = Duration::from_nanos(self.heard_ns.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(heard)
     }
 
     pub(crate) fn counts(&self) -> (u64, u64) {

@@ -47,15 +47,19 @@
 //!
 //! `examples/group` in the root of the repository is a complete program.
 
+mod auth;
 mod buffers;
 mod events;
 mod framed;
 mod group;
 mod options;
+mod wire;
 
+pub use auth::{Authentication, Certificates, Frames, Secret, ShortSecret};
 pub use events::Events;
 pub use group::{Group, Status};
 pub use options::Options;
 pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View};
 
+pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};
