@@ -31,7 +31,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep_until, timeout_at};
 
-use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept};
+use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept, host};
 use crate::status::{Closed, Counters};
 
 /// The longest wait when nothing is due.
@@ -111,9 +111,9 @@ pub(crate) struct Limits {
     /// flight takes one frame of any length.
     pub(crate) in_flight_bytes: usize,
     pub(crate) pending_max: usize,
-    /// Handshakes with nodes that dialled from one address.
+    /// Handshakes with nodes that dialled from one host.
     pub(crate) pending_per_ip_max: usize,
-    /// Handshakes and links with nodes that dialled from one address.
+    /// Handshakes and links with nodes that dialled from one host.
     pub(crate) inbound_per_ip_max: usize,
     pub(crate) dials_max: usize,
 }
@@ -155,7 +155,7 @@ pub(crate) struct Hub<L: LinkLayer> {
     channels: Vec<ChannelQueue>,
     listener: Option<TcpListener>,
     dialling: BTreeSet<L::Name>,
-    /// Handshakes with nodes that dialled, by address.
+    /// Handshakes with nodes that dialled, by host.
     greeting: BTreeMap<IpAddr, usize>,
     connections: u64,
     tasks: JoinSet<()>,
@@ -227,7 +227,7 @@ impl<L: LinkLayer> Hub<L> {
             Turn::Attempt(attempt) => self.handle_attempt(attempt),
             Turn::Accepted(stream, remote) => {
                 let pending: usize = self.greeting.values().sum();
-                let of_ip = self.greeting.get(&remote.ip()).copied().unwrap_or(0);
+                let of_ip = self.greeting.get(&host(remote.ip())).copied().unwrap_or(0);
                 let inbound = || of_ip + self.links.inbound(Some(remote.ip()));
                 if pending < self.limits.pending_max
                     && of_ip < self.limits.pending_per_ip_max
@@ -319,7 +319,7 @@ impl<L: LinkLayer> Hub<L> {
         remote: SocketAddr,
         greeting: impl Future<Output = Attempted<L>> + Send + 'static,
     ) {
-        *self.greeting.entry(remote.ip()).or_insert(0) += 1;
+        *self.greeting.entry(host(remote.ip())).or_insert(0) += 1;
         let attempts = self.attempts.0.clone();
         self.tasks.spawn(async move {
             // Fails only if the node is stopping.
@@ -353,10 +353,10 @@ impl<L: LinkLayer> Hub<L> {
                 }
             }
             Attempt::Greeted(remote, result) => {
-                if let Some(count) = self.greeting.get_mut(&remote.ip()) {
+                if let Some(count) = self.greeting.get_mut(&host(remote.ip())) {
                     *count -= 1;
                     if *count == 0 {
-                        self.greeting.remove(&remote.ip());
+                        self.greeting.remove(&host(remote.ip()));
                     }
                 }
                 if let Err(why) = result.and_then(|new| self.admit(new)) {

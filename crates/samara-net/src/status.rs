@@ -147,9 +147,10 @@ pub enum StartError {
     #[cfg(feature = "ring")]
     #[error(
         "no seed answered within {within:?}: found {}{}; expected a member of the group at one of \
-         these addresses; start it first, or unset `require_seed` to found the group",
+         these addresses{}; start it first, or unset `require_seed` to found the group",
         list(.seeds),
-        causes(.closed)
+        causes(.closed),
+        if .closed.contains_key("refused") { ", with the same group, secret and kind of authentication" } else { "" }
     )]
     NoSeed { seeds: Vec<SocketAddr>, within: Duration, closed: BTreeMap<&'static str, u64> },
     #[cfg(any(feature = "mix", feature = "ring"))]

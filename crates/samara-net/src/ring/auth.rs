@@ -39,9 +39,8 @@ pub enum Authentication {
     /// there are trusted.
     #[default]
     Loopback,
-    /// Not at all: every node that reaches a member and knows the name of the group can join,
-    /// deliver messages and stop the group. Anybody between members can read and change all
-    /// messages.
+    /// Not at all: every node that reaches a member and knows the name of the group can join, read
+    /// all messages and stop the group. An attacker between members can change all messages.
     Unauthenticated,
     /// By a secret that all members share. Members trust each other's names.
     Secret(Secret, Frames),
@@ -56,7 +55,7 @@ pub enum Frames {
     /// Frames are encrypted and authentic.
     #[default]
     Encrypted,
-    /// Frames are authentic, except for contents of 1 KiB and more. Whoever is between two members
+    /// Frames are authentic, except for contents of 1 KiB and more. An attacker between two members
     /// can read everything, and can change such contents, but cannot insert, repeat, omit or
     /// reorder frames. This costs almost no processor time.
     Fields,

@@ -155,12 +155,26 @@ pub(super) struct Sending {
     /// Bytes of the first piece that have left.
     first_gone: usize,
     seal: Option<Seal>,
+    /// Memory for encrypted frames.
+    sealed: BytesMut,
+}
+
+/// Takes a whole frame.
+struct Whole<'a>(&'a mut BytesMut);
+
+impl Sink for Whole<'_> {
+    fn slice(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
 }
 
 impl Sink for Sending {
     fn slice(&mut self, bytes: &[u8]) {
         self.copied.extend_from_slice(bytes);
-        self.lengthen(bytes.len());
+        match self.pieces.back_mut() {
+            Some(Piece::Copied(len)) => *len += bytes.len(),
+            _ => self.pieces.push_back(Piece::Copied(bytes.len())),
+        }
     }
 
     fn content(&mut self, bytes: &Bytes) {
@@ -181,32 +195,22 @@ impl Sending {
     /// Appends a frame of known length.
     pub(super) fn push(&mut self, frame: &RingFrame, len: u32) -> Result<(), Closed> {
         let prefix = len.to_le_bytes();
+        if let Some(seal) = self.seal.as_mut().filter(|seal| seal.covers_contents) {
+            self.sealed.reserve(PREFIX + len as usize + TAG_BYTES);
+            self.sealed.extend_from_slice(&prefix);
+            encode(frame, &mut Whole(&mut self.sealed));
+            let tag = seal.encrypt(prefix, &mut self.sealed[PREFIX..])?;
+            self.sealed.extend_from_slice(tag.as_ref());
+            self.pieces.push_back(Piece::Kept(self.sealed.split().freeze()));
+            return Ok(());
+        }
         self.slice(&prefix);
-        match self.seal.take() {
-            Some(mut seal) => {
-                let tag = if seal.covers_contents {
-                    let start = self.copied.len();
-                    encode(frame, &mut self.copied);
-                    self.lengthen(self.copied.len() - start);
-                    seal.encrypt(prefix, &mut self.copied[start..])?
-                } else {
-                    encode(frame, self);
-                    seal.tag(prefix, frame)?
-                };
-                self.slice(tag.as_ref());
-                self.seal = Some(seal);
-            }
-            None => encode(frame, self),
+        encode(frame, self);
+        if let Some(seal) = &mut self.seal {
+            let tag = seal.tag(prefix, frame)?;
+            self.slice(tag.as_ref());
         }
         Ok(())
-    }
-
-    /// Counts bytes at the end of `copied` as pieces.
-    fn lengthen(&mut self, len: usize) {
-        match self.pieces.back_mut() {
-            Some(Piece::Copied(last)) => *last += len,
-            _ => self.pieces.push_back(Piece::Copied(len)),
-        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

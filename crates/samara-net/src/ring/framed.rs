@@ -221,15 +221,18 @@ impl Handshake {
         said.push(self.protection as u8);
         said.extend_from_slice(&nonce()?);
         stream.write_all(&said).await.map_err(Closed::handshake)?;
-        hear::<NONCE_BYTES>(stream, &mut said).await?;
+        // The other side says nothing about its reasons to hang up.
+        let refused = |cause| match cause {
+            Closed::Handshake(error) => Closed::Refused(error),
+            other => other,
+        };
+        hear::<NONCE_BYTES>(stream, &mut said).await.map_err(refused)?;
         let start = said.len();
         said.extend_from_slice(&self.keys.instance(address));
         put_name(&mut said, self.own);
         put_name(&mut said, address);
         said.extend_from_slice(self.keys.prove(Role::Dialler, &said).as_ref());
         stream.write_all(&said[start..]).await.map_err(Closed::handshake)?;
-        // The other side says nothing about its reasons.
-        let refused = |_| Closed::Refused("it did not answer this node's proof".to_owned());
         let instance = hear::<INSTANCE_BYTES>(stream, &mut said).await.map_err(refused)?;
         let proven = said.len();
         let proof = hear::<PROOF_BYTES>(stream, &mut said).await.map_err(refused)?;

@@ -126,7 +126,7 @@ pub(crate) enum Way {
     ToDialler,
 }
 
-/// Somebody between two members: changes what goes through.
+/// Changes the bytes that go through a proxy.
 pub(crate) type Tamper = Box<dyn FnMut(Way, &mut Vec<u8>) + Send>;
 
 /// Accepts connections, forwards them to `to`, and lets `tamper` change each piece of bytes.

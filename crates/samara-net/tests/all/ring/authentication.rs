@@ -193,7 +193,7 @@ async fn recorded_handshakes_prove_nothing() {
     }
 }
 
-/// A member whose address others see is that of somebody between it and them.
+/// A member behind a proxy: others dial the proxy, whose address is the name of the member.
 struct Listener {
     group: Group,
     at: SocketAddr,
@@ -211,7 +211,7 @@ async fn behind_a_proxy(authentication: Authentication) -> Listener {
 }
 
 impl Listener {
-    /// Starts the one in between.
+    /// Starts the proxy.
     fn tamper(&mut self, tamper: impl FnMut(Way, &mut Vec<u8>) + Send + 'static) {
         tokio::spawn(proxy(self.proxy.take().unwrap(), self.at, Box::new(tamper)));
     }
@@ -239,7 +239,7 @@ async fn record(frames: Frames) -> (Listener, Vec<u8>) {
     (listener, recorded)
 }
 
-/// Somebody who answers a member with its own proof is no member.
+/// A node that answers a member with the member's own proof is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reflected_proof_is_refused() {
     let mirror = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -276,7 +276,7 @@ async fn a_proof_for_one_member_is_refused_by_another() {
     assert_eq!(victim.status().await.unwrap().links, 0);
 }
 
-/// What somebody between two members does to their frames.
+/// What an attacker between two members does to their frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interference {
     Flip,
@@ -285,7 +285,7 @@ enum Interference {
     Omit,
 }
 
-/// Whoever is between two members can break a link, and nothing else: changed, inserted, repeated
+/// An attacker between two members can break a link, and nothing else: changed, inserted, repeated
 /// and omitted frames end it with a counted cause.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interference_with_frames_is_noticed() {
@@ -322,7 +322,7 @@ async fn interference_with_frames_is_noticed() {
     }
 }
 
-/// Returns true if contents go through somebody between two members as they are.
+/// Returns true if contents pass a proxy as they are.
 async fn contents_are_visible(listener: &mut Listener, joins: Authentication) -> bool {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);
