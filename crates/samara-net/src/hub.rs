@@ -31,7 +31,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep_until, timeout_at};
 
-use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept};
+use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept, host};
 use crate::status::{Closed, Counters};
 
 /// The longest wait when nothing is due.
@@ -50,9 +50,12 @@ pub(crate) trait LinkLayer: Sized + 'static {
     type Name: Copy + Debug + Ord + Send + 'static;
     type Connection: Send + 'static;
     type About: Send + 'static;
-    /// Bytes that the layer adds to each frame in [`Progress`](crate::link::Progress) and frame
-    /// reports.
-    const FRAMING: u32 = 0;
+
+    /// Returns the bytes that the layer adds to each frame in
+    /// [`Progress`](crate::link::Progress).
+    fn framing(&self) -> u32 {
+        0
+    }
 
     /// Returns this node's name if both ends of two connections between the same nodes keep the one
     /// that the smaller name dialled. Otherwise the newer connection replaces the older one.
@@ -63,6 +66,11 @@ pub(crate) trait LinkLayer: Sized + 'static {
 
     /// Returns the identity by which the engine knows a node.
     fn identity(&self, name: &Self::Name) -> PeerIdentity;
+
+    /// Returns true if a new connection may replace a link to the node with the same name.
+    fn may_replace(&self, _old: &Link<Self>, _new: &Established<Self>) -> bool {
+        true
+    }
 
     fn dial(&self, name: Self::Name) -> Task<Attempted<Self>>;
 
@@ -103,7 +111,9 @@ pub(crate) struct Limits {
     /// flight takes one frame of any length.
     pub(crate) in_flight_bytes: usize,
     pub(crate) pending_max: usize,
-    /// Handshakes and links with nodes that dialled from one address.
+    /// Handshakes with nodes that dialled from one host.
+    pub(crate) pending_per_ip_max: usize,
+    /// Handshakes and links with nodes that dialled from one host.
     pub(crate) inbound_per_ip_max: usize,
     pub(crate) dials_max: usize,
 }
@@ -145,7 +155,7 @@ pub(crate) struct Hub<L: LinkLayer> {
     channels: Vec<ChannelQueue>,
     listener: Option<TcpListener>,
     dialling: BTreeSet<L::Name>,
-    /// Handshakes with nodes that dialled, by address.
+    /// Handshakes with nodes that dialled, by host.
     greeting: BTreeMap<IpAddr, usize>,
     connections: u64,
     tasks: JoinSet<()>,
@@ -217,9 +227,12 @@ impl<L: LinkLayer> Hub<L> {
             Turn::Attempt(attempt) => self.handle_attempt(attempt),
             Turn::Accepted(stream, remote) => {
                 let pending: usize = self.greeting.values().sum();
-                let of_ip = self.greeting.get(&remote.ip()).copied().unwrap_or(0);
+                let of_ip = self.greeting.get(&host(remote.ip())).copied().unwrap_or(0);
                 let inbound = || of_ip + self.links.inbound(Some(remote.ip()));
-                if pending < self.limits.pending_max && inbound() < self.limits.inbound_per_ip_max {
+                if pending < self.limits.pending_max
+                    && of_ip < self.limits.pending_per_ip_max
+                    && inbound() < self.limits.inbound_per_ip_max
+                {
                     return Some((stream, remote));
                 }
                 self.refuse(remote, Closed::Full);
@@ -306,7 +319,7 @@ impl<L: LinkLayer> Hub<L> {
         remote: SocketAddr,
         greeting: impl Future<Output = Attempted<L>> + Send + 'static,
     ) {
-        *self.greeting.entry(remote.ip()).or_insert(0) += 1;
+        *self.greeting.entry(host(remote.ip())).or_insert(0) += 1;
         let attempts = self.attempts.0.clone();
         self.tasks.spawn(async move {
             // Fails only if the node is stopping.
@@ -340,10 +353,10 @@ impl<L: LinkLayer> Hub<L> {
                 }
             }
             Attempt::Greeted(remote, result) => {
-                if let Some(count) = self.greeting.get_mut(&remote.ip()) {
+                if let Some(count) = self.greeting.get_mut(&host(remote.ip())) {
                     *count -= 1;
                     if *count == 0 {
-                        self.greeting.remove(&remote.ip());
+                        self.greeting.remove(&host(remote.ip()));
                     }
                 }
                 if let Err(why) = result.and_then(|new| self.admit(new)) {
@@ -365,6 +378,9 @@ impl<L: LinkLayer> Hub<L> {
             return Err(Closed::Here);
         }
         if let Some((peer, old)) = self.links.of(&new.name) {
+            if !self.layer.may_replace(old, &new) {
+                return Err(Closed::NameTaken);
+            }
             // If the same side dialled again, it has lost the connection that this node still
             // considers alive.
             if let Some(own) = self.layer.own_name() {
@@ -460,7 +476,7 @@ impl<L: LinkLayer> Hub<L> {
 
     pub(crate) fn drain(&mut self) {
         let now = self.driver.now();
-        let budget = self.limits.in_flight_bytes as u64;
+        let (budget, framing) = (self.limits.in_flight_bytes as u64, self.layer.framing());
         let mut ready = std::mem::take(&mut self.ready);
         self.driver.outbox().take_touched(&mut ready);
         while let Some(peer) = ready.pop() {
@@ -477,7 +493,7 @@ impl<L: LinkLayer> Hub<L> {
                     if let Some(queued) = link.queued.get_mut(at) {
                         *queued += 1;
                     }
-                    link.in_flight += u64::from(copy.len + L::FRAMING);
+                    link.in_flight += u64::from(copy.len + framing);
                     let payload = copy.frame.payload_len() as u64;
                     self.counters.frames_up += 1;
                     self.counters.payload_up += payload;

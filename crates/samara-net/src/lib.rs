@@ -8,7 +8,7 @@
 //!
 //! | module | feature | link layer | runtime |
 //! |---|---|---|---|
-//! | `ring` | `ring` | framed TCP | a member of a group |
+//! | `ring` | `ring` | framed TCP, open, sealed or over TLS | a member of a group |
 //! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool |
 //! | `mix` | `mix` | gRPC with mutual TLS | a node of a mix pool, and its scheduler |
 
@@ -19,6 +19,8 @@
 
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod hub;
+#[cfg(any(feature = "mix", feature = "ring"))]
+mod identity;
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod link;
 #[cfg(feature = "mconnection")]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use samara_engine::{PeerId, PeerInfo};
 use tokio::net::{TcpListener, TcpStream};
@@ -57,10 +57,20 @@ pub(crate) struct Progress {
 }
 
 /// Bytes on the wire since the link came up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Traffic {
+    since: Instant,
     up: AtomicU64,
     down: AtomicU64,
+    /// Nanoseconds from `since` to the last arrival.
+    heard_ns: AtomicU64,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        let counter = AtomicU64::default;
+        Self { since: Instant::now(), up: counter(), down: counter(), heard_ns: counter() }
+    }
 }
 
 impl Traffic {
@@ -70,6 +80,18 @@ impl Traffic {
 
     pub(crate) fn received(&self, len: usize) {
         self.down.fetch_add(len as u64, Ordering::Relaxed);
+        self.hear();
+    }
+
+    /// Counts silence from now on.
+    pub(crate) fn hear(&self) {
+        self.heard_ns.store(self.since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the time since the last arrival.
+    pub(crate) fn silence(&self) -> Duration {
+        let heard = Duration::from_nanos(self.heard_ns.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(heard)
     }
 
     pub(crate) fn counts(&self) -> (u64, u64) {
@@ -195,13 +217,24 @@ impl<L: LinkLayer> Links<L> {
         self.connections.len()
     }
 
-    /// Counts the links that peers at an address dialled, or at any address if it is `None`.
+    /// Counts the links that peers at the host of an address dialled, or at any host if it is
+    /// `None`.
     pub(crate) fn inbound(&self, ip: Option<IpAddr>) -> usize {
-        self.iter().filter(|(_, link)| !link.outbound && ip.is_none_or(|ip| ip == link.ip)).count()
+        let is_at = |link: &Link<L>| ip.is_none_or(|ip| host(ip) == host(link.ip));
+        self.iter().filter(|(_, link)| !link.outbound && is_at(link)).count()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Link<L>)> {
         self.peers.values().filter_map(|peer| Some((*peer, self.get(*peer)?)))
+    }
+}
+
+/// Returns the host of an address, for limits: a host with IPv6 has all addresses of a prefix of 64
+/// bits.
+pub(crate) fn host(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
+        ip => ip,
     }
 }
 
@@ -252,4 +285,17 @@ pub(crate) async fn hang_up(stream: &mut TcpStream) -> Closed {
     // The connection ends whatever the result.
     let _ = timeout(LINGER, drain).await;
     Closed::Here
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host;
+
+    #[test]
+    fn a_host_has_one_address_or_one_prefix() {
+        let host = |text: &str| host(text.parse().unwrap()).to_string();
+        assert_eq!(host("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(host("::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(host("192.0.2.1"), "192.0.2.1");
+    }
 }

@@ -32,6 +32,18 @@ pub enum Closed {
     /// A node other than the dialled one answered, or this node reached itself.
     #[error("another node answered: {0}")]
     OtherNode(SocketAddr),
+    /// The peer has not proved that it is a member of the group, or that it has the name it claims.
+    #[error("the peer did not prove that it is a member")]
+    Unauthenticated,
+    /// Without authentication, the host of a name must be the one that the connection comes from.
+    #[error("the peer calls itself {0}, which is not the address of its host")]
+    OtherAddress(SocketAddr),
+    /// A node claims the name of a peer whose link is alive.
+    #[error("the link to the peer with this name is alive")]
+    NameTaken,
+    /// A frame that the peer did not send, or not at this place.
+    #[error("a frame is not authentic")]
+    Forged,
     #[cfg(feature = "mconnection")]
     #[error("{0}")]
     Incompatible(#[from] crate::mconn::Incompatible),
@@ -68,6 +80,10 @@ impl Closed {
             Self::OtherGroup => "other_group",
             Self::OtherOptions { .. } => "other_options",
             Self::OtherNode(_) => "other_node",
+            Self::Unauthenticated => "unauthenticated",
+            Self::OtherAddress(_) => "other_address",
+            Self::NameTaken => "name_taken",
+            Self::Forged => "forged",
             #[cfg(feature = "mconnection")]
             Self::Incompatible(_) => "incompatible",
             #[cfg(feature = "mconnection")]
@@ -149,7 +165,7 @@ pub enum StartError {
     #[cfg(feature = "ring")]
     #[error("the member cannot join through the seed {seed}: {why}")]
     Mismatch { seed: SocketAddr, why: Closed },
-    #[cfg(feature = "mix")]
+    #[cfg(any(feature = "mix", feature = "ring"))]
     #[error("invalid certificate: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     #[error("cannot get random numbers: {0}")]

@@ -71,7 +71,7 @@ fn from_seed(seed: u64) -> Result<Keypair, String> {
 }
 
 /// Rejects files that others can read: a process that can read the key can impersonate this node.
-fn check_mode(path: &Path) -> Result<(), String> {
+pub(crate) fn check_mode(path: &Path) -> Result<(), String> {
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());

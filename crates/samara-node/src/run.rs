@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Checked, Log, LogFormat, NodeConfig, Server};
+use crate::config::{Checked, CheckedRing, Log, LogFormat, NodeConfig, Server};
 use crate::control::{self, Api};
 use crate::group::Group;
 use crate::identity::{self, Key};
@@ -46,6 +46,7 @@ impl Running {
         // Check everything in the configuration before anything is written.
         let mix = config.mix.as_ref();
         let mix = mix.map(|mix| Ok::<_, String>((mix.written.clone(), mix.options()?))).transpose()?;
+        let ring = config.ring.as_ref().map(CheckedRing::options).transpose()?;
         let topic_bytes = config.options.limits.topic_bytes;
         let publications = config.written.plan.publications.clone();
         let planned = publications.as_ref().map(|path| control::read_publications(path, topic_bytes));
@@ -65,7 +66,7 @@ impl Running {
         let listen = node.listen().await?;
         let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));
         let pool = OptionFuture::from(pool).await.transpose()?;
-        let group = OptionFuture::from(config.ring.clone().map(Group::start)).await.transpose()?;
+        let group = OptionFuture::from(ring.map(Group::start)).await.transpose()?;
         let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
         let mix = OptionFuture::from(mix).await.transpose()?;
         if let (Some(path), Some(planned)) = (publications, planned) {

@@ -2,14 +2,15 @@
 //! the same log.
 //!
 //! `cargo run -- ADDRESS` founds a group, `cargo run -- ADDRESS SEED...` joins that of the seeds.
-//! At the end of its input a process leaves. docs/guides/groups.md shows three of them.
+//! At the end of its input a process leaves. `--secret FILE` in front names a file that all members
+//! have; addresses outside of loopback need one. docs/guides/groups.md shows three processes.
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use samara_net::ring::{Event, Group, Member, Options, Payload, Preset, View};
+use samara_net::ring::{Event, Group, Member, Options, Payload, Preset, Secret, View};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -52,18 +53,31 @@ fn members(view: &View) -> String {
     view.members.iter().map(Member::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the options of the member from the command line: its address, and the seeds.
+/// Reads a secret, without the white space around it.
+fn secret(path: &str) -> Outcome<Secret> {
+    let text = std::fs::read(path).map_err(|error| format!("cannot read the secret {path:?}: {error}"))?;
+    Ok(Secret::new(text.trim_ascii())?)
+}
+
+/// Reads the options of the member from the command line: the file of the secret, its address, and
+/// the seeds.
 fn options() -> Outcome<Options> {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let has_secret = words.len() > 1 && words[0] == "--secret";
+    let secret = if has_secret { words.drain(..2).nth(1) } else { None };
     let parse = |text: String| {
         text.parse().map_err(|_| format!("found {text:?}; expected an address such as 127.0.0.1:7801"))
     };
-    let addresses = std::env::args().skip(1).map(parse).collect::<Result<Vec<SocketAddr>, _>>()?;
-    let (own, seeds) = addresses.split_first().ok_or("usage: group ADDRESS [SEED]...")?;
-    let options = Options {
+    let addresses = words.into_iter().map(parse).collect::<Result<Vec<SocketAddr>, _>>()?;
+    let (own, seeds) = addresses.split_first().ok_or("usage: group [--secret FILE] ADDRESS [SEED]...")?;
+    let mut options = Options {
         // Total order: without it, only the messages of each sender have the same order everywhere.
         config: Preset::RingTotal.config().ok_or("the ring has no total order")?,
         ..Options::new(GROUP, *own).with_seeds(seeds.to_vec())
     };
+    if let Some(path) = secret {
+        options = options.with_secret(self::secret(&path)?);
+    }
     // The first member has no seeds and founds the group. The others must not found further ones.
     Ok(if seeds.is_empty() { options } else { options.require_seed(PATIENCE) })
 }

@@ -5,7 +5,8 @@
 //! [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]`
 //!
 //! A case is `loopback`, `shaped`, `shaped-8` (the ring without JGroups, with eight members),
-//! `crash` or `leave`. Without a case, all run. `--alone` omits JGroups everywhere. The example
+//! `crash`, `leave` or `protection` (the ring without authentication, with a secret, and with
+//! certificates, in turn). Without a case, all but `protection` run. `--alone` omits JGroups everywhere. The example
 //! also simulates the throughput of our shaped groups.
 //!
 //! Every member is a process of its own. The shaped network has a namespace for each member, with
@@ -22,6 +23,7 @@ mod measure;
 mod member;
 mod network;
 mod process;
+mod protection;
 mod report;
 mod simulated;
 
@@ -37,8 +39,8 @@ use crate::process::Implementation;
 
 pub(crate) type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const CASES: [&str; 5] = ["loopback", "shaped", "shaped-8", "crash", "leave"];
-const USAGE: &str = "expected: [loopback|shaped|shaped-8|crash|leave]... [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]";
+const CASES: [&str; 6] = ["loopback", "shaped", "shaped-8", "crash", "leave", "protection"];
+const USAGE: &str = "expected: [loopback|shaped|shaped-8|crash|leave|protection]... [--quick] [--alone] [--launches N] [--json FILE] [--congestion NAME]";
 
 /// The arguments of the command line.
 #[derive(Default)]
@@ -67,7 +69,7 @@ impl Arguments {
             }
         }
         if arguments.cases.is_empty() {
-            arguments.cases = CASES.map(str::to_owned).to_vec();
+            arguments.cases = CASES[..5].iter().map(|case| (*case).to_owned()).collect();
         }
         Ok(arguments)
     }
@@ -79,16 +81,29 @@ impl Arguments {
 
 fn main() -> Anyhow<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [mode, index, members @ ..] = &words[..]
+    if let [mode, protection, index, members @ ..] = &words[..]
         && mode == "member"
     {
         let members = members.iter().map(|member| member.parse()).collect::<Result<Vec<_>, _>>()?;
-        return member::run(index.parse()?, &members);
+        let index = index.parse()?;
+        return member::run(index, &members, protection::authentication(protection, index, &members)?);
     }
     compare(&Arguments::parse(&words)?)
 }
 
 fn compare(arguments: &Arguments) -> Anyhow<()> {
+    if arguments.wants("protection") {
+        let rounds = arguments.launches.unwrap_or(5);
+        let scale = if arguments.is_quick { 10 } else { 1 };
+        protection::compare(&Network::Loopback, rounds, 40_000 / scale)?;
+        match network::missing() {
+            None => protection::compare(&Network::shaped(4, None)?, rounds, 8_000 / scale)?,
+            Some(missing) => println!("The shaped network is SKIPPED: {missing}."),
+        }
+    }
+    if arguments.cases == ["protection"] {
+        return Ok(());
+    }
     let implementations = implementations(arguments.is_alone)?;
     let mut plan = if arguments.is_quick { Plan::QUICK } else { Plan::FULL };
     plan.launches = arguments.launches.unwrap_or(plan.launches);
@@ -151,8 +166,8 @@ fn measure_all(arguments: &Arguments, measuring: &mut Measuring) -> Anyhow<()> {
 
 fn implementations(is_alone: bool) -> Anyhow<Vec<Implementation>> {
     let this = std::env::current_exe()?;
-    let mut all =
-        vec![Implementation { name: "samara-ring", program: this.into(), arguments: vec!["member".into()] }];
+    let arguments = vec!["member".into(), "none".into()];
+    let mut all = vec![Implementation { name: "samara-ring", program: this.into(), arguments }];
     if is_alone {
         return Ok(all);
     }

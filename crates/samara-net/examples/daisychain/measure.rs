@@ -271,7 +271,7 @@ impl Measuring {
 }
 
 /// The middle value, the upper one of two middle values, or 0 for no values.
-fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)

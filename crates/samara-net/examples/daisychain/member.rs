@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, BytesMut};
-use samara_net::ring::{Event, Events, Group, Options};
+use samara_net::ring::{Authentication, Event, Events, Group, Options};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -71,8 +71,9 @@ impl Tally {
 
 /// Runs a member until its input ends or it has left.
 #[tokio::main]
-pub(crate) async fn run(index: usize, members: &[SocketAddr]) -> Anyhow<()> {
+pub(crate) async fn run(index: usize, members: &[SocketAddr], authentication: Authentication) -> Anyhow<()> {
     let options = Options::new("head-to-head", members[index]).with_seeds(members.iter().copied());
+    let options = Options { authentication, ..options };
     let (group, events) = Group::join(options).await?;
     println!("joined");
     let tally = Arc::new(Mutex::new(Tally::new(members.len())));

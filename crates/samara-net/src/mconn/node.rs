@@ -254,6 +254,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
+            pending_per_ip_max: usize::MAX,
             inbound_per_ip_max: options.max_inbound_per_ip,
             // Each persistent peer has at most one dial at a time.
             dials_max: usize::MAX,

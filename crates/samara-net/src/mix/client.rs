@@ -18,13 +18,13 @@ use tonic_prost::ProstCodec;
 
 use super::announced::{Announced, Rules};
 use super::gateway::{Ended, REGISTER, RESULT, SUBMIT, WATCH};
-use super::grpc::{Dial, Wire};
-use super::identity::{Identity, client_tls};
+use super::grpc::{ALPN, Dial, Wire};
 use super::options::{Contact, Sockets, Windows};
 use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
 };
+use crate::identity::{Identity, client_tls};
 
 /// Slots in a message: some 200 KiB in the larger group.
 const MESSAGE_SLOTS: usize = 128;
@@ -317,7 +317,7 @@ fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls
     let contact = options.nodes[node as usize];
     Ok(Dial {
         address: contact.address,
-        tls: client_tls(&options.identity, contact.fingerprint)?,
+        tls: client_tls(&options.identity, contact.fingerprint, ALPN)?,
         sockets: options.sockets,
         windows: options.windows,
         timeout: options.timeout,

@@ -34,13 +34,15 @@ use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 use tower_service::Service;
 
-use super::identity::{Fingerprint, SERVER_NAME};
 use super::node::Tally;
 use super::options::{Sockets, Windows};
 use super::proto::Ack;
+use crate::identity::{Fingerprint, SERVER_NAME};
 use crate::link::{accept, set_up};
 use crate::status::Closed;
 
+/// The application protocol of all connections.
+pub(super) const ALPN: &[u8] = b"h2";
 /// Bytes of a stream that HTTP/2 holds and has not written: nothing can overtake them any more.
 const SEND_BUFFER: usize = 64 << 10;
 

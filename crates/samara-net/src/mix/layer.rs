@@ -33,12 +33,12 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming, server};
 use tonic_prost::ProstCodec;
 
-use super::grpc::{Answers, Dial, Driven, Method, Receiving, Sending, Wire, caller, unimplemented};
-use super::identity::{self, Fingerprint};
+use super::grpc::{ALPN, Answers, Dial, Driven, Method, Receiving, Sending, Wire, caller, unimplemented};
 use super::node::Tally;
 use super::options::Options;
 use super::proto::{Ack, LinkRequest};
 use crate::hub::{Attempt, Attempted, LinkLayer, Task};
+use crate::identity::{self, Fingerprint};
 use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, Traffic};
 use crate::status::{Closed, Counters};
 
@@ -184,7 +184,7 @@ impl Contacts {
     pub(super) fn new(options: &Options, tally: Tally) -> Result<Self, tokio_rustls::rustls::Error> {
         let dial = |number: u32| {
             let contact = options.contact(number)?;
-            let tls = identity::client_tls(&options.identity, contact.fingerprint);
+            let tls = identity::client_tls(&options.identity, contact.fingerprint, ALPN);
             let dial = |tls| Dial {
                 address: contact.address,
                 tls,

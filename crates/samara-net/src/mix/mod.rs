@@ -67,19 +67,35 @@ mod board;
 mod client;
 mod gateway;
 mod grpc;
-mod identity;
 mod layer;
 mod node;
 mod options;
 pub mod proto;
 mod task;
 
+use samara_engine::PeerIdentity;
+use samara_mix::SenderId;
+
 pub use board::{GatewayStatus, RoundTimes};
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
 pub use gateway::Ended;
-pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use node::{Happened, LinkStatus, Member, Status, What};
 pub use options::{Contact, GatewayOptions, Options, Sockets, Windows};
 pub use samara_mix::{Batch, Config, Event, Group, Outcome, Sealed};
 
+pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};
+
+impl Fingerprint {
+    fn peer(self) -> PeerIdentity {
+        PeerIdentity::new(&self.0)
+    }
+
+    fn of_peer(peer: &PeerIdentity) -> Option<Self> {
+        peer.as_bytes().try_into().ok().map(Self)
+    }
+
+    pub const fn sender(self) -> SenderId {
+        SenderId(self.0)
+    }
+}

@@ -13,13 +13,13 @@ use tokio::task::JoinSet;
 
 use super::board::{Board, GatewayStatus};
 use super::gateway::{self, Gateway};
-use super::grpc::Listening;
-use super::identity::{self, Allowed};
+use super::grpc::{ALPN, Listening};
 use super::layer::{Contacts, Grpc, Team};
 use super::options::{GatewayOptions, Options};
 use super::proto::OpenRounds;
 use super::task::Task;
 use crate::hub::{Hub, Limits};
+use crate::identity::{self, Allowed};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
 const REQUESTS: usize = 64;
@@ -81,6 +81,7 @@ impl Member {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.pending_max,
+            pending_per_ip_max: usize::MAX,
             inbound_per_ip_max: usize::MAX,
             dials_max: options.pool.len() + 1,
         };
@@ -183,7 +184,7 @@ fn listening(
     tally: &Tally,
 ) -> Result<Listening, StartError> {
     Ok(Listening {
-        tls: identity::server_tls(&options.identity, allowed)?,
+        tls: identity::server_tls(&options.identity, allowed, ALPN)?,
         sockets: options.sockets,
         windows: options.windows,
         timeout: options.handshake_timeout,

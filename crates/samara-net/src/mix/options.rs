@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use samara_mix::Config;
 
-use super::identity::{Fingerprint, Identity};
+use crate::identity::{Fingerprint, Identity};
 use crate::status::{OptionError, check};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

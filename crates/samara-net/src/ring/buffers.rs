@@ -1,5 +1,5 @@
 //! The buffers of a link: frames are slices of blocks of memory and leave in vectored writes,
-//! without a copy.
+//! without a copy. Encrypted frames are copied once, when they leave.
 //!
 //! Messages that the engine keeps, forwards and delivers are slices of the blocks that received
 //! them. A link reuses a block once nothing refers to it: fresh memory would cost more than all
@@ -11,9 +11,10 @@ use std::io::{self, IoSlice};
 use bytes::buf::BufMut;
 use bytes::{Buf, Bytes, BytesMut};
 use samara_ring::RingFrame;
-use samara_ring::wire::{Sink, encode};
-use tokio::net::TcpStream;
+use samara_ring::wire::{Limits, Sink, decode, encode};
 
+use super::auth::{CONTENT_MIN, Seal, TAG_BYTES};
+use super::wire::Wire;
 use crate::status::Closed;
 
 const BLOCK: usize = 256 << 10;
@@ -34,11 +35,18 @@ pub(super) struct Receiving {
     /// Full blocks, parts of which may still be in use.
     spent: VecDeque<BytesMut>,
     frame_max: usize,
+    limits: Limits,
+    seal: Option<Seal>,
 }
 
 impl Receiving {
-    pub(super) fn new(frame_max: usize) -> Self {
-        Self { block: BytesMut::with_capacity(BLOCK), spent: VecDeque::new(), frame_max }
+    pub(super) fn new(frame_max: usize, limits: Limits, seal: Option<Seal>) -> Self {
+        Self { block: BytesMut::with_capacity(BLOCK), spent: VecDeque::new(), frame_max, limits, seal }
+    }
+
+    /// Returns the bytes on the wire of a frame of this length.
+    fn framed(&self, len: usize) -> usize {
+        PREFIX + len + self.seal.as_ref().map_or(0, |_| TAG_BYTES)
     }
 
     /// Returns the length of the next frame, if it has arrived.
@@ -47,29 +55,47 @@ impl Receiving {
         Some(prefix.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte)))
     }
 
-    /// Returns the next frame, or `None` until more bytes arrive.
-    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Closed> {
+    /// Returns the next frame and its length on the wire, or `None` until more bytes arrive.
+    pub(super) fn next(&mut self) -> Result<Option<(RingFrame, usize)>, Closed> {
         let Some(found) = self.announced() else { return Ok(None) };
         if found > self.frame_max {
             return Err(Closed::FrameTooLong { found, max: self.frame_max });
         }
-        if self.block.len() < PREFIX + found {
+        let framed = self.framed(found);
+        if self.block.len() < framed {
             return Ok(None);
         }
         self.block.advance(PREFIX);
-        Ok(Some(self.block.split_to(found).freeze()))
+        let mut frame = self.block.split_to(framed - PREFIX);
+        let len = (found as u32).to_le_bytes();
+        let malformed = |error: samara_ring::wire::WireError| Closed::Malformed(error.to_string());
+        let frame = match &mut self.seal {
+            Some(seal) if seal.covers_contents => {
+                seal.decrypt(len, &mut frame)?;
+                frame.truncate(found);
+                decode(&frame.freeze(), &self.limits).map_err(malformed)?
+            }
+            Some(seal) => {
+                let tag = frame.split_off(found);
+                let frame = decode(&frame.freeze(), &self.limits).map_err(malformed)?;
+                seal.check(len, &frame, &tag)?;
+                frame
+            }
+            None => decode(&frame.freeze(), &self.limits).map_err(malformed)?,
+        };
+        Ok(Some((frame, framed)))
     }
 
     /// Reads the available bytes, after [`next`](Self::next) has returned `None`. Returns their
     /// number, or 0 at the end.
-    pub(super) fn read(&mut self, stream: &TcpStream) -> io::Result<usize> {
+    pub(super) fn read(&mut self, wire: &mut Wire) -> io::Result<usize> {
         let most = self.make_room();
-        stream.try_read_buf(&mut (&mut self.block).limit(most))
+        wire.read(&mut (&mut self.block).limit(most))
     }
 
     /// Makes room in the block. Returns the number of bytes to read at most.
     fn make_room(&mut self) -> usize {
-        let missing = self.announced().map_or(PREFIX, |len| PREFIX + len) - self.block.len();
+        let missing = self.announced().map_or(PREFIX, |len| self.framed(len)) - self.block.len();
         let mut free = self.block.capacity() - self.block.len();
         if free < missing {
             let mut next = self.empty_block(missing + self.block.len());
@@ -98,8 +124,6 @@ impl Receiving {
     }
 }
 
-/// Shorter contents are copied beside the fields around them, which is cheaper than another piece.
-const KEPT_MIN: usize = 1 << 10;
 /// Pieces of one system call: 32 messages of 8 KiB with the fields between them. Linux accepts
 /// 1,024.
 const PIECES: usize = 64;
@@ -130,6 +154,18 @@ pub(super) struct Sending {
     copied_gone: usize,
     /// Bytes of the first piece that have left.
     first_gone: usize,
+    seal: Option<Seal>,
+    /// Memory for encrypted frames.
+    sealed: BytesMut,
+}
+
+/// Takes a whole frame.
+struct Whole<'a>(&'a mut BytesMut);
+
+impl Sink for Whole<'_> {
+    fn slice(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
 }
 
 impl Sink for Sending {
@@ -142,7 +178,8 @@ impl Sink for Sending {
     }
 
     fn content(&mut self, bytes: &Bytes) {
-        if bytes.len() < KEPT_MIN {
+        // A copy of a short one is cheaper than another piece.
+        if bytes.len() < CONTENT_MIN {
             self.slice(bytes);
         } else {
             self.pieces.push_back(Piece::Kept(bytes.clone()));
@@ -151,10 +188,29 @@ impl Sink for Sending {
 }
 
 impl Sending {
+    pub(super) fn new(seal: Option<Seal>) -> Self {
+        Self { seal, ..Self::default() }
+    }
+
     /// Appends a frame of known length.
-    pub(super) fn push(&mut self, frame: &RingFrame, len: u32) {
-        self.slice(&len.to_le_bytes());
+    pub(super) fn push(&mut self, frame: &RingFrame, len: u32) -> Result<(), Closed> {
+        let prefix = len.to_le_bytes();
+        if let Some(seal) = self.seal.as_mut().filter(|seal| seal.covers_contents) {
+            self.sealed.reserve(PREFIX + len as usize + TAG_BYTES);
+            self.sealed.extend_from_slice(&prefix);
+            encode(frame, &mut Whole(&mut self.sealed));
+            let tag = seal.encrypt(prefix, &mut self.sealed[PREFIX..])?;
+            self.sealed.extend_from_slice(tag.as_ref());
+            self.pieces.push_back(Piece::Kept(self.sealed.split().freeze()));
+            return Ok(());
+        }
+        self.slice(&prefix);
         encode(frame, self);
+        if let Some(seal) = &mut self.seal {
+            let tag = seal.tag(prefix, frame)?;
+            self.slice(tag.as_ref());
+        }
+        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -162,7 +218,7 @@ impl Sending {
     }
 
     /// Writes as much as the socket accepts at once. Returns the number of bytes.
-    pub(super) fn write(&mut self, stream: &TcpStream) -> io::Result<usize> {
+    pub(super) fn write(&mut self, wire: &mut Wire) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut skip, mut at) = (self.first_gone, self.copied_gone);
         let mut count = 0;
@@ -180,7 +236,7 @@ impl Sending {
             skip = 0;
             count += 1;
         }
-        let written = stream.try_write_vectored(&slices[..count])?;
+        let written = wire.write(&slices[..count])?;
         self.wrote(written);
         Ok(written)
     }

@@ -1,33 +1,40 @@
 //! The link layer of groups: frames over TCP, each behind its length.
 //!
-//! Both sides first send their group, their terms and their name. Afterwards one task for each link reads and
-//! writes.
+//! Both sides first prove that they are members. Afterwards one task for each link reads and writes.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samara_engine::{PeerId, PeerIdentity, PeerInfo};
-use samara_ring::wire::{Limits, decode};
+use samara_ring::wire::Limits;
 use samara_ring::{Ring, RingFrame};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
+use tokio_rustls::rustls::Connection;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use super::auth::{
+    Authentication, Certificates, DIGEST_BYTES, INSTANCE_BYTES, Instance, Keys, NONCE_BYTES, PROOF_BYTES,
+    Protection, Role, Seal, TAG_BYTES,
+};
 use super::buffers::{PREFIX, Receiving, Sending};
 use super::options::Options;
+use super::wire::Wire;
 use crate::hub::{Attempted, LinkLayer, Task};
-use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, connect, hang_up, set_up};
-use crate::status::Closed;
+use crate::identity::{Allowed, Fingerprint, SERVER_NAME, client_tls, server_tls};
+use crate::link::{self, Established, Links, Order, Ports, Progress, Report, Share, connect, set_up};
+use crate::status::{Closed, StartError};
 
-/// The first bytes of every connection.
-const MAGIC: [u8; 7] = *b"samring";
-/// The version of the framing, which follows.
-const VERSION: u8 = 2;
-/// The magic, the version and the group.
-const HEAD_BYTES: usize = MAGIC.len() + 1 + 8;
+/// The first bytes of every connection, inside of TLS. The last byte is the version.
+const MAGIC: [u8; 8] = *b"samring\x02";
+/// The protocol in TLS (ALPN), and for the engine.
+const PROTOCOL: &str = "samring/2";
 /// The longest terms. Those of this version have at most 150 bytes.
 const TERMS_MAX: usize = 200;
 /// The longest address as text is `[` + 39 + `%` + a number of 10 digits + `]:65535`.
@@ -46,6 +53,10 @@ fn address_of(identity: &PeerIdentity) -> Option<SocketAddr> {
     std::str::from_utf8(identity.as_bytes()).ok()?.parse().ok()
 }
 
+pub(super) fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct LinkOptions {
     pub(super) frame_max: usize,
@@ -55,18 +66,58 @@ pub(super) struct LinkOptions {
 
 pub(super) struct Framed {
     members_max: usize,
+    /// Silence after which another node may take over the name of a peer.
+    silence_max: Duration,
+    is_local: bool,
     link: Arc<LinkOptions>,
-    pub(super) handshake: Handshake,
+    pub(super) handshake: Arc<Handshake>,
 }
 
-#[derive(Clone)]
+/// A connection after its handshake.
+pub(super) struct Connected {
+    stream: TcpStream,
+    tls: Option<Connection>,
+    /// For frames to the peer, and from it.
+    seals: Option<(Seal, Seal)>,
+}
+
 pub(super) struct Handshake {
-    group: u64,
+    keys: Keys,
     /// The options that all members share, in words ([`Options::terms`]).
-    terms: Arc<str>,
+    terms: String,
+    protection: Protection,
+    /// Without authentication, a name must have the address of its host.
+    is_open: bool,
+    tls: Option<Tls>,
     own: SocketAddr,
     not_sent_bytes: u32,
     timeout: Duration,
+}
+
+struct Tls {
+    members: BTreeMap<SocketAddr, Fingerprint>,
+    connectors: BTreeMap<SocketAddr, TlsConnector>,
+    acceptor: TlsAcceptor,
+}
+
+impl Tls {
+    fn new(certificates: &Certificates) -> Result<Self, StartError> {
+        let Certificates { identity, members } = certificates;
+        let connector = |(address, fingerprint): (&SocketAddr, &Fingerprint)| {
+            Ok((*address, TlsConnector::from(client_tls(identity, *fingerprint, PROTOCOL.as_bytes())?)))
+        };
+        let allowed = Allowed::Known(members.values().copied().collect());
+        Ok(Self {
+            members: members.clone(),
+            connectors: members.iter().map(connector).collect::<Result<_, StartError>>()?,
+            acceptor: TlsAcceptor::from(server_tls(identity, allowed, PROTOCOL.as_bytes())?),
+        })
+    }
+
+    /// Returns true if the holder of a certificate is the member with this name.
+    fn has_name(&self, certificate: Option<&CertificateDer<'_>>, name: &SocketAddr) -> bool {
+        certificate.is_some_and(|held| self.members.get(name) == Some(&Fingerprint::of(held)))
+    }
 }
 
 impl Handshake {
@@ -74,118 +125,302 @@ impl Handshake {
         self.own
     }
 
-    async fn dial(self, address: SocketAddr) -> Attempted<Framed> {
+    async fn dial(self: Arc<Self>, address: SocketAddr) -> Attempted<Framed> {
         let stream = connect(address, self.timeout).await?;
-        let new = self.greet(stream, true).await?;
-        if new.name == address { Ok(new) } else { Err(Closed::OtherNode(new.name)) }
+        self.within(self.call(stream, address)).await
     }
 
-    pub(super) async fn greet(self, mut stream: TcpStream, outbound: bool) -> Attempted<Framed> {
-        let remote = stream.peer_addr().map_err(Closed::handshake)?;
-        set_up(&stream, self.not_sent_bytes).map_err(Closed::handshake)?;
-        let name = timeout(self.timeout, self.exchange(&mut stream));
-        let name = name.await.map_err(|_| Closed::HandshakeTimeout)??;
-        // A node that reaches itself under another address would be two members.
-        if name == self.own {
-            return Err(Closed::OtherNode(name));
+    pub(super) async fn greet(self: Arc<Self>, stream: TcpStream) -> Attempted<Framed> {
+        self.within(self.answer(stream)).await
+    }
+
+    /// Cuts off slow peers.
+    async fn within(&self, handshake: impl Future<Output = Attempted<Framed>>) -> Attempted<Framed> {
+        timeout(self.timeout, handshake).await.map_err(|_| Closed::HandshakeTimeout)?
+    }
+
+    async fn call(&self, stream: TcpStream, address: SocketAddr) -> Attempted<Framed> {
+        let remote = self.set_up(&stream)?;
+        let Some(tls) = &self.tls else {
+            let mut stream = stream;
+            let (instance, said) = self.join(&mut stream, address).await?;
+            let seals = self.seals(Role::Dialler, &said)?;
+            return Ok(self.established(
+                address,
+                remote,
+                true,
+                instance,
+                Connected { stream, tls: None, seals },
+            ));
+        };
+        let connector = tls.connectors.get(&address).ok_or(Closed::NoAddress)?;
+        let server = ServerName::try_from(SERVER_NAME).map_err(Closed::handshake)?;
+        let mut stream = connector.connect(server, stream).await.map_err(tls_failed)?;
+        let (instance, _) = self.join(&mut stream, address).await?;
+        let (stream, connection) = stream.into_inner();
+        let connected = Connected { stream, tls: Some(connection.into()), seals: None };
+        Ok(self.established(address, remote, true, instance, connected))
+    }
+
+    async fn answer(&self, stream: TcpStream) -> Attempted<Framed> {
+        let remote = self.set_up(&stream)?;
+        let Some(tls) = &self.tls else {
+            let mut stream = stream;
+            let is_of_host = |name: &SocketAddr| {
+                let ip = remote.ip();
+                !self.is_open
+                    || name.ip().to_canonical() == ip.to_canonical()
+                    || is_loopback(name.ip()) && is_loopback(ip)
+            };
+            let check = |name| if is_of_host(&name) { Ok(()) } else { Err(Closed::OtherAddress(name)) };
+            let (name, instance, said) = self.admit(&mut stream, check).await?;
+            let seals = self.seals(Role::Listener, &said)?;
+            return Ok(self.established(
+                name,
+                remote,
+                false,
+                instance,
+                Connected { stream, tls: None, seals },
+            ));
+        };
+        let mut stream = tls.acceptor.accept(stream).await.map_err(tls_failed)?;
+        let held = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
+        let check =
+            |name| if tls.has_name(held.as_ref(), &name) { Ok(()) } else { Err(Closed::Unauthenticated) };
+        let (name, instance, _) = self.admit(&mut stream, check).await?;
+        let (stream, connection) = stream.into_inner();
+        let connected = Connected { stream, tls: Some(connection.into()), seals: None };
+        Ok(self.established(name, remote, false, instance, connected))
+    }
+
+    fn set_up(&self, stream: &TcpStream) -> Result<SocketAddr, Closed> {
+        set_up(stream, self.not_sent_bytes).map_err(Closed::handshake)?;
+        stream.peer_addr().map_err(Closed::handshake)
+    }
+
+    fn seals(&self, role: Role, said: &[u8]) -> Result<Option<(Seal, Seal)>, Closed> {
+        match self.protection {
+            Protection::Open | Protection::Tls => Ok(None),
+            protection => self.keys.seals(role, said, protection == Protection::Encrypted).map(Some),
         }
+    }
+
+    fn established(
+        &self,
+        name: SocketAddr,
+        remote: SocketAddr,
+        outbound: bool,
+        instance: Instance,
+        connection: Connected,
+    ) -> Established<Framed> {
         let (identity, address) = (identity_of(name), Some(remote.ip()));
-        let info = PeerInfo { identity, outbound, address, protocol: "samring/1".into() };
-        let (about, traffic) = ((), Arc::default());
-        Ok(Established { name, remote, info, about, number: None, traffic, connection: stream })
+        let info = PeerInfo { identity, outbound, address, protocol: PROTOCOL.into() };
+        Established { name, remote, info, about: instance, number: None, traffic: Arc::default(), connection }
     }
 
-    /// Sends this node's first message, and returns the name in the peer's. The caller's timeout cuts
-    /// off slow peers.
-    async fn exchange(&self, stream: &mut TcpStream) -> Result<SocketAddr, Closed> {
-        let mut hello = Vec::with_capacity(HEAD_BYTES + 2 + TERMS_MAX + NAME_MAX);
-        hello.extend_from_slice(&MAGIC);
-        hello.push(VERSION);
-        hello.extend_from_slice(&self.group.to_le_bytes());
-        for text in [&*self.terms, &self.own.to_string()] {
-            hello.push(text.len() as u8);
-            hello.extend_from_slice(text.as_bytes());
+    /// Proves to the node at an address that this one is a member, and lets it prove the same.
+    /// Returns its instance, and all bytes that both have said.
+    async fn join(
+        &self,
+        stream: &mut impl Duplex,
+        address: SocketAddr,
+    ) -> Result<(Instance, Vec<u8>), Closed> {
+        let mut said = MAGIC.to_vec();
+        said.push(self.protection as u8);
+        said.extend_from_slice(&nonce()?);
+        stream.write_all(&said).await.map_err(Closed::handshake)?;
+        // The other side says nothing about its reasons to hang up.
+        let refused = |cause| match cause {
+            Closed::Handshake(error) => Closed::Refused(error),
+            other => other,
+        };
+        hear::<NONCE_BYTES>(stream, &mut said).await.map_err(refused)?;
+        let start = said.len();
+        said.extend_from_slice(&self.keys.instance(address));
+        put_text(&mut said, &self.own.to_string());
+        put_text(&mut said, &address.to_string());
+        said.extend_from_slice(self.keys.digest(&self.terms).as_ref());
+        said.extend_from_slice(self.keys.prove(Role::Dialler, &said).as_ref());
+        stream.write_all(&said[start..]).await.map_err(Closed::handshake)?;
+        let instance = hear::<INSTANCE_BYTES>(stream, &mut said).await.map_err(refused)?;
+        let terms = hear_text(stream, &mut said, "terms", TERMS_MAX).await.map_err(refused)?;
+        let proven = said.len();
+        let proof = hear::<PROOF_BYTES>(stream, &mut said).await.map_err(refused)?;
+        self.keys.check(Role::Listener, &said[..proven], &proof)?;
+        if terms != self.terms {
+            return Err(Closed::OtherOptions { found: terms, expected: self.terms.clone() });
         }
-        stream.write_all(&hello).await.map_err(Closed::handshake)?;
+        Ok((instance, said))
+    }
 
-        let mut head = [0; HEAD_BYTES];
-        stream.read_exact(&mut head).await.map_err(Closed::handshake)?;
-        let (magic, rest) = head.split_at(MAGIC.len());
-        if magic != MAGIC {
+    /// Lets a node that dialled prove that it is a member, and then proves the same to it. Returns
+    /// its name and instance, and all bytes that both have said.
+    async fn admit(
+        &self,
+        stream: &mut impl Duplex,
+        check_name: impl Fn(SocketAddr) -> Result<(), Closed>,
+    ) -> Result<(SocketAddr, Instance, Vec<u8>), Closed> {
+        let mut said = Vec::new();
+        if hear::<{ MAGIC.len() }>(stream, &mut said).await? != MAGIC {
             return Err(Closed::handshake("the peer does not speak this protocol"));
         }
-        let (version, group) = rest.split_at(1);
-        if version != [VERSION] {
-            let found = version[0];
-            return Err(Closed::Handshake(format!(
-                "the peer speaks version {found} of this protocol; expected {VERSION}"
-            )));
+        let [protection] = hear::<1>(stream, &mut said).await?;
+        if protection != self.protection as u8 {
+            return Err(Closed::handshake("the peer protects its links in another way"));
         }
-        // The whole message, before its fields are judged: a socket that closes with unread bytes
-        // resets the connection, and the peer could not read why.
-        let terms = text(stream, "terms", TERMS_MAX).await?;
-        let name = text(stream, "a name", NAME_MAX).await?;
-        if group != self.group.to_le_bytes() {
-            return Err(Closed::OtherGroup);
+        hear::<NONCE_BYTES>(stream, &mut said).await?;
+        let own = nonce()?;
+        stream.write_all(&own).await.map_err(Closed::handshake)?;
+        said.extend_from_slice(&own);
+        let instance = hear::<INSTANCE_BYTES>(stream, &mut said).await?;
+        let name = hear_name(stream, &mut said).await?;
+        let meant = hear_name(stream, &mut said).await?;
+        let digest = hear::<DIGEST_BYTES>(stream, &mut said).await?;
+        let proven = said.len();
+        let proof = hear::<PROOF_BYTES>(stream, &mut said).await?;
+        self.keys.check(Role::Dialler, &said[..proven], &proof)?;
+        // A node that reaches itself under another address would be two members.
+        if meant != self.own || name == self.own {
+            return Err(Closed::OtherNode(if meant == self.own { name } else { meant }));
         }
-        if terms != *self.terms {
-            return Err(Closed::OtherOptions { found: terms, expected: self.terms.to_string() });
+        check_name(name)?;
+        let start = said.len();
+        said.extend_from_slice(&self.keys.instance(name));
+        put_text(&mut said, &self.terms);
+        said.extend_from_slice(self.keys.prove(Role::Listener, &said).as_ref());
+        stream.write_all(&said[start..]).await.map_err(Closed::handshake)?;
+        if digest != self.keys.digest(&self.terms).as_ref() {
+            // The dialler knows both now, and names the difference.
+            let found = "other options, which the log of the other member names".to_owned();
+            return Err(Closed::OtherOptions { found, expected: self.terms.clone() });
         }
-        let address = name.parse::<SocketAddr>();
-        address.map_err(|_| Closed::handshake("the peer's name is not an address"))
+        Ok((name, instance, said))
     }
 }
 
-/// Reads a text behind its length in one byte.
-async fn text(stream: &mut TcpStream, what: &str, max: usize) -> Result<String, Closed> {
-    let len = usize::from(stream.read_u8().await.map_err(Closed::handshake)?);
+/// A stream of bytes in both directions.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+fn nonce() -> Result<[u8; NONCE_BYTES], Closed> {
+    let mut nonce = [0; NONCE_BYTES];
+    getrandom::fill(&mut nonce).map_err(Closed::handshake)?;
+    Ok(nonce)
+}
+
+/// Reads bytes, and adds them to those that both sides have said.
+async fn hear<const N: usize>(stream: &mut impl Duplex, said: &mut Vec<u8>) -> Result<[u8; N], Closed> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).await.map_err(tls_failed)?;
+    said.extend_from_slice(&bytes);
+    Ok(bytes)
+}
+
+/// Adds a text, preceded by its length in a byte.
+fn put_text(said: &mut Vec<u8>, text: &str) {
+    said.push(text.len() as u8);
+    said.extend_from_slice(text.as_bytes());
+}
+
+async fn hear_text(
+    stream: &mut impl Duplex,
+    said: &mut Vec<u8>,
+    what: &str,
+    max: usize,
+) -> Result<String, Closed> {
+    let [len] = hear::<1>(stream, said).await?;
+    let len = usize::from(len);
     if len > max {
         return Err(Closed::Handshake(format!("{what} of {len} bytes: expected at most {max}")));
     }
-    let mut bytes = vec![0; len];
-    stream.read_exact(&mut bytes).await.map_err(Closed::handshake)?;
+    let start = said.len();
+    said.resize(start + len, 0);
+    stream.read_exact(&mut said[start..]).await.map_err(Closed::handshake)?;
     // Texts of strangers end up in logs.
-    let printable = String::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));
-    printable.ok_or_else(|| Closed::Handshake(format!("{what}: expected printable text")))
+    let text = std::str::from_utf8(&said[start..]).ok().filter(|text| !text.contains(char::is_control));
+    text.map(str::to_owned).ok_or_else(|| Closed::Handshake(format!("{what}: expected printable text")))
+}
+
+async fn hear_name(stream: &mut impl Duplex, said: &mut Vec<u8>) -> Result<SocketAddr, Closed> {
+    let name = hear_text(stream, said, "a name", NAME_MAX).await?;
+    name.parse().map_err(|_| Closed::handshake("the peer's name is not an address"))
+}
+
+/// Returns the cause of a failed handshake: a certificate that is not among those of the members
+/// has its own.
+fn tls_failed(error: std::io::Error) -> Closed {
+    use tokio_rustls::rustls::Error;
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match inner {
+        Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => Closed::Unauthenticated,
+        Some(Error::AlertReceived(alert)) => Closed::Refused(format!("TLS alert {alert:?}")),
+        _ => Closed::handshake(error),
+    }
 }
 
 impl Framed {
-    pub(super) fn new(options: &Options, own: SocketAddr) -> Self {
-        Self {
+    pub(super) fn new(options: &Options, own: SocketAddr) -> Result<Self, StartError> {
+        let authentication = &options.authentication;
+        let tls = match authentication {
+            Authentication::Certificates(certificates) => Some(Tls::new(certificates)?),
+            _ => None,
+        };
+        Ok(Self {
             members_max: options.config.members_max,
+            silence_max: options.config.detection.timeout_max,
+            is_local: matches!(authentication, Authentication::Loopback),
             link: Arc::new(options.link_options()),
-            handshake: Handshake {
-                group: options.group_number(),
-                terms: options.terms().into(),
+            handshake: Arc::new(Handshake {
+                keys: Keys::new(&options.group, authentication)?,
+                terms: options.terms(),
+                protection: authentication.protection(),
+                is_open: authentication.protection() == Protection::Open,
+                tls,
                 own,
                 not_sent_bytes: options.not_sent_bytes,
                 timeout: options.handshake_timeout,
-            },
-        }
+            }),
+        })
     }
 }
 
 impl LinkLayer for Framed {
     type Engine = Ring;
     type Name = SocketAddr;
-    type Connection = TcpStream;
-    type About = ();
-    const FRAMING: u32 = PREFIX as u32;
+    type Connection = Connected;
+    type About = Instance;
 
     fn own_name(&self) -> Option<SocketAddr> {
         Some(self.handshake.own)
     }
 
+    /// Any node can name addresses. A member on loopback dials no others, and a member with
+    /// certificates only those of members.
     fn name(&self, identity: &PeerIdentity) -> Option<SocketAddr> {
-        address_of(identity)
+        let tls = self.handshake.tls.as_ref();
+        address_of(identity).filter(|address| {
+            (!self.is_local || is_loopback(address.ip()))
+                && tls.is_none_or(|tls| tls.members.contains_key(address))
+        })
     }
 
     fn identity(&self, name: &SocketAddr) -> PeerIdentity {
         identity_of(*name)
     }
 
+    fn framing(&self) -> u32 {
+        let tag = matches!(self.handshake.protection, Protection::Fields | Protection::Encrypted);
+        (PREFIX + if tag { TAG_BYTES } else { 0 }) as u32
+    }
+
+    /// Nobody takes over the name of a member that is alive: members send heartbeats.
+    fn may_replace(&self, old: &link::Link<Self>, new: &Established<Self>) -> bool {
+        old.about == new.about || old.traffic.silence() > self.silence_max
+    }
+
     fn dial(&self, name: SocketAddr) -> Task<Attempted<Self>> {
-        Box::pin(self.handshake.clone().dial(name))
+        Box::pin(Arc::clone(&self.handshake).dial(name))
     }
 
     fn admit(&self, links: &Links<Self>, new: &Established<Self>) -> Result<(), Closed> {
@@ -196,8 +431,10 @@ impl LinkLayer for Framed {
         if is_full || !new.info.outbound && fills_up() { Err(Closed::Full) } else { Ok(()) }
     }
 
-    fn run(&self, stream: TcpStream, ports: Ports<RingFrame>) -> Task<()> {
-        Box::pin(Link::new(Arc::clone(&self.link), ports).run(stream))
+    fn run(&self, connected: Connected, ports: Ports<RingFrame>) -> Task<()> {
+        let Connected { stream, tls, seals } = connected;
+        let wire = Wire::new(stream, tls, Arc::clone(&ports.traffic));
+        Box::pin(Link::new(Arc::clone(&self.link), ports, seals).run(wire))
     }
 
     fn forget(engine: &mut Ring, peer: PeerId) -> bool {
@@ -213,27 +450,26 @@ struct Link {
     waiting: Arc<Semaphore>,
     /// A frame that waits for its share of the receive budget.
     held: Option<(RingFrame, usize)>,
-    heard: Instant,
     is_finishing: bool,
 }
 
 impl Link {
-    fn new(options: Arc<LinkOptions>, ports: Ports<RingFrame>) -> Self {
+    fn new(options: Arc<LinkOptions>, ports: Ports<RingFrame>, seals: Option<(Seal, Seal)>) -> Self {
+        let (sent, received) = seals.unzip();
         Self {
-            receiving: Receiving::new(options.frame_max),
-            sending: Sending::default(),
+            receiving: Receiving::new(options.frame_max, options.limits.clone(), received),
+            sending: Sending::new(sent),
             options,
             ports,
             waiting: Arc::new(Semaphore::new(WAITING_KIB)),
             held: None,
-            heard: Instant::now(),
             is_finishing: false,
         }
     }
 
-    async fn run(mut self, mut stream: TcpStream) {
-        let why = match self.exchange(&stream).await {
-            Ok(()) => hang_up(&mut stream).await,
+    async fn run(mut self, mut wire: Wire) {
+        let why = match self.exchange(&mut wire).await {
+            Ok(()) => wire.hang_up().await,
             Err(why) => why,
         };
         self.ports.report(Report::Down(why));
@@ -241,21 +477,26 @@ impl Link {
 
     /// Reads and writes until the connection breaks, or everything has left after the order to
     /// finish.
-    async fn exchange(&mut self, stream: &TcpStream) -> Result<(), Closed> {
+    async fn exchange(&mut self, wire: &mut Wire) -> Result<(), Closed> {
         // A timer for each wait would cost more than most of the work between waits.
         let mut watch = tokio::time::interval(self.options.idle_timeout / 4);
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Ok(order) = self.ports.orders.try_recv() {
-                self.handle_order(order);
+                self.handle_order(order)?;
             }
-            self.write(stream)?;
-            if self.is_finishing && self.sending.is_empty() {
+            self.write(wire)?;
+            let is_written = self.sending.is_empty() && !wire.wants_write();
+            if self.is_finishing && is_written {
                 return Ok(());
             }
             self.hand_over()?;
+            if self.held.is_none() && wire.has_more() {
+                self.read(wire)?;
+                continue;
+            }
             let share = self.share();
-            let interest = match (self.held.is_none(), self.sending.is_empty()) {
+            let interest = match (self.held.is_none(), is_written) {
                 (true, true) => Some(Interest::READABLE),
                 (true, false) => Some(Interest::READABLE | Interest::WRITABLE),
                 (false, false) => Some(Interest::WRITABLE),
@@ -263,11 +504,11 @@ impl Link {
             };
             tokio::select! {
                 order = self.ports.orders.recv(), if !self.is_finishing => {
-                    self.handle_order(order.unwrap_or(Order::Finish));
+                    self.handle_order(order.unwrap_or(Order::Finish))?;
                 }
-                ready = ready(stream, interest) => {
+                ready = wire.ready(interest) => {
                     if ready.map_err(Closed::ended)?.is_readable() && self.held.is_none() {
-                        self.read(stream)?;
+                        self.read(wire)?;
                     }
                 }
                 permit = Arc::clone(&self.waiting).acquire_many_owned(share), if self.held.is_some() => {
@@ -281,42 +522,35 @@ impl Link {
         }
     }
 
-    fn handle_order(&mut self, order: Order<RingFrame>) {
+    fn handle_order(&mut self, order: Order<RingFrame>) -> Result<(), Closed> {
         match order {
-            Order::Frame { frame, len, .. } => self.sending.push(&frame, len),
+            Order::Frame { frame, len, .. } => self.sending.push(&frame, len)?,
             Order::Finish => self.is_finishing = true,
         }
+        Ok(())
     }
 
     /// Writes until the socket accepts no more.
-    fn write(&mut self, stream: &TcpStream) -> Result<(), Closed> {
+    fn write(&mut self, wire: &mut Wire) -> Result<(), Closed> {
         let mut sent = 0;
-        let mut result = Ok(());
-        while !self.sending.is_empty() {
-            match self.sending.write(stream) {
+        let mut result = wire.flush().map_err(Closed::ended);
+        while result.is_ok() && !self.sending.is_empty() {
+            match self.sending.write(wire) {
                 Ok(len) => sent += len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => {
-                    result = Err(Closed::ended(error));
-                    break;
-                }
+                Err(error) => result = Err(Closed::ended(error)),
             }
         }
         if sent > 0 {
-            self.ports.traffic.sent(sent);
             self.ports.report(Report::Sent(Progress { taken: Vec::new(), written_bytes: sent as u64 }));
         }
         result
     }
 
-    fn read(&mut self, stream: &TcpStream) -> Result<(), Closed> {
-        match self.receiving.read(stream) {
+    fn read(&mut self, wire: &mut Wire) -> Result<(), Closed> {
+        match self.receiving.read(wire) {
             Ok(0) => Err(Closed::ended(ErrorKind::UnexpectedEof)),
-            Ok(len) => {
-                self.ports.traffic.received(len);
-                self.heard = Instant::now();
-                Ok(())
-            }
+            Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(Closed::ended(error)),
         }
@@ -330,11 +564,9 @@ impl Link {
     /// Hands frames to the engine, as many as may wait there.
     fn hand_over(&mut self) -> Result<(), Closed> {
         while self.held.is_none()
-            && let Some(bytes) = self.receiving.next()?
+            && let Some(next) = self.receiving.next()?
         {
-            let frame = decode(&bytes, &self.options.limits);
-            let frame = frame.map_err(|error| Closed::Malformed(error.to_string()))?;
-            self.held = Some((frame, PREFIX + bytes.len()));
+            self.held = Some(next);
             if let Ok(permit) = Arc::clone(&self.waiting).try_acquire_many_owned(self.share())
                 && let Some((frame, len)) = self.held.take()
             {
@@ -347,16 +579,9 @@ impl Link {
     fn check_idle(&mut self) -> Result<(), Closed> {
         if self.held.is_some() {
             // This node is not reading, so the silence is its own.
-            self.heard = Instant::now();
+            self.ports.traffic.hear();
         }
-        if self.heard.elapsed() > self.options.idle_timeout { Err(Closed::Idle) } else { Ok(()) }
-    }
-}
-
-async fn ready(stream: &TcpStream, interest: Option<Interest>) -> std::io::Result<tokio::io::Ready> {
-    match interest {
-        Some(interest) => stream.ready(interest).await,
-        None => std::future::pending().await,
+        if self.ports.traffic.silence() > self.options.idle_timeout { Err(Closed::Idle) } else { Ok(()) }
     }
 }
 

@@ -106,6 +106,8 @@ impl Group {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
+            // Handshakes of one host leave half of the room to others.
+            pending_per_ip_max: options.max_pending.div_ceil(2),
             // The layer bounds the links of an address.
             inbound_per_ip_max: usize::MAX,
             dials_max: config.members_max,
@@ -113,7 +115,7 @@ impl Group {
         let outbox = Outbox::new(config.outbox());
         let engine = Ring::new(config, identity_of(address))?;
         let driver = Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?);
-        let hub = Hub::new(driver, Framed::new(&options, address), Some(listener), limits, Vec::new());
+        let hub = Hub::new(driver, Framed::new(&options, address)?, Some(listener), limits, Vec::new());
         let (messages, message_queue) = mpsc::unbounded_channel();
         let (requests, request_queue) = mpsc::channel(REQUESTS);
         let (view_sender, view) = watch::channel(None);
@@ -231,7 +233,8 @@ impl Member {
             tokio::select! {
                 turn = self.hub.next(None) => {
                     if let Some((stream, remote)) = self.hub.handle(turn) {
-                        self.hub.greet(remote, self.hub.layer.handshake.clone().greet(stream, false));
+                        let handshake = Arc::clone(&self.hub.layer.handshake);
+                        self.hub.greet(remote, handshake.greet(stream));
                     }
                 }
                 Some(message) = self.messages.recv() => self.broadcast(message),

@@ -4,12 +4,15 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use samara_net::ring::{Event, Group, Member, Options};
+//! use samara_net::ring::{Event, Group, Member, Options, Secret};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // At least 16 random bytes that all members have.
+//! let secret = Secret::new(std::fs::read("group.secret")?.trim_ascii())?;
 //! let options = Options::new("example", "192.0.2.1:7800".parse()?)
 //!     .with_seeds(["192.0.2.2:7800".parse()?])
+//!     .with_secret(secret)
 //!     .require_seed(Duration::from_secs(10));
 //! let (group, mut events) = Group::join(options).await?;
 //! group.broadcast("a message").await?;
@@ -32,37 +35,40 @@
 //! broadcast -> own queue -> engine -> outbox -> link -> socket -> link -> engine -> deliveries
 //! ```
 //!
-//! A connection begins with `samring`, a byte for the version (2), the group (the first 8 bytes of
-//! SHA-256 of its name), the options that all members share, in words, and the name of the sender.
-//! Each of the two texts has its length in one byte in front. Both sides send that at once, and a
-//! member hangs up on a peer of another group or with other options. Frames follow ([`samara_ring::wire`]), each with its length in front (4
-//! bytes, little endian).
+//! A connection begins with a handshake in which both sides prove that they are members
+//! ([`Authentication`]), the dialler first: a member tells strangers nothing but a random number.
+//! Frames follow ([`samara_ring::wire`]), each with its length in front (4 bytes, little endian)
+//! and, with a secret, a tag of 16 bytes behind it. `docs/protocols/ring.md` has the bytes.
 //!
 //! The name of a member is the address at which others dial it; `Display` prints it. Of two
 //! connections between the same members both ends keep the one that the member with the smaller
 //! address dialled.
 //!
-//! One task runs the engine, and one more runs each link. Contents are not copied between the
-//! socket of arrival and the sockets of departure: they are slices of the blocks that received
-//! them, and leave in vectored writes. A delivered message keeps its block of 256 KiB alive, so an
+//! One task runs the engine, and one more runs each link. Without encryption, contents are not
+//! copied between the socket of arrival and the sockets of departure: they are slices of the blocks
+//! that received them, and leave in vectored writes. A delivered message keeps its block of 256 KiB alive, so an
 //! application that stores small messages for long should copy them.
 //!
 //! All state that a peer can fill is bounded: a handshake by time and number, a frame by its
 //! announced length, frames that wait for the engine by 512 KiB for each link, everything else by
 //! the engine. A peer that breaks the rules loses its connection, and all causes are counted
-//! ([`Counters`]). Members are not authenticated: run a group where only its members can connect.
+//! ([`Counters`]).
 //!
 //! `examples/group` in the root of the repository is a complete program.
 
+mod auth;
 mod buffers;
 mod events;
 mod framed;
 mod group;
 mod options;
+mod wire;
 
+pub use auth::{Authentication, Certificates, Frames, Secret, ShortSecret};
 pub use events::Events;
 pub use group::{Group, Status};
 pub use options::Options;
 pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View};
 
+pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};

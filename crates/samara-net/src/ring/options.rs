@@ -7,10 +7,15 @@ use samara_ring::wire::Limits;
 use samara_ring::{Config, Order, Ring};
 use sha2::{Digest, Sha256};
 
-use super::framed::{LinkOptions, identity_of};
+use super::auth::{Authentication, Certificates, Frames, Secret};
+use super::framed::{LinkOptions, identity_of, is_loopback};
 use crate::status::{OptionError, check};
 
-#[derive(Clone, Debug, PartialEq)]
+/// What a member outside of loopback needs.
+const AUTHENTICATION: &str = "a secret of at least 16 random bytes that all members have \
+    (`openssl rand -hex 32`), certificates, or `Unauthenticated`, which lets everybody join";
+
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the group. A member rejects nodes of another group.
     pub group: String,
@@ -20,6 +25,8 @@ pub struct Options {
     /// that it listens on.
     pub advertise: Option<SocketAddr>,
     pub seeds: Vec<SocketAddr>,
+    /// How members know each other. The default is for loopback addresses only.
+    pub authentication: Authentication,
     /// With a time, the member founds no group: [`Group::join`](super::Group::join) fails if no
     /// seed answers within it. Without one, a member that reaches no seed forms a view alone.
     pub require_seed: Option<Duration>,
@@ -56,6 +63,7 @@ impl Options {
             listen,
             advertise: None,
             seeds: Vec::new(),
+            authentication: Authentication::default(),
             require_seed: None,
             config: Config::default(),
             queue_bytes: 256 << 10,
@@ -72,6 +80,13 @@ impl Options {
     #[must_use]
     pub fn with_seeds(mut self, seeds: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.seeds = seeds.into_iter().collect();
+        self
+    }
+
+    /// Lets members prove to each other that they have this secret, and encrypts frames.
+    #[must_use]
+    pub fn with_secret(mut self, secret: Secret) -> Self {
+        self.authentication = Authentication::Secret(secret, Frames::default());
         self
     }
 
@@ -130,9 +145,33 @@ impl Options {
         }
     }
 
+    /// Checks that strangers cannot join, unless the owner has accepted that.
+    fn check_authentication(&self, own: SocketAddr) -> Result<(), OptionError> {
+        match &self.authentication {
+            Authentication::Loopback => {
+                let all = [self.listen, own].into_iter().chain(self.seeds.iter().copied());
+                all.into_iter().try_for_each(|address| {
+                    let is_local = is_loopback(address.ip());
+                    check(is_local, "authentication", format!("none for {address}"), AUTHENTICATION)
+                })
+            }
+            Authentication::Certificates(Certificates { identity, members }) => {
+                let mut seeds = self.seeds.iter();
+                let known = "the addresses of members, each with the fingerprint of its certificate";
+                let all = seeds.all(|seed| members.contains_key(seed));
+                check(all && !members.is_empty(), "authentication.members", members, known)?;
+                let expected = members.get(&own).copied().unwrap_or(identity.fingerprint());
+                let is_own = expected == identity.fingerprint();
+                check(is_own, "authentication.identity", identity.fingerprint(), expected.to_string())
+            }
+            Authentication::Unauthenticated | Authentication::Secret(..) => Ok(()),
+        }
+    }
+
     pub fn check(&self) -> Result<(), OptionError> {
         let address = self.advertise.unwrap_or(self.listen);
         check(!address.ip().is_unspecified(), "advertise", address, "an address that others can dial")?;
+        self.check_authentication(address)?;
         let seedless = self.require_seed.is_some() && self.seeds.iter().all(|seed| *seed == address);
         check(!seedless, "seeds", &self.seeds, "another member, since `require_seed` is set")?;
         let queue = self.queue_bytes;

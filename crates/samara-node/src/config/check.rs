@@ -16,11 +16,11 @@ use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
 use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
-use samara_net::ring;
 use tracing_subscriber::EnvFilter;
 
 use super::cat::CheckedCat;
 use super::mix::CheckedMix;
+use super::ring::CheckedRing;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 
 /// Bytes of a frame around the longest message: fields, signature, key and topic. Other tests of
@@ -46,7 +46,7 @@ pub struct Checked {
     pub topics: Vec<Topic>,
     pub cat: Option<CheckedCat>,
     /// The configuration of the member of a group, if there is one.
-    pub ring: Option<ring::Options>,
+    pub ring: Option<CheckedRing>,
     /// The configuration of the node or the scheduler of a mix pool, if there is one.
     pub mix: Option<CheckedMix>,
 }
@@ -212,7 +212,7 @@ fn check_server(section: &str, server: Option<&Server>) -> Result<(), Wrong> {
     })
 }
 
-fn is_loopback(address: &SocketAddr) -> bool {
+pub(super) fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 

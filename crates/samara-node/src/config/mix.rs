@@ -123,7 +123,8 @@ impl CheckedMix {
     pub fn options(&self) -> Result<Options, String> {
         let Mix { role, identity: path, listen, gateway, threads, window, fill, first_round, .. } =
             &self.written;
-        let identity = load(path).map_err(|error| format!("mix.identity: {}: {error}", path.display()))?;
+        let identity =
+            load(path, "mix.nodes").map_err(|error| format!("mix.identity: {}: {error}", path.display()))?;
         let mut config = self.config.clone();
         if *role == Role::Scheduler && first_round.is_none() {
             config.first_round = crate::part::unix_ns() / 1_000_000;
@@ -159,13 +160,12 @@ impl CheckedMix {
     }
 }
 
-/// Reads a certificate. This never creates one: a new certificate cannot belong to a node of the
-/// pool.
-fn load(path: &Path) -> Result<Identity, String> {
+/// Reads a certificate. This never creates one: a new certificate cannot be in `list` of others.
+pub(super) fn load(path: &Path, list: &str) -> Result<Identity, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Identity::from_pem(&text).map_err(|error| error.to_string()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!(
-            "there is no such file; `samara node --new-certificate {}` writes one and prints its fingerprint for mix.nodes",
+            "there is no such file; `samara node --new-certificate {}` writes one and prints its fingerprint for {list}",
             path.display()
         )),
         Err(error) => Err(format!("cannot read the file: {error}")),

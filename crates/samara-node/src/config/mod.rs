@@ -20,7 +20,7 @@ pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
 pub use mix::{CheckedMix, Mix, Peer, Role};
-pub use ring::Ring;
+pub use ring::{CheckedRing, Protected, Ring};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -294,6 +294,9 @@ impl NodeConfig {
         self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
         self.plan.publications.iter_mut().for_each(resolve);
         self.plan.metrics.iter_mut().for_each(|look| resolve(&mut look.file));
+        if let Some(ring) = &mut self.ring {
+            ring.secret.iter_mut().chain(&mut ring.identity).for_each(resolve);
+        }
         if let Some(mix) = &mut self.mix {
             resolve(&mut mix.identity);
             mix.live.iter_mut().for_each(resolve);

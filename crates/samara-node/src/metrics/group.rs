@@ -29,6 +29,8 @@ metrics! { METRICS |group: GroupSnapshot, rows|
     /// Input of peers without effect
     group_ignored[cause]: Counter
         => rows.each(group.status.ring.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
+    /// Nodes that peers named and that this member does not dial
+    group_refused_names: Counter = group.status.ring.refused_names;
     /// Bytes of own messages that wait
     group_queued_bytes: Gauge = group.status.queued_bytes as u64;
     /// Bytes of own messages that may be in flight

@@ -48,6 +48,8 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
     assert_eq!((cat.options.network.as_str(), cat.options.peers.len()), ("samara", 1));
     assert_eq!(cat.engine.persistent.len(), 1);
     let ring = config.ring.unwrap();
+    assert!(ring.options().unwrap_err().contains("docs/group.secret: there is no such file"));
+    let ring = ring.options;
     assert_eq!((ring.group.as_str(), ring.seeds.len(), ring.queue_bytes), ("samara", 1, 256 << 10));
     assert_eq!(ring.require_seed, Some(std::time::Duration::from_secs(10)));
     assert!(
@@ -136,6 +138,26 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["found \"direct\"; expected ring, for total order"],
     ),
     ("[ring]\ngroup = \"g\"\nlisten = \"0.0.0.0:1\"", "node.toml:3: ring.advertise: ", &["others can dial"]),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nseeds = [\"192.0.2.1:7\"]",
+        "node.toml:3: ring.secret: ",
+        &["found none", "reach 192.0.2.1:7", "openssl rand -hex 32", "unauthenticated = true"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"192.0.2.1:7\"\nidentity = \"x.pem\"",
+        "node.toml:3: ring.members: ",
+        &["a certificate without members"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"192.0.2.1:7\"\nunauthenticated = true\nsecret = \"x\"",
+        "node.toml:7: ring.secret: ",
+        &["several kinds"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:7\"\nframes = \"fields\"",
+        "node.toml:6: ring.frames: ",
+        &["expected a secret too"],
+    ),
     (
         "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nqueue = \"0 B\"",
         "node.toml:6: ring.queue: ",

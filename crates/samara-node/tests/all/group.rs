@@ -131,3 +131,60 @@ async fn without_a_section_there_is_no_group() {
     assert_eq!(status, 404);
     assert!(answer["error"].as_str().unwrap().contains("[ring]"), "{answer}");
 }
+
+/// The secret and the certificate of a member are read at the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_authenticate_each_other() {
+    let directory = std::env::temp_dir().join(format!("samara-ring-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = |name: &str| directory.join(name).display().to_string();
+    let secret = path("group.secret");
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let with = |seeds: &[String], more: &str| ring(seeds).replace("seeds", &format!("{more}\nseeds"));
+    let refused = async |more: &str| {
+        let text = format!("[identity]\nseed = 9\n{}", with(&[], more));
+        let config = NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
+        Running::start(config).await.map(drop).unwrap_err()
+    };
+    let use_secret = format!("secret = {secret:?}");
+    let set_mode = |mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&secret, mode).unwrap();
+    };
+    set_mode(0o644);
+    let error = refused(&use_secret).await;
+    assert!(error.starts_with("ring.secret: ") && error.contains("chmod 600"), "{error}");
+    set_mode(0o600);
+    let error = refused(&format!("secret = {:?}", path("nowhere"))).await;
+    assert!(error.contains("openssl rand -hex 32 > "), "{error}");
+    let first = node(85, &[], "", &with(&[], &use_secret)).await;
+    let second = node(86, &[], "", &with(&[address(&first)], &use_secret)).await;
+    for node in [&first, &second] {
+        node.until("/v1/group", "a view of two", |status| members(status) == 2).await;
+    }
+    let stranger = node(87, &[], "", &ring(&[address(&first)])).await;
+    stranger.until("/v1/group", "a view of its own", |status| members(status) == 1).await;
+    let metrics = first.metrics().await;
+    assert!(value(&metrics, "samara_group_links_closed_total{cause=\"handshake\"}") > 0.0);
+    assert_eq!(members(&first.get("/v1/group").await), 2);
+
+    std::fs::write(&secret, "short").unwrap();
+    let error = refused(&use_secret).await;
+    assert!(error.contains("5 bytes; expected at least 16"), "{error}");
+    let certificate = path("ring.pem");
+    let fingerprint = samara_node::new_certificate(Path::new(&certificate)).unwrap();
+    let other = "1".repeat(64);
+    let pinned = |fingerprint: &str| {
+        let own = "address = \"127.0.0.1:17999\"";
+        format!(
+            "identity = {certificate:?}\nadvertise = \"127.0.0.1:17999\"\nmembers = [{{ {own}, fingerprint = {fingerprint:?} }}]"
+        )
+    };
+    let error = refused(&pinned(&other)).await;
+    assert!(error.starts_with("ring.identity: ") && error.contains(&fingerprint), "{error}");
+    let error = refused(&pinned("12")).await;
+    assert!(error.starts_with("ring.members.0.fingerprint: "), "{error}");
+    let certified = node(88, &[], "", &with(&[], &pinned(&fingerprint))).await;
+    certified.until("/v1/group", "a view of its own", |status| members(status) == 1).await;
+    std::fs::remove_dir_all(&directory).unwrap();
+}

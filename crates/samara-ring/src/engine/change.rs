@@ -212,7 +212,9 @@ impl Ring {
             None => members.push(self.me.clone()),
         }
         members.extend(newcomers);
-        self.counter += 1;
+        // A counter that could not grow would belong to two views.
+        let Some(counter) = self.counter.checked_add(1) else { return };
+        self.counter = counter;
         let proposal = ViewId { counter: self.counter, proposer: self.me.incarnation };
         let shape = self.config.shape.shape(members.len());
         let participants = members.iter().chain(&departing).map(|member| Participant {
@@ -277,7 +279,7 @@ impl Ring {
         promised: ViewId,
         cx: &mut Cx<'_>,
     ) {
-        if !self.record_counter(promised) {
+        if !self.record_counter(promised, cx.now()) {
             return;
         }
         if self.proposal.take_if(|own| own.prepare.proposal == proposal).is_none() {
@@ -414,7 +416,7 @@ impl Flush {
 impl Ring {
     pub(super) fn on_prepare(&mut self, from: Option<PeerId>, prepare: &Arc<Prepare>, cx: &mut Cx<'_>) {
         let proposal = prepare.proposal;
-        if !self.record_counter(proposal) {
+        if !self.record_counter(proposal, cx.now()) {
             return;
         }
         if proposal <= self.promised {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use samara_engine::PeerId;
 use samara_engine::shape::Children;
 
@@ -29,7 +30,7 @@ pub(super) struct Stream {
     /// in `units`.
     pub(super) base: u64,
     units: VecDeque<Option<Unit>>,
-    /// Weight of `units`.
+    /// Weight of `units`: their contents, and the overhead of each place, also of empty ones.
     pub(super) held: u64,
     /// The last unit up to which all have arrived.
     pub(super) have: u64,
@@ -65,12 +66,14 @@ impl Stream {
             return Inserted::Duplicate;
         }
         let index = unit.sequence - self.base - 1;
-        if index > weight_max / UNIT_OVERHEAD || self.held + weight(&unit) > weight_max {
+        let new_places = (index + 1).saturating_sub(self.units.len() as u64);
+        let added = new_places.saturating_mul(UNIT_OVERHEAD).saturating_add(unit.bytes.len() as u64);
+        if self.held.saturating_add(added) > weight_max {
             return Inserted::Beyond;
         }
         let index = index as usize;
         if self.units.len() == index && !self.has_gap() {
-            self.held += weight(&unit);
+            self.held += added;
             self.units.push_back(Some(unit));
             self.have += 1;
             return Inserted::New;
@@ -81,11 +84,19 @@ impl Stream {
         if self.units[index].is_some() {
             return Inserted::Duplicate;
         }
-        self.held += weight(&unit);
+        self.held += added;
         self.units[index] = Some(unit);
         let next = (self.have - self.base) as usize;
         self.have += self.units.range(next..).take_while(|unit| unit.is_some()).count() as u64;
         Inserted::New
+    }
+
+    /// Replaces the content of a unit by a copy, so that it keeps no larger block alive.
+    pub(super) fn detach(&mut self, sequence: u64) {
+        let index = sequence.wrapping_sub(self.base + 1) as usize;
+        if let Some(Some(unit)) = self.units.get_mut(index) {
+            unit.bytes = Bytes::copy_from_slice(&unit.bytes);
+        }
     }
 
     /// Returns true if there are units that are not yet known to be at all members.

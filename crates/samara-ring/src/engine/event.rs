@@ -102,7 +102,7 @@ samara_engine::names! {
         Fragment = "fragment",
         /// Data, credit, or a request to resume, for another view.
         StaleView = "stale_view",
-        /// Data for a view that is about to be installed, beyond the limit.
+        /// Data for a view that is about to be installed, or an early message, beyond the limit.
         EarlyOverflow = "early_overflow",
         /// Data from a node that is not a member.
         Stranger = "stranger",
@@ -137,6 +137,9 @@ pub struct Metrics {
     pub control_frames: Tally,
     /// Frames that the outbox rejected because the peer is not connected or its queue is full.
     pub refused_frames: u64,
+    /// Nodes that a peer named and that this member does not dial, because it wants as many links as
+    /// there can be members.
+    pub refused_names: u64,
     pub views: u64,
     pub proposals: u64,
     pub suspicions: u64,

@@ -83,6 +83,9 @@ pub(super) struct Peer {
     pub(super) resumed: Option<Time>,
     /// Bytes of data that came from it in this view, and the part of them that was reported to it.
     pub(super) credit: (u64, u64),
+    /// Bytes of its frames that this node did not keep, less those that it kept since then; at most
+    /// a block of the transport.
+    pub(super) wasted: u64,
 }
 
 impl Peer {
@@ -346,9 +349,15 @@ impl Ring {
     }
 
     pub(super) fn on_early(&mut self, peer: PeerId, message: &Bytes, cx: &mut Cx<'_>) {
-        if let Some(origin) = self.peers.get(peer).and_then(|state| state.member()) {
-            self.deliver_early(origin, message.clone(), cx);
+        let Some(origin) = self.peers.get(peer).and_then(|state| state.member()) else { return };
+        // Nothing else bounds these messages while the application takes none.
+        if self.outlet.bytes > self.config.held_bytes {
+            self.waste(peer, message.len() as u64);
+            return self.metrics.ignore(Ignored::EarlyOverflow);
         }
+        let must_copy = self.must_copy(peer, message.len());
+        let message = if must_copy { Bytes::copy_from_slice(message) } else { message.clone() };
+        self.deliver_early(origin, message, cx);
     }
 
     fn deliver_early(&mut self, origin: crate::Member, message: Bytes, cx: &mut Cx<'_>) {
@@ -381,8 +390,13 @@ impl Ring {
     /// wanted already: a peer can name any address.
     pub(super) fn want_named(&mut self, identity: &PeerIdentity, span: Duration, cx: &mut Cx<'_>) {
         let is_up = self.peers.id_of(identity).is_some_and(|id| self.peers.is_up(id));
-        if *identity != self.me.identity && !is_up && self.peers.dials.len() < self.config.members_max {
+        if *identity == self.me.identity || is_up {
+            return;
+        }
+        if self.peers.dials.len() < self.config.members_max {
             self.peers.keep(identity, cx.now(), cx.now() + span);
+        } else {
+            self.metrics.refused_names += 1;
         }
     }
 
@@ -431,7 +445,8 @@ impl Ring {
         if heartbeat.group != self.config.group {
             return self.metrics.ignore(Ignored::OtherGroup);
         }
-        if ![heartbeat.view, heartbeat.promised].into_iter().flatten().all(|view| self.record_counter(view)) {
+        let mut views = [heartbeat.view, heartbeat.promised].into_iter().flatten();
+        if !views.all(|view| self.record_counter(view, now)) {
             return;
         }
         let own_progress = self.current.as_ref().map_or(0, |current| current.progress());

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
+use samara_engine::{Context, Engine, Frame as _, Input, PeerId, PeerIdentity, Time, TimerToken};
 
 pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
@@ -41,9 +41,12 @@ const TICK: TimerToken = TimerToken(0);
 const ACK: TimerToken = TimerToken(1);
 const TIMERS: u64 = 2;
 
-/// Maximum lead of a view's counter over the highest known one. Views beyond it are rejected, so
-/// that counters never run out.
+/// Maximum growth of the highest known counter within `COUNTER_SPAN`, whatever peers send. Counters
+/// then last for a thousand years of such peers.
 const COUNTER_LEAP: u64 = 1 << 32;
+/// A limit relative to the installed view alone could stop all proposals for good: one peer would
+/// name the last counter below the limit.
+const COUNTER_SPAN: Duration = Duration::from_secs(10);
 
 /// A member of a group.
 ///
@@ -89,6 +92,8 @@ pub struct Ring {
     promised: ViewId,
     /// The highest known counter of a view.
     counter: u64,
+    /// The value of `counter` at most `COUNTER_SPAN` ago, and its time.
+    counter_base: (u64, Time),
     back_off_until: Time,
     /// Statements of successors for view changes that this node does not take part in yet: at most
     /// `RESUMES_PER_PEER` for each peer.
@@ -147,6 +152,7 @@ impl Ring {
             ready: None,
             promised: ViewId::default(),
             counter: 0,
+            counter_base: (0, Time::ZERO),
             back_off_until: Time::ZERO,
             resumes: Vec::new(),
             early: Vec::new(),
@@ -266,8 +272,11 @@ impl Ring {
     }
 
     /// Records the counter of a view. Returns false if it is too far ahead to be valid.
-    fn record_counter(&mut self, view: ViewId) -> bool {
-        let is_sound = view.counter <= self.counter.saturating_add(COUNTER_LEAP);
+    fn record_counter(&mut self, view: ViewId, now: Time) -> bool {
+        if now.since(self.counter_base.1) > COUNTER_SPAN {
+            self.counter_base = (self.counter, now);
+        }
+        let is_sound = view.counter <= self.counter_base.0.saturating_add(COUNTER_LEAP);
         if is_sound {
             self.counter = self.counter.max(view.counter);
         } else {
@@ -350,6 +359,10 @@ impl Ring {
     fn on_frame(&mut self, peer: PeerId, frame: &RingFrame, cx: &mut Cx<'_>) {
         if let Some(state) = self.peers.get_mut(peer) {
             state.heard = cx.now();
+        }
+        // Frames of data and early messages count what is not kept of them.
+        if !matches!(frame, RingFrame::Data(_) | RingFrame::Early(_)) {
+            self.waste(peer, frame.encoded_len() as u64);
         }
         match frame {
             RingFrame::Heartbeat(heartbeat) => self.on_heartbeat(peer, heartbeat, cx),

@@ -11,26 +11,55 @@ use std::time::Duration;
 
 use samara_engine::{PeerId, Shape, Time};
 
-use super::current::{Inserted, Item};
+use super::current::{Current, Inserted, Item};
 use super::event::Ignored;
 use super::{ACK, Cx, Event, Ring};
 use crate::wire::{Ack, Data, UNIT_OVERHEAD, Unit};
 use crate::{Config, Order, Payload, RingFrame, ViewId};
 
+/// Maximum memory that one slice of a received frame keeps alive: the block of the transport.
+const BLOCK_BYTES: u64 = 256 << 10;
+
 impl Ring {
+    /// Counts bytes of a peer's frames that this node does not keep.
+    pub(super) fn waste(&mut self, peer: PeerId, bytes: u64) {
+        if let Some(state) = self.peers.get_mut(peer) {
+            state.wasted = (state.wasted + bytes).min(BLOCK_BYTES);
+        }
+    }
+
+    /// Returns true if content that is kept must be copied: it is a slice of a block, and a peer
+    /// that fills blocks with frames that nobody keeps would otherwise make each short content hold
+    /// a whole one. Only such a peer costs copies, as many bytes as it wastes.
+    pub(super) fn must_copy(&mut self, peer: PeerId, len: usize) -> bool {
+        let Some(state) = self.peers.get_mut(peer) else { return false };
+        let must_copy = state.wasted > len as u64;
+        state.wasted = state.wasted.saturating_sub(len as u64);
+        must_copy
+    }
+
     pub(super) fn on_data(&mut self, peer: PeerId, data: &Arc<Data>, cx: &mut Cx<'_>) {
+        let content = data.payload_len() as u64;
+        // The weight of a unit includes its fields.
+        let fields = data.encoded_len() as u64 - content;
+        self.waste(peer, fields.saturating_sub(UNIT_OVERHEAD * data.units().len() as u64));
         if self.current.as_ref().is_none_or(|current| current.view.id != data.view()) {
-            self.keep_early_data(peer, data);
+            if !self.keep_early_data(peer, data) {
+                self.waste(peer, content);
+            }
             return;
         }
         let Some(current) = &self.current else { return };
         if current.rank_of(peer).is_none() {
+            self.waste(peer, content);
             return self.metrics.ignore(Ignored::Stranger);
         }
         self.count_credit(peer, data, cx);
         let is_frozen = self.flush.is_some();
         for unit in data.units() {
-            self.take_unit(peer, unit, cx);
+            if !self.take_unit(peer, unit, cx) {
+                self.waste(peer, unit.bytes.len() as u64);
+            }
         }
         if is_frozen {
             self.check_ready(cx);
@@ -40,20 +69,26 @@ impl Ring {
         }
     }
 
-    /// Keeps data of a view that others have installed and this member is about to install.
-    fn keep_early_data(&mut self, peer: PeerId, data: &Arc<Data>) {
+    /// Keeps data of a view that others have installed and this member is about to install. Returns
+    /// false if it does not.
+    fn keep_early_data(&mut self, peer: PeerId, data: &Arc<Data>) -> bool {
         let proposed = self.flush.as_ref().map(|flush| flush.prepare.proposal);
         let ready = self.ready.as_ref().map(|ready| ready.prepare.proposal);
         if proposed != Some(data.view()) && ready != Some(data.view()) {
-            return self.metrics.ignore(Ignored::StaleView);
+            self.metrics.ignore(Ignored::StaleView);
+            return false;
         }
         let len = data.weight();
         // A correct predecessor stops when its window is full. This limit is for the others.
         if self.early_bytes + len > 4 * self.config.hop_window_bytes {
-            return self.metrics.ignore(Ignored::EarlyOverflow);
+            self.metrics.ignore(Ignored::EarlyOverflow);
+            return false;
         }
         self.early_bytes += len;
-        self.early.push((peer, data.clone()));
+        let data =
+            if self.must_copy(peer, data.payload_len()) { Arc::new(data.copied()) } else { data.clone() };
+        self.early.push((peer, data));
+        true
     }
 
     /// Reports to a predecessor how many bytes have arrived, after every eighth of the smallest
@@ -76,25 +111,22 @@ impl Ring {
         2 * (self.config.window_max(members) + self.config.chunk_bytes as u64 + UNIT_OVERHEAD)
     }
 
-    fn take_unit(&mut self, peer: PeerId, unit: &Unit, cx: &mut Cx<'_>) {
+    /// Takes a unit. Returns false if this node does not keep it.
+    fn take_unit(&mut self, peer: PeerId, unit: &Unit, cx: &mut Cx<'_>) -> bool {
         self.metrics.received_units += 1;
-        let Some(current) = &mut self.current else { return };
-        if usize::from(unit.origin) >= current.len() {
-            return self.metrics.ignore(Ignored::UnknownOrigin);
+        let before = match self.insert_unit(unit) {
+            Ok(before) => before,
+            Err(cause) => {
+                self.metrics.ignore(cause);
+                return false;
+            }
+        };
+        let must_copy = self.must_copy(peer, unit.bytes.len());
+        let Some(current) = &mut self.current else { return true };
+        let stream = &mut current.streams[usize::from(unit.origin)];
+        if must_copy {
+            stream.detach(unit.sequence);
         }
-        if unit.origin == current.rank {
-            return self.metrics.ignore(Ignored::Returned);
-        }
-        let members = current.len();
-        let weight_max = self.weight_max(members);
-        let Some(current) = &mut self.current else { return };
-        let before = current.streams[usize::from(unit.origin)].have;
-        match current.change(unit.origin, |stream| stream.insert(unit.clone(), weight_max)) {
-            Inserted::New => {}
-            Inserted::Duplicate => return self.metrics.ignore(Ignored::Duplicate),
-            Inserted::Beyond => return self.metrics.ignore(Ignored::BeyondWindow),
-        }
-        let stream = &current.streams[usize::from(unit.origin)];
         let after = stream.have;
         let has_gap = stream.has_gap();
         if self.flush.is_none() {
@@ -104,6 +136,25 @@ impl Ring {
             }
         }
         self.on_complete_units(unit.origin, before, after, cx);
+        true
+    }
+
+    /// Stores a unit. Returns the last unit up to which all of its origin's units had arrived.
+    fn insert_unit(&mut self, unit: &Unit) -> Result<u64, Ignored> {
+        let weight_max = self.weight_max(self.current.as_ref().map_or(1, Current::len));
+        let current = self.current.as_mut().ok_or(Ignored::StaleView)?;
+        if usize::from(unit.origin) >= current.len() {
+            return Err(Ignored::UnknownOrigin);
+        }
+        if unit.origin == current.rank {
+            return Err(Ignored::Returned);
+        }
+        let before = current.streams[usize::from(unit.origin)].have;
+        match current.change(unit.origin, |stream| stream.insert(unit.clone(), weight_max)) {
+            Inserted::New => Ok(before),
+            Inserted::Duplicate => Err(Ignored::Duplicate),
+            Inserted::Beyond => Err(Ignored::BeyondWindow),
+        }
     }
 
     pub(super) fn is_ring(&self) -> bool {
@@ -399,8 +450,8 @@ impl Ring {
 pub(super) struct Outlet {
     pub(super) is_paused: bool,
     waiting: VecDeque<Event>,
-    /// Bytes of waiting messages.
-    bytes: u64,
+    /// Weight of waiting messages.
+    pub(super) bytes: u64,
 }
 
 impl Outlet {
@@ -408,7 +459,7 @@ impl Outlet {
     pub(super) fn emit(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.is_paused {
             if let Event::Delivered { payload, .. } = &event {
-                self.bytes += payload.len() as u64;
+                self.bytes += payload.len() as u64 + UNIT_OVERHEAD;
             }
             self.waiting.push_back(event);
         } else {

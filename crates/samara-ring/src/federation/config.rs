@@ -31,6 +31,8 @@ pub struct FederationConfig {
     pub window_bytes: u64,
     /// Maximum bytes that a member keeps of messages that are not yet known to be at all sites.
     pub memory_bytes: u64,
+    /// Maximum number of senders whose messages a member keeps, besides the members of its site.
+    /// Each site has an equal share.
     pub senders_max: usize,
     /// Time after the loss of a site's leader for which the others keep messages for the site, and
     /// for which senders wait if necessary. Then the others continue without it.
@@ -95,6 +97,17 @@ impl FederationConfig {
             lane.capacity.bytes = lane.capacity.bytes.max(other.capacity.bytes);
         }
         bridge
+    }
+
+    /// Maximum number of senders of one site that a member keeps: each configured site, former
+    /// members of the own one, and all other sites together have a share.
+    pub(super) fn share_of_senders(&self) -> usize {
+        (self.senders_max / (self.sites.len() + 2)).max(1)
+    }
+
+    /// Maximum number of senders in a statement of a correct leader.
+    pub(super) fn entries_max(&self) -> usize {
+        self.senders_max.max(self.sites.len() + 2) + self.local.members_max
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {

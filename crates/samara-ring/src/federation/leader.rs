@@ -189,7 +189,7 @@ impl Federation {
     }
 
     fn on_bridge_letter(&mut self, rank: u16, message: &Bytes) {
-        let Ok(letter) = Letter::decode(message, self.config.senders_max) else {
+        let Ok(letter) = Letter::decode(message, self.config.entries_max()) else {
             return self.metrics.ignore(Unused::Malformed);
         };
         let Some(leader) = &mut self.leader else { return };
@@ -205,7 +205,8 @@ impl Federation {
             }
             Letter::Progress { last } => {
                 for (sender, number) in last {
-                    if other.secured.len() < self.config.senders_max || other.secured.contains_key(&sender) {
+                    if other.secured.len() < self.config.entries_max() || other.secured.contains_key(&sender)
+                    {
                         other.secured.insert(sender, number);
                     }
                 }

@@ -175,21 +175,21 @@ impl Logs {
         self.logs.iter_mut()
     }
 
-    /// Returns the log of a sender. Creates it if there is room; logs of former members with no
-    /// kept messages make room.
-    pub(super) fn open(
-        &mut self,
-        sender: &Sender,
-        max: usize,
-        is_gone: impl Fn(&Sender) -> bool,
-    ) -> Option<&mut Log> {
-        if self.logs.len() >= max && !self.logs.contains_key(sender) {
-            self.logs.retain(|other, log| !(log.held == 0 && is_gone(other)));
+    /// Creates the log of a sender unless it exists. Returns false if `max` others share its part of
+    /// the room; logs of these without kept messages make room.
+    pub(super) fn open(&mut self, sender: &Sender, max: usize, shares: impl Fn(&Sender) -> bool) -> bool {
+        if self.logs.contains_key(sender) {
+            return true;
         }
-        if self.logs.len() >= max && !self.logs.contains_key(sender) {
-            return None;
+        let count = |logs: &BTreeMap<Sender, Log>| logs.keys().filter(|other| shares(other)).count();
+        if count(&self.logs) >= max {
+            self.logs.retain(|other, log| log.held > 0 || !shares(other));
         }
-        Some(self.logs.entry(sender.clone()).or_default())
+        let has_room = count(&self.logs) < max;
+        if has_room {
+            self.logs.insert(sender.clone(), Log::default());
+        }
+        has_room
     }
 
     /// Changes a log, and keeps the total of held bytes up to date.

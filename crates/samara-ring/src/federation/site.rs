@@ -199,7 +199,7 @@ impl Federation {
     }
 
     fn on_letter(&mut self, origin: &Member, place: Place, message: &Bytes, cx: &mut FederationCx<'_>) {
-        let Ok(letter) = Letter::decode(message, self.config.senders_max) else {
+        let Ok(letter) = Letter::decode(message, self.config.entries_max()) else {
             return self.metrics.ignore(Unused::Malformed);
         };
         let is_leader = place.0 == 0;
@@ -241,11 +241,21 @@ impl Federation {
         is_in(self.config.site, self.view.as_deref(), sender)
     }
 
-    /// Returns true if there is a log of this sender, or room for one.
+    /// Returns true if there is a log of this sender, or room for one: always for a member of this
+    /// site, which the view bounds. Each site has an equal share of the other logs, and so do former
+    /// members of this site, and all sites that are not configured. A leader that invents senders
+    /// then affects those of one site.
     pub(super) fn open(&mut self, sender: &Sender) -> bool {
-        let (site, view) = (self.config.site, self.view.as_deref());
-        let is_here = |other: &Sender| is_in(site, view, other);
-        let has_room = self.logs.open(sender, self.config.senders_max, |other| !is_here(other)).is_some();
+        let (config, view) = (&self.config, self.view.as_deref());
+        let is_here = |other: &Sender| is_in(config.site, view, other);
+        let share = |other: &Sender| {
+            let site = other.site;
+            let is_configured = site == config.site || config.sites.iter().any(|(other, _)| *other == site);
+            is_configured.then_some(site)
+        };
+        let max = if is_here(sender) { usize::MAX } else { config.share_of_senders() };
+        let own = share(sender);
+        let has_room = self.logs.open(sender, max, |other| !is_here(other) && share(other) == own);
         if !has_room {
             self.metrics.ignore(Unused::TooManySenders);
         }

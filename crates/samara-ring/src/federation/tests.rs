@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use samara_engine::PeerIdentity;
+use samara_engine::{PeerIdentity, Shape};
 
-use super::Sender;
 use super::letter::{Entry, Letter, OVERHEAD_MAX};
 use super::log::{Accepted, Log};
-use crate::Member;
+use super::{Federation, FederationConfig, Sender};
+use crate::{Member, View, ViewId};
 
 fn sender(site: u16) -> Sender {
     Sender { site, member: Member { identity: PeerIdentity::new(&[7; 128]), incarnation: u64::MAX } }
@@ -62,6 +62,32 @@ fn log_accepts_messages_once_and_in_order() {
     assert_eq!(log.have(), 9);
     log.release(u64::MAX);
     assert_eq!((log.base, log.have(), log.held), (9, 9, 0));
+}
+
+/// Senders of one site take no room from those of others, and none from members of the own site.
+#[test]
+fn each_site_has_a_share_of_the_logs() {
+    let config = FederationConfig {
+        senders_max: 40,
+        ..FederationConfig::new(0, vec![(1, Vec::new()), (2, Vec::new())])
+    };
+    let mut node = Federation::new(config, PeerIdentity::new(b"own")).unwrap();
+    let of = |site, incarnation| Sender { site, member: Member { incarnation, ..sender(site).member } };
+    let fill = |node: &mut Federation, site| {
+        let opened = (0..100).filter(|number| {
+            let sender = of(site, *number);
+            let has_room = node.open(&sender);
+            node.logs.change(&sender, |log| log.accept(1, Bytes::from_static(b"x"), true));
+            has_room
+        });
+        opened.count()
+    };
+    for (site, expected) in [(9, 10), (8, 0), (1, 10), (0, 10), (2, 10)] {
+        assert_eq!(fill(&mut node, site), expected, "senders of site {site}");
+    }
+    let members: Vec<Member> = (100..150).map(|incarnation| of(0, incarnation).member).collect();
+    node.view = Some(View { id: ViewId::default(), members: members.into(), shape: Shape::Ring }.into());
+    assert!((100..150).all(|incarnation| node.open(&of(0, incarnation))));
 }
 
 proptest! {

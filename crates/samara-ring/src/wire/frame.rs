@@ -135,6 +135,20 @@ impl Data {
         &self.acks
     }
 
+    /// Returns the same frame with contents that are slices of nothing else.
+    pub(crate) fn copied(&self) -> Self {
+        let copy = |unit: &Unit| Unit { bytes: Bytes::copy_from_slice(&unit.bytes), ..unit.clone() };
+        Self { units: self.units.iter().map(copy).collect(), ..self.clone() }
+    }
+
+    pub(crate) const fn payload_len(&self) -> usize {
+        self.content
+    }
+
+    pub(crate) const fn encoded_len(&self) -> usize {
+        self.encoded
+    }
+
     /// Returns the weight in a window: the content, plus 64 bytes for the frame and for each unit,
     /// and 24 for each acknowledgement. It is never less than the encoded length.
     pub(crate) fn weight(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use samara_engine::Shape;
 use samara_engine::testing::{Single, identity_of};
@@ -183,6 +184,117 @@ fn view_number_far_ahead_is_ignored() {
     assert!(played.0.engine.metrics().ignored(Ignored::Inconsistent) > 0);
 }
 
+/// Nor do many views, each as far ahead as possible.
+#[test]
+fn view_numbers_outlast_a_flood() {
+    let mut played = Played::new(&Config::default());
+    let before = played.0.engine.view().unwrap().id.counter;
+    let mut counter = before;
+    for number in 0..1_000_000 {
+        counter += 1 << 32;
+        let view = Some(ViewId { counter, proposer: 1 });
+        let heartbeat = Heartbeat { incarnation: u64::MAX, view, ..Heartbeat::default() };
+        played.say(0, RingFrame::Heartbeat(heartbeat.into()));
+        if number % 10_000 == 0 {
+            played.tick();
+        }
+        if played.0.engine.metrics().ignored(Ignored::Inconsistent) > 0 {
+            break;
+        }
+    }
+    assert!(counter - before <= 3 << 32, "{counter}");
+    // Proposals still work: the other member is silent.
+    (0..200).for_each(|_| played.tick());
+    assert!(played.0.engine.metrics().proposals > 1, "{:?}", played.0.engine.metrics());
+}
+
+/// Returns a data frame of the peer with number 0, whose rank is 1, that lies in a block of the
+/// transport.
+fn data_in_block(played: &Played, sequence: u64, len: usize) -> (Bytes, RingFrame) {
+    let block = Bytes::from(vec![7; 256 << 10]);
+    let unit =
+        Unit { origin: 1, sequence, hops: 1, stamp: 0, first: true, last: true, bytes: block.slice(..len) };
+    let view = played.0.engine.view().unwrap().id;
+    (block, RingFrame::Data(Data::new(view, vec![unit], Vec::new()).into()))
+}
+
+/// A unit that waits until all members have it keeps no block alive whose other frames nobody keeps.
+#[test]
+fn short_units_keep_no_blocks_alive() {
+    let config = Config::default();
+    let mut played = Played::new(&config);
+    played.handle(Input::Command(Command::Pause));
+    let mut alive = Vec::new();
+    for sequence in 1..=200 {
+        // Nobody keeps a frame of another view.
+        let stale = ViewId { counter: u64::MAX, proposer: 1 };
+        let junk = Unit {
+            origin: 1,
+            sequence: 1,
+            hops: 1,
+            stamp: 0,
+            first: true,
+            last: true,
+            bytes: vec![0; 250 << 10].into(),
+        };
+        played.say(0, RingFrame::Data(Data::new(stale, vec![junk], Vec::new()).into()));
+        let (block, frame) = data_in_block(&played, sequence, 100);
+        played.say(0, frame);
+        alive.push(block);
+    }
+    assert_eq!(played.0.engine.kept_bytes(), 200 * (100 + 64));
+    let kept = alive.iter().filter(|block| !block.is_unique()).count();
+    assert!(kept <= 1, "{kept} of 200 blocks are alive");
+}
+
+/// Units that fill their blocks are not copied.
+#[test]
+fn long_units_are_not_copied() {
+    let mut played = Played::new(&Config::default());
+    for sequence in 1..=20 {
+        let (block, frame) = data_in_block(&played, sequence, 8 << 10);
+        played.say(0, frame);
+        assert!(!block.is_unique(), "unit {sequence} was copied");
+    }
+}
+
+/// Missing units before one that has arrived count like kept ones.
+#[test]
+fn places_of_missing_units_are_bounded() {
+    let config = Config::default();
+    let mut played = Played::new(&config);
+    let bound = 2 * (config.window.max_bytes + config.chunk_bytes as u64 + 64);
+    let ignored = |played: &Played| played.0.engine.metrics().ignored(Ignored::BeyondWindow);
+    for sequence in [u64::MAX, 1 << 60, bound / 64 + 2] {
+        let before = ignored(&played);
+        let (_block, frame) = data_in_block(&played, sequence, 1);
+        played.say(0, frame);
+        assert_eq!(ignored(&played), before + 1, "unit {sequence}");
+        assert_eq!(played.0.engine.kept_bytes(), 0);
+    }
+    let (_block, frame) = data_in_block(&played, bound / 64 - 10, 1);
+    played.say(0, frame);
+    assert_eq!(played.0.engine.kept_bytes(), (bound / 64 - 10) * 64 + 1);
+    // The places leave no room for a unit of this length.
+    let (_block, frame) = data_in_block(&played, 1, 4 << 10);
+    played.say(0, frame);
+    assert!(played.0.engine.kept_bytes() <= bound);
+    assert_eq!(ignored(&played), 4);
+}
+
+/// Messages without content, and early ones, are bounded while the application takes nothing.
+#[test]
+fn deliveries_that_wait_are_bounded() {
+    let config = Config { held_bytes: 10_000, ..Config::default() };
+    let mut played = Played::new(&config);
+    played.handle(Input::Command(Command::Pause));
+    for _ in 0..1_000 {
+        played.say(0, RingFrame::Early(Bytes::new()));
+    }
+    let overflow = played.0.engine.metrics().ignored(Ignored::EarlyOverflow);
+    assert!((800..900).contains(&overflow), "{overflow} messages were refused");
+}
+
 /// Returns a proposal of a view of this node and 255 others, numbered from `first`.
 fn crowd(played: &Played, counter: u64, first: u32) -> RingFrame {
     let others = (first..first + 255).map(|host| Member { identity: identity_of(host), incarnation: 1 });
@@ -204,6 +316,8 @@ fn dials_for_proposals_are_bounded() {
     played.tick();
     let dialled = played.dials().len();
     assert!((200..=config.members_max).contains(&dialled), "{dialled} dials");
+    // Each other name was counted.
+    assert!(played.0.engine.metrics().refused_names >= 998 * 255, "{:?}", played.0.engine.metrics());
 }
 
 /// The limit holds even if new proposals arrive all the time. The dials stop when the proposals

@@ -4,59 +4,20 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use samara_engine::PeerIdentity;
 use samara_net::ring::{Group, Options};
+use samara_ring::wire::{Heartbeat, encode};
+use samara_ring::{RingFrame, ViewId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
+use crate::ring::attacker::{Attacker, FIELDS, TERMS, closed, hung_up, wait_for_cause};
 use crate::ring::common::{Node, PATIENCE, options, start};
 
-/// The options that all members share, as members with the default ones write them.
-const TERMS: &str = "fifo order, shape ring, chunks of 65536 B, batches of 65536 B, \
-                     messages of up to 67108864 B, up to 256 members";
-
-/// The first message of a member.
-fn hello(group: &[u8], name: &str) -> Vec<u8> {
-    hello_with(group, TERMS, name)
-}
-
-fn hello_with(group: &[u8], terms: &str, name: &str) -> Vec<u8> {
-    let mut hello = b"samring\x02".to_vec();
-    hello.extend_from_slice(group);
-    for text in [terms, name] {
-        hello.push(text.len() as u8);
-        hello.extend_from_slice(text.as_bytes());
-    }
-    hello
-}
-
-/// The group on the wire, as members of "test" write it: the first 8 bytes of SHA-256 of its name.
-fn group() -> Vec<u8> {
-    use sha2::Digest;
-    sha2::Sha256::digest(b"test")[..8].to_vec()
-}
-
-/// Writes these bytes, and waits until the other side hangs up.
-async fn attack(address: SocketAddr, bytes: &[u8]) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    // The other side may hang up during the write.
-    let _ = stream.write_all(bytes).await;
-    let mut buffer = [0; 1024];
-    let closed = async { while stream.read(&mut buffer).await.is_ok_and(|len| len > 0) {} };
-    timeout(PATIENCE, closed).await.expect("the member hangs up");
-}
-
-async fn closed(group: &Group, cause: &str) -> u64 {
-    let counters = group.status().await.unwrap().transport;
-    counters.closed.get(cause).copied().unwrap_or(0)
-}
-
-async fn wait_for_cause(group: &Group, cause: &str, count: u64) {
-    let until = Instant::now() + PATIENCE;
-    while closed(group, cause).await < count {
-        assert!(Instant::now() < until, "{cause}: {:?}", group.status().await);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+/// A frame with its length in front.
+fn framed(frame: &[u8]) -> Vec<u8> {
+    [&(frame.len() as u32).to_le_bytes(), frame].concat()
 }
 
 /// Checks that all members still deliver a broadcast.
@@ -68,39 +29,167 @@ async fn still_works(nodes: &mut [Node]) {
     }
 }
 
+/// Connects from the address 127.0.0.`host`.
+async fn connect_from(host: u8, to: SocketAddr) -> TcpStream {
+    let from = TcpSocket::new_v4().unwrap();
+    from.bind(SocketAddr::from(([127, 0, 0, host], 0))).unwrap();
+    from.connect(to).await.unwrap()
+}
+
+/// A member says nothing but a nonce until the other side has proved that it knows the group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_tells_strangers_nothing() {
+    let change = |_, options| Options { handshake_timeout: Duration::from_millis(500), ..options };
+    let nodes = start(1, change).await;
+    let target = nodes[0].group.clone();
+    let address = target.address();
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    assert_eq!(hung_up(&mut silent).await, b"");
+    wait_for_cause(&target, "handshake_timeout", 1).await;
+
+    let wrong = Attacker { group: "another", ..Attacker::new("127.0.0.9:1") };
+    let mut nonces = Vec::new();
+    for ends_early in [true, false] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&wrong.hello()).await.unwrap();
+        let mut nonce = vec![0; 32];
+        stream.read_exact(&mut nonce).await.unwrap();
+        if !ends_early {
+            stream.write_all(&wrong.rest(&nonce, address)).await.unwrap();
+        }
+        assert_eq!(hung_up(&mut stream).await, b"");
+        nonces.push(nonce);
+    }
+    assert_ne!(nonces[0], nonces[1]);
+    wait_for_cause(&target, "handshake_timeout", 2).await;
+    wait_for_cause(&target, "other_group", 1).await;
+}
+
+/// A handshake that ends after any of its bytes is counted, and takes no room afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn truncated_handshakes_end_at_once() {
+    let change = |_, options| Options { handshake_timeout: 10 * PATIENCE, max_pending: 2, ..options };
+    let mut nodes = start(1, change).await;
+    let target = nodes[0].group.clone();
+    let attacker = Attacker::new("127.0.0.9:1");
+    let (hello, whole) = (attacker.hello().len(), attacker.hello().len() + 16 + 2 + 11 + 15 + 32);
+    for len in 0..whole {
+        let mut stream = TcpStream::connect(target.address()).await.unwrap();
+        stream.write_all(&attacker.hello()[..len.min(hello)]).await.unwrap();
+        if len > hello {
+            let mut nonce = [0; 32];
+            stream.read_exact(&mut nonce).await.unwrap();
+            let rest = attacker.rest(&nonce, target.address());
+            stream.write_all(&rest[..len - hello]).await.unwrap();
+        }
+        stream.shutdown().await.unwrap();
+        hung_up(&mut stream).await;
+        wait_for_cause(&target, "handshake", len as u64 + 1).await;
+    }
+    still_works(&mut nodes).await;
+}
+
+/// A node that claims the name of a living member gets no link, whatever instance it names. The
+/// link of the member carries on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_does_not_take_over_a_name() {
+    let mut nodes = start(3, |_, options| options).await;
+    let target = nodes[0].group.clone();
+    let victim = nodes[2].group.address();
+    let sending = crate::ring::common::send(&nodes[2].group, 2, 500, 1_000);
+    // The victim has another instance for the target than the one that the stranger sees.
+    let mut stream = TcpStream::connect(victim).await.unwrap();
+    let seen = Attacker::new("127.0.0.9:1").greet(&mut stream, victim).await.unwrap();
+    for (count, instance) in (1..).zip([seen, [0; 16], [1; 16], [2; 16]]) {
+        Attacker { instance, ..Attacker::new(victim) }.attack(target.address(), b"").await;
+        wait_for_cause(&target, "name_taken", count).await;
+    }
+    sending.await.unwrap();
+    nodes[0].wait_for_messages(500).await;
+    assert_eq!(closed(&target, "duplicate").await, 0);
+    assert_eq!(target.view().unwrap().len(), 3);
+    still_works(&mut nodes[..1]).await;
+}
+
+/// A member that restarts without a trace, as after a loss of power, gets its name back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_is_free_once_its_link_is_silent() {
+    let quick = |_, mut options: Options| {
+        options.config.detection.timeout_max = Duration::from_secs(1);
+        Options { idle_timeout: 10 * PATIENCE, ..options }
+    };
+    let nodes = start(1, quick).await;
+    let target = nodes[0].group.clone();
+    let first = Attacker::new("127.0.0.9:1");
+    let _first = first.dial(target.address()).await;
+    let second = Attacker { instance: [8; 16], ..first.clone() };
+    // The same instance replaces its link at once.
+    let _again = first.dial(target.address()).await;
+    wait_for_cause(&target, "duplicate", 1).await;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut stream = TcpStream::connect(target.address()).await.unwrap();
+        second.greet(&mut stream, target.address()).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if closed(&target, "duplicate").await == 2 {
+            break;
+        }
+        assert!(Instant::now() < until, "{:?}", target.status().await);
+    }
+    assert!(closed(&target, "name_taken").await > 0);
+}
+
+/// A member on loopback dials no other address, whatever a stranger names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_on_loopback_dials_loopback_only() {
+    let nodes = start(1, |_, options| options).await;
+    let target = nodes[0].group.clone();
+    let mut stream = Attacker::new("127.0.0.9:1").dial(target.address()).await;
+    let heartbeat = Heartbeat {
+        group: u64::from_le_bytes(group_number()),
+        incarnation: 7,
+        leader: Some(PeerIdentity::new(b"192.0.2.1:80")),
+        view: Some(ViewId { counter: 1, proposer: 7 }),
+        ..Heartbeat::default()
+    };
+    let mut frame = Vec::new();
+    encode(&RingFrame::Heartbeat(heartbeat.into()), &mut frame);
+    stream.write_all(&framed(&frame)).await.unwrap();
+    wait_for_cause(&target, "no_address", 1).await;
+    assert_eq!(closed(&target, "unreachable").await, 0);
+}
+
+/// The number of the group "test" in heartbeats.
+fn group_number() -> [u8; 8] {
+    use sha2::Digest;
+    sha2::Sha256::digest(b"test")[..8].try_into().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_rules_end_a_connection_with_a_counted_cause() {
     let change = |_, options| Options { handshake_timeout: Duration::from_millis(500), ..options };
     let mut nodes = start(3, change).await;
     let target = nodes[1].group.clone();
     let own = target.address();
-    let name = |port: u16| format!("127.0.0.9:{port}");
-    let framed = |port, frame: &[u8]| {
-        let mut bytes = hello(&group(), &name(port));
-        bytes.extend_from_slice(&(frame.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(frame);
-        bytes
-    };
-    let mut endless = hello(&group(), &name(1));
-    endless.extend_from_slice(&u32::MAX.to_le_bytes());
-    let cases: [(&str, Vec<u8>); 12] = [
-        ("handshake", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
-        ("handshake", hello(&group(), "nobody")),
-        ("handshake", hello(&group(), &name(6)).iter().map(|byte| byte.max(&3)).copied().collect()),
-        ("handshake", hello_with(&group(), &"x".repeat(201), &name(7))),
-        ("other_options", hello_with(&group(), "total order", &name(8))),
-        ("handshake", hello(&group(), &"9".repeat(65))),
-        // The attacker sends half of its first message, then nothing.
-        ("handshake_timeout", hello(&group(), &name(2))[..12].to_vec()),
-        ("other_group", hello(&[7; 8], &name(3))),
-        ("other_node", hello(&group(), &own.to_string())),
-        ("frame_too_long", endless),
-        ("malformed", framed(4, b"\x01\xff")),
-        ("malformed", framed(5, b"")),
+    let stranger = |port: u16| Attacker::new(format!("127.0.0.9:{port}"));
+    let cases: [(&str, Attacker, Vec<u8>); 13] = [
+        ("handshake", Attacker { magic: *b"GET / HT", ..stranger(1) }, Vec::new()),
+        ("handshake", Attacker { magic: *b"samring\x01", ..stranger(1) }, Vec::new()),
+        ("handshake", Attacker { protection: FIELDS, ..stranger(1) }, Vec::new()),
+        ("handshake", Attacker::new("nobody"), Vec::new()),
+        ("handshake", Attacker::new("9".repeat(65)), Vec::new()),
+        ("other_group", Attacker { group: "another", ..stranger(3) }, Vec::new()),
+        ("other_group", Attacker { secret: b"a secret that nobody needs", ..stranger(3) }, Vec::new()),
+        ("other_node", Attacker::new(own), Vec::new()),
+        ("other_node", Attacker { meant: Some("127.0.0.9:2".to_owned()), ..stranger(1) }, Vec::new()),
+        ("other_address", Attacker::new("192.0.2.9:1"), Vec::new()),
+        ("frame_too_long", stranger(1), u32::MAX.to_le_bytes().to_vec()),
+        ("malformed", stranger(4), framed(b"\x01\xff")),
+        ("malformed", stranger(5), framed(b"")),
     ];
     let mut expected = std::collections::BTreeMap::new();
-    for (cause, bytes) in cases {
-        attack(own, &bytes).await;
+    for (cause, attacker, bytes) in cases {
+        attacker.attack(own, &bytes).await;
         *expected.entry(cause).or_insert(0) += 1;
         wait_for_cause(&target, cause, expected[cause]).await;
         still_works(&mut nodes).await;
@@ -114,7 +203,7 @@ async fn broken_rules_end_a_connection_with_a_counted_cause() {
 async fn a_silent_connection_is_closed() {
     let change = |_, options| Options { idle_timeout: Duration::from_secs(1), ..options };
     let mut nodes = start(2, change).await;
-    attack(nodes[0].group.address(), &hello(&group(), "127.0.0.9:1")).await;
+    Attacker::new("127.0.0.9:1").attack(nodes[0].group.address(), b"").await;
     wait_for_cause(&nodes[0].group, "idle", 1).await;
     still_works(&mut nodes).await;
 }
@@ -129,7 +218,12 @@ async fn handshakes_that_do_not_end_are_bounded() {
     for _ in 0..20 {
         silent.push(TcpStream::connect(target.address()).await.unwrap());
     }
-    wait_for_cause(&target, "full", 16).await;
+    // One host has half of the room, and all hosts together have all of it.
+    wait_for_cause(&target, "full", 18).await;
+    for host in [2, 2, 3] {
+        silent.push(connect_from(host, target.address()).await);
+    }
+    wait_for_cause(&target, "full", 19).await;
     still_works(&mut nodes).await;
     // Once those have ended, others are accepted.
     wait_for_cause(&target, "handshake_timeout", 4).await;
@@ -145,7 +239,7 @@ async fn a_stranger_that_floods_does_no_harm() {
     let mut nodes = start(3, |_, options| options).await;
     let address = nodes[0].group.address();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(&hello(&group(), "127.0.0.9:1")).await.unwrap();
+    assert!(Attacker::new("127.0.0.9:1").greet(&mut stream, address).await.is_some());
     // Data of a view that never existed: version, kind, counter, proposer, no units, no
     // acknowledgements.
     let mut frame = vec![1, 2, 200, 1];
@@ -186,10 +280,8 @@ async fn invented_names_do_not_keep_members_out() {
     let strangers = (0..16).map(|stranger| {
         tokio::spawn(async move {
             for port in 1..=1_100 {
-                let mut bytes = hello(&group(), &format!("127.0.{stranger}.9:{port}"));
                 // A frame without content, so that the member hangs up.
-                bytes.extend_from_slice(&[0; 4]);
-                attack(address, &bytes).await;
+                Attacker::new(format!("127.0.{stranger}.9:{port}")).attack(address, &framed(b"")).await;
             }
         })
     });
@@ -220,20 +312,17 @@ async fn one_host_does_not_take_all_links() {
     let nodes = start(1, |_, options| few(options)).await;
     let target = nodes[0].group.clone();
     let mut strangers = Vec::new();
+    let stranger = |name: String| {
+        let terms = TERMS.replace("256 members", "4 members");
+        Attacker { terms, ..Attacker::new(name) }
+    };
     for port in 1..=10 {
-        let mut stream = TcpStream::connect(target.address()).await.unwrap();
-        let terms = TERMS.replace("256", "4");
-        let hello = hello_with(&group(), &terms, &format!("127.0.0.9:{port}"));
-        stream.write_all(&hello).await.unwrap();
-        strangers.push(stream);
+        strangers.push(stranger(format!("127.0.0.9:{port}")).dial(target.address()).await);
     }
     wait_for_cause(&target, "full", 6).await;
     assert_eq!(target.status().await.unwrap().links, 4);
-    let from = TcpSocket::new_v4().unwrap();
-    from.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    let mut other = from.connect(target.address()).await.unwrap();
-    let terms = TERMS.replace("256", "4");
-    other.write_all(&hello_with(&group(), &terms, "127.0.0.2:1")).await.unwrap();
+    let mut other = connect_from(2, target.address()).await;
+    assert!(stranger("127.0.0.2:1".to_owned()).greet(&mut other, target.address()).await.is_some());
     let until = Instant::now() + PATIENCE;
     while target.status().await.unwrap().links < 5 {
         assert!(Instant::now() < until, "{:?}", target.status().await);

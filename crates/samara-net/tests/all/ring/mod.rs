@@ -1,5 +1,7 @@
 //! Members of groups on loopback.
 
+mod attacker;
+mod authentication;
 mod common;
 mod hostile;
 mod members;

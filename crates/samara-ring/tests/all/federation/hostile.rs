@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::testing::{Crash, identity_of};
-use samara_engine::{NodeRng, Purpose};
-use samara_ring::{Federation, Member};
+use samara_engine::{NodeRng, Outbox, Purpose};
+use samara_ring::{Federation, FederationConfig, Member, Unused};
 
 use super::sites::Net;
 
@@ -140,5 +140,57 @@ fn malicious_leader_does_not_affect_other_sites() {
             .map(|metrics| samara_ring::Unused::ALL.iter().map(|cause| metrics.unused(*cause)).sum::<u64>())
             .sum();
         assert!(unused > 0, "{label}: no false message was detected");
+    }
+}
+
+/// A relayed message of a sender that does not exist, in the present view of the bridge.
+fn invented(site: u16, number: u32, engine: &Federation) -> Bytes {
+    let counter = engine.bridge().and_then(|ring| ring.view()).map_or(0, |view| view.id.counter);
+    let mut into = vec![2, 1];
+    varint(&mut into, counter);
+    varint(&mut into, site.into());
+    let name = identity_of(1_000 + number);
+    varint(&mut into, name.as_bytes().len() as u64);
+    into.extend_from_slice(name.as_bytes());
+    into.extend_from_slice(&u64::from(number).to_le_bytes());
+    varint(&mut into, 1);
+    into.into()
+}
+
+/// A leader that invents senders takes the room of no member of another site: newcomers are heard
+/// in their own site.
+#[test]
+fn invented_senders_do_not_silence_newcomers() {
+    let limit = |config: &mut FederationConfig| config.senders_max = SENDERS_MAX;
+    for site in [9, 1, 0] {
+        let label = format!("senders of site {site}");
+        let mut net = Net::formed(1, 3, SIZE, limit);
+        net.crash(2, Crash::Closes);
+        // No member of site 2 has sent anything yet.
+        let mut number = 0;
+        let hostile = net.leader(1).unwrap();
+        net.hostile = Some((
+            hostile,
+            Box::new(move |engine, _, _| {
+                number += 1;
+                Some(invented(site, number, engine))
+            }),
+        ));
+        net.send(hostile + 1, 10 * SENDERS_MAX as u64, 100, Duration::from_millis(5));
+        net.run_for(Duration::from_secs(5));
+        let refused = net.engine(0).metrics().unused(Unused::TooManySenders);
+        assert!(refused >= 5 * SENDERS_MAX as u64, "{label}: {refused} refused");
+
+        let of = |site: u32| (SIZE * site..SIZE * (site + 1)).map(identity_of).collect();
+        let mut config = FederationConfig::new(0, vec![(1, of(1)), (2, of(2))]);
+        config.local.seeds = of(0);
+        limit(&mut config);
+        let outbox = Outbox::new(config.outbox());
+        net.restart(2, Federation::new(config, identity_of(2)).unwrap(), outbox);
+        net.run_for(Duration::from_secs(3));
+        [2, 6, 7].into_iter().for_each(|host| net.send(host, 20, 100, Duration::from_millis(5)));
+        net.run_for(Duration::from_secs(3));
+        net.assert_complete(&[0, 1, 2], &[2], &label);
+        net.assert_complete(&[6, 7, 8], &[6, 7], &label);
     }
 }

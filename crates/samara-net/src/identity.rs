@@ -1,5 +1,5 @@
-//! The identity of a node or a sender: its certificate, named by its fingerprint. Also TLS in which
-//! both sides show a certificate.
+//! The identity of a node, a sender or a member: its certificate, named by its fingerprint. Also TLS
+//! in which both sides show a certificate.
 //!
 //! The signer of a certificate does not matter: nodes know each other's fingerprints, and TLS (1.3
 //! only) proves that the other side has the key of the certificate that it shows.
@@ -11,8 +11,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use hex::FromHex;
-use samara_engine::PeerIdentity;
-use samara_mix::SenderId;
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
@@ -33,18 +31,6 @@ pub struct Fingerprint(pub [u8; 32]);
 impl Fingerprint {
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate.as_ref()).into())
-    }
-
-    pub(super) fn peer(self) -> PeerIdentity {
-        PeerIdentity::new(&self.0)
-    }
-
-    pub(super) fn of_peer(peer: &PeerIdentity) -> Option<Self> {
-        peer.as_bytes().try_into().ok().map(Self)
-    }
-
-    pub const fn sender(self) -> SenderId {
-        SenderId(self.0)
     }
 }
 
@@ -142,10 +128,10 @@ impl fmt::Debug for Identity {
 }
 
 /// The name in certificates and in requests. No check depends on it.
-pub(super) const SERVER_NAME: &str = "samara-mix";
+pub(crate) const SERVER_NAME: &str = "samara";
 
 #[derive(Clone, Debug)]
-pub(super) enum Allowed {
+pub(crate) enum Allowed {
     Known(BTreeSet<Fingerprint>),
     /// Every certificate: senders create their own.
     Anybody,
@@ -260,19 +246,28 @@ fn verifier(allowed: Allowed) -> (Arc<ByFingerprint>, Arc<CryptoProvider>) {
     (Arc::new(ByFingerprint { allowed, provider: Arc::clone(&provider) }), provider)
 }
 
-pub(super) fn server_tls(identity: &Identity, allowed: Allowed) -> Result<Arc<ServerConfig>, Error> {
+/// Returns the TLS configuration of a server for this application protocol (ALPN).
+pub(crate) fn server_tls(
+    identity: &Identity,
+    allowed: Allowed,
+    protocol: &[u8],
+) -> Result<Arc<ServerConfig>, Error> {
     let (verifier, provider) = verifier(allowed);
     let (chain, key) = identity.parts();
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Ok(Arc::new(config))
 }
 
 /// Returns the TLS configuration of a client that accepts one server.
-pub(super) fn client_tls(identity: &Identity, other: Fingerprint) -> Result<Arc<ClientConfig>, Error> {
+pub(crate) fn client_tls(
+    identity: &Identity,
+    other: Fingerprint,
+    protocol: &[u8],
+) -> Result<Arc<ClientConfig>, Error> {
     let (verifier, provider) = verifier(Allowed::Known([other].into()));
     let (chain, key) = identity.parts();
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -280,6 +275,6 @@ pub(super) fn client_tls(identity: &Identity, other: Fingerprint) -> Result<Arc<
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Ok(Arc::new(config))
 }
