@@ -152,9 +152,7 @@ impl Node {
     }
 
     fn send_on(&mut self, to: u32, lane: Lane, round: Option<MessageKey>, frame: MixFrame, cx: &mut Cx<'_>) {
-        if let Some(peer) = self.peers.link_to(to) {
-            self.metrics.owe(peer, lane, round, frame, cx);
-        }
+        self.peers.send(to, lane, round, frame, &mut self.metrics, cx);
     }
 
     fn on_frame(&mut self, from: u32, frame: MixFrame, cx: &mut Cx<'_>) {
