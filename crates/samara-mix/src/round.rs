@@ -200,6 +200,9 @@ samara_engine::names! {
         /// A node, or the scheduler, does not know the round.
         #[error("a host does not know the round")]
         Unknown = "unknown",
+        /// The work of a node on the round panicked, which is a bug of the program.
+        #[error("the work of a node on the round panicked")]
+        Panicked = "panicked",
     }
 }
 

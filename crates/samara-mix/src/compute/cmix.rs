@@ -166,7 +166,9 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     fn reveal(&self, slots: &Slots) -> Result<Output, BadElement> {
         let Input::Some { elements, .. } = &slots.input else { return Err(BadElement) };
         let root_bits = M::EXPONENT_BITS;
-        let mut revealed = Vec::with_capacity(2 * slots.count as usize);
+        // Never grows, so that no copy of its contents stays behind.
+        let count = elements.len() / self.group.element_bytes();
+        let mut revealed = Zeroizing::new(Vec::with_capacity(count));
         for element in elements.chunks_exact(self.group.element_bytes()) {
             let cipher = Field::<M, LIMBS>::read(element).ok_or(BadElement)?;
             revealed.push(Field::<M, LIMBS>::power(&cipher, &self.root, root_bits));

@@ -181,7 +181,8 @@ impl Node {
         let known = self.with_round(done.round, cx, |node, round, cx| match done.answer {
             // The input of the job came from the node before this one, or is a share that went
             // through all nodes.
-            Err(_) => Err(Failure::by(Cause::BadElement, round.before())),
+            Err(Cause::BadElement) => Err(Failure::by(Cause::BadElement, round.before())),
+            Err(cause) => Err(Failure::by(cause, node.me)),
             Ok(Answer::Generated(vault)) => node.on_generated(round, vault, cx),
             Ok(Answer::Shared { origin, key, is_complete }) => {
                 node.on_shared(round, origin, key, is_complete, cx)
