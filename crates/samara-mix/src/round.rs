@@ -203,6 +203,9 @@ samara_engine::names! {
         /// The work of a node on the round panicked, which is a bug of the program.
         #[error("the work of a node on the round panicked")]
         Panicked = "panicked",
+        /// The first node waited too long for payloads of enough different senders.
+        #[error("too few senders had payloads for the round")]
+        TooFewSenders = "too_few_senders",
     }
 }
 

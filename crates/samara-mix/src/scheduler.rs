@@ -306,7 +306,7 @@ impl Scheduler {
         let Some(run) = self.runs.remove(&round) else { return };
         self.metrics.fail(failure.cause);
         // Draws the team again, because its nodes cannot work together.
-        if self.teams[run.team].nodes == run.plan.team {
+        if failure.cause != Cause::TooFewSenders && self.teams[run.team].nodes == run.plan.team {
             self.teams[run.team].is_stale = true;
         }
         for node in &run.plan.team {

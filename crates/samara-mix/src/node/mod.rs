@@ -27,7 +27,7 @@ use crate::metrics::{Ignored, Metrics};
 use crate::mix::{Command, Event, RefuseError};
 use crate::peers::Peers;
 use crate::round::{Cause, Failure, Plan};
-use crate::sender::Keyring;
+use crate::sender::{Keyring, RegisterError, SenderId};
 use crate::wire::MixFrame;
 use crate::{NodeState, Secret};
 use lifecycle::EarlyShare;
@@ -105,6 +105,19 @@ impl Node {
 
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns the secrets that this node shares with senders.
+    pub const fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// Registers the secret shared with a sender, starting with the next job.
+    ///
+    /// # Errors
+    /// Returns an error if the name is [`SenderId::NOBODY`].
+    pub fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RegisterError> {
+        self.keyring.register(sender, secret)
     }
 
     /// Returns the rounds that this node takes part in, and its state in each.
@@ -207,13 +220,14 @@ impl Node {
                 });
             }
             Command::Register { sender, secret } => {
-                if let Err(error) = self.keyring.register(sender, secret) {
+                if let Err(error) = self.register(sender, secret) {
                     cx.emit(Event::Refused { round: None, error: RefuseError::Register(error) });
                 }
             }
             Command::Forget { sender } => {
                 self.keyring.remove(sender);
             }
+            Command::Abandon { round } => self.abandon(round, cx),
         }
     }
 }

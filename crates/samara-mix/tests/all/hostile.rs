@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_mix::wire::Piece;
-use samara_mix::{Cause, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Sender, SenderId};
+use samara_mix::{
+    Cause, Command, Config, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Secret, Sender, SenderId,
+};
 
 use crate::config;
 use crate::net::Net;
@@ -189,4 +191,21 @@ fn early_key_shares_are_bounded() {
     assert_eq!(net.node(0).metrics().ignored(Ignored::EarlyOverflow), 1_000 - 256);
     net.run_for(Duration::from_secs(2));
     assert!(net.record.failed.is_empty());
+}
+
+#[test]
+fn senders_that_register_without_end_evict_only_unused_ones() {
+    let mut net = Net::new(1, Config { senders_max: 8, ..config(5, 5, Group::Small256) });
+    for step in 0..200u8 {
+        for node in 0..5 {
+            let sender = SenderId([100 + step % 100; 32]);
+            net.command(node, Command::Register { sender, secret: Secret::new([step; 32]) });
+            assert!(net.node(node).keyring().len() <= 8);
+        }
+        net.run_for(Duration::from_millis(50));
+    }
+    // The sender of the batches is in use all the time.
+    assert!(net.record.complete().len() > 20);
+    assert_eq!((0..5).map(|node| net.node(node).metrics().voided.total()).sum::<u64>(), 0);
+    assert!((0..5).all(|node| net.node(node).keyring().evicted() > 100));
 }
