@@ -17,7 +17,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::announced::{Announced, Rules};
-use super::gateway::{Ended, REGISTER, RESULT, SUBMIT, WATCH};
+use super::gateway::{Ended, MESSAGE_SLOTS, REGISTER, RESULT, SUBMIT, WATCH};
 use super::grpc::{Dial, Wire};
 use super::identity::{Identity, client_tls};
 use super::options::{Contact, Sockets, Windows};
@@ -25,9 +25,6 @@ use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
 };
-
-/// Slots in a message: some 200 KiB in the larger group.
-const MESSAGE_SLOTS: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {

@@ -212,7 +212,7 @@ fn check_server(section: &str, server: Option<&Server>) -> Result<(), Wrong> {
     })
 }
 
-fn is_loopback(address: &SocketAddr) -> bool {
+pub(super) fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
