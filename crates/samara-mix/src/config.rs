@@ -65,6 +65,10 @@ pub struct Config {
     /// time goes first.
     pub jobs_max: usize,
     pub senders_max: usize,
+    /// Minimum number of different senders with valid payloads in a batch. Every node of a team
+    /// fails rounds with fewer, so that the first node alone cannot mix a payload with its own.
+    /// With 0 or 1 there is no check.
+    pub senders_min: usize,
     /// Maximum number of control frames that a host owes to a peer. It closes the link to a peer
     /// that lets more wait, because other frames of the protocol answer those of the peer.
     pub control_max: usize,
@@ -143,6 +147,7 @@ impl Default for Config {
             batch_max: 1 << 14,
             jobs_max: 4,
             senders_max: 1 << 20,
+            senders_min: 0,
             // 64 rounds in teams of 32 nodes, with two shares of each node and the states and
             // acknowledgements of all phases, are 5,000.
             control_max: 1 << 13,

@@ -203,7 +203,8 @@ samara_engine::names! {
         /// The work of a node on the round panicked, which is a bug of the program.
         #[error("the work of a node on the round panicked")]
         Panicked = "panicked",
-        /// The first node waited too long for payloads of enough different senders.
+        /// The first node waited too long for payloads of enough different senders, or a node found
+        /// valid payloads of fewer in the batch.
         #[error("too few senders had payloads for the round")]
         TooFewSenders = "too_few_senders",
     }

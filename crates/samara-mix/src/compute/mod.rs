@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::group::with_field;
 use crate::round::{Cause, Half, Phase};
-use crate::{Group, Secret, sender};
+use crate::{Group, Secret, SenderId, sender};
 use cmix::{Entry, admit, entries, pop_code};
 
 /// A number that is not an element of the group: its sender violates the protocol.
@@ -110,6 +110,18 @@ pub(crate) struct Output {
     pub(crate) elements: Vec<u8>,
     pub(crate) credentials: Vec<u8>,
     pub(crate) voided: Voided,
+    /// The senders of valid payloads; only for [`Phase::Decrypt`]. Neighbours are different.
+    pub(crate) senders: Vec<SenderId>,
+}
+
+impl Output {
+    /// Notes the sender of a valid payload.
+    pub(crate) fn admit(&mut self, sender: SenderId) {
+        // Slots of one sender often follow each other.
+        if self.senders.last() != Some(&sender) {
+            self.senders.push(sender);
+        }
+    }
 }
 
 /// The secrets of one node for one round. They are erased when dropped.
@@ -320,6 +332,9 @@ impl Model {
         for (elements, credentials, shared) in entries(Group::Model, self.seat, slots) {
             let entry = admit(self.seat, slots.round, shared, elements, credentials, &mut out.voided);
             let is_void = !matches!(entry, Entry::Admitted(_));
+            if let Entry::Admitted(admitted) = &entry {
+                out.admit(admitted.sender);
+            }
             match entry {
                 Entry::Void => out.elements.extend(sender::void(Group::Model)),
                 Entry::Admitted(_) | Entry::WasVoid => out.elements.extend_from_slice(elements),

@@ -201,6 +201,9 @@ impl Node {
     ) -> Result<(), Failure> {
         self.metrics.worked(phase, count);
         self.metrics.voided.add(output.voided);
+        if self.config.senders_min > 1 {
+            round.senders.extend(output.senders);
+        }
         let Some(stage) = round.stages.get_mut(&phase) else { return Ok(()) };
         let is_first = stage.finished == 0;
         stage.finished += count;
@@ -229,7 +232,7 @@ impl Node {
             }
         }
         if is_last {
-            self.finish_phase(round, phase, cx);
+            self.finish_phase(round, phase, cx)?;
         }
         Ok(())
     }
@@ -280,8 +283,15 @@ impl Node {
     }
 
     /// Handles the end of a phase at this node: all its slots are processed.
-    fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+    fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) -> Result<(), Failure> {
         match phase {
+            // Slots have left, but none comes out without the permutation of this node.
+            Phase::Decrypt if self.config.senders_min > 1 => {
+                let senders = std::mem::take(&mut round.senders).len();
+                if senders < self.config.senders_min {
+                    return Err(Failure::of(Cause::TooFewSenders));
+                }
+            }
             Phase::Reveal => {
                 round.key_frames.clear();
                 self.set_state(round, NodeState::Standby, cx);
@@ -290,6 +300,7 @@ impl Node {
             Phase::Permute => round.vault = None,
             _ => {}
         }
+        Ok(())
     }
 
     /// Starts the precomputation at the first seat, with ones.

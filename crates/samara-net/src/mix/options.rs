@@ -75,7 +75,8 @@ pub struct GatewayOptions {
     /// if it has payloads of enough senders.
     pub fill: Duration,
     /// Minimum number of different senders in a batch: the size of the set in which each of them is
-    /// anonymous.
+    /// anonymous. The first node of a team waits for them, and each node counts them
+    /// ([`Config::senders_min`]).
     pub senders_min: u32,
     /// Time that a round waits for payloads of enough senders after its first one. Afterwards it
     /// fails, and the senders keep their payloads.
@@ -252,9 +253,11 @@ impl Options {
     }
 
     pub fn engine_config(&self) -> Config {
+        let senders_min = self.gateway.as_ref().map_or(0, |gateway| gateway.senders_min);
         Config {
             pool: self.pool.iter().map(|node| node.fingerprint.peer()).collect(),
             scheduler: self.scheduler.fingerprint.peer(),
+            senders_min: self.config.senders_min.max(senders_min as usize),
             ..self.config.clone()
         }
     }

@@ -233,6 +233,7 @@ impl Mix {
             node_rounds_max: config.node_rounds_max.max(teams * config.rounds_max),
             batch_max: config.batch_max.max(batch),
             senders_max: self.senders.senders_max,
+            senders_min: self.senders.senders_min as usize,
             ping: self.ping.map_or(config.ping, |ping| (ping.nanos() > 0).then(|| ping.duration())),
             reconnect: Reconnect { max: reconnect.max.min(reconnect.limit), ..reconnect },
             ..config

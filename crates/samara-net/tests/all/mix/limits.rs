@@ -282,6 +282,17 @@ async fn a_round_with_too_few_senders_fails_with_that_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nodes_reject_a_batch_with_too_few_senders() {
+    // Gateways accept a batch of one sender.
+    let config = Config { senders_min: 2, ..three(4) };
+    let network = Network::start(3, config, |_| {}).await;
+    let client = network.client().await;
+    let (round, _) = send(&client).await;
+    let expected = Ended::Failed { cause: "too_few_senders".to_owned(), culprit: None };
+    assert_eq!(soon(client.result(&round)).await.expect("an end"), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_sender_is_told_so() {
     let config = Config { senders_max: 1, ..three(4) };
     let network = Network::start(3, config, |_| {}).await;
