@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use samara_engine::config::ConfigError;
 use samara_engine::config::check;
-use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
+use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow};
 #[cfg(feature = "config")]
 use samara_engine::shape::ShapeSetting;
 use samara_engine::shape::{Workload, choose};
@@ -65,6 +65,13 @@ pub struct Config {
     /// time goes first.
     pub jobs_max: usize,
     pub senders_max: usize,
+    /// Minimum number of different senders with valid payloads in a batch. Every node of a team
+    /// fails rounds with fewer, so that the first node alone cannot mix a payload with its own.
+    /// With 0 or 1 there is no check.
+    pub senders_min: usize,
+    /// Maximum number of control frames that a host owes to a peer. It closes the link to a peer
+    /// that lets more wait, because other frames of the protocol answer those of the peer.
+    pub control_max: usize,
     /// Maximum sizes of frames from links.
     pub limits: Limits,
 
@@ -140,6 +147,10 @@ impl Default for Config {
             batch_max: 1 << 14,
             jobs_max: 4,
             senders_max: 1 << 20,
+            senders_min: 0,
+            // 64 rounds in teams of 32 nodes, with two shares of each node and the states and
+            // acknowledgements of all phases, are 5,000.
+            control_max: 1 << 13,
             limits: Limits::default(),
             // The interval of pings in the original.
             ping: Some(Duration::from_secs(5)),
@@ -172,19 +183,20 @@ impl Config {
     /// Maximum number of nodes in a team. Sets of seats have 64 bits.
     pub const TEAM_MAX: usize = 32;
 
-    /// Returns the outbox for a node with this configuration. The number of rounds bounds its
-    /// contents, so the lanes reject nothing.
+    /// Returns the outbox for a node with this configuration. The number of rounds bounds the slots
+    /// in it. Peers can provoke control frames, so their lane has a limit.
     pub fn outbox(&self) -> OutboxConfig {
-        let lane = |name, priority| LaneConfig {
-            capacity: samara_engine::outbox::LaneCapacity {
-                overflow: Overflow::Block,
-                ..samara_engine::outbox::LaneCapacity::UNBOUNDED
-            },
+        let lane = |name, priority, copies| LaneConfig {
+            capacity: LaneCapacity { overflow: Overflow::Block, ..LaneCapacity::copies(copies) },
             // No copy waits for a better moment: every frame has one receiver.
             patience: Duration::ZERO,
             ..LaneConfig::unbounded(name, priority)
         };
-        let lanes = vec![lane("control", 0), lane("realtime", 1), lane("precomputation", 2)];
+        let lanes = vec![
+            lane("control", 0, self.control_max),
+            lane("realtime", 1, usize::MAX),
+            lane("precomputation", 2, usize::MAX),
+        ];
         OutboxConfig { dispatch: Dispatch::Node, lanes }
     }
 
@@ -239,6 +251,8 @@ impl Config {
             "none, or at least 100 ms",
         )?;
         check(self.rounds_per_draw > 0, "rounds_per_draw", 0, "at least 1")?;
+        let bounds = [self.senders_max, self.control_max];
+        check(!bounds.contains(&0), "senders_max, control_max", bounds, "at least 1")?;
         let rounds = [self.precomputing_max, self.realtime_max, self.jobs_max];
         check(!rounds.contains(&0), "precomputing_max, realtime_max, jobs_max", rounds, "at least 1")?;
         let (all, some) = (self.rounds_max, self.precomputing_max);

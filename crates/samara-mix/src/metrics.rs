@@ -1,6 +1,6 @@
 //! Counters of nodes and of the scheduler.
 
-use samara_engine::outbox::{Lane, Tally};
+use samara_engine::outbox::{Lane, Lost, Tally};
 use samara_engine::{Frame, MessageKey, PeerId};
 
 use crate::Cx;
@@ -49,6 +49,8 @@ pub struct Metrics {
     /// Frames of slots that were sent again after a link broke.
     pub resent_frames: u64,
     pub refused_frames: u64,
+    /// Links that were closed because too many control frames waited for the peer.
+    pub overflows: u64,
     pub dials: u64,
     /// Links that were closed because of silence.
     pub silences: u64,
@@ -92,6 +94,9 @@ impl Metrics {
     }
 
     /// Passes a frame to the outbox, and counts it.
+    ///
+    /// # Errors
+    /// Returns an error if the peer is owed too many frames.
     pub(crate) fn owe(
         &mut self,
         peer: PeerId,
@@ -99,16 +104,16 @@ impl Metrics {
         round: Option<MessageKey>,
         frame: MixFrame,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> Result<(), Lost> {
         let tally = match frame {
             MixFrame::Slots(_) => &mut self.slot_frames,
             _ => &mut self.control_frames,
         };
         tally.add(frame.encoded_len() as u32);
         let now = cx.now();
-        if cx.outbox().owe(now, peer, lane, frame, round, None).is_err() {
-            self.refused_frames += 1;
-        }
+        let owed = cx.outbox().owe(now, peer, lane, frame, round, None);
+        self.refused_frames += u64::from(owed.is_err());
+        owed
     }
 
     pub(crate) fn ignore(&mut self, cause: Ignored) {

@@ -46,6 +46,19 @@ impl Mix {
     }
 }
 
+impl Mix {
+    /// Registers the secret that a node shares with a sender, starting with the next job.
+    ///
+    /// # Errors
+    /// Returns an error if the name is [`SenderId::NOBODY`], or if this is the scheduler.
+    pub fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RefuseError> {
+        match self {
+            Self::Node(node) => Ok(node.register(sender, secret)?),
+            Self::Scheduler(_) => Err(RefuseError::Scheduler),
+        }
+    }
+}
+
 impl From<Node> for Mix {
     fn from(node: Node) -> Self {
         Self::Node(Box::new(node))
@@ -83,6 +96,8 @@ pub enum Command {
     Register { sender: SenderId, secret: Secret },
     /// Removes a sender.
     Forget { sender: SenderId },
+    /// Fails a round that waits for its batch at its first node: too few senders have payloads.
+    Abandon { round: u64 },
 }
 
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use samara_engine::{NodeRng, PeerId, PeerIdentity, Time};
+use samara_engine::outbox::{Lane, LossCause};
+use samara_engine::{MessageKey, NodeRng, PeerId, PeerIdentity, Time};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -27,7 +28,12 @@ struct Contact {
     incarnation: Option<u64>,
     /// The name of a ping without an answer so far, and the time it left.
     echo: Option<(u64, Time)>,
+    /// True once this host has closed the link because too many frames waited for the peer.
+    is_overfull: bool,
 }
+
+/// The key of answers to pings in the outbox. Rounds have other keys: their numbers are smaller.
+const ECHO: MessageKey = MessageKey(1 << 63);
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
@@ -82,10 +88,52 @@ impl Peers {
         }
         if now >= self.next_beat {
             self.next_beat = now + config.beat;
-            for peer in self.contacts.iter().filter_map(|contact| contact.peer) {
-                metrics.owe(peer, Config::CONTROL, None, self.hello(), cx);
+            for number in self.numbers() {
+                self.send(number, Config::CONTROL, None, self.hello(), metrics, cx);
             }
         }
+    }
+
+    /// Owes a frame to a host, if it is connected. Closes the link if too many frames wait for the
+    /// host: it does not read, and the frames that it sends would fill memory with answers.
+    pub(crate) fn send(
+        &mut self,
+        to: u32,
+        lane: Lane,
+        key: Option<MessageKey>,
+        frame: MixFrame,
+        metrics: &mut Metrics,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(contact) = self.contacts.get_mut(to as usize) else { return };
+        let Some(peer) = contact.peer else { return };
+        let owed = metrics.owe(peer, lane, key, frame, cx);
+        let is_full = owed.is_err_and(|lost| lost.cause == LossCause::Refused);
+        if is_full && !std::mem::replace(&mut contact.is_overfull, true) {
+            metrics.overflows += 1;
+            cx.close(peer);
+        }
+    }
+
+    /// Owes a control frame to a host in place of an earlier one with the same key.
+    pub(crate) fn send_latest(
+        &mut self,
+        to: u32,
+        key: MessageKey,
+        frame: MixFrame,
+        metrics: &mut Metrics,
+        cx: &mut Cx<'_>,
+    ) {
+        if let Some(peer) = self.link_to(to) {
+            cx.outbox().withdraw(peer, key);
+            self.send(to, Config::CONTROL, Some(key), frame, metrics, cx);
+        }
+    }
+
+    /// Answers a ping over a link. A host is owed one answer at a time, however many pings it
+    /// sends.
+    pub(crate) fn answer_echo(&mut self, to: u32, number: u64, metrics: &mut Metrics, cx: &mut Cx<'_>) {
+        self.send_latest(to, ECHO, MixFrame::Echo { number, is_answer: true }, metrics, cx);
     }
 
     /// Returns a sign of life with the incarnation of this host.
@@ -129,7 +177,7 @@ impl Peers {
         self.by_peer.insert(peer, number);
         let contact = &mut self.contacts[number as usize];
         (contact.peer, contact.since, contact.heard) = (Some(peer), now, now);
-        (contact.attempts, contact.dial_at) = (0, None);
+        (contact.attempts, contact.dial_at, contact.is_overfull) = (0, None, false);
         Some(number)
     }
 

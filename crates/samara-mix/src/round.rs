@@ -200,6 +200,13 @@ samara_engine::names! {
         /// A node, or the scheduler, does not know the round.
         #[error("a host does not know the round")]
         Unknown = "unknown",
+        /// The work of a node on the round panicked, which is a bug of the program.
+        #[error("the work of a node on the round panicked")]
+        Panicked = "panicked",
+        /// The first node waited too long for payloads of enough different senders, or a node found
+        /// valid payloads of fewer in the batch.
+        #[error("too few senders had payloads for the round")]
+        TooFewSenders = "too_few_senders",
     }
 }
 

@@ -72,9 +72,7 @@ impl Scheduler {
     }
 
     fn send(&mut self, to: u32, frame: MixFrame, cx: &mut Cx<'_>) {
-        if let Some(peer) = self.peers.link_to(to) {
-            self.metrics.owe(peer, Config::CONTROL, None, frame, cx);
-        }
+        self.peers.send(to, Config::CONTROL, None, frame, &mut self.metrics, cx);
     }
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
@@ -92,7 +90,7 @@ impl Scheduler {
                 self.remind(from, cx);
             }
             MixFrame::Echo { number, is_answer: false } => {
-                self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
+                self.peers.answer_echo(from, number, &mut self.metrics, cx);
             }
             MixFrame::Status { round, state } => self.on_status(from, round, state, cx),
             MixFrame::End { round, failure: Some(failure) } => self.on_failure(from, round, failure, cx),
@@ -308,7 +306,7 @@ impl Scheduler {
         let Some(run) = self.runs.remove(&round) else { return };
         self.metrics.fail(failure.cause);
         // Draws the team again, because its nodes cannot work together.
-        if self.teams[run.team].nodes == run.plan.team {
+        if failure.cause != Cause::TooFewSenders && self.teams[run.team].nodes == run.plan.team {
             self.teams[run.team].is_stale = true;
         }
         for node in &run.plan.team {

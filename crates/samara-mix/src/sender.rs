@@ -105,42 +105,63 @@ impl fmt::Debug for KeyPair {
     }
 }
 
+/// The secrets that a node shares with senders. Beyond the maximum, the sender that has been unused
+/// for the longest time leaves.
 #[derive(Clone, Debug)]
 pub struct Keyring {
-    secrets: BTreeMap<SenderId, Secret>,
+    /// The secrets, each with the number of its last use.
+    secrets: BTreeMap<SenderId, (u64, Secret)>,
+    by_use: BTreeMap<u64, SenderId>,
+    uses: u64,
     senders_max: usize,
+    evicted: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
     #[error("a sender's name must not be 32 zeros")]
     Nobody,
-    #[error("{max} senders are already registered, which is the maximum")]
-    Full { max: usize },
 }
 
 impl Keyring {
     pub const fn new(senders_max: usize) -> Self {
-        Self { secrets: BTreeMap::new(), senders_max }
+        Self { secrets: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, senders_max, evicted: 0 }
     }
 
     /// Registers a sender, or replaces its secret.
     ///
     /// # Errors
-    /// Returns an error if the name is [`SenderId::NOBODY`], or if there are too many senders.
+    /// Returns an error if the name is [`SenderId::NOBODY`].
     pub fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RegisterError> {
         if sender == SenderId::NOBODY {
             return Err(RegisterError::Nobody);
         }
-        if !self.secrets.contains_key(&sender) && self.secrets.len() >= self.senders_max {
-            return Err(RegisterError::Full { max: self.senders_max });
+        self.remove(sender);
+        self.uses += 1;
+        self.by_use.insert(self.uses, sender);
+        self.secrets.insert(sender, (self.uses, secret));
+        while self.secrets.len() > self.senders_max
+            && let Some((_, unused)) = self.by_use.pop_first()
+        {
+            self.secrets.remove(&unused);
+            self.evicted += 1;
         }
-        self.secrets.insert(sender, secret);
         Ok(())
     }
 
     pub fn remove(&mut self, sender: SenderId) -> bool {
-        self.secrets.remove(&sender).is_some()
+        let Some((used, _)) = self.secrets.remove(&sender) else { return false };
+        self.by_use.remove(&used);
+        true
+    }
+
+    pub fn contains(&self, sender: SenderId) -> bool {
+        self.secrets.contains_key(&sender)
+    }
+
+    /// Returns the number of senders that left because others came.
+    pub const fn evicted(&self) -> u64 {
+        self.evicted
     }
 
     pub fn len(&self) -> usize {
@@ -151,8 +172,17 @@ impl Keyring {
         self.secrets.is_empty()
     }
 
-    pub(crate) fn secret(&self, sender: SenderId) -> Option<&Secret> {
-        self.secrets.get(&sender)
+    /// Returns the secret of a sender, and notes its use.
+    pub(crate) fn use_secret(&mut self, sender: SenderId) -> Option<&Secret> {
+        let (used, secret) = self.secrets.get_mut(&sender)?;
+        // Slots of one sender often follow each other.
+        if *used != self.uses {
+            self.by_use.remove(used);
+            self.uses += 1;
+            *used = self.uses;
+            self.by_use.insert(self.uses, sender);
+        }
+        Some(secret)
     }
 }
 
@@ -205,6 +235,20 @@ impl Sealed {
     /// [`Outcome::Void`].
     pub fn void(group: Group, team: usize) -> Self {
         Self { elements: void(group), credentials: vec![0; credential_bytes(team)] }
+    }
+
+    /// Creates a slot of nobody that comes out as [`Outcome::Content`] with this content. The node
+    /// that makes it for its own batch knows the content, and the nodes of the team see at its entry
+    /// that it is nobody's. At the exit, nobody else can distinguish it from a payload.
+    ///
+    /// # Errors
+    /// Returns an error if the length of the content differs from [`Group::content_bytes`].
+    pub fn dummy(group: Group, team: usize, content: &[u8]) -> Result<Self, SealError> {
+        let (found, expected) = (content.len(), group.content_bytes());
+        if found != expected {
+            return Err(SealError::Length { found, expected });
+        }
+        Ok(Self { elements: to_elements(group, content), credentials: vec![0; credential_bytes(team)] })
     }
 
     /// Returns true if the lengths are right for a team of `team` nodes.

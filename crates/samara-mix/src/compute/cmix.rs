@@ -166,7 +166,9 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
     fn reveal(&self, slots: &Slots) -> Result<Output, BadElement> {
         let Input::Some { elements, .. } = &slots.input else { return Err(BadElement) };
         let root_bits = M::EXPONENT_BITS;
-        let mut revealed = Vec::with_capacity(2 * slots.count as usize);
+        // Never grows, so that no copy of its contents stays behind.
+        let count = elements.len() / self.group.element_bytes();
+        let mut revealed = Zeroizing::new(Vec::with_capacity(count));
         for element in elements.chunks_exact(self.group.element_bytes()) {
             let cipher = Field::<M, LIMBS>::read(element).ok_or(BadElement)?;
             revealed.push(Field::<M, LIMBS>::power(&cipher, &self.root, root_bits));
@@ -223,6 +225,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
 
 /// A slot of a registered sender that made it for this round.
 pub(super) struct Admitted<'a> {
+    pub(super) sender: SenderId,
     pub(super) shared: &'a Secret,
     pub(super) salt: [u8; FIELD_BYTES],
 }
@@ -262,7 +265,7 @@ pub(super) fn admit<'a>(
         voided.wrong_code += 1;
         return Entry::Void;
     }
-    Entry::Admitted(Admitted { shared, salt })
+    Entry::Admitted(Admitted { sender, shared, salt })
 }
 
 /// Forwards the credentials without the code that this node has checked, or zeros for a void slot.
@@ -314,6 +317,9 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
                 Entry::Admitted(admitted) if sound.is_some() => Some(admitted),
                 _ => None,
             };
+            if let Some(admitted) = admitted {
+                out.admit(admitted.sender);
+            }
             let breaks = sound.is_none() && !matches!(entry, Entry::Void);
             out.voided.bad_element += u64::from(breaks);
             let is_kept = admitted.is_some() || (matches!(entry, Entry::WasVoid) && sound.is_some());

@@ -8,6 +8,7 @@
 mod cmix;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,8 +17,8 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::group::with_field;
-use crate::round::{Half, Phase};
-use crate::{Group, Secret, sender};
+use crate::round::{Cause, Half, Phase};
+use crate::{Group, Secret, SenderId, sender};
 use cmix::{Entry, admit, entries, pop_code};
 
 /// A number that is not an element of the group: its sender violates the protocol.
@@ -109,6 +110,18 @@ pub(crate) struct Output {
     pub(crate) elements: Vec<u8>,
     pub(crate) credentials: Vec<u8>,
     pub(crate) voided: Voided,
+    /// The senders of valid payloads; only for [`Phase::Decrypt`]. Neighbours are different.
+    pub(crate) senders: Vec<SenderId>,
+}
+
+impl Output {
+    /// Notes the sender of a valid payload.
+    pub(crate) fn admit(&mut self, sender: SenderId) {
+        // Slots of one sender often follow each other.
+        if self.senders.last() != Some(&sender) {
+            self.senders.push(sender);
+        }
+    }
 }
 
 /// The secrets of one node for one round. They are erased when dropped.
@@ -160,14 +173,24 @@ pub(crate) enum Answer {
 
 pub struct Done {
     pub(crate) round: u64,
-    pub(crate) answer: Result<Answer, BadElement>,
+    pub(crate) answer: Result<Answer, Cause>,
 }
 
 impl Job {
-    /// Runs the job on this thread. The result depends only on the job.
+    /// Runs the job on this thread. The result depends only on the job. If the work panics, the
+    /// round fails and the caller continues.
     pub fn run(self) -> Done {
         let round = self.round;
-        let answer = match self.task {
+        // A panic leaves nothing behind that others use: the round drops its secrets.
+        let answer = catch_unwind(AssertUnwindSafe(|| self.answer()));
+        answer.map_or_else(
+            |_| Done::panicked(round),
+            |answer| Done { round, answer: answer.map_err(|BadElement| Cause::BadElement) },
+        )
+    }
+
+    fn answer(self) -> Result<Answer, BadElement> {
+        match self.task {
             Task::Generate { seat, batch, seed } => {
                 Ok(Answer::Generated(generate(self.group, seat, batch, &seed)))
             }
@@ -180,8 +203,7 @@ impl Job {
                 count: slots.count,
                 output,
             }),
-        };
-        Done { round, answer }
+        }
     }
 
     pub const fn round(&self) -> u64 {
@@ -244,11 +266,17 @@ impl fmt::Debug for Job {
 
 impl fmt::Debug for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Done(round {}, {})", self.round, if self.answer.is_ok() { "ok" } else { "bad element" })
+        let answer = self.answer.as_ref().map_or_else(|cause| cause.name(), |_| "ok");
+        write!(f, "Done(round {}, {answer})", self.round)
     }
 }
 
 impl Done {
+    /// Returns the result of a job whose work panicked: its round fails.
+    pub const fn panicked(round: u64) -> Self {
+        Self { round, answer: Err(Cause::Panicked) }
+    }
+
     pub const fn round(&self) -> u64 {
         self.round
     }
@@ -266,14 +294,18 @@ impl Pool {
     /// Returns an error if the system cannot start the threads.
     pub fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
         let named = |index| format!("mix-{index}");
-        ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build().map(Self)
+        // The panic hook has reported it. Without a handler, rayon aborts the process.
+        let survive = |_| {};
+        let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(named);
+        builder.panic_handler(survive).build().map(Self)
     }
 
     pub fn threads(&self) -> usize {
         self.0.current_num_threads()
     }
 
-    /// Runs any function on some thread, such as a job with additional work.
+    /// Runs any function on some thread, such as a job with additional work. A panic of the
+    /// function ends nothing else.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.0.spawn(work);
     }
@@ -300,6 +332,9 @@ impl Model {
         for (elements, credentials, shared) in entries(Group::Model, self.seat, slots) {
             let entry = admit(self.seat, slots.round, shared, elements, credentials, &mut out.voided);
             let is_void = !matches!(entry, Entry::Admitted(_));
+            if let Entry::Admitted(admitted) = &entry {
+                out.admit(admitted.sender);
+            }
             match entry {
                 Entry::Void => out.elements.extend(sender::void(Group::Model)),
                 Entry::Admitted(_) | Entry::WasVoid => out.elements.extend_from_slice(elements),
@@ -336,5 +371,44 @@ impl Vault for Model {
             }
         }
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    struct Panics;
+
+    impl Vault for Panics {
+        fn share(&self, _: &[u8], _: bool) -> Result<Vec<u8>, BadElement> {
+            panic!("a bug")
+        }
+
+        fn work(&self, _: &Slots) -> Result<Output, BadElement> {
+            panic!("a bug")
+        }
+    }
+
+    #[test]
+    fn panic_in_a_job_ends_neither_the_pool_nor_the_process() {
+        let pool = Pool::new(1).expect("it starts");
+        let (sender, results) = channel();
+        let seat = Seat { position: 0, team: 2 };
+        let tasks = [
+            Task::Share { vault: Arc::new(Panics), origin: 0, key: Bytes::new(), is_complete: false },
+            Task::Generate { seat, batch: 1, seed: Secret::new([0; 32]) },
+        ];
+        // The functions of drivers around jobs may panic too.
+        pool.spawn(|| panic!("a bug"));
+        for (round, task) in (0..).zip(tasks) {
+            let sender = sender.clone();
+            let job = Job { round, group: Group::Model, task };
+            pool.run(job, move |done| sender.send(done).expect("the test waits"));
+        }
+        let results: Vec<String> = results.iter().take(2).map(|done| format!("{done:?}")).collect();
+        assert_eq!(results, ["Done(round 0, panicked)", "Done(round 1, ok)"]);
     }
 }

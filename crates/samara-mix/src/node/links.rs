@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use samara_engine::outbox::Lane;
-use samara_engine::{PeerId, PeerIdentity, Time};
+use samara_engine::{MessageKey, PeerId, PeerIdentity, Time};
 
 use super::{Cx, Node};
 use crate::config::Config;
@@ -178,7 +178,10 @@ impl Node {
         }
         // At the first seat, the ping is back.
         let (next, to) = (round.next_seat(), round.node_at(round.next_seat()));
-        self.send(to, MixFrame::Ping { round: number, number: name, seat: next }, cx);
+        // Of each round, one ping is owed at a time, however many the previous node sends.
+        let key = MessageKey(!number);
+        let frame = MixFrame::Ping { round: number, number: name, seat: next };
+        self.peers.send_latest(to, key, frame, &mut self.metrics, cx);
     }
 
     /// Records the return of a ping, which may arrive after the end of its round.
@@ -199,7 +202,7 @@ impl Node {
     /// Answers a ping over a link, or records the answer to one.
     pub(super) fn on_echo(&mut self, from: u32, number: u64, is_answer: bool, cx: &mut Cx<'_>) {
         if !is_answer {
-            return self.send(from, MixFrame::Echo { number, is_answer: true }, cx);
+            return self.peers.answer_echo(from, number, &mut self.metrics, cx);
         }
         match self.peers.record_answer(from, number, cx.now()) {
             Some(took) => {

@@ -27,7 +27,7 @@ use crate::metrics::{Ignored, Metrics};
 use crate::mix::{Command, Event, RefuseError};
 use crate::peers::Peers;
 use crate::round::{Cause, Failure, Plan};
-use crate::sender::Keyring;
+use crate::sender::{Keyring, RegisterError, SenderId};
 use crate::wire::MixFrame;
 use crate::{NodeState, Secret};
 use lifecycle::EarlyShare;
@@ -107,6 +107,19 @@ impl Node {
         &self.metrics
     }
 
+    /// Returns the secrets that this node shares with senders.
+    pub const fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// Registers the secret shared with a sender, starting with the next job.
+    ///
+    /// # Errors
+    /// Returns an error if the name is [`SenderId::NOBODY`].
+    pub fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RegisterError> {
+        self.keyring.register(sender, secret)
+    }
+
     /// Returns the rounds that this node takes part in, and its state in each.
     pub fn rounds(&self) -> impl Iterator<Item = (u64, NodeState)> {
         self.rounds.iter().map(|(round, state)| (*round, state.state))
@@ -152,9 +165,7 @@ impl Node {
     }
 
     fn send_on(&mut self, to: u32, lane: Lane, round: Option<MessageKey>, frame: MixFrame, cx: &mut Cx<'_>) {
-        if let Some(peer) = self.peers.link_to(to) {
-            self.metrics.owe(peer, lane, round, frame, cx);
-        }
+        self.peers.send(to, lane, round, frame, &mut self.metrics, cx);
     }
 
     fn on_frame(&mut self, from: u32, frame: MixFrame, cx: &mut Cx<'_>) {
@@ -183,7 +194,8 @@ impl Node {
         let known = self.with_round(done.round, cx, |node, round, cx| match done.answer {
             // The input of the job came from the node before this one, or is a share that went
             // through all nodes.
-            Err(_) => Err(Failure::by(Cause::BadElement, round.before())),
+            Err(Cause::BadElement) => Err(Failure::by(Cause::BadElement, round.before())),
+            Err(cause) => Err(Failure::by(cause, node.me)),
             Ok(Answer::Generated(vault)) => node.on_generated(round, vault, cx),
             Ok(Answer::Shared { origin, key, is_complete }) => {
                 node.on_shared(round, origin, key, is_complete, cx)
@@ -208,13 +220,14 @@ impl Node {
                 });
             }
             Command::Register { sender, secret } => {
-                if let Err(error) = self.keyring.register(sender, secret) {
+                if let Err(error) = self.register(sender, secret) {
                     cx.emit(Event::Refused { round: None, error: RefuseError::Register(error) });
                 }
             }
             Command::Forget { sender } => {
                 self.keyring.remove(sender);
             }
+            Command::Abandon { round } => self.abandon(round, cx),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::compute::{Job, Seat, Vault};
 use crate::metrics::Metrics;
 use crate::mix::Event;
 use crate::round::{Gate, Half, NodeState, Phase, Plan};
-use crate::sender::{Batch, FIELD_BYTES};
+use crate::sender::{Batch, FIELD_BYTES, SenderId};
 use crate::wire::MixFrame;
 
 /// The salt and the sender of a slot.
@@ -34,6 +34,8 @@ pub(super) struct Round {
     /// Work that needs the team's key, before the key is agreed.
     pub(super) held: Vec<Job>,
     pub(super) names: BTreeSet<SlotName>,
+    /// The senders of valid payloads so far, if the configuration has a minimum.
+    pub(super) senders: BTreeSet<SenderId>,
     /// True once the scheduler has reported that the round can take a batch.
     pub(super) is_queued: bool,
     /// Payloads that wait for earlier rounds.
@@ -54,6 +56,7 @@ impl Round {
             outgoing: BTreeMap::new(),
             held: Vec::new(),
             names: BTreeSet::new(),
+            senders: BTreeSet::new(),
             is_queued: false,
             batch: None,
             plan,

@@ -9,7 +9,7 @@ use crate::Secret;
 use crate::compute::{Input, Job, Output, Slots, Task, Voided};
 use crate::metrics::Ignored;
 use crate::mix::{Event, Mark, RefuseError};
-use crate::round::{Failure, Gate, Half, NodeState, Phase, Transfer};
+use crate::round::{Cause, Failure, Gate, Half, NodeState, Phase, Transfer};
 use crate::sender::{self, Batch, FIELD_BYTES, Outcome, SenderId, credential_bytes, sender_of};
 use crate::wire::{MixFrame, Piece};
 
@@ -179,11 +179,11 @@ impl Node {
     }
 
     /// Returns the secrets shared with the senders of slots in real-time decryption.
-    fn shared_with(&self, round: &Round, phase: Phase, input: &Input) -> Vec<Option<Secret>> {
+    fn shared_with(&mut self, round: &Round, phase: Phase, input: &Input) -> Vec<Option<Secret>> {
         match input {
             Input::Some { credentials, .. } if phase == Phase::Decrypt => {
                 let slots = credentials.chunks_exact(credential_bytes(round.seat.codes()));
-                slots.map(|slot| self.keyring.secret(sender_of(slot)).cloned()).collect()
+                slots.map(|slot| self.keyring.use_secret(sender_of(slot)).cloned()).collect()
             }
             _ => Vec::new(),
         }
@@ -201,6 +201,9 @@ impl Node {
     ) -> Result<(), Failure> {
         self.metrics.worked(phase, count);
         self.metrics.voided.add(output.voided);
+        if self.config.senders_min > 1 {
+            round.senders.extend(output.senders);
+        }
         let Some(stage) = round.stages.get_mut(&phase) else { return Ok(()) };
         let is_first = stage.finished == 0;
         stage.finished += count;
@@ -229,7 +232,7 @@ impl Node {
             }
         }
         if is_last {
-            self.finish_phase(round, phase, cx);
+            self.finish_phase(round, phase, cx)?;
         }
         Ok(())
     }
@@ -280,8 +283,15 @@ impl Node {
     }
 
     /// Handles the end of a phase at this node: all its slots are processed.
-    fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) {
+    fn finish_phase(&mut self, round: &mut Round, phase: Phase, cx: &mut Cx<'_>) -> Result<(), Failure> {
         match phase {
+            // Slots have left, but none comes out without the permutation of this node.
+            Phase::Decrypt if self.config.senders_min > 1 => {
+                let senders = std::mem::take(&mut round.senders).len();
+                if senders < self.config.senders_min {
+                    return Err(Failure::of(Cause::TooFewSenders));
+                }
+            }
             Phase::Reveal => {
                 round.key_frames.clear();
                 self.set_state(round, NodeState::Standby, cx);
@@ -290,6 +300,7 @@ impl Node {
             Phase::Permute => round.vault = None,
             _ => {}
         }
+        Ok(())
     }
 
     /// Starts the precomputation at the first seat, with ones.
@@ -374,6 +385,17 @@ impl Node {
         }
         round.batch = Some(batch);
         Ok(())
+    }
+
+    /// Fails a round that has no batch, because too few senders have payloads for it.
+    pub(super) fn abandon(&mut self, number: u64, cx: &mut Cx<'_>) {
+        self.with_round(number, cx, |_, round, _| {
+            let is_open = round.seat.is_first() && round.is_queued && round.state == NodeState::Standby;
+            match is_open && round.batch.is_none() {
+                true => Err(Failure::of(Cause::TooFewSenders)),
+                false => Ok(()),
+            }
+        });
     }
 
     /// Starts waiting batches, the oldest round first, up to the limit.

@@ -252,3 +252,15 @@ fn longer_wait_before_giving_up_saves_rounds_and_longer_pauses_delay_the_return(
     assert!(impatient > 0 && patient == 0 && slow == 0, "{impatient}, {patient} and {slow} rounds failed");
     assert!(late > soon + ms(300), "back after {soon:?} and {late:?}");
 }
+
+#[test]
+fn panic_in_a_job_fails_its_round_only() {
+    let mut net = Net::new(1, config(5, 5, Group::Small256));
+    net.panics = Some(|host, job| host == 2 && job.round() == 3 && job.phase() == Some(Phase::Decrypt));
+    net.run_for(Duration::from_secs(3));
+    net.record.check(&[]);
+    let failures = net.record.failed.iter();
+    let failures = failures.map(|((round, _), (_, failure))| (*round, failure.cause, failure.culprit));
+    assert_eq!(failures.collect::<BTreeSet<_>>(), [(3, Cause::Panicked, Some(2))].into());
+    assert!(net.record.complete().len() > 5);
+}

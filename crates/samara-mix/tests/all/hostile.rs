@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_mix::wire::Piece;
-use samara_mix::{Cause, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Sender, SenderId};
+use samara_mix::{
+    Cause, Command, Config, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Secret, Sender, SenderId,
+};
 
 use crate::config;
 use crate::net::Net;
@@ -189,4 +191,85 @@ fn early_key_shares_are_bounded() {
     assert_eq!(net.node(0).metrics().ignored(Ignored::EarlyOverflow), 1_000 - 256);
     net.run_for(Duration::from_secs(2));
     assert!(net.record.failed.is_empty());
+}
+
+#[test]
+fn senders_that_register_without_end_evict_only_unused_ones() {
+    let mut net = Net::new(1, Config { senders_max: 8, ..config(5, 5, Group::Small256) });
+    for step in 0..200u8 {
+        for node in 0..5 {
+            let sender = SenderId([100 + step % 100; 32]);
+            net.command(node, Command::Register { sender, secret: Secret::new([step; 32]) });
+            assert!(net.node(node).keyring().len() <= 8);
+        }
+        net.run_for(Duration::from_millis(50));
+    }
+    // The sender of the batches is in use all the time.
+    assert!(net.record.complete().len() > 20);
+    assert_eq!((0..5).map(|node| net.node(node).metrics().voided.total()).sum::<u64>(), 0);
+    assert!((0..5).all(|node| net.node(node).keyring().evicted() > 100));
+}
+
+/// The senders beside the usual one, and the secret that each shares with all nodes.
+const OTHERS: [u8; 2] = [21, 22];
+
+/// Runs a pool that demands payloads of three senders, two of which are registered beside the usual
+/// one. Returns it after its first batches.
+fn run_with_minimum(group: Group, tamper: fn(&Plan, &mut Vec<Sealed>)) -> Net {
+    let mut net = Net::new(1, Config { senders_min: 3, ..config(5, 5, group) });
+    for (node, other) in (0..5).flat_map(|node| OTHERS.map(|other| (node, other))) {
+        let secret = Secret::new([other; 32]);
+        net.command(node, Command::Register { sender: SenderId([other; 32]), secret });
+    }
+    net.tamper = Some(tamper);
+    net.run_for(Duration::from_secs(2));
+    net
+}
+
+/// Replaces two payloads by those of the other senders.
+fn of_others(plan: &Plan, sealed: &mut [Sealed]) {
+    let group = if sealed[0].fits(Group::Model, 5) { Group::Model } else { Group::Small256 };
+    for (slot, other) in sealed.iter_mut().zip(OTHERS) {
+        let mut sender = Sender::new(group, SenderId([other; 32]));
+        plan.team.iter().for_each(|node| sender.register(*node, Secret::new([other; 32])));
+        *slot = sender.seal(plan.round, &plan.team, [other; 32], &vec![1; group.content_bytes()]).unwrap();
+    }
+}
+
+#[test]
+fn batch_of_a_first_node_with_too_few_senders_comes_out_nowhere() {
+    for group in [Group::Model, Group::Small256] {
+        let net = run_with_minimum(group, |plan, sealed| of_others(plan, sealed));
+        assert!(net.record.complete().len() > 3 && net.record.failed.is_empty(), "{:?}", net.record.causes());
+        // The first node invents senders: names that nobody registered, and a name with wrong codes.
+        for tamper in [
+            (|_, sealed| sealed.iter_mut().take(9).for_each(|slot| *slot = rename(slot)))
+                as fn(&Plan, &mut Vec<Sealed>),
+            |plan, sealed| {
+                of_others(plan, sealed);
+                let (elements, mut credentials) = sealed[0].clone().into_parts();
+                credentials[64..].fill(0);
+                sealed[0] = Sealed::from_parts(elements, credentials);
+            },
+        ] {
+            let net = run_with_minimum(group, tamper);
+            assert!(net.record.delivered.is_empty(), "{} came out", net.record.delivered.len());
+            let causes: Vec<Cause> = net.record.causes().into_keys().collect();
+            assert_eq!(causes, [Cause::TooFewSenders]);
+            assert!(net.record.failed.len() > 6);
+        }
+    }
+}
+
+#[test]
+fn every_node_counts_senders_itself() {
+    // The first node accepts a payload whose code for the third node is wrong.
+    let net = run_with_minimum(Group::Small256, |plan, sealed| {
+        of_others(plan, sealed);
+        let (elements, mut credentials) = sealed[0].clone().into_parts();
+        credentials[64 + 2 * 32] ^= 1;
+        sealed[0] = Sealed::from_parts(elements, credentials);
+    });
+    assert!(net.record.delivered.is_empty());
+    assert_eq!(net.record.causes().into_keys().collect::<Vec<_>>(), [Cause::TooFewSenders]);
 }

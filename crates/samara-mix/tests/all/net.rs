@@ -8,8 +8,8 @@ pub(crate) use samara_engine::testing::Crash;
 use samara_engine::testing::{Network, Path, World};
 use samara_engine::{NodeRng, Outbox, Purpose, Time};
 use samara_mix::{
-    Batch, Command, Config, Event, Half, Mix, MixFrame, Node, Plan, Scheduler, Sealed, Secret, Sender,
-    SenderId,
+    Batch, Command, Config, Done, Event, Half, Job, Mix, MixFrame, Node, Plan, Scheduler, Sealed, Secret,
+    Sender, SenderId,
 };
 
 use crate::record::Record;
@@ -30,6 +30,8 @@ pub(crate) struct Pool {
     pub(crate) is_precomputation_free: bool,
     /// True if senders submit no batches.
     pub(crate) is_idle: bool,
+    /// Selects jobs whose work panics, by host.
+    pub(crate) panics: Option<fn(u32, &Job) -> bool>,
     /// Changes a batch before it is submitted.
     pub(crate) tamper: Option<fn(&Plan, &mut Vec<Sealed>)>,
     /// Sees every frame from one host to another, and can change it.
@@ -102,7 +104,9 @@ impl World<Mix> for Pool {
                 let cost = if is_free { Duration::ZERO } else { self.slot_cost * job.slots().max(1) };
                 let core = self.cores[host as usize].iter_mut().min().unwrap();
                 *core = (*core).max(now) + cost;
-                Some((*core, Command::Computed(job.run())))
+                let is_lost = self.panics.is_some_and(|panics| panics(host, &job));
+                let done = if is_lost { Done::panicked(job.round()) } else { job.run() };
+                Some((*core, Command::Computed(done)))
             }
             Event::Open(plan) if !self.is_idle => {
                 let mut sealed = self.batch(&plan);
@@ -158,6 +162,7 @@ impl Net {
             pause: Duration::from_millis(5),
             is_precomputation_free: false,
             is_idle: false,
+            panics: None,
             tamper: None,
             meddle: None,
             sender,

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use samara_engine::Shape;
-use samara_mix::{Group, Mark, NodeState, Phase, RoundState, Transfer};
+use samara_mix::{
+    Cause, Command, Group, Mark, NodeState, Outcome, Phase, RoundState, SealError, Sealed, Transfer,
+};
 
 use crate::config;
 use crate::net::Net;
@@ -162,4 +165,54 @@ fn number_of_rounds_is_limited() {
     net.record.check(&[]);
     assert_eq!(net.record.complete(), (0..7).collect::<Vec<u64>>());
     assert_eq!(net.engine(net.scheduler()).metrics().rounds, 7);
+}
+
+#[test]
+fn dummies_come_out_like_payloads() {
+    for group in [Group::Model, Group::Small256] {
+        let mut net = Net::new(1, config(5, 5, group));
+        net.tamper = Some(|plan, sealed| {
+            let group = if sealed[0].fits(Group::Model, 5) { Group::Model } else { Group::Small256 };
+            for (index, slot) in sealed.iter_mut().enumerate().take(20) {
+                let content = vec![index as u8; group.content_bytes()];
+                *slot = Sealed::dummy(group, plan.team.len(), &content).unwrap();
+            }
+        });
+        net.run_until(Duration::from_secs(10), |net| net.record.complete().len() >= 2);
+        let round = net.record.complete()[0];
+        let outcomes = &net.record.delivered.range((round, 0)..).next().unwrap().1.1;
+        let content = |outcome: &Outcome| match outcome {
+            Outcome::Content(content) => content.clone(),
+            other => panic!("{other:?}"),
+        };
+        let contents: Vec<Bytes> = outcomes.iter().map(content).collect();
+        let places: Vec<usize> = (0..20u8)
+            .map(|byte| contents.iter().position(|of| of.iter().all(|found| *found == byte)).unwrap())
+            .collect();
+        assert!(places.windows(2).any(|pair| pair[0] > pair[1]), "the dummies are not mixed: {places:?}");
+    }
+    let short = Sealed::dummy(Group::Small256, 5, &[0; 59]);
+    assert_eq!(short, Err(SealError::Length { found: 59, expected: 60 }));
+}
+
+#[test]
+fn abandoned_round_fails_everywhere_and_its_team_stays() {
+    let mut net = Net::new(1, config(5, 5, Group::Model));
+    net.is_idle = true;
+    net.run_for(Duration::from_millis(500));
+    let open = |net: &Net| {
+        let (round, plan) = net.record.plans.first_key_value().unwrap();
+        (*round, plan.team.clone())
+    };
+    let (round, team) = open(&net);
+    // Only the first node can abandon a round.
+    net.command(team[1], Command::Abandon { round });
+    assert!(net.record.failed.is_empty());
+    net.command(team[0], Command::Abandon { round });
+    net.command(team[0], Command::Abandon { round: 9_999 });
+    net.run_for(Duration::from_millis(500));
+    let failed = net.record.failed.iter();
+    let failed: Vec<_> = failed.map(|((round, host), (_, failure))| (*round, *host, failure.cause)).collect();
+    assert_eq!(failed, (0..6).map(|host| (round, host, Cause::TooFewSenders)).collect::<Vec<_>>());
+    assert_eq!(net.record.drawn.len(), 1);
 }

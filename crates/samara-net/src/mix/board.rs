@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use samara_mix::{Batch, Group, Outcome, Plan, Sealed};
+use samara_mix::{Batch, Group, Outcome, Plan, Sealed, SenderId};
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
-use super::gateway::Ended;
+use super::gateway::{Ended, not_open, share_exceeded};
+use super::node::Tally;
 use super::options::GatewayOptions;
 use super::proto::{OpenRound, OpenRounds};
 
@@ -39,9 +40,15 @@ pub struct GatewayStatus {
     /// Payloads accepted since the start.
     pub payloads: u64,
     pub batches: u64,
-    /// Void slots that completed batches.
+    /// Dummies and void slots that completed batches.
     pub filled: u64,
-    pub refused: u64,
+    /// Rounds that failed because too few senders had payloads for them.
+    pub abandoned: u64,
+    /// Refused calls by the limit that they exceeded: `registrations`, `message_bytes`,
+    /// `message_slots`, `waiting`, `waiting_address`, `receive_timeout`, `sender_share`, `room`,
+    /// `waiters`. Also `not_open` (the round accepts no payloads here), `unknown_sender` (no shared
+    /// secret), and `wrong_form` (another group or another size of the team).
+    pub refused: BTreeMap<&'static str, u64>,
     pub waiters: usize,
     /// Durations of the last finished rounds, in order of completion.
     pub times: Vec<RoundTimes>,
@@ -52,11 +59,24 @@ struct Gathering {
     slots: Vec<Sealed>,
     /// The arrival time of each slot.
     entered: Vec<Instant>,
+    of_sender: BTreeMap<SenderId, usize>,
 }
 
 impl Gathering {
     fn room(&self) -> usize {
         self.plan.batch as usize - self.slots.len()
+    }
+
+    /// Returns true if the payloads come from enough different senders.
+    fn is_anonymous(&self, options: &GatewayOptions) -> bool {
+        self.of_sender.len() >= options.senders_min as usize
+    }
+
+    /// Returns the time at which the round needs no more payloads, or gives up. `None` before the
+    /// first payload.
+    fn due(&self, options: &GatewayOptions) -> Option<Instant> {
+        let wait = if self.is_anonymous(options) { options.fill } else { options.hold };
+        self.entered.first().map(|first| *first + wait)
     }
 }
 
@@ -84,6 +104,7 @@ pub(super) struct Board {
     waiters: BTreeMap<u64, Vec<Waiter>>,
     rounds: watch::Sender<OpenRounds>,
     times: VecDeque<RoundTimes>,
+    refused: Tally,
     status: GatewayStatus,
 }
 
@@ -93,6 +114,7 @@ impl Board {
         options: GatewayOptions,
         group: Group,
         rounds: watch::Sender<OpenRounds>,
+        refused: Tally,
     ) -> Self {
         Self {
             node,
@@ -106,6 +128,7 @@ impl Board {
             waiters: BTreeMap::new(),
             rounds,
             times: VecDeque::new(),
+            refused,
             status: GatewayStatus::default(),
         }
     }
@@ -142,31 +165,57 @@ impl Board {
     }
 
     pub(super) fn open(&mut self, plan: Arc<Plan>) {
-        self.open.insert(plan.round, Gathering { plan, slots: Vec::new(), entered: Vec::new() });
+        let gathering =
+            Gathering { slots: Vec::new(), entered: Vec::new(), of_sender: BTreeMap::new(), plan };
+        self.open.insert(gathering.plan.round, gathering);
         self.announce();
     }
 
-    /// Accepts payloads, all or none of them. Returns the remaining room of the round.
-    pub(super) fn submit(&mut self, round: u64, slots: Vec<Sealed>, now: Instant) -> Result<u32, Status> {
-        let taken = self.take(round, slots, now);
-        self.status.refused += u64::from(taken.is_err());
-        taken
+    /// Accepts payloads of a sender, all or none of them. Returns the remaining room of the round.
+    pub(super) fn submit(
+        &mut self,
+        round: u64,
+        sender: SenderId,
+        slots: Vec<Sealed>,
+        now: Instant,
+    ) -> Result<u32, Status> {
+        let taken = self.take(round, sender, slots, now);
+        taken.map_err(|(limit, status)| {
+            self.refused.count(limit);
+            status
+        })
     }
 
-    fn take(&mut self, round: u64, slots: Vec<Sealed>, now: Instant) -> Result<u32, Status> {
-        let gathering = self.open.get_mut(&round);
-        let gathering =
-            gathering.ok_or_else(|| Status::not_found("the round accepts no payloads at this node"))?;
+    /// Refuses payloads of a sender that the node does not know any more.
+    pub(super) fn refuse_unknown(&self) -> Status {
+        self.refused.count("unknown_sender");
+        Status::failed_precondition("this node shares no secret with the sender; connect again")
+    }
+
+    fn take(
+        &mut self,
+        round: u64,
+        sender: SenderId,
+        slots: Vec<Sealed>,
+        now: Instant,
+    ) -> Result<u32, (&'static str, Status)> {
+        let gathering = self.open.get_mut(&round).ok_or_else(|| ("not_open", not_open()))?;
         let team = gathering.plan.team.len();
         if !slots.iter().all(|slot| slot.fits(self.group, team)) {
-            return Err(Status::invalid_argument(
-                "the payload was sealed for another group or a team of another size",
-            ));
+            let status = "the payload was sealed for another group or a team of another size";
+            return Err(("wrong_form", Status::invalid_argument(status)));
         }
         let room = gathering.room();
         if slots.len() > room {
-            return Err(Status::resource_exhausted(format!("the round has room for {room} more payloads")));
+            let status = format!("the round has room for {room} more payloads");
+            return Err(("room", Status::resource_exhausted(status)));
         }
+        let share = self.options.sender_share(gathering.plan.batch) as usize;
+        let of_sender = gathering.of_sender.get(&sender).copied().unwrap_or_default() + slots.len();
+        if of_sender > share {
+            return Err(("sender_share", share_exceeded(share)));
+        }
+        gathering.of_sender.insert(sender, of_sender);
         self.status.payloads += slots.len() as u64;
         gathering.entered.resize(gathering.entered.len() + slots.len(), now);
         gathering.slots.extend(slots);
@@ -175,30 +224,45 @@ impl Board {
         Ok(room)
     }
 
+    /// Fills batches that have waited and have payloads of enough senders.
     pub(super) fn fill(&mut self, now: Instant) {
-        let fill = self.options.fill;
         for gathering in self.open.values_mut() {
-            let is_due = gathering.entered.first().is_some_and(|first| now.duration_since(*first) >= fill);
-            if is_due && gathering.room() > 0 {
-                self.status.filled += gathering.room() as u64;
-                let void = Sealed::void(self.group, gathering.plan.team.len());
-                gathering.slots.resize(gathering.plan.batch as usize, void);
+            let is_due = gathering.due(&self.options).is_some_and(|due| due <= now);
+            if is_due && gathering.is_anonymous(&self.options) && gathering.room() > 0 {
+                let room = gathering.room();
+                self.status.filled += room as u64;
+                let team = gathering.plan.team.len();
+                let (group, dummies) = (self.group, self.options.dummies);
+                gathering.slots.extend((0..room).map(|_| filling(group, team, dummies)));
             }
         }
     }
 
-    /// Time at which the next [`fill`](Self::fill) is due.
+    /// Takes the rounds that have waited for too long for payloads of enough senders.
+    pub(super) fn take_abandoned(&mut self, now: Instant) -> Vec<u64> {
+        let options = &self.options;
+        let is_abandoned =
+            |of: &Gathering| !of.is_anonymous(options) && of.due(options).is_some_and(|due| due <= now);
+        let rounds = self.open.iter().filter(|(_, of)| is_abandoned(of));
+        let rounds: Vec<u64> = rounds.map(|(round, _)| *round).collect();
+        if !rounds.is_empty() {
+            self.open.retain(|round, _| !rounds.contains(round));
+            self.status.abandoned += rounds.len() as u64;
+            self.announce();
+        }
+        rounds
+    }
+
+    /// Time at which the next [`fill`](Self::fill) or [`take_abandoned`](Self::take_abandoned) is
+    /// due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.open
-            .values()
-            .filter_map(|gathering| gathering.entered.first())
-            .min()
-            .map(|at| *at + self.options.fill)
+        self.open.values().filter_map(|gathering| gathering.due(&self.options)).min()
     }
 
     pub(super) fn take_full(&mut self, now: Instant) -> Vec<(u64, Batch)> {
+        let is_full = |of: &Gathering| of.room() == 0 && of.is_anonymous(&self.options);
         let full: Vec<u64> =
-            self.open.iter().filter(|(_, of)| of.room() == 0).map(|(round, _)| *round).collect();
+            self.open.iter().filter(|(_, of)| is_full(of)).map(|(round, _)| *round).collect();
         if full.is_empty() {
             return Vec::new();
         }
@@ -284,6 +348,7 @@ impl Board {
             });
         }
         if self.waiters() >= self.options.waiters_max {
+            self.refused.count("waiters");
             return drop(answer.send(Err(Status::resource_exhausted("too many requests wait for results"))));
         }
         self.waiters.entry(round).or_default().push(answer);
@@ -300,9 +365,19 @@ impl Board {
             mixing: self.mixing.len(),
             waiters: self.waiters(),
             times: self.times.iter().copied().collect(),
+            refused: self.refused.counts(),
             ..self.status.clone()
         }
     }
+}
+
+/// A slot that fills a batch. A dummy comes out like a payload with random content. Nothing keeps
+/// its content.
+fn filling(group: Group, team: usize, is_dummy: bool) -> Sealed {
+    let mut content = vec![0; group.content_bytes()];
+    let dummy = is_dummy && getrandom::fill(&mut content).is_ok();
+    let dummy = dummy.then(|| Sealed::dummy(group, team, &content).ok()).flatten();
+    dummy.unwrap_or_else(|| Sealed::void(group, team))
 }
 
 /// The number of an outcome on the wire.

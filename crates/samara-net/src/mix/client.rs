@@ -17,7 +17,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::announced::{Announced, Rules};
-use super::gateway::{Ended, REGISTER, RESULT, SUBMIT, WATCH};
+use super::gateway::{Ended, MESSAGE_SLOTS, REGISTER, RESULT, SUBMIT, WATCH};
 use super::grpc::{ALPN, Dial, Wire};
 use super::options::{Contact, Sockets, Windows};
 use super::proto::{
@@ -25,9 +25,6 @@ use super::proto::{
     SubmitRequest, WatchRequest,
 };
 use crate::identity::{Identity, client_tls};
-
-/// Slots in a message: some 200 KiB in the larger group.
-const MESSAGE_SLOTS: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {

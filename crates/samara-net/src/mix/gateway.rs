@@ -5,26 +5,33 @@
 //! its own. It accepts every certificate. The fingerprint of the certificate is the name of the
 //! sender.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use samara_mix::{Command, Group, KeyPair, Outcome, Sealed};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use samara_mix::{Config, Group, KeyPair, Outcome, Sealed, SenderId};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::timeout;
 use tonic::body::Body;
+use tonic::codec::Codec;
 use tonic::server::Grpc;
-use tonic::{Request as Call, Response, Status, Streaming};
+use tonic::{Code, Request as Call, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::board::kind;
-use super::grpc::{Answers, Method, caller, unimplemented};
+use super::grpc::{Answers, Metered, Method, Origin, caller, unimplemented};
+use super::node::Tally;
+use super::options::GatewayOptions;
 use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
     SubmitRequest, WatchRequest,
 };
+use super::quota::{Quota, Registrations};
 use super::task::Task;
-use crate::status::{Request, ask_later};
+use crate::status::{Request, ask, ask_later};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -43,8 +50,19 @@ pub(super) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
 pub(super) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
 pub(super) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
 pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
+/// Maximum slots in a message with payloads: some 200 KiB in the larger group.
+pub(super) const MESSAGE_SLOTS: usize = 128;
 /// Slots in a part of a result: 256 KiB in the larger group.
 const PART_SLOTS: usize = 256;
+/// Maximum bytes of a request without payloads: the longest has an element of the group.
+const REQUEST_BYTES_MAX: usize = 1 << 10;
+
+/// Maximum bytes of a message with payloads for the largest team.
+const fn message_bytes_max(group: Group) -> usize {
+    // Fields and lengths of a slot take at most 12 bytes, and the round 11.
+    let slot = group.slot_bytes() + (2 + Config::TEAM_MAX) * 32 + 12;
+    MESSAGE_SLOTS * slot + 11
+}
 
 #[derive(Clone)]
 pub(super) struct Gateway(pub(super) Arc<Inner>);
@@ -52,13 +70,17 @@ pub(super) struct Gateway(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) node: u32,
     pub(super) group: Group,
-    pub(super) batch_max: usize,
     pub(super) keys: KeyPair,
     pub(super) task: mpsc::Sender<Request<Task>>,
     pub(super) rounds: watch::Receiver<OpenRounds>,
-    /// KiB of received payloads that may wait for a batch.
-    pub(super) waiting: Arc<Semaphore>,
-    pub(super) waiting_kib: u32,
+    /// Bytes of payloads in calls that have not ended.
+    pub(super) waiting: Arc<Quota>,
+    pub(super) registrations: Registrations,
+    /// Registrations compute one after another: together they take one core at most.
+    pub(super) agreeing: Semaphore,
+    /// Refused calls by limit.
+    pub(super) refused: Tally,
+    pub(super) options: GatewayOptions,
 }
 
 type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -71,20 +93,29 @@ impl Gateway {
         ask_later(&self.0.task, request).await.map_err(|_| Status::unavailable("this node is stopping"))
     }
 
+    /// Counts a refused call, and returns its status.
+    fn refuse(&self, limit: &'static str, status: Status) -> Status {
+        self.0.refused.count(limit);
+        status
+    }
+
     async fn register(self, call: Call<RegisterRequest>) -> Result<Response<RegisterReply>, Status> {
         let sender = caller(&call)?.sender();
+        if !self.0.registrations.take(sender, origin(call.extensions()), Instant::now()) {
+            let status = "too many registrations within a minute; try again later";
+            return Err(self.refuse("registrations", Status::resource_exhausted(status)));
+        }
         let public = call.into_inner().public;
         let inner = Arc::clone(&self.0);
+        let turn = self.0.agreeing.acquire().await;
+        let _turn = turn.map_err(|_| Status::unavailable("this node is stopping"))?;
         // A power of a long number takes a millisecond or more.
         let agreed = tokio::task::spawn_blocking(move || inner.keys.agree(&public)).await;
         let agreed = agreed.map_err(|error| Status::internal(error.to_string()))?;
         let secret = agreed.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.ask(move |task, answer| {
-            task.command(Command::Register { sender, secret });
-            // Fails only if the caller has given up.
-            let _ = answer.send(());
-        })
-        .await?;
+        let registered = ask(&self.0.task, move |task| task.register(sender, secret)).await;
+        let registered = registered.map_err(|_| Status::unavailable("this node is stopping"))?;
+        registered.map_err(|error| Status::failed_precondition(error.to_string()))?;
         Ok(Response::new(RegisterReply {
             public: Bytes::copy_from_slice(self.0.keys.public()),
             node: self.0.node,
@@ -95,28 +126,58 @@ impl Gateway {
     fn watch(&self) -> Response<Parts<OpenRounds>> {
         let mut rounds = self.0.rounds.clone();
         rounds.mark_changed();
-        let states = stream::unfold(rounds, |mut rounds| async move {
+        let interval = self.0.options.announce_interval;
+        let states = stream::unfold((rounds, Duration::ZERO), move |(mut rounds, wait)| async move {
+            tokio::time::sleep(wait).await;
             rounds.changed().await.ok()?;
             let state = rounds.borrow_and_update().clone();
-            Some((Ok(state), rounds))
+            Some((Ok(state), (rounds, interval)))
         });
         Response::new(Box::pin(states))
     }
 
     async fn submit(self, call: Call<Streaming<SubmitRequest>>) -> Result<Response<SubmitReply>, Status> {
         let sender = caller(&call)?.sender();
+        // Until the end of the call its bytes count as waiting.
         let mut messages = call.into_inner();
-        let (mut slots, mut of_round, mut shares) = (Vec::new(), None, Vec::new());
-        while let Some(SubmitRequest { round, slots: more }) = messages.message().await? {
-            if *of_round.get_or_insert(round) != round {
+        let received = timeout(self.0.options.receive_timeout, self.receive(sender, &mut messages)).await;
+        let (round, slots) = received.map_err(|_| {
+            self.refuse("receive_timeout", Status::deadline_exceeded("the payloads took too long to arrive"))
+        })??;
+        let room = self.ask(move |task, answer| task.submit(round, sender, slots, answer)).await??;
+        Ok(Response::new(SubmitReply { room }))
+    }
+
+    /// Receives the payloads of a call.
+    async fn receive(
+        &self,
+        sender: SenderId,
+        messages: &mut Streaming<SubmitRequest>,
+    ) -> Result<(u64, Vec<Sealed>), Status> {
+        let (mut slots, mut open) = (Vec::new(), None);
+        loop {
+            let message = messages.message().await.map_err(|status| match status.code() {
+                Code::OutOfRange => self.refuse("message_bytes", status),
+                _ => status,
+            })?;
+            let Some(SubmitRequest { round, slots: more }) = message else { break };
+            let (of_round, share) = match open {
+                None => *open.insert((round, self.share(round)?)),
+                Some(known) => known,
+            };
+            if of_round != round {
                 return Err(Status::invalid_argument(
                     "the call has payloads for several rounds; expected one",
                 ));
             }
-            if slots.len() + more.len() > self.0.batch_max {
-                return Err(Status::invalid_argument("the call has more payloads than a batch can hold"));
+            if more.len() > MESSAGE_SLOTS {
+                let status =
+                    format!("found {} payloads in a message; expected at most {MESSAGE_SLOTS}", more.len());
+                return Err(self.refuse("message_slots", Status::invalid_argument(status)));
             }
-            shares.push(self.share(&more)?);
+            if slots.len() + more.len() > share {
+                return Err(self.refuse("sender_share", share_exceeded(share)));
+            }
             for SealedSlot { elements, credentials } in more {
                 let slot = Sealed::from_parts(elements, credentials);
                 if slot.sender() != Some(sender) {
@@ -127,17 +188,16 @@ impl Gateway {
                 slots.push(slot);
             }
         }
-        let round = of_round.ok_or_else(|| Status::invalid_argument("the call has no payloads"))?;
-        let room = self.ask(move |task, answer| task.submit(round, slots, answer)).await??;
-        Ok(Response::new(SubmitReply { room }))
+        let (round, _) = open.ok_or_else(|| Status::invalid_argument("the call has no payloads"))?;
+        Ok((round, slots))
     }
 
-    /// Takes the share of some payloads in the bytes that may wait.
-    fn share(&self, slots: &[SealedSlot]) -> Result<OwnedSemaphorePermit, Status> {
-        let bytes: usize = slots.iter().map(|slot| slot.elements.len() + slot.credentials.len()).sum();
-        let kib = (bytes.div_ceil(1024) as u32).min(self.0.waiting_kib);
-        let share = Arc::clone(&self.0.waiting).try_acquire_many_owned(kib);
-        share.map_err(|_| Status::resource_exhausted("too many payloads wait for a batch; try again later"))
+    /// Returns the number of payloads that a sender may submit for a round.
+    fn share(&self, round: u64) -> Result<usize, Status> {
+        let rounds = self.0.rounds.borrow();
+        let open = rounds.rounds.iter().find(|open| open.round == round && open.room > 0);
+        let open = open.ok_or_else(|| self.refuse("not_open", not_open()))?;
+        Ok(self.0.options.sender_share(open.batch) as usize)
     }
 
     async fn result(self, call: Call<ResultRequest>) -> Result<Response<Parts<ResultPart>>, Status> {
@@ -150,6 +210,19 @@ impl Gateway {
         let parts = stream::iter((0..count).step_by(PART_SLOTS)).map(move |from| Ok(part(&ended, from)));
         Ok(Response::new(Box::pin(parts)))
     }
+}
+
+pub(super) fn not_open() -> Status {
+    Status::not_found("the round accepts no payloads at this node")
+}
+
+pub(super) fn share_exceeded(share: usize) -> Status {
+    Status::resource_exhausted(format!("a sender may have {share} payloads in this round"))
+}
+
+/// Returns the prefix of the address that a call comes from.
+fn origin(extensions: &http::Extensions) -> IpAddr {
+    extensions.get::<Origin>().map_or(Ipv4Addr::UNSPECIFIED.into(), |origin| origin.0)
 }
 
 /// The part of a result that begins at slot `from`.
@@ -178,21 +251,34 @@ impl Answers for Gateway {
         match request.uri().path() {
             REGISTER => {
                 let method = Method(move |call| self.clone().register(call));
-                Grpc::new(ProstCodec::default()).unary(method, request).await
+                small().unary(method, request).await
             }
             WATCH => {
                 let method = Method(move |_: Call<WatchRequest>| std::future::ready(Ok(self.watch())));
-                Grpc::new(ProstCodec::default()).server_streaming(method, request).await
+                small().server_streaming(method, request).await
             }
             SUBMIT => {
+                let part = self.0.waiting.part(origin(request.extensions()));
+                let refused = self.0.refused.clone();
+                let request = request.map(|body| Body::new(Metered::new(body, part, refused)));
+                let bytes_max = message_bytes_max(self.0.group);
                 let method = Method(move |call| self.clone().submit(call));
-                Grpc::new(ProstCodec::default()).client_streaming(method, request).await
+                let mut grpc = Grpc::new(ProstCodec::default()).max_decoding_message_size(bytes_max);
+                grpc.client_streaming(method, request).await
             }
             RESULT => {
                 let method = Method(move |call| self.clone().result(call));
-                Grpc::new(ProstCodec::default()).server_streaming(method, request).await
+                small().server_streaming(method, request).await
             }
             _ => unimplemented(),
         }
     }
+}
+
+/// A call whose request has no payloads.
+fn small<E, D>() -> Grpc<ProstCodec<E, D>>
+where
+    ProstCodec<E, D>: Codec + Default,
+{
+    Grpc::new(ProstCodec::default()).max_decoding_message_size(REQUEST_BYTES_MAX)
 }

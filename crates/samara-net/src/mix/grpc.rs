@@ -4,15 +4,15 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use http::{Response, Uri};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::client::conn::http2;
 use hyper::server;
 use hyper::service::service_fn;
@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use samara_mix::MixFrame;
 use samara_mix::wire::{self, Limits};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -37,6 +37,7 @@ use tower_service::Service;
 use super::node::Tally;
 use super::options::{Sockets, Windows};
 use super::proto::Ack;
+use super::quota::{Exhausted, Part, Quota, prefix};
 use crate::identity::{Fingerprint, SERVER_NAME};
 use crate::link::{accept, set_up};
 use crate::status::Closed;
@@ -157,35 +158,53 @@ pub(super) struct Listening {
     pub(super) timeout: Duration,
     pub(super) pending_max: usize,
     pub(super) connections_max: usize,
+    pub(super) connections_per_address_max: usize,
     /// Maximum concurrent calls of a connection.
     pub(super) calls_max: u32,
+    /// Time without a call after which the connection is closed; `None` for never.
+    pub(super) idle_timeout: Option<Duration>,
     pub(super) tally: Tally,
 }
+
+/// The prefix of the address that a call comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin(pub(super) IpAddr);
+
+/// The cause in metrics of connections beyond the limit of an address.
+const ADDRESS_FULL: &str = "address_full";
 
 impl Listening {
     /// Serves connections concurrently, within the limits. All of them end when the future is
     /// dropped.
     pub(super) async fn serve<S: Answers>(self, listener: TcpListener, service: S) {
         let this = Arc::new(self);
-        let places = Arc::new(Semaphore::new(this.connections_max));
+        let places = Quota::new(this.connections_max, this.connections_per_address_max);
         let pending = Arc::new(Semaphore::new(this.pending_max));
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = accept(Some(&listener)) => {
                     let Some((stream, from)) = accepted else { continue };
-                    let place = Arc::clone(&places).try_acquire_owned();
+                    let origin = Origin(prefix(from.ip()));
+                    let mut place = places.part(origin.0);
                     let handshake = Arc::clone(&pending).try_acquire_owned();
-                    let (Ok(place), Ok(handshake)) = (place, handshake) else {
-                        this.tally.count(Closed::Full.name());
-                        continue;
+                    let handshake = match (place.grow(1), handshake) {
+                        (Ok(()), Ok(handshake)) => handshake,
+                        (Err(Exhausted::Address), _) => {
+                            this.tally.count(ADDRESS_FULL);
+                            continue;
+                        }
+                        _ => {
+                            this.tally.count(Closed::Full.name());
+                            continue;
+                        }
                     };
                     let (this, service) = (Arc::clone(&this), service.clone());
                     connections.spawn(async move {
                         let secured = timeout(this.timeout, this.secure(stream)).await;
                         drop(handshake);
                         match secured.unwrap_or(Err(Closed::HandshakeTimeout)) {
-                            Ok((stream, caller)) => this.answer(stream, caller, service).await,
+                            Ok((stream, caller)) => this.answer(stream, caller, origin, service).await,
                             Err(why) => {
                                 tracing::debug!(%from, %why, "refused a connection");
                                 this.tally.count(why.name());
@@ -210,8 +229,15 @@ impl Listening {
         Ok((stream, caller))
     }
 
-    /// Answers the requests of a connection until it ends. The windows bound incoming data.
-    async fn answer<S: Answers>(&self, stream: TlsStream<TcpStream>, caller: Fingerprint, service: S) {
+    /// Answers the requests of a connection until it ends, or has been idle for too long. The
+    /// windows bound incoming data.
+    async fn answer<S: Answers>(
+        &self,
+        stream: TlsStream<TcpStream>,
+        caller: Fingerprint,
+        origin: Origin,
+        service: S,
+    ) {
         let mut server = server::conn::http2::Builder::new(TokioExecutor::new());
         server
             .timer(TokioTimer::new())
@@ -224,15 +250,82 @@ impl Listening {
                 server.initial_stream_window_size(stream).initial_connection_window_size(connection)
             }
         };
+        let calls = watch::Sender::new(0);
+        let open = calls.subscribe();
         let service = service_fn(move |request: http::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(caller);
-            let service = service.clone();
-            async move { Ok::<_, Infallible>(service.answer(request).await) }
+            request.extensions_mut().insert(origin);
+            let (service, call) = (service.clone(), OpenCall::new(&calls));
+            async move {
+                let answer = service.answer(request).await;
+                Ok::<_, Infallible>(answer.map(|body| Body::new(Answer { body, _call: call })))
+            }
         });
-        if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-            tracing::debug!(error = reasons(&error), "a connection ended");
+        tokio::select! {
+            ended = server.serve_connection(TokioIo::new(stream), service) => if let Err(error) = ended {
+                tracing::debug!(error = reasons(&error), "a connection ended");
+            },
+            () = idle(open, self.idle_timeout) => {
+                tracing::debug!(%caller, "closed an idle connection");
+                self.tally.count(Closed::Idle.name());
+            }
         }
+    }
+}
+
+/// Waits until no call has been open for a time.
+async fn idle(mut open: watch::Receiver<usize>, timeout: Option<Duration>) {
+    let Some(timeout) = timeout else { return std::future::pending().await };
+    loop {
+        match tokio::time::timeout(timeout, open.changed()).await {
+            Err(_) if *open.borrow() == 0 => return,
+            // The connection is about to end.
+            Ok(Err(_)) => return std::future::pending().await,
+            _ => {}
+        }
+    }
+}
+
+/// A call that counts as open until it is dropped.
+struct OpenCall(watch::Sender<usize>);
+
+impl OpenCall {
+    fn new(calls: &watch::Sender<usize>) -> Self {
+        calls.send_modify(|calls| *calls += 1);
+        Self(calls.clone())
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.send_modify(|calls| *calls -= 1);
+    }
+}
+
+/// The body of an answer. The call is open until the last part has left.
+struct Answer {
+    body: Body,
+    _call: OpenCall,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -265,6 +358,43 @@ pub(super) fn unimplemented() -> Response<Body> {
 pub(super) fn caller<T>(request: &tonic::Request<T>) -> Result<Fingerprint, Status> {
     let caller = request.extensions().get::<Fingerprint>();
     caller.copied().ok_or_else(|| Status::unauthenticated("the caller shows no certificate"))
+}
+
+/// The body of a request whose bytes count toward a quota until the call ends.
+pub(super) struct Metered {
+    body: Body,
+    part: Part,
+    refused: Tally,
+}
+
+impl Metered {
+    pub(super) const fn new(body: Body, part: Part, refused: Tally) -> Self {
+        Self { body, part, refused }
+    }
+}
+
+impl hyper::body::Body for Metered {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let what = match self.part.grow(bytes) {
+                Ok(()) => return polled,
+                Err(Exhausted::All) => "waiting",
+                Err(Exhausted::Address) => "waiting_address",
+            };
+            self.refused.count(what);
+            let status = Status::resource_exhausted("too many payloads are arriving; try again later");
+            return Poll::Ready(Some(Err(status)));
+        }
+        polled
+    }
 }
 
 /// The codec of the side that sends frames, and receives one acknowledgement.

@@ -57,10 +57,11 @@
 //!
 //! **Bounds.** All state that others can fill is bounded: handshakes by time and number,
 //! connections and calls by number, frames by the limits of the protocol, frames that wait for the
-//! engine by 1 MiB for each link (beyond that, windows close), payloads that wait for a batch,
-//! results and requests for them by the options of the gateway, announcements of rounds by those of
-//! the sender ([`ClientOptions`]). A peer that breaks the rules loses the link. All causes are
-//! counted ([`Counters`], [`ClientStatus`]).
+//! engine by 1 MiB for each link (beyond that, windows close), and announcements of rounds by the
+//! options of the sender ([`ClientOptions`]). Senders make their own certificates, so that a gateway
+//! also has limits by address: connections, bytes that arrive, registrations ([`GatewayOptions`]). A
+//! sender has a share of each batch, and a batch needs several senders. A peer that breaks the rules
+//! loses the link. All causes are counted ([`Counters`], [`GatewayStatus`], [`ClientStatus`]).
 
 mod announced;
 mod board;
@@ -71,6 +72,7 @@ mod layer;
 mod node;
 mod options;
 pub mod proto;
+mod quota;
 mod task;
 
 use samara_engine::PeerIdentity;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use samara_engine::{Driver, NodeRng, Outbox, outbox};
 use samara_mix::{Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret};
@@ -17,6 +17,7 @@ use super::grpc::{ALPN, Listening};
 use super::layer::{Contacts, Grpc, Team};
 use super::options::{GatewayOptions, Options};
 use super::proto::OpenRounds;
+use super::quota::{Quota, Registrations};
 use super::task::Task;
 use crate::hub::{Hub, Limits};
 use crate::identity::{self, Allowed};
@@ -25,8 +26,6 @@ use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 const REQUESTS: usize = 64;
 /// Concurrent calls of a node on one connection: streams of all lanes, and unary batches.
 const TEAM_CALLS: u32 = 64;
-/// Concurrent calls of a sender on one connection.
-const SENDER_CALLS: u32 = 32;
 
 /// A node of the pool, or the scheduler, over gRPC. Cheap to clone; it ends with
 /// [`stop`](Self::stop), or when the last clone is dropped.
@@ -96,14 +95,36 @@ impl Member {
         let allowed = Allowed::Known(others.filter(|other| *other != own).collect());
         // Each of the others has one connection, and a second one while it reconnects.
         let connections_max = 4 * (options.pool.len() + 1);
-        let team_listening = listening(&options, allowed, connections_max, TEAM_CALLS, &tally)?;
+        let team_listening = Listening {
+            tls: identity::server_tls(&options.identity, allowed, ALPN)?,
+            sockets: options.sockets,
+            windows: options.windows,
+            timeout: options.handshake_timeout,
+            pending_max: options.pending_max,
+            connections_max,
+            // Several nodes may share an address.
+            connections_per_address_max: connections_max,
+            calls_max: TEAM_CALLS,
+            idle_timeout: None,
+            tally: tally.clone(),
+        };
         servers.spawn(team_listening.serve(listener, team));
         let (senders, sender_queue) = mpsc::channel(REQUESTS);
         let board = match (gateway, &options.gateway) {
             (Some(listener), Some(gateway)) => {
                 let (board, service) = senders_side(&options, gateway.clone(), number, senders)?;
-                let connections_max = gateway.connections_max;
-                let listening = listening(&options, Allowed::Anybody, connections_max, SENDER_CALLS, &tally)?;
+                let listening = Listening {
+                    tls: identity::server_tls(&options.identity, Allowed::Anybody, ALPN)?,
+                    sockets: options.sockets,
+                    windows: gateway.windows,
+                    timeout: options.handshake_timeout,
+                    pending_max: options.pending_max,
+                    connections_max: gateway.connections_max,
+                    connections_per_address_max: gateway.connections_per_address_max,
+                    calls_max: gateway.calls_max,
+                    idle_timeout: Some(gateway.idle_timeout),
+                    tally: tally.clone(),
+                };
                 servers.spawn(listening.serve(listener, service));
                 Some(board)
             }
@@ -176,25 +197,6 @@ fn driver(options: &Options, number: u32, threads: usize) -> Result<Driver<Mix>,
     Ok(Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?))
 }
 
-fn listening(
-    options: &Options,
-    allowed: Allowed,
-    connections_max: usize,
-    calls_max: u32,
-    tally: &Tally,
-) -> Result<Listening, StartError> {
-    Ok(Listening {
-        tls: identity::server_tls(&options.identity, allowed, ALPN)?,
-        sockets: options.sockets,
-        windows: options.windows,
-        timeout: options.handshake_timeout,
-        pending_max: options.pending_max,
-        connections_max,
-        calls_max,
-        tally: tally.clone(),
-    })
-}
-
 /// Creates the two halves of the gateway: the task's and the service's.
 fn senders_side(
     options: &Options,
@@ -204,18 +206,26 @@ fn senders_side(
 ) -> Result<(Board, Gateway), StartError> {
     let group = options.config.group;
     let (announcements, rounds) = watch::channel(OpenRounds::default());
-    let waiting_kib = gateway.waiting_kib;
+    let refused = Tally::default();
+    let bytes = |kib: u32| (kib as usize).saturating_mul(1024);
+    let registrations = Registrations::new(
+        gateway.registrations_per_minute_max,
+        gateway.registrations_per_minute_per_address_max,
+        Instant::now(),
+    );
     let service = Gateway(Arc::new(gateway::Inner {
         node,
         group,
-        batch_max: options.config.batch_max as usize,
         keys: KeyPair::new(group, random_secret()?),
         task,
         rounds,
-        waiting: Arc::new(Semaphore::new(waiting_kib as usize)),
-        waiting_kib,
+        waiting: Quota::new(bytes(gateway.waiting_kib), bytes(gateway.waiting_per_address_kib)),
+        registrations,
+        agreeing: Semaphore::new(1),
+        refused: refused.clone(),
+        options: gateway.clone(),
     }));
-    Ok((Board::new(node, gateway, group, announcements), service))
+    Ok((Board::new(node, gateway, group, announcements, refused), service))
 }
 
 #[derive(Debug)]
@@ -239,7 +249,7 @@ pub enum What {
     },
 }
 
-/// Closed connections by cause, counted by the tasks of servers.
+/// Closed connections or refused calls by cause, counted by the tasks of servers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
@@ -288,5 +298,9 @@ pub struct Status {
     pub jobs_out: usize,
     /// Bytes of slots held for rounds.
     pub held_bytes: u64,
+    /// Senders with which this node shares secrets.
+    pub senders: usize,
+    /// Senders that left because others came.
+    pub evicted_senders: u64,
     pub gateway: Option<GatewayStatus>,
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use samara_mix::Config;
+use samara_mix::{Config, Group};
 
 use crate::identity::{Fingerprint, Identity};
 use crate::status::{OptionError, check};
@@ -31,6 +31,16 @@ pub enum Windows {
     Adaptive,
 }
 
+impl Windows {
+    fn check(self) -> Result<(), OptionError> {
+        let Self::Fixed { stream, connection } = self else { return Ok(()) };
+        // A connection of HTTP/2 begins with 65,535 bytes, which it cannot reduce; its limit is
+        // 2^31 - 1.
+        let fits = (1 << 10..1 << 31).contains(&stream) && (65_535..1 << 31).contains(&connection);
+        check(fits, "windows", self, "1 KiB (of a connection 64 KiB) to 2 GiB")
+    }
+}
+
 impl Default for Windows {
     /// 8 MiB: 500 Mbit/s over a round trip of 90 ms are 5.6 MB.
     fn default() -> Self {
@@ -55,15 +65,50 @@ impl Default for Sockets {
     }
 }
 
+/// The options of a gateway. Senders make their own certificates, so limits by certificate hold
+/// for programs that keep to the rules. Limits by address hold for all: an IPv4 address, or the /64
+/// of an IPv6 address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
     pub listen: SocketAddr,
-    /// Time that a round waits for more payloads after its first one. Afterwards void slots fill
-    /// it.
+    /// Time that a round waits for more payloads after its first one. Afterwards dummies fill it,
+    /// if it has payloads of enough senders.
     pub fill: Duration,
+    /// Minimum number of different senders in a batch: the size of the set in which each of them is
+    /// anonymous. The first node of a team waits for them, and each node counts them
+    /// ([`Config::senders_min`]).
+    pub senders_min: u32,
+    /// Time that a round waits for payloads of enough senders after its first one. Afterwards it
+    /// fails, and the senders keep their payloads.
+    pub hold: Duration,
+    /// Maximum percentage of a batch that one sender may fill, but at least one slot.
+    pub sender_share_percent: u32,
+    /// True to fill batches with random contents of nobody. Otherwise void slots fill them, which
+    /// show everybody how many payloads a batch has.
+    pub dummies: bool,
+
     pub connections_max: usize,
-    /// Maximum KiB of received payloads that wait for a batch, of all senders together.
+    /// Maximum number of connections of one address, those in their handshake included.
+    pub connections_per_address_max: usize,
+    /// Maximum number of concurrent calls of a connection.
+    pub calls_max: u32,
+    /// Time without a call after which the gateway closes a connection.
+    pub idle_timeout: Duration,
+    /// HTTP/2 windows for the data that the gateway receives: what a connection can make it buffer.
+    pub windows: Windows,
+    /// Time within which all payloads of a call must arrive.
+    pub receive_timeout: Duration,
+    /// Maximum KiB of payloads in calls that have not ended, of all senders together.
     pub waiting_kib: u32,
+    /// Maximum KiB of payloads in calls that have not ended, of one address.
+    pub waiting_per_address_kib: u32,
+    /// Maximum number of registrations of one certificate within a minute.
+    pub registrations_per_minute_max: u32,
+    /// Maximum number of registrations of one address within a minute.
+    pub registrations_per_minute_per_address_max: u32,
+    /// Minimum time between two announcements to a sender. Changes within it are announced
+    /// together.
+    pub announce_interval: Duration,
     /// Number of the last rounds whose results the gateway keeps.
     pub results_max: usize,
     /// Maximum number of requests that wait for the end of a round.
@@ -75,11 +120,61 @@ impl GatewayOptions {
         Self {
             listen,
             fill: Duration::from_secs(1),
+            senders_min: 4,
+            hold: Duration::from_secs(60),
+            sender_share_percent: 25,
+            dummies: true,
             connections_max: 1024,
+            connections_per_address_max: 16,
+            // A client waits for the results of several rounds at a time.
+            calls_max: 32,
+            idle_timeout: Duration::from_secs(60),
+            // Together with `connections_max`, 256 MiB.
+            windows: Windows::Fixed { stream: 256 << 10, connection: 256 << 10 },
+            receive_timeout: Duration::from_secs(10),
             waiting_kib: 64 << 10,
+            waiting_per_address_kib: 16 << 10,
+            registrations_per_minute_max: 10,
+            registrations_per_minute_per_address_max: 120,
+            announce_interval: Duration::from_millis(100),
             results_max: 64,
             waiters_max: 4096,
         }
+    }
+
+    /// Returns the number of slots of a batch that one sender may fill.
+    pub(super) fn sender_share(&self, batch: u32) -> u32 {
+        let share = u64::from(batch) * u64::from(self.sender_share_percent) / 100;
+        (share as u32).max(1)
+    }
+
+    fn check(&self) -> Result<(), OptionError> {
+        let bounds = [
+            ("connections_max", self.connections_max),
+            ("connections_per_address_max", self.connections_per_address_max),
+            ("calls_max", self.calls_max as usize),
+            ("waiting_kib", self.waiting_kib as usize),
+            ("waiting_per_address_kib", self.waiting_per_address_kib as usize),
+            ("registrations_per_minute_max", self.registrations_per_minute_max as usize),
+            (
+                "registrations_per_minute_per_address_max",
+                self.registrations_per_minute_per_address_max as usize,
+            ),
+            ("results_max", self.results_max),
+            ("waiters_max", self.waiters_max),
+            ("senders_min", self.senders_min as usize),
+        ];
+        bounds.into_iter().try_for_each(|(field, bound)| check(bound > 0, field, bound, "at least 1"))?;
+        let times = [("idle_timeout", self.idle_timeout), ("receive_timeout", self.receive_timeout)];
+        times.into_iter().try_for_each(|(field, time)| check(!time.is_zero(), field, time, "more than 0"))?;
+        check(self.hold >= self.fill, "hold", self.hold, "at least fill")?;
+        let share = self.sender_share_percent;
+        check((1..=100).contains(&share), "sender_share_percent", share, "1 to 100")?;
+        // Otherwise fewer senders fill a batch, and the round can only fail.
+        let is_fillable = u64::from(share) * u64::from(self.senders_min - 1) < 100;
+        let expected = "a share that leaves room for senders_min senders";
+        check(is_fillable, "sender_share_percent", share, expected)?;
+        self.windows.check()
     }
 }
 
@@ -99,6 +194,9 @@ pub struct Options {
     /// Configuration of the protocol. `pool` and `scheduler` follow from the other options, and
     /// `jobs_max` from `threads`.
     pub config: Config,
+    /// True to accept [`Group::Model`], which has no secrets, on addresses that other machines can
+    /// reach. For measurements in private networks.
+    pub allow_model: bool,
     /// Threads that compute; 0 stands for the number of cores.
     pub threads: usize,
     /// HTTP/2 windows for the data that this node receives.
@@ -128,6 +226,7 @@ impl Options {
             scheduler,
             gateway: None,
             config: Config::default(),
+            allow_model: false,
             threads: 0,
             windows: Windows::default(),
             sockets: Sockets::default(),
@@ -154,9 +253,11 @@ impl Options {
     }
 
     pub fn engine_config(&self) -> Config {
+        let senders_min = self.gateway.as_ref().map_or(0, |gateway| gateway.senders_min);
         Config {
             pool: self.pool.iter().map(|node| node.fingerprint.peer()).collect(),
             scheduler: self.scheduler.fingerprint.peer(),
+            senders_min: self.config.senders_min.max(senders_min as usize),
             ..self.config.clone()
         }
     }
@@ -167,16 +268,14 @@ impl Options {
         if let Some(gateway) = &self.gateway {
             let is_node = self.number() != Some(self.pool.len() as u32);
             check(is_node, "gateway", gateway, "no gateway, as the scheduler accepts no payloads")?;
-            let bounds = [gateway.connections_max, gateway.results_max, gateway.waiters_max];
-            let is_bounded = !bounds.contains(&0) && gateway.waiting_kib > 0;
-            check(is_bounded, "gateway", gateway, "bounds of at least 1")?;
+            gateway.check()?;
         }
-        if let Windows::Fixed { stream, connection } = self.windows {
-            // A connection of HTTP/2 begins with 65,535 bytes, which it cannot reduce; its limit is
-            // 2^31 - 1.
-            let fits = (1 << 10..1 << 31).contains(&stream) && (65_535..1 << 31).contains(&connection);
-            check(fits, "windows", self.windows, "1 KiB (of a connection 64 KiB) to 2 GiB")?;
-        }
+        self.windows.check()?;
+        let gateway = self.gateway.as_ref().map(|gateway| gateway.listen);
+        let is_local = [Some(self.listen), gateway].into_iter().flatten().all(is_loopback);
+        let is_secret = self.config.group != Group::Model || self.allow_model || is_local;
+        let expected = "a group with secrets, as other machines can reach this node";
+        check(is_secret, "group", self.config.group.name(), expected)?;
         let bounds = [
             ("in_flight_bytes", self.in_flight_bytes > 0),
             ("waiting_kib", self.waiting_kib > 0),
@@ -188,4 +287,8 @@ impl Options {
         bounds.into_iter().try_for_each(|(field, holds)| check(holds, field, 0, "more than 0"))?;
         self.engine_config().validate()
     }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use samara_engine::Input;
-use samara_mix::{Command, Done, Event, Job, Mark, NodeState, Phase, Pool, Sealed};
+use samara_mix::{
+    Command, Done, Event, Job, Mark, NodeState, Phase, Pool, RefuseError, Sealed, Secret, SenderId,
+};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
@@ -99,16 +101,28 @@ impl Task {
         self.hub.driver.input(Input::Command(command));
     }
 
-    /// Submits payloads. The answer is the remaining room of the round.
+    /// Registers the secret that this node shares with a sender.
+    pub(super) fn register(&mut self, sender: SenderId, secret: Secret) -> Result<(), RefuseError> {
+        self.hub.driver.with(|engine, _| engine.register(sender, secret))
+    }
+
+    /// Submits payloads of a sender. The answer is the remaining room of the round.
     pub(super) fn submit(
         &mut self,
         round: u64,
+        sender: SenderId,
         slots: Vec<Sealed>,
         answer: oneshot::Sender<Result<u32, tonic::Status>>,
     ) {
         let Some(board) = &mut self.board else { return };
+        let node = self.hub.driver.engine().node();
+        let submitted = if node.is_some_and(|node| node.keyring().contains(sender)) {
+            board.submit(round, sender, slots, Instant::now())
+        } else {
+            Err(board.refuse_unknown())
+        };
         // Fails only if the caller has given up.
-        let _ = answer.send(board.submit(round, slots, Instant::now()));
+        let _ = answer.send(submitted);
         self.start_full();
     }
 
@@ -118,10 +132,14 @@ impl Task {
         }
     }
 
-    /// Hands the engine batches that are full or have waited long enough.
+    /// Hands the engine batches that are full or have waited long enough, and rounds that had too
+    /// few senders.
     fn fill_batches(&mut self) {
-        if let Some(board) = &mut self.board {
-            board.fill(Instant::now());
+        let Some(board) = &mut self.board else { return };
+        let now = Instant::now();
+        board.fill(now);
+        for round in board.take_abandoned(now) {
+            self.command(Command::Abandon { round });
         }
         self.start_full();
     }
@@ -173,6 +191,8 @@ impl Task {
             teams: teams.map(<[u32]>::to_vec).collect(),
             jobs_out: self.jobs_out,
             held_bytes: engine.node().map_or(0, |node| node.held_bytes_total()),
+            senders: engine.node().map_or(0, |node| node.keyring().len()),
+            evicted_senders: engine.node().map_or(0, |node| node.keyring().evicted()),
             gateway: self.board.as_ref().map(Board::status),
         }
     }

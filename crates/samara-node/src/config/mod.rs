@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic};
-pub use mix::{CheckedMix, Mix, Peer, Role};
+pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
 pub use ring::{CheckedRing, Protected, Ring};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 

@@ -65,6 +65,8 @@ metrics! { METRICS |mix: Status, rows|
     mix_owed_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.owed_bytes));
     /// Bytes being written to HTTP/2
     mix_in_flight_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.in_flight));
+    /// Links closed because too many control frames waited for the peer
+    mix_links_overflowed: Counter = mix.mix.overflows;
     /// Links that came up
     mix_links_up: Counter = mix.transport.links;
     /// Connections that ended or were not established
@@ -96,10 +98,18 @@ metrics! { METRICS |mix: Status, rows|
     mix_payloads_taken: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.payloads));
     /// Batches that were handed to the team
     mix_batches: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.batches));
-    /// Void slots that completed batches
+    /// Dummies and void slots that completed batches
     mix_slots_filled: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.filled));
-    /// Refused calls with payloads
-    mix_submissions_refused: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.refused));
+    /// Rounds that had payloads of too few senders
+    mix_rounds_abandoned: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.abandoned));
+    /// Refused calls of senders, by limit
+    mix_calls_refused[limit]: Counter => rows.each(
+        mix.gateway.iter().flat_map(|gateway| gateway.refused.iter().map(|(limit, count)| (*limit, *count))),
+    );
+    /// Senders that the node shares secrets with
+    mix_senders: Gauge = mix.senders as u64;
+    /// Senders that left because others came
+    mix_senders_evicted: Counter = mix.evicted_senders;
     /// Time from a full batch to its results, over the last rounds
     mix_batch_latency_seconds[quantile]: Gauge => quantiles(mix, rows, |times| times.batch);
     /// Time from the entry of a payload to its exit: the mean of a round, over the last rounds

@@ -245,9 +245,17 @@ fn mix(more: &str) -> String {
 fn errors_in_a_mix_name_the_key() {
     let checked = NodeConfig::parse(&mix("team = 2\n"), Path::new("node.toml")).expect("it is right");
     assert!(checked.mix.is_some());
-    for (more, key) in
-        [("group = \"modp-17\"\n", "mix.group"), ("protocol.shape = \"by-formula\"\n", "mix.protocol.shape")]
-    {
+    for more in ["", "allow_model = true\ngateway = \"192.0.2.1:1\"\n"] {
+        let model = mix(&format!("group = \"model\"\n{more}"));
+        NodeConfig::parse(&model, Path::new("node.toml")).expect("it is right");
+    }
+    let wrong = [
+        ("group = \"modp-17\"\n", "mix.group"),
+        ("protocol.shape = \"by-formula\"\n", "mix.protocol.shape"),
+        ("group = \"model\"\ngateway = \"192.0.2.1:1\"\n", "mix.group"),
+        ("group = \"model\"\ngateway = \"[::]:1\"\n", "mix.group"),
+    ];
+    for (more, key) in wrong {
         let error = NodeConfig::parse(&mix(more), Path::new("node.toml")).expect_err("it is wrong");
         assert_eq!(error.key.as_deref(), Some(key));
     }
@@ -274,4 +282,45 @@ async fn addresses_of_another_node_are_errors() {
         holder.get("/v1/status").await;
     }
     assert_eq!(status["peers"], json!([]));
+}
+
+#[test]
+fn limits_of_senders_have_documented_defaults_and_names() {
+    let (path, all) = documented();
+    let documented = NodeConfig::parse(&all, &path).unwrap().written.mix.unwrap().senders;
+    assert_eq!(documented, samara_node::config::Senders::default());
+    let pem = std::env::temp_dir().join(format!("samara-senders-{}.pem", std::process::id()));
+    let identity = samara_net::mix::Identity::generate().unwrap();
+    let _ = std::fs::remove_file(&pem);
+    identity.save(&pem).unwrap();
+    let options = |limit: &str| {
+        let text = mix(&format!("team = 2\ngateway = \"127.0.0.1:1\"\nsenders.{limit}\n"));
+        let text = text.replace("\"mix.pem\"", &format!("{pem:?}"));
+        let text = text.replace(&"1".repeat(64), &identity.fingerprint().to_string());
+        NodeConfig::parse(&text, Path::new("node.toml")).unwrap().mix.unwrap().options()
+    };
+    let gateway = options("waiting = \"1 MiB\"").unwrap().gateway.unwrap();
+    assert_eq!((gateway.waiting_kib, gateway.senders_min), (1024, 4));
+    for limit in [
+        "senders_min = 0",
+        "sender_share = \"0 %\"",
+        "hold = \"1 ms\"",
+        "senders_max = 0",
+        "connections_max = 0",
+        "connections_per_address_max = 0",
+        "calls_max = 0",
+        "idle_timeout = \"0 s\"",
+        "receive_timeout = \"0 s\"",
+        "waiting = \"0 B\"",
+        "waiting_per_address = \"0 B\"",
+        "registrations_per_minute_max = 0",
+        "registrations_per_minute_per_address_max = 0",
+        "results_max = 0",
+        "waiters_max = 0",
+    ] {
+        let error = options(limit).expect_err("there is no limit");
+        let key = limit.split(' ').next().unwrap();
+        assert!(error.starts_with(&format!("mix.senders.{key}: found ")), "{limit}: {error}");
+    }
+    std::fs::remove_file(&pem).unwrap();
 }

@@ -43,7 +43,8 @@ fn section(hosts: &[Host], number: usize) -> String {
     format!(
         "{FAST}[mix]\nrole = \"{role}\"\nidentity = {pem:?}\nlisten = \"{listen}\"\n{gateway}nodes = [{}, {}]\n\
          scheduler = {}\ngroup = \"model\"\nthreads = 1\nping = \"200 ms\"\n\
-         team = 2\nbatch = 8\nrounds = 4\nprotocol.rounds_max = 4\nprotocol.precomputing_max = 2\n",
+         team = 2\nbatch = 8\nrounds = 4\nprotocol.rounds_max = 4\nprotocol.precomputing_max = 2\n\
+         senders.senders_min = 1\nsenders.sender_share = \"100 %\"\n",
         peer(&hosts[0]),
         peer(&hosts[1]),
         peer(&hosts[2]),

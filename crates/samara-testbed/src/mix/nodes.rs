@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use samara_engine::shape::ShapeSetting;
+use samara_engine::units::Share;
 use samara_lab::network;
 use samara_lab::run::{FaultWindow, ProcessorLook};
 use samara_mix::Parameters;
+use samara_node::config::Senders;
 use samara_node::model::MixEvent;
 use samara_spec::mix::Mix;
 use samara_spec::{FaultKind, Scenario};
@@ -88,6 +90,14 @@ pub(super) fn write(
         "identity": CERTIFICATE,
         "listen": SocketAddr::from((own, PORT)),
         "group": mix.group,
+        // The emulated network is private, and its one sender fills all batches.
+        "allow_model": true,
+        "senders": Senders {
+            senders_min: 1,
+            sender_share: Share::from_fraction(1.0),
+            window: scenario.transport.http2_window.unwrap_or_default(),
+            ..Senders::default()
+        },
         "team": mix.team,
         "teams": mix.teams,
         "batch": mix.batch,

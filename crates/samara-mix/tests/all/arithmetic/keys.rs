@@ -37,16 +37,18 @@ fn rejects_keys_that_are_one_or_not_elements() {
 fn keyring_is_bounded_and_rejects_nobody() {
     let mut keyring = Keyring::new(2);
     assert_eq!(keyring.register(SenderId::NOBODY, Secret::new([0; 32])), Err(RegisterError::Nobody));
-    for sender in [1, 2] {
+    let has = |keyring: &Keyring| [1, 2, 3].map(|sender| keyring.contains(SenderId([sender; 32])));
+    // The second registration of sender 1 is a use of it.
+    for sender in [1, 2, 1, 3] {
         keyring.register(SenderId([sender; 32]), Secret::new([0; 32])).unwrap();
     }
-    assert_eq!(
-        keyring.register(SenderId([3; 32]), Secret::new([0; 32])),
-        Err(RegisterError::Full { max: 2 })
-    );
-    keyring.register(SenderId([2; 32]), Secret::new([1; 32])).unwrap();
+    assert_eq!((has(&keyring), keyring.len(), keyring.evicted()), ([true, false, true], 2, 1));
     assert!(keyring.remove(SenderId([1; 32])) && !keyring.remove(SenderId([1; 32])));
-    assert_eq!(keyring.len(), 1);
+    for sender in 4..=255 {
+        keyring.register(SenderId([sender; 32]), Secret::new([0; 32])).unwrap();
+        assert_eq!(keyring.len(), 2);
+    }
+    assert_eq!((has(&keyring), keyring.evicted()), ([false; 3], 252));
 }
 
 #[test]

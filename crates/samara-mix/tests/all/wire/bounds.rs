@@ -57,7 +57,7 @@ fn rejects_undefined_values() {
         (&[0x3a, 2, 0x10, 6][..], "slots.phase"),
         (&[0x42, 2, 0x10, 99], "received.phase"),
         (&[0x2a, 2, 0x10, 6], "status.state"),
-        (&[0x22, 2, 0x10, 8], "end.cause"),
+        (&[0x22, 2, 0x10, 10], "end.cause"),
         (&[0x4a, 4, 0x18, 0x80, 0x80, 0x04], "ping.seat"),
         // A culprit without a cause.
         (&[0x22, 2, 0x18, 1], "end.cause"),

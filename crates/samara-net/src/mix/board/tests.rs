@@ -3,22 +3,27 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use samara_mix::{Group, Outcome, Plan, Sealed, Transfer};
+use samara_mix::{Group, Outcome, Plan, Sealed, SenderId, Transfer};
 use tokio::sync::{oneshot, watch};
 use tonic::Code;
 
 use super::{Board, Ended};
+use crate::mix::node::Tally;
 use crate::mix::options::GatewayOptions;
 use crate::mix::proto::OpenRounds;
 
 const GROUP: Group = Group::Model;
 
+/// A board on which one sender can fill a batch.
 fn board(change: impl FnOnce(&mut GatewayOptions)) -> (Board, watch::Receiver<OpenRounds>) {
     let mut options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
+    (options.senders_min, options.sender_share_percent) = (1, 100);
     change(&mut options);
     let (sender, rounds) = watch::channel(OpenRounds::default());
-    (Board::new(4, options, GROUP, sender), rounds)
+    (Board::new(4, options, GROUP, sender, Tally::default()), rounds)
 }
+
+const SENDER: SenderId = SenderId([1; 32]);
 
 fn plan(round: u64) -> Arc<Plan> {
     plan_of(round, vec![4, 2])
@@ -47,26 +52,30 @@ fn a_batch_starts_when_it_is_full_or_has_waited() {
     board.open(plan(7));
     board.open(plan(8));
     assert_eq!(rounds.borrow().rounds.iter().map(|round| round.room).collect::<Vec<_>>(), [3, 3]);
-    assert_eq!(board.submit(7, slots(2), start).expect("there is room"), 1);
-    let refused = board.submit(7, slots(2), start).expect_err("there is no room");
+    assert_eq!(board.submit(7, SENDER, slots(2), start).expect("there is room"), 1);
+    let refused = board.submit(7, SENDER, slots(2), start).expect_err("there is no room");
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert_eq!(board.submit(9, slots(1), start).expect_err("it is not open").code(), Code::NotFound);
+    assert_eq!(board.submit(9, SENDER, slots(1), start).expect_err("it is not open").code(), Code::NotFound);
     let wrong = vec![Sealed::void(GROUP, 3)];
-    assert_eq!(board.submit(8, wrong, start).expect_err("another team").code(), Code::InvalidArgument);
+    assert_eq!(
+        board.submit(8, SENDER, wrong, start).expect_err("another team").code(),
+        Code::InvalidArgument
+    );
     assert!(board.take_full(start).is_empty());
-    board.submit(7, slots(1), start).expect("there is room");
+    board.submit(7, SENDER, slots(1), start).expect("there is room");
     let full = board.take_full(start);
     assert_eq!(full.iter().map(|(round, batch)| (*round, batch.len())).collect::<Vec<_>>(), [(7, 3)]);
     // The other round is empty and waits for ever. With one payload, it waits for a second.
     assert_eq!(board.next_due(), None);
-    board.submit(8, slots(1), start).expect("there is room");
+    board.submit(8, SENDER, slots(1), start).expect("there is room");
     let due = board.next_due().expect("it is due");
     board.fill(due - Duration::from_millis(1));
     assert!(board.take_full(start).is_empty());
     board.fill(due);
     assert_eq!(board.take_full(due).len(), 1);
     let status = board.status();
-    assert_eq!((status.payloads, status.filled, status.refused, status.batches), (4, 2, 3, 2));
+    assert_eq!((status.payloads, status.filled, status.batches), (4, 2, 2));
+    assert_eq!(status.refused, [("not_open", 1), ("room", 1), ("wrong_form", 1)].into());
     assert!(rounds.borrow().rounds.is_empty());
 }
 
@@ -116,8 +125,68 @@ fn results_reach_early_and_late_waiters_until_forgotten() {
     let (waits, gives_up) = (ask(&mut board, 10), ask(&mut board, 11));
     let refused = ask(&mut board, 12).try_recv().expect("answered").expect_err("too many");
     assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(board.status().refused, [("waiters", 1)].into());
     drop(gives_up);
     let mut third = ask(&mut board, 12);
     assert!(third.try_recv().is_err(), "it waits");
     drop(waits);
+}
+
+#[test]
+fn a_sender_has_a_share_of_each_batch() {
+    let (mut board, rounds) = board(|options| (options.senders_min, options.sender_share_percent) = (2, 50));
+    let now = Instant::now();
+    board.open(Arc::new(Plan { batch: 10, ..Plan::clone(&plan(7)) }));
+    board.open(Arc::new(Plan { batch: 10, ..Plan::clone(&plan(8)) }));
+    let other = SenderId([2; 32]);
+    let mut submit = |round, sender, count| {
+        let submitted = board.submit(round, sender, slots(count), now);
+        submitted.map_err(|status| status.message().to_owned())
+    };
+    let refused = || Err("a sender may have 5 payloads in this round".to_owned());
+    assert_eq!(submit(7, SENDER, 6), refused());
+    assert_eq!((submit(7, SENDER, 3), submit(7, SENDER, 3)), (Ok(7), refused()));
+    assert_eq!((submit(7, SENDER, 2), submit(7, SENDER, 1)), (Ok(5), refused()));
+    // Each round and each sender has a share of its own.
+    assert_eq!((submit(8, SENDER, 5), submit(7, other, 5)), (Ok(5), Ok(0)));
+    assert_eq!(board.status().refused, [("sender_share", 3)].into());
+    assert_eq!(board.take_full(now).len(), 1);
+    assert_eq!(rounds.borrow().rounds[0].room, 5);
+    // A small batch has a slot for each sender.
+    assert_eq!(board.options.sender_share(1), 1);
+}
+
+#[test]
+fn a_batch_waits_for_enough_senders_and_is_abandoned_without_them() {
+    let (mut board, rounds) = board(|options| {
+        (options.senders_min, options.sender_share_percent, options.dummies) = (2, 60, false);
+        (options.fill, options.hold) = (Duration::from_secs(1), Duration::from_secs(10));
+    });
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    for round in [7, 8] {
+        board.open(plan(round));
+        board.submit(round, SENDER, slots(1), start).expect("there is room");
+    }
+    board.fill(after(9));
+    assert_eq!((board.take_full(after(9)), board.take_abandoned(after(9))), (vec![], vec![]));
+    assert_eq!(board.next_due(), Some(after(10)));
+    // A second sender comes: the batch is due at once.
+    board.submit(8, SenderId([2; 32]), slots(1), after(9)).expect("there is room");
+    assert_eq!(board.next_due(), Some(after(1)));
+    board.fill(after(9));
+    assert_eq!(board.take_full(after(9)).len(), 1);
+    assert_eq!(board.take_abandoned(after(10)), [7]);
+    assert!(rounds.borrow().rounds.is_empty());
+    let status = board.status();
+    assert_eq!((status.abandoned, status.filled, status.open), (1, 1, 0));
+}
+
+#[test]
+fn dummies_are_all_different_and_void_slots_are_not() {
+    let different = |dummies: bool| {
+        let slots = (0..10).map(|_| super::filling(GROUP, 2, dummies).into_parts());
+        slots.collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert_eq!((different(true), different(false)), (10, 1));
 }

@@ -1,15 +1,16 @@
 //! An attacker with a certificate who speaks gRPC and sends arbitrary messages.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes};
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use http::uri::PathAndQuery;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
@@ -18,10 +19,12 @@ use samara_mix::{KeyPair, Secret};
 use samara_net::mix::Identity;
 use samara_net::mix::proto::{
     Ack, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart,
-    ResultRequest, WatchRequest,
+    ResultRequest, SubmitReply, SubmitRequest, WatchRequest,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -30,7 +33,7 @@ use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, ServerCon
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
@@ -157,25 +160,58 @@ impl Attacker {
     /// Connects with a certificate. In TLS 1.3 a client learns only later that it was refused, so
     /// this makes a call.
     pub(crate) async fn connect(identity: &Identity, host: &Host) -> Result<Self, Failure> {
-        let (chain, key) = parts(identity);
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Trusting))
-            .with_client_auth_cert(chain, key)?;
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let stream = TcpStream::connect(host.address).await?;
-        let stream = TlsConnector::from(Arc::new(config)).connect("x".try_into()?, stream).await?;
-        let (send, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { drop(connection.await) });
-        let attacker = Self { wire: Wire(send), _tasks: tasks };
+        let attacker = Self::dial(identity, Ipv4Addr::LOCALHOST, host.address).await?;
         match attacker.post(0, Bytes::new()).await {
             // There is no such link, so the node has received and answered the call.
             Err(status) if status.code() == tonic::Code::FailedPrecondition => Ok(attacker),
             Err(status) => Err(status.into()),
             Ok(_) => Err("a frame without a link was accepted".into()),
         }
+    }
+
+    /// Connects from a local address, and makes no call.
+    pub(crate) async fn dial(identity: &Identity, from: Ipv4Addr, to: SocketAddr) -> Result<Self, Failure> {
+        let stream = secure(identity, from, to).await?;
+        let (send, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { drop(connection.await) });
+        Ok(Self { wire: Wire(send), _tasks: tasks })
+    }
+
+    async fn grpc(&self) -> Result<tonic::client::Grpc<Wire>, Status> {
+        let origin = http::Uri::from_static("https://x/");
+        let mut grpc = tonic::client::Grpc::with_origin(self.wire.clone(), origin);
+        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(grpc)
+    }
+
+    /// Registers at a gateway.
+    pub(crate) async fn register(&self) -> Result<RegisterReply, Status> {
+        let keys = KeyPair::new(GROUP, Secret::new([9; 32]));
+        let public = Bytes::copy_from_slice(keys.public());
+        let path = PathAndQuery::from_static("/samara.mix.v1.Gateway/Register");
+        let request = Request::new(RegisterRequest { public });
+        let codec = ProstCodec::<RegisterRequest, RegisterReply>::default();
+        self.grpc().await?.unary(request, path, codec).await.map(Response::into_inner)
+    }
+
+    /// Sends messages with payloads to a gateway, until their stream ends.
+    pub(crate) async fn submit(
+        &self,
+        messages: impl Stream<Item = SubmitRequest> + Send + 'static,
+    ) -> Result<SubmitReply, Status> {
+        let path = PathAndQuery::from_static("/samara.mix.v1.Gateway/Submit");
+        let codec = ProstCodec::<SubmitRequest, SubmitReply>::default();
+        let reply = self.grpc().await?.client_streaming(Request::new(messages), path, codec).await;
+        reply.map(Response::into_inner)
+    }
+
+    /// Subscribes to the announcements of a gateway.
+    pub(crate) async fn watch(&self) -> Result<Streaming<OpenRounds>, Status> {
+        let path = PathAndQuery::from_static("/samara.mix.v1.Gateway/Watch");
+        let codec = ProstCodec::<WatchRequest, OpenRounds>::default();
+        let states = self.grpc().await?.server_streaming(Request::new(WatchRequest {}), path, codec).await;
+        states.map(Response::into_inner)
     }
 
     /// Connects like [`connect`](Self::connect), and serves at the address of the node whose
@@ -194,15 +230,12 @@ impl Attacker {
     }
 
     async fn call(&self, method: &str, link: Option<u64>, bytes: Bytes) -> Result<Bytes, Status> {
-        let origin = http::Uri::from_static("https://x/");
-        let mut grpc = tonic::client::Grpc::with_origin(self.wire.clone(), origin);
-        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
         let mut request = Request::new(bytes);
         if let Some(link) = link {
             request.metadata_mut().insert("samara-link", link.into());
         }
         let path: PathAndQuery = format!("/samara.mix.v1.Team/{method}").parse().expect("a path");
-        grpc.unary(request, path, Raw).await.map(Response::into_inner)
+        self.grpc().await?.unary(request, path, Raw).await.map(Response::into_inner)
     }
 
     /// Sends bytes on a link.
@@ -229,6 +262,41 @@ impl Attacker {
         };
         crate::mix::common::soon(taken).await
     }
+}
+
+async fn secure(
+    identity: &Identity,
+    from: Ipv4Addr,
+    to: SocketAddr,
+) -> Result<TlsStream<TcpStream>, Failure> {
+    let (chain, key) = parts(identity);
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Trusting))
+        .with_client_auth_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    let stream = socket.connect(to).await?;
+    Ok(TlsConnector::from(Arc::new(config)).connect("x".try_into()?, stream).await?)
+}
+
+/// Returns the settings of HTTP/2 that a server announces, by number (RFC 9113, 6.5.2).
+pub(crate) async fn settings(identity: &Identity, to: SocketAddr) -> Result<BTreeMap<u16, u32>, Failure> {
+    let mut stream = secure(identity, Ipv4Addr::LOCALHOST, to).await?;
+    // The preface, and a frame with no settings.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
+    // Nine bytes of header, of which the first three are the length.
+    let mut header = [0; 9];
+    stream.read_exact(&mut header).await?;
+    let [_, _, len, kind, ..] = header;
+    assert_eq!(kind, 4, "the first frame has the settings");
+    let mut settings = vec![0; len.into()];
+    stream.read_exact(&mut settings).await?;
+    let mut settings = Bytes::from(settings);
+    Ok(std::iter::from_fn(|| settings.has_remaining().then(|| (settings.get_u16(), settings.get_u32())))
+        .collect())
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>> + Send>>;

@@ -52,7 +52,7 @@ pub(crate) fn three(batch: u32) -> Config {
 pub(crate) struct Host {
     pub(crate) identity: Identity,
     pub(crate) address: SocketAddr,
-    gateway: SocketAddr,
+    pub(crate) gateway: SocketAddr,
     pub(crate) running: Option<(Member, Receiver<Happened>)>,
 }
 
@@ -103,9 +103,13 @@ impl Network {
             options.config = config.clone();
             options.threads = 1;
             if number < nodes {
-                let gateway =
-                    GatewayOptions { fill: Duration::from_millis(300), ..GatewayOptions::new(host.gateway) };
-                options.gateway = Some(gateway);
+                // One sender can fill a batch.
+                options.gateway = Some(GatewayOptions {
+                    fill: Duration::from_millis(300),
+                    senders_min: 1,
+                    sender_share_percent: 100,
+                    ..GatewayOptions::new(host.gateway)
+                });
             }
             change(&mut options);
             all.push(options);
@@ -115,6 +119,11 @@ impl Network {
             host.running = Some(Member::start_on(options.clone(), listener, gateway).expect("it starts"));
         }
         Self { hosts, options: all }
+    }
+
+    /// Returns the options of a host.
+    pub(crate) fn options(&self, host: usize) -> Options {
+        self.options[host].clone()
     }
 
     pub(crate) async fn status(&self, host: usize) -> Status {
@@ -156,6 +165,11 @@ impl Network {
         soon(client.ready()).await;
         client
     }
+}
+
+/// Returns a change of the options of gateways.
+pub(crate) fn gateways(change: impl Fn(&mut GatewayOptions)) -> impl Fn(&mut Options) {
+    move |options| options.gateway.iter_mut().for_each(&change)
 }
 
 /// Returns distinct payloads.

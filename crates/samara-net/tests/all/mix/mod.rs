@@ -4,5 +4,6 @@ mod attacker;
 mod common;
 mod faults;
 mod hostile;
+mod limits;
 mod rounds;
 mod windows;

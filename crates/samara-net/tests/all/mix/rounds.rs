@@ -1,11 +1,11 @@
 //! Rounds from senders to results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use samara_mix::{Event, Outcome, Phase, Transfer};
 use samara_net::mix::{Ended, What};
 
-use crate::mix::common::{Network, check, config, contents, send, soon, three};
+use crate::mix::common::{Network, check, config, contents, gateways, send, soon, three};
 
 /// Returns the output of each round at each node.
 async fn delivered(network: &mut Network, rounds: &[u64]) -> BTreeMap<u64, Vec<Vec<Outcome>>> {
@@ -71,8 +71,20 @@ async fn unary_batches_come_out_alike_at_all_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn several_senders_share_a_batch_and_dummies_fill_it_up() {
+    share_a_batch(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
-    let network = Network::start(3, three(10), |_| {}).await;
+    share_a_batch(false).await;
+}
+
+async fn share_a_batch(dummies: bool) {
+    let change = gateways(|gateway| {
+        (gateway.senders_min, gateway.sender_share_percent, gateway.dummies) = (2, 70, dummies);
+    });
+    let network = Network::start(3, three(10), change).await;
     let (one, other) = (network.client().await, network.client().await);
     let round = soon(one.next_round()).await;
     let sent = contents(round.round, 7);
@@ -86,12 +98,20 @@ async fn several_senders_share_a_batch_and_void_slots_fill_it_up() {
     let Ended::Delivered(outcomes) = soon(one.result(&round)).await.expect("a result") else {
         panic!("the round failed")
     };
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Void).count(), 3);
-    let content: Vec<Outcome> = outcomes.into_iter().filter(|outcome| *outcome != Outcome::Void).collect();
-    check(&Ended::Delivered(content), &sent);
+    let is_ours = |outcome: &Outcome| match outcome {
+        Outcome::Content(content) => sent.iter().any(|sent| sent[..] == content[..]),
+        _ => false,
+    };
+    let (ours, others): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().partition(is_ours);
+    check(&Ended::Delivered(ours), &sent);
+    let is_filling = |outcome: &Outcome| matches!(outcome, Outcome::Content(_)) == dummies;
+    assert!(others.len() == 3 && others.iter().all(is_filling), "{others:?}");
+    let distinct: BTreeSet<_> = others.iter().map(|outcome| format!("{outcome:?}")).collect();
+    assert_eq!(distinct.len(), if dummies { 3 } else { 1 });
     let first = round.team[0] as usize;
     let gateway = network.status(first).await.gateway.expect("it has one");
-    assert_eq!((gateway.payloads, gateway.filled, gateway.refused), (7, 3, 1));
+    assert_eq!((gateway.payloads, gateway.filled), (7, 3));
+    assert_eq!(gateway.refused, [("room", 1)].into());
     let times = gateway.times.first().expect("the times of the round");
     assert_eq!((times.round, times.payloads), (round.round, 7));
     // The round waited for more payloads, and the mean payload cannot have waited for longer than
