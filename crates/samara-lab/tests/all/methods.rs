@@ -64,7 +64,7 @@ fn node_that_needs_fewer_columns_is_done_when_it_has_them() {
     assert_eq!(few.metrics.time_to_custody_ms, all.metrics.custody_tail_ms.all_but_1);
     assert!(few.metrics.lower_bound_ms < mean(few) && few.metrics.lower_bound_ms > 50.0);
     let error = refused("peerdas-methods", &[("columns.custody_needed", "17")], &["batch"]);
-    assert!(error.contains("columns.custody_needed: is 17; allowed is 1 to 16"), "{error}");
+    assert!(error.contains("columns.custody_needed=17: is 17; allowed is 1 to 16"), "{error}");
 }
 
 /// A sixth of the nodes keeps all columns. The publisher sends column by column, so that
@@ -118,7 +118,7 @@ fn rows_travel_beside_columns() {
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
     let error =
         refused("peerdas-methods", &[("columns.rows", "3"), ("columns.row_custody", "0")], &["batch"]);
-    assert!(error.contains("columns.rows: is 3; allowed is 8 to 4096"), "{error}");
+    assert!(error.contains("columns.rows=3: is 3; allowed is 8 to 4096"), "{error}");
 }
 
 #[test]

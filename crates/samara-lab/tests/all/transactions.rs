@@ -220,7 +220,7 @@ fn rejects_invalid_values() {
         ("pool.consensus", "15 s", "is committed before the next one is proposed"),
         ("pool.warm_up", "50 ms", "must be later than transport.links.until"),
         ("protocol.compact_blocks", "true", "compact blocks need time to spread"),
-        ("protocol.timeout", "0 ms", "protocol.timeout: found 0ns, expected more than zero"),
+        ("protocol.timeout", "0 ms", "protocol.timeout=0 ms: found 0ns, expected more than zero"),
         ("protocol.bundle_txs", "9", "needs a bundle_window"),
         ("protocol.push", "some", "\"all\", \"nobody\", or a number of peers"),
         ("protocol.timeout", "soon", "or \"adaptive\""),
