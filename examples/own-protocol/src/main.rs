@@ -3,6 +3,7 @@
 
 mod engine;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use engine::{Heard, PushPull};
@@ -76,6 +77,8 @@ struct Spread {
     lower_bound_ms: f64,
     latencies_ms: Vec<f64>,
     copies: u64,
+    /// Each node with each rumour that has arrived there.
+    heard: BTreeSet<(u32, u32)>,
 }
 
 impl Spread {
@@ -117,6 +120,7 @@ impl Experiment for Spread {
             lower_bound_ms: bounds.iter().sum::<f64>() / bounds.len().max(1) as f64,
             latencies_ms: Vec::new(),
             copies: 0,
+            heard: BTreeSet::new(),
         })
     }
 
@@ -137,8 +141,11 @@ impl Experiment for Spread {
 
     fn observe(&mut self, record: Record<Heard>, _: &mut Commands<PushPull>) {
         self.copies += 1;
-        if record.event.is_new {
-            let nanos = record.at.as_nanos() - self.start_of(record.event.number).as_nanos();
+        let Heard { number, is_new } = record.event;
+        // A node that restarts hears rumours again, also its own.
+        let is_first = number % self.nodes != record.host && self.heard.insert((record.host, number));
+        if is_new && is_first {
+            let nanos = record.at.as_nanos() - self.start_of(number).as_nanos();
             self.latencies_ms.push(nanos as f64 / 1e6);
         }
     }
