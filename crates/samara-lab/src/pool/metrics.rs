@@ -383,6 +383,7 @@ fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> Transa
         blocks: share(blocks),
         framing: share(framing),
         sealing: share(sealing),
-        headers: share(total - known),
+        // A frame that is complete after the first submission can have arrived in part before it.
+        headers: share((total - known).max(0.0)),
     }
 }
