@@ -152,7 +152,7 @@ def test_errors_name_key_and_line_of_every_problem(tmp_path: Path) -> None:
     ("keys", "text"),
     [
         ({"network.nodes": "many"}, 'peerdas: network.nodes=many: found "many"; expected a whole number'),
-        ({"network.nodes": 1}, "network.nodes: is 1; allowed is 2 to"),
+        ({"network.nodes": 1}, "network.nodes=1: is 1; allowed is 2 to"),
         ({"network.nods": 5}, "did you mean `nodes`?"),
         ({"network.uplink": "20 Mbit"}, 'unknown unit "Mbit"'),
         ({"network.uplink": "20"}, '"20" has no unit'),

@@ -63,7 +63,6 @@ MINE: dict[str, Any] = {"scenario": {"name": "mine", "title": "Mine"}, "network"
         ({"network": {"nods": 3}}, "mine: network.nods: unknown key `nods`"),
         ({"columns": {"blobs": "many"}}, 'mine: columns.blobs: found "many"; expected a whole number'),
         ({"run": [{"name": "a", "sett": {}}]}, "mine: run.0.sett: unknown key `sett`"),
-        ({"scenario": {"name": "mine"}}, "mine: scenario: missing key `title`"),
     ],
 )
 def test_unknown_sections_and_keys_are_errors_at_once(change: dict[str, Any], text: str) -> None:
