@@ -75,7 +75,8 @@ pub(super) fn broken(measured: &GroupMeasured) -> Vec<Broken> {
     ];
     let all = broken.into_iter().chain(calm.into_iter().filter(|_| is_calm));
     all.filter_map(|(count, promise)| Broken::unless(count == 0, promise, || count.to_string()))
-        .chain(bound(measured, &metrics))
+        // The bound is that of members that deliver everything.
+        .chain(bound(measured, &metrics).filter(|_| is_calm))
         .collect()
 }
 
