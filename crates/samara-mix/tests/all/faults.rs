@@ -170,6 +170,28 @@ fn two_disconnected_nodes_fail_only_their_rounds() {
     assert!(net.record.drawn.len() > 1);
 }
 
+/// Only the scheduler loses the node, so its peers do not end the rounds first.
+#[test]
+fn scheduler_ends_the_waiting_rounds_of_a_node_that_it_lost() {
+    let mut net = Net::new(10, config(8, 5, Group::Model));
+    net.is_idle = true;
+    net.run_for(Duration::from_secs(4));
+    let victim = net.record.drawn[0].2[2];
+    let waiting: BTreeSet<u64> = net.record.plans.keys().copied().collect();
+    let cut = net.now;
+    let scheduler = net.scheduler();
+    net.cut(scheduler, victim);
+    let silence = net.config.silence;
+    net.run_for(LIMIT + silence + Duration::from_secs(1));
+    for round in &waiting {
+        let (at, failure) = net.record.failed[&(*round, scheduler)];
+        assert_eq!((failure.cause, failure.culprit), (Cause::PeerLost, Some(victim)));
+        assert!(at.since(cut) >= LIMIT, "a short cut ends no round");
+    }
+    let drawn = net.record.drawn.last().unwrap();
+    assert!(drawn.2.len() == 5 && !drawn.2.contains(&victim));
+}
+
 #[test]
 fn rounds_finish_without_the_scheduler_and_a_new_one_takes_over() {
     let mut net = slow(9, config(5, 5, Group::Model));
