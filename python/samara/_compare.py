@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,17 @@ class Comparison:
         return html_frame(self.html())
 
 
-def compare(a: str | PathLike[str], b: str | PathLike[str]) -> Comparison:
+def compare(
+    a: str | PathLike[str], b: str | PathLike[str], *, pairs: Mapping[str, str] | None = None
+) -> Comparison:
     """Compares two results directories of runs, testbeds or sweeps, as `samara compare` does.
 
+    `pairs` maps runs of `a` to runs of `b` that they are compared with although their names differ.
     [`Result.compare`][samara.Result.compare] compares results in memory.
     """
-    return Comparison(_samara.open_results(fspath(a), fspath(b)))
+    return Comparison(_samara.open_results(fspath(a), fspath(b), written(pairs)))
+
+
+def written(pairs: Mapping[str, str] | None) -> list[str]:
+    """Returns the pairs as the command line takes them."""
+    return [f"{a}={b}" for a, b in (pairs or {}).items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from os import PathLike, fspath
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from samara import _samara
-from samara._compare import Comparison
+from samara._compare import Comparison, written
 from samara._frame import html_frame
 from samara._scenario import Prepared
 from samara._table import Table
@@ -194,12 +195,20 @@ class Result:
     # ---- comparison and storage ----
 
     def compare(
-        self, other: Result | str | PathLike[str], *, names: tuple[str, str] = ("this", "other")
+        self,
+        other: Result | str | PathLike[str],
+        *,
+        names: tuple[str, str] = ("this", "other"),
+        pairs: Mapping[str, str] | None = None,
     ) -> Comparison:
-        """Compares this with a result in memory or in a directory. `names` are their labels."""
+        """Compares this with a result in memory or in a directory. `names` are their labels.
+
+        `pairs` maps runs of this result to runs of the other one that they are compared with although
+        their names differ.
+        """
         if isinstance(other, Result):
-            return Comparison(self._native.compare(other._native, names))
-        return Comparison(self._native.compare_directory(names[0], fspath(other)))
+            return Comparison(self._native.compare(other._native, names, written(pairs)))
+        return Comparison(self._native.compare_directory(names[0], fspath(other), written(pairs)))
 
     def write(self, path: str | PathLike[str], *, force: bool = False) -> Path:
         """Writes a results directory like `samara run`. `samara compare` can read it."""

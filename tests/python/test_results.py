@@ -76,6 +76,18 @@ def test_memory_and_directories_compare_alike(two_seeds: samara.Result, tmp_path
         two_seeds.compare(tmp_path)
 
 
+def test_pairs_of_runs_with_different_names(peerdas: samara.Result, tmp_path: Path) -> None:
+    a, b = "sequential", "batch"
+    compared = peerdas.compare(peerdas, pairs={a: b})
+    directory = peerdas.write(tmp_path / "out")
+    assert not compared.identical
+    assert {change["run"] for change in compared.changes} == {a}
+    assert peerdas.compare(directory, pairs={a: b}).changes == compared.changes
+    assert samara.compare(directory, directory, pairs={a: b}).changes == compared.changes
+    with pytest.raises(samara.Error, match="has no run nonsense"):
+        peerdas.compare(peerdas, pairs={"nonsense": b})
+
+
 def test_thresholds(two_seeds: samara.Result) -> None:
     same = two_seeds.compare(two_seeds)
     assert same.check("time_to_custody_ms.p95=0%").crossed == []

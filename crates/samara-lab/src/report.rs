@@ -44,7 +44,10 @@ impl Body {
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, checked, .. } = findings;
     let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
-    for remark in late_faults(results).into_iter().chain(absent_tables(summary)) {
+    for remark in late_faults(results.iter().map(|result| &result.run.late_faults))
+        .into_iter()
+        .chain(absent_tables(summary))
+    {
         body.findings.push(remark.clone());
         body.summary.after.push(remark);
     }
@@ -70,21 +73,13 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     }
 }
 
-/// Returns a sentence on each fault that had no effect, since runs ended before.
-fn late_faults(results: &[Outcome]) -> Vec<String> {
-    let mut late: BTreeMap<(usize, String), usize> = BTreeMap::new();
-    for result in results {
-        for fault in &result.run.late_faults {
-            let at = result.point.scenario.faults[*fault].at.to_string();
-            *late.entry((*fault, at)).or_default() += 1;
-        }
-    }
-    let all = results.len();
-    let sentence = |((fault, at), runs): ((usize, String), usize)| {
-        format!(
-            "fault.{fault} at {at} had no effect in {runs} of {}: they ended before.",
-            plural(all as f64, "run")
-        )
+/// Returns a sentence on each fault that had no effect, since runs ended before, from the numbers of
+/// these faults in each run.
+pub(crate) fn late_faults<'a>(runs: impl ExactSizeIterator<Item = &'a Vec<usize>>) -> Vec<String> {
+    let all = plural(runs.len() as f64, "run");
+    let late = grouped(runs.flatten(), |fault| **fault);
+    let sentence = |(fault, runs): (usize, Vec<&usize>)| {
+        format!("fault.{fault} had no effect in {} of {all}: they ended before.", runs.len())
     };
     late.into_iter().map(sentence).collect()
 }

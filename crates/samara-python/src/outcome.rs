@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
-use samara_lab::compare::{self, Crossed, Threshold, compare};
+use samara_lab::compare::{self, Crossed, Pair, Threshold, compare};
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Rows, Saved};
 use samara_lab::sweep::{PointRecord, points_table};
@@ -176,15 +176,27 @@ impl Outcome {
     }
 
     /// Compares these results with others in memory.
-    fn compare(&self, py: Python<'_>, other: &Self, names: (String, String)) -> PyResult<Compared> {
+    fn compare(
+        &self,
+        py: Python<'_>,
+        other: &Self,
+        names: (String, String),
+        pairs: Vec<String>,
+    ) -> PyResult<Compared> {
         let (a, b) = (self.saved(&names.0), other.saved(&names.1));
-        py.detach(|| Compared::new(a, b))
+        py.detach(|| Compared::new(a, b, &pairs))
     }
 
     /// Compares these results with a results directory.
-    fn compare_directory(&self, py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Compared> {
+    fn compare_directory(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        path: PathBuf,
+        pairs: Vec<String>,
+    ) -> PyResult<Compared> {
         let a = self.saved(name);
-        py.detach(|| Compared::new(a, Saved::open(&path).map_err(errors::directory)?))
+        py.detach(|| Compared::new(a, Saved::open(&path).map_err(errors::directory)?, &pairs))
     }
 
     /// Writes a results directory as the command line does.
@@ -212,8 +224,9 @@ impl Outcome {
 pub(crate) struct Compared(compare::Compared);
 
 impl Compared {
-    pub(crate) fn new(a: Saved, b: Saved) -> PyResult<Self> {
-        compare(a, b, &[]).map(Self).map_err(Error::new_err)
+    pub(crate) fn new(a: Saved, b: Saved, pairs: &[String]) -> PyResult<Self> {
+        let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| Pair::parse(text)).collect();
+        pairs.and_then(|pairs| compare(a, b, &pairs)).map(Self).map_err(Error::new_err)
     }
 
     fn crossed(&self, thresholds: &[String]) -> PyResult<Vec<Crossed>> {
@@ -228,10 +241,10 @@ impl Compared {
 
 /// Compares two results directories.
 #[pyfunction]
-pub(crate) fn open_results(py: Python<'_>, a: PathBuf, b: PathBuf) -> PyResult<Compared> {
+pub(crate) fn open_results(py: Python<'_>, a: PathBuf, b: PathBuf, pairs: Vec<String>) -> PyResult<Compared> {
     py.detach(|| {
         let open = |path: &PathBuf| Saved::open(path).map_err(errors::directory);
-        Compared::new(open(&a)?, open(&b)?)
+        Compared::new(open(&a)?, open(&b)?, &pairs)
     })
 }
 

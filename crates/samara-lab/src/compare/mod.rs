@@ -197,7 +197,7 @@ fn paired(
                 Groups::iter(groups).filter(|(_, runs)| runs[0].name == name).collect();
             let missing = || {
                 let (Pair { a, b }, path) = (pair, saved.path.display());
-                format!("--pair {a}={b}: {path} has no run {name}; its runs are {}", names(groups))
+                format!("pair {a}={b}: {path} has no run {name}; its runs are {}", names(groups))
             };
             if found.is_empty() { Err(missing()) } else { Ok(found) }
         };

@@ -150,6 +150,9 @@ pub struct PointRecord {
     /// Peak memory of its process.
     pub peak_rss_bytes: u64,
     pub metrics: Value,
+    /// As in [`Run::late_faults`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late_faults: Vec<usize>,
 }
 
 impl PointRecord {
@@ -166,6 +169,7 @@ impl PointRecord {
             cpu_s: 0.0,
             peak_rss_bytes: 0,
             metrics: run.metrics.clone(),
+            late_faults: run.late_faults.clone(),
         }
     }
 

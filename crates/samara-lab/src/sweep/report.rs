@@ -14,7 +14,9 @@ use samara_spec::Loaded;
 use super::{Aggregate, PointRecord, SweepSummary};
 use crate::expect::{ExpectationResult, figure_of};
 use crate::metric::{is_first, rank};
-use crate::report::{Body, axes, described, expectations, grouped, point, unit_of, with_failures};
+use crate::report::{
+    Body, axes, described, expectations, grouped, late_faults, point, unit_of, with_failures,
+};
 use crate::results::Findings;
 use crate::statistics::Spread;
 
@@ -176,6 +178,7 @@ impl<'a> Report<'a> {
         parts.push(plural(summary.seeds.len() as f64, "seed"));
         let finished = plural(summary.runs.len() as f64, "finished point");
         let mut sentences = vec![format!("{finished} of {}: {}.", summary.points, parts.join(", "))];
+        sentences.extend(late_faults(summary.runs.iter().map(|run| &run.late_faults)));
         if self.seeds() > 1 {
             sentences.push(
                 "Means are over seeds; ± and bands are Student's 95 % confidence intervals of the mean."
