@@ -200,7 +200,7 @@ async fn bind(
 
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {
     let Some(trace) = &config.written.trace else { return Ok(None) };
-    let writer = TraceWriter::create(&trace.file, trace.format, trace.queue, trace.when_full)
+    let writer = TraceWriter::create(&trace.file, trace.options())
         .map_err(|error| format!("trace.file: {}: cannot create the file: {error}", trace.file.display()))?;
     Ok(Some(Tracer::new(writer, me, config.engine.clone())))
 }

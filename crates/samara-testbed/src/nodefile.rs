@@ -81,6 +81,7 @@ pub(crate) fn text(
             format: config::TraceFormat::default(),
             queue: TRACE_QUEUE,
             when_full: WhenFull::Wait,
+            file_max: Size::from_bytes(1 << 40),
         }),
         plan,
         ..defaults.clone()

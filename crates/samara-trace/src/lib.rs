@@ -6,10 +6,10 @@
 //! module [`live`] has the current status of runs with any protocol.
 //!
 //! ```
-//! use samara_trace::{Body, Format, Join, TraceEvent, TraceReader, TraceWriter, WhenFull};
+//! use samara_trace::{Body, Join, TraceEvent, TraceOptions, TraceReader, TraceWriter};
 //!
 //! let path = std::env::temp_dir().join(format!("samara-trace-{}.pb", std::process::id()));
-//! let writer = TraceWriter::create(&path, Format::Protobuf, 1024, WhenFull::Drop)?;
+//! let writer = TraceWriter::create(&path, TraceOptions::default())?;
 //! writer.record(TraceEvent::new(b"me", 1_700_000_000_000_000_000, Body::Join(Join { topic: Some("t".into()) })));
 //! let (counts, error) = writer.finish();
 //! error?;
@@ -36,4 +36,6 @@ pub use event::{
 };
 pub use reader::{EVENT_BYTES_MAX, Format, Place, TraceError, TraceReader};
 pub use timeline::Timeline;
-pub use writer::{Counts, QUEUE_DEFAULT, TraceWriter, WhenFull};
+pub use writer::{
+    Counts, FILE_BYTES_DEFAULT, QUEUE_BYTES_MAX, QUEUE_DEFAULT, TraceOptions, TraceWriter, WhenFull,
+};

@@ -3,18 +3,27 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use prost::Message;
 use serde::{Deserialize, Serialize};
 
+use crate::reader::EVENT_BYTES_MAX;
 use crate::{Format, TraceEvent};
 
 /// Default limit of events that wait for the thread: `TraceBufferSize` of go-libp2p-pubsub
 /// (`trace.go`).
 pub const QUEUE_DEFAULT: usize = 1 << 16;
+
+/// Limit of the bytes of events that wait for the thread, as protobuf: six events of 10 MiB, about
+/// the largest that a peer can cause with the frames of Ethereum.
+pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Default limit of a file in bytes. Peers determine how fast it grows.
+pub const FILE_BYTES_DEFAULT: u64 = 16 << 30;
 
 /// Policies for an event when the queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,40 +36,65 @@ pub enum WhenFull {
     Wait,
 }
 
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceOptions {
+    pub format: Format,
+    /// Maximum number of events that wait to be written, at least 1.
+    pub queue: usize,
+    pub when_full: WhenFull,
+    /// Maximum size of the file. Events that do not fit are dropped.
+    pub bytes_max: u64,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        let (format, when_full) = (Format::default(), WhenFull::default());
+        Self { format, queue: QUEUE_DEFAULT, when_full, bytes_max: FILE_BYTES_DEFAULT }
+    }
+}
+
 /// Writes events to a file. Dropping it waits until all are written; [`finish`](Self::finish) also
 /// reports errors.
+///
+/// At most [`QUEUE_BYTES_MAX`] bytes of events wait. An event that [`TraceReader`](crate::TraceReader)
+/// would refuse because of its size, or that does not fit into the file, is dropped and counted.
 #[derive(Debug)]
 pub struct TraceWriter {
-    background: Background<TraceEvent>,
+    background: Background<Waiting>,
     when_full: WhenFull,
+    waiting: Arc<WaitingBytes>,
 }
 
 impl TraceWriter {
-    /// Creates or truncates a file. At most `queue` events (at least 1) wait to be written.
+    /// Creates or truncates a file.
     ///
     /// # Errors
     /// The file cannot be created, or the thread cannot be started.
-    pub fn create(path: &Path, format: Format, queue: usize, when_full: WhenFull) -> io::Result<Self> {
-        Self::into(File::create(path)?, format, queue, when_full)
+    pub fn create(path: &Path, options: TraceOptions) -> io::Result<Self> {
+        Self::into(File::create(path)?, options)
     }
 
     /// Writes to any target.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn into(
-        target: impl Write + Send + 'static,
-        format: Format,
-        queue: usize,
-        when_full: WhenFull,
-    ) -> io::Result<Self> {
-        let target = Target { out: BufWriter::new(target), format, bytes: Vec::new() };
-        Ok(Self { background: Background::start("trace", queue, target)?, when_full })
+    pub fn into(target: impl Write + Send + 'static, options: TraceOptions) -> io::Result<Self> {
+        let TraceOptions { format, queue, when_full, bytes_max } = options;
+        let target = Target { out: BufWriter::new(target), format, bytes: Vec::new(), left: bytes_max };
+        let background = Background::start("trace", queue, target)?;
+        Ok(Self { background, when_full, waiting: Arc::default() })
     }
 
     /// Queues an event. Returns false if it was dropped, which is counted.
     pub fn record(&self, event: TraceEvent) -> bool {
-        self.background.offer(event, self.when_full == WhenFull::Wait)
+        let bytes = event.encoded_len();
+        let wait = self.when_full == WhenFull::Wait;
+        if !self.waiting.add(bytes, wait) {
+            return self.background.refuse();
+        }
+        let all = Arc::clone(&self.waiting);
+        self.background.offer(Waiting { event, bytes, all }, wait)
     }
 
     /// Counts of the events so far.
@@ -75,17 +109,61 @@ impl TraceWriter {
     }
 }
 
+/// The number of bytes of all events that wait.
+#[derive(Debug, Default)]
+struct WaitingBytes {
+    bytes: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl WaitingBytes {
+    /// Adds an event. Returns false if there is no room for it and the caller does not wait. A
+    /// single event always has room.
+    fn add(&self, bytes: usize, wait: bool) -> bool {
+        let is_full = |all: &mut usize| *all > 0 && *all + bytes > QUEUE_BYTES_MAX;
+        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if wait {
+            all = self.fewer.wait_while(all, is_full).unwrap_or_else(PoisonError::into_inner);
+        }
+        let has_room = !is_full(&mut all);
+        *all += if has_room { bytes } else { 0 };
+        has_room
+    }
+}
+
+/// An event that waits.
+#[derive(Debug)]
+struct Waiting {
+    event: TraceEvent,
+    bytes: usize,
+    all: Arc<WaitingBytes>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        *self.all.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.all.fewer.notify_all();
+    }
+}
+
 struct Target<W: Write> {
     out: BufWriter<W>,
     format: Format,
     bytes: Vec<u8>,
+    /// Number of bytes that may follow.
+    left: u64,
 }
 
-impl<W: Write + Send + 'static> Sink<TraceEvent> for Target<W> {
-    fn write(&mut self, event: &TraceEvent, _: u64) -> io::Result<()> {
+impl<W: Write + Send + 'static> Sink<Waiting> for Target<W> {
+    fn write(&mut self, waiting: &Waiting, _: u64) -> io::Result<bool> {
         self.bytes.clear();
-        self.format.encode(event, &mut self.bytes);
-        self.out.write_all(&self.bytes)
+        self.format.encode(&waiting.event, &mut self.bytes);
+        let len = self.bytes.len();
+        if len > EVENT_BYTES_MAX || len as u64 > self.left {
+            return Ok(false);
+        }
+        self.left -= len as u64;
+        self.out.write_all(&self.bytes).map(|()| true)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -111,8 +189,8 @@ struct Shared {
 }
 
 pub(crate) trait Sink<T>: Send + 'static {
-    /// Writes an item; `dropped` items were dropped so far.
-    fn write(&mut self, item: &T, dropped: u64) -> io::Result<()>;
+    /// Writes an item; `dropped` items were dropped so far. Returns false if it has to be dropped.
+    fn write(&mut self, item: &T, dropped: u64) -> io::Result<bool>;
 
     fn flush(&mut self) -> io::Result<()>;
 }
@@ -140,10 +218,13 @@ impl<T: Send + 'static> Background<T> {
     pub(crate) fn offer(&self, item: T, wait: bool) -> bool {
         let Some(items) = &self.items else { return false };
         let is_taken = if wait { items.send(item).is_ok() } else { items.try_send(item).is_ok() };
-        if !is_taken {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        is_taken
+        is_taken || self.refuse()
+    }
+
+    /// Counts an item that is dropped, and returns false.
+    pub(crate) fn refuse(&self) -> bool {
+        self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        false
     }
 }
 
@@ -185,12 +266,18 @@ impl<T> Drop for Background<T> {
 fn write_all<T>(inbox: &Receiver<T>, mut sink: impl Sink<T>, shared: &Shared) -> io::Result<()> {
     let mut failure = None;
     while let Some(item) = next(inbox, &mut sink, &mut failure) {
-        if failure.is_none() {
-            failure = sink.write(&item, shared.dropped.load(Ordering::Relaxed)).err();
-        }
-        // Keeps receiving after an error, since a blocked caller would wait forever.
-        let counter = if failure.is_none() { &shared.written } else { &shared.failed };
+        let outcome = match failure {
+            None => sink.write(&item, shared.dropped.load(Ordering::Relaxed)),
+            // Keeps receiving after an error, since a blocked caller would wait forever.
+            Some(_) => Ok(false),
+        };
+        let counter = match outcome {
+            Ok(true) => &shared.written,
+            Ok(false) if failure.is_none() => &shared.dropped,
+            _ => &shared.failed,
+        };
         counter.fetch_add(1, Ordering::Relaxed);
+        failure = failure.or(outcome.err());
     }
     match failure {
         Some(error) => Err(error),

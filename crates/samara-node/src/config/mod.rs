@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::{self as document, Problem};
+use samara_trace::TraceOptions;
 use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
@@ -171,10 +172,24 @@ pub struct Trace {
     pub queue: usize,
     #[serde(default)]
     pub when_full: WhenFull,
+    /// Maximum size of the file. Events that do not fit are dropped and counted.
+    #[serde(default = "default_file_max")]
+    pub file_max: Size,
+}
+
+impl Trace {
+    pub(crate) fn options(&self) -> TraceOptions {
+        let Self { format, queue, when_full, file_max, .. } = *self;
+        TraceOptions { format, queue, when_full, bytes_max: file_max.bytes() }
+    }
 }
 
 fn default_queue() -> usize {
     samara_trace::QUEUE_DEFAULT
+}
+
+fn default_file_max() -> Size {
+    Size::from_bytes(samara_trace::FILE_BYTES_DEFAULT)
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

@@ -126,7 +126,7 @@ impl Node {
         if let Some(error) = &error {
             tracing::error!(error, "the trace is incomplete");
         } else if dropped > 0 {
-            tracing::warn!(dropped, "the trace lacks events because its queue was full");
+            tracing::warn!(dropped, "the trace lacks events: its queue or its file was full");
         }
         Some(TraceReport { written, dropped, failed, error })
     }

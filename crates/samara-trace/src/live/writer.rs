@@ -134,12 +134,12 @@ impl Target {
 }
 
 impl Sink<Line> for Target {
-    fn write(&mut self, line: &Line, dropped: u64) -> io::Result<()> {
+    fn write(&mut self, line: &Line, dropped: u64) -> io::Result<bool> {
         if dropped > self.dropped {
             self.dropped = dropped;
             self.append(&Line { node: None, event: Event::Dropped { lines: dropped }, ..line.clone() })?;
         }
-        self.append(line)
+        self.append(line).map(|()| true)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 
 use samara_trace::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
-    ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,
-    PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SubMeta, TraceEvent, reason,
+    ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Format, Graft, Join, Leave, MessageMeta,
+    Prune, PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SubMeta, TraceEvent,
+    TraceOptions, WhenFull, reason,
 };
 
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+pub(crate) fn options(format: Format, queue: usize, when_full: WhenFull) -> TraceOptions {
+    TraceOptions { format, queue, when_full, ..TraceOptions::default() }
 }
 
 fn meta() -> Option<RpcMeta> {

@@ -6,16 +6,17 @@ use std::sync::mpsc::{Receiver, channel};
 
 use prost::Message;
 use samara_trace::{
-    Format, Place, TraceError, TraceEvent, TraceEventBatch, TraceReader, TraceWriter, WhenFull,
+    Body, DeliverMessage, EVENT_BYTES_MAX, Format, Join, Place, QUEUE_BYTES_MAX, RecvRpc, RpcMeta, SubMeta,
+    TraceError, TraceEvent, TraceEventBatch, TraceOptions, TraceReader, TraceWriter, WhenFull,
 };
 
-use crate::common::{all, path};
+use crate::common::{all, options, path};
 
 #[test]
 fn all_kinds_of_events_round_trip_in_both_formats() {
     for (format, name) in [(Format::Protobuf, "all.pb"), (Format::Json, "all.json")] {
         let path = path(name);
-        let writer = TraceWriter::create(&path, format, 4, WhenFull::Wait).unwrap();
+        let writer = TraceWriter::create(&path, options(format, 4, WhenFull::Wait)).unwrap();
         for event in all() {
             assert!(writer.record(event));
         }
@@ -115,7 +116,7 @@ impl Write for Slow {
 #[test]
 fn events_beyond_the_queue_are_dropped_and_counted() {
     let (go, wait) = channel();
-    let writer = TraceWriter::into(Slow(wait), Format::Json, 8, WhenFull::Drop).unwrap();
+    let writer = TraceWriter::into(Slow(wait), options(Format::Json, 8, WhenFull::Drop)).unwrap();
     // The thread holds at most one event, and the queue eight.
     let taken = (0..1000).filter(|_| writer.record(TraceEvent::default())).count() as u64;
     assert!((8..1000).contains(&taken), "{taken}");
@@ -124,6 +125,67 @@ fn events_beyond_the_queue_are_dropped_and_counted() {
     let (written, error) = writer.finish();
     error.unwrap();
     assert_eq!((written.written, written.dropped), (taken, 1000 - taken));
+}
+
+/// An event with an id of this size.
+fn large(bytes: usize) -> TraceEvent {
+    let message_id = Some(vec![7; bytes]);
+    TraceEvent::new(b"me", 0, Body::DeliverMessage(DeliverMessage { message_id, ..Default::default() }))
+}
+
+#[test]
+fn bytes_of_events_that_wait_are_bounded() {
+    let (go, wait) = channel();
+    let options = options(Format::Protobuf, 1 << 16, WhenFull::Drop);
+    let writer = TraceWriter::into(Slow(wait), options).unwrap();
+    let taken = (0..100).filter(|_| writer.record(large(4 << 20))).count();
+    assert_eq!(taken, QUEUE_BYTES_MAX / (4 << 20) - 1, "each is a little larger than 4 MiB");
+    assert_eq!(writer.counts().dropped, 100 - taken as u64);
+    drop(go);
+    assert_eq!(writer.finish().0.written, taken as u64);
+}
+
+#[test]
+fn a_caller_that_waits_loses_nothing_to_the_bound_of_bytes() {
+    let options = options(Format::Protobuf, 1 << 16, WhenFull::Wait);
+    let writer = TraceWriter::into(io::sink(), options).unwrap();
+    for _ in 0..40 {
+        assert!(writer.record(large(4 << 20)));
+    }
+    let counts = writer.finish().0;
+    assert_eq!((counts.written, counts.dropped), (40, 0));
+}
+
+#[test]
+fn event_that_the_reader_refuses_is_dropped_and_the_rest_can_be_read() {
+    let path = path("long.json");
+    let writer = TraceWriter::create(&path, options(Format::Json, 4, WhenFull::Wait)).unwrap();
+    let change = SubMeta { subscribe: Some(true), topic: Some("\u{1}".repeat(1024)) };
+    let meta = RpcMeta { subscription: vec![change; 10_000], ..Default::default() };
+    let rpc = Body::RecvRpc(RecvRpc { received_from: None, meta: Some(meta) });
+    let joined = || TraceEvent::new(b"me", 0, Body::Join(Join { topic: Some("t".to_owned()) }));
+    for event in [joined(), TraceEvent::new(b"me", 0, rpc), joined()] {
+        writer.record(event);
+    }
+    let counts = writer.finish().0;
+    assert_eq!((counts.written, counts.dropped), (2, 1));
+    let events: Vec<_> = TraceReader::open(&path).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(events, [joined(), joined()]);
+    assert!(std::fs::metadata(&path).unwrap().len() < EVENT_BYTES_MAX as u64);
+}
+
+#[test]
+fn file_does_not_grow_beyond_its_limit() {
+    let path = path("limit.pb");
+    let options = TraceOptions { when_full: WhenFull::Wait, bytes_max: 1000, ..TraceOptions::default() };
+    let writer = TraceWriter::create(&path, options).unwrap();
+    for _ in 0..10 {
+        writer.record(large(200));
+    }
+    let counts = writer.finish().0;
+    assert_eq!((counts.written, counts.dropped), (4, 6));
+    assert!(std::fs::metadata(&path).unwrap().len() <= 1000);
+    assert_eq!(TraceReader::open(&path).unwrap().filter(Result::is_ok).count(), 4);
 }
 
 struct Full;
@@ -139,7 +201,7 @@ impl Write for Full {
 
 #[test]
 fn disk_errors_are_reported_and_do_not_block_callers() {
-    let writer = TraceWriter::into(Full, Format::Json, 1, WhenFull::Wait).unwrap();
+    let writer = TraceWriter::into(Full, options(Format::Json, 1, WhenFull::Wait)).unwrap();
     for _ in 0..100 {
         writer.record(all()[7].clone());
     }

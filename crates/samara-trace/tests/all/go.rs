@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use samara_trace::{Format, TraceEvent, TraceReader, TraceWriter, Type, WhenFull};
 
-use crate::common::{all, path};
+use crate::common::{all, options, path};
 
 /// Builds the program once; `None` without Go.
 fn program() -> Option<&'static Path> {
@@ -48,7 +48,7 @@ fn run(program: &Path, args: &[&str]) -> String {
 
 fn write(name: &str, format: Format) -> String {
     let path = path(name);
-    let writer = TraceWriter::create(&path, format, 64, WhenFull::Wait).unwrap();
+    let writer = TraceWriter::create(&path, options(format, 64, WhenFull::Wait)).unwrap();
     for event in all().into_iter().chain(all()) {
         writer.record(event);
     }
