@@ -1,5 +1,5 @@
-//! Changes to a directory that stay consistent if the process is killed at any point, and the lock
-//! of its writer.
+//! Changes to a directory that stay consistent if the process is killed or the power fails at any
+//! point, and the lock of its writer.
 
 use std::error::Error;
 use std::fs::{self, File, TryLockError};
@@ -80,6 +80,11 @@ pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
+/// Waits until the names in a directory are on the disk.
+pub(crate) fn sync_names(directory: &Path) -> Result<(), FileError> {
+    File::open(directory).and_then(|directory| directory.sync_all()).at(directory)
+}
+
 pub(crate) fn entries(directory: &Path) -> Result<Vec<String>, FileError> {
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     fs::read_dir(directory).and_then(|entries| entries.map(name).collect::<io::Result<_>>()).at(directory)
@@ -110,7 +115,10 @@ impl NewFile {
         Ok(Self { file, path: path.to_owned(), temporary: temporary.into() })
     }
 
+    /// Gives the file its name, after its contents are on the disk: after a power failure, too, it is
+    /// whole or absent.
     pub(crate) fn finish(self) -> Result<(), FileError> {
+        self.file.sync_all().at(&self.path)?;
         change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)
     }
 }

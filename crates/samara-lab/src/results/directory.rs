@@ -60,6 +60,9 @@ pub enum DirectoryError {
         /// The foreign entry.
         entry: String,
     },
+    /// Two runs would write the same files.
+    #[error("the runs \"{0}\" and \"{1}\" would both be in runs/{2}; rename one of them")]
+    SameName(String, String, String),
     /// A file that the scenario names cannot be read.
     #[error("{0}")]
     Input(String),
@@ -92,8 +95,16 @@ impl ResultsDirectory {
     ///
     /// # Errors
     /// Returns an error if the directory holds a finished result and `force` is false, another
-    /// process is writing it, it contains foreign entries, or it cannot be written.
+    /// process is writing it, it contains foreign entries, it cannot be written, or two runs would
+    /// have the same directory.
     pub fn create(path: &Path, loaded: &Loaded, force: bool) -> Result<Self, DirectoryError> {
+        let mut names: BTreeMap<String, String> = BTreeMap::new();
+        for point in &loaded.points {
+            let directory = point_name(point);
+            if let Some(other) = names.insert(directory.clone(), point.name()) {
+                return Err(DirectoryError::SameName(other, point.name(), directory));
+            }
+        }
         files::create_dir_all(path)?;
         if parts(path, force)?.is_empty() {
             mark_unfinished(path)?;
@@ -189,7 +200,8 @@ impl ResultsDirectory {
         tables::configuration(&configuration(point)).write(&directory)?;
         let json = serde_json::to_string_pretty(run).unwrap_or_default();
         let path = directory.join("run.json");
-        Ok(files::write(&path, json.as_bytes())?)
+        files::write(&path, json.as_bytes())?;
+        Ok(files::sync_names(&directory)?)
     }
 
     /// Writes a text file atomically.
@@ -217,6 +229,12 @@ impl ResultsDirectory {
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
         self.text("summary.json", &(json + "\n"))?;
         if complete {
+            // The mark follows the names of all other files.
+            let runs = self.path.join("runs");
+            [&runs, &self.path]
+                .into_iter()
+                .filter(|path| path.exists())
+                .try_for_each(|path| files::sync_names(path))?;
             self.text(COMPLETE, &format!("{}\n", summary.digest))?;
             let unfinished = self.path.join(UNFINISHED);
             files::remove(&unfinished)?;

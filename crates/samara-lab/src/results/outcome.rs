@@ -93,7 +93,8 @@ impl Outcome {
     }
 
     /// Notes the faults that would have begun after the end of the run, in nanoseconds.
-    pub(crate) fn ended_at(mut self, end_nanos: Option<u64>) -> Self {
+    #[must_use]
+    pub fn ended_at(mut self, end_nanos: Option<u64>) -> Self {
         let faults = self.point.scenario.faults.iter().enumerate();
         let is_late = |at: u64| end_nanos.is_some_and(|end| at >= end);
         self.run.late_faults =

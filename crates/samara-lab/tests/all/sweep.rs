@@ -46,6 +46,7 @@ fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
         cpu_s: 0.25,
         peak_rss_bytes: 1000,
         metrics,
+        late_faults: Vec::new(),
     }
 }
 

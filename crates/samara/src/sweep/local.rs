@@ -188,9 +188,10 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     let stop = AtomicBool::new(false);
     let run_options =
         RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
-    let measured = run_point(point, run_options, |_| {})
+    let mut ended = None;
+    let measured = run_point(point, run_options, |progress| ended = progress.virtual_nanos)
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
-    let result = measured.outcome();
+    let result = measured.outcome().ended_at(ended);
     let record = PointRecord {
         wall_s: start.elapsed().as_secs_f64(),
         cpu_s: usage::cpu_seconds(),

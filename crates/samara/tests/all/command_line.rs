@@ -292,3 +292,90 @@ fn help_names_the_missing_feature_in_a_build_without_it() {
         }
     }
 }
+
+/// A limit of the size of files has the effect of a full disk, without privileges.
+#[cfg(unix)]
+#[test]
+fn full_disk_ends_a_run_with_an_error_and_the_next_run_replaces_its_result() {
+    let scratch = Scratch::new("full");
+    let mut failed = 0;
+    for kib in [0, 4, 16, 64] {
+        // Without the signal, writes beyond the limit fail with an error.
+        let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$0\" \"$@\"");
+        let output = Command::new("bash")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_samara")])
+            .args(small_args(&["--out", "r", "--quiet"]))
+            .current_dir(&scratch.0)
+            .output()
+            .unwrap();
+        let complete = scratch.path("r/complete").exists();
+        assert_eq!(output.status.success(), complete, "{kib} KiB");
+        if !complete {
+            failed += 1;
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{kib} KiB: {error}");
+            assert!(error.contains("r/") && error.contains("File too large"), "{kib} KiB: {error}");
+        } else {
+            std::fs::remove_dir_all(scratch.path("r")).unwrap();
+        }
+    }
+    assert!(failed >= 3, "{failed} runs had too little space");
+    assert!(small(&scratch, &["--out", "r"]).status.success());
+    assert!(scratch.path("r/complete").exists());
+}
+
+/// Set `SAMARA_KILLS` for another number of kills.
+#[cfg(unix)]
+#[test]
+#[ignore = "slow: 200 runs are killed"]
+fn killed_runs_leave_complete_or_replaceable_results() {
+    use std::time::{Duration, Instant};
+
+    let kills = std::env::var("SAMARA_KILLS").map_or(200, |kills| kills.parse().unwrap());
+    let scratch = Scratch::new("kills");
+    let spawn = || {
+        let mut command = scratch.command(small_args(&["--out", "r", "--quiet"]));
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let start = Instant::now();
+    assert!(spawn().wait().unwrap().success());
+    let whole = start.elapsed();
+    let expected = files(&scratch.path("r"));
+    let (mut complete, mut replaced) = (0, 0);
+    for kill in 0..kills {
+        if scratch.path("r/complete").exists() {
+            std::fs::remove_dir_all(scratch.path("r")).unwrap();
+        }
+        let mut child = spawn();
+        // Moments all over a run, in an order without a pattern.
+        std::thread::sleep(whole * (kill * 89 % kills) * 5 / (kills * 4) + Duration::from_millis(1));
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.code().is_none_or(|code| code == 0), "{}", text(&output.stderr));
+        if scratch.path("r/complete").exists() {
+            complete += 1;
+            assert_eq!(files(&scratch.path("r")), expected, "kill {kill}");
+        } else {
+            replaced += 1;
+        }
+    }
+    println!("{complete} results were complete, {replaced} replaceable");
+    let _ = std::fs::remove_dir_all(scratch.path("r"));
+    assert!(small(&scratch, &["--out", "r"]).status.success());
+    assert_eq!(files(&scratch.path("r")), expected);
+}
+
+/// Returns the paths of all files below a directory, except the lock and the mark `unfinished`.
+#[cfg(unix)]
+fn files(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names(directory) {
+        let path = directory.join(&name);
+        if path.is_dir() {
+            found.extend(files(&path).into_iter().map(|file| format!("{name}/{file}")));
+        } else if !["lock", "unfinished"].contains(&name.as_str()) {
+            found.push(name);
+        }
+    }
+    found
+}

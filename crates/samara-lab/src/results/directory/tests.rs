@@ -177,3 +177,19 @@ fn foreign_entries_are_not_touched() {
         assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "{name}");
     }
 }
+
+#[test]
+fn runs_with_the_same_directory_are_refused() {
+    let mut loaded = Work::new().loaded;
+    let scratch = Scratch::new("same");
+    for file in ["a b.csv", "a_b.csv"] {
+        let mut point = loaded.points[0].clone();
+        point.sweep.insert("network.latency".to_owned(), file.into());
+        loaded.points.push(point);
+    }
+    let error = ResultsDirectory::create(&scratch.0, &loaded, false).unwrap_err().to_string();
+    let both =
+        "the runs \"batch network.latency=a b.csv\" and \"batch network.latency=a_b.csv\" would both be in";
+    assert!(error.starts_with(both), "{error}");
+    assert!(!scratch.0.exists());
+}

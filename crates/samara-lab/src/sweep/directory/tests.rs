@@ -17,6 +17,7 @@ fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, Str
         cpu_s: 0.0,
         peak_rss_bytes: 0,
         metrics: serde_json::json!({ "mean": 1.0 }),
+        late_faults: Vec::new(),
     };
     let records: Vec<PointRecord> = planned.iter().map(record).collect();
     for record in records.iter().filter(|record| !opened.finished.contains_key(&record.id)) {
