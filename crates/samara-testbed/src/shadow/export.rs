@@ -189,12 +189,10 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
         "expected_final_state": { "exited": 0 },
     });
     // Sorted by name, in the order of their numbers.
-    let hosts = network.hosts.iter().zip(0..).map(|(rates, node)| {
+    let hosts = places.of_host.iter().zip(0..).map(|(place, node)| {
         let config = json!({
-            "network_node_id": places.of_host[node as usize],
+            "network_node_id": place,
             "ip_addr": address(node),
-            "bandwidth_down": format!("{} bit", rates.downlink_bps),
-            "bandwidth_up": format!("{} bit", rates.uplink_bps),
             "processes": [process],
         });
         (host(node), config)

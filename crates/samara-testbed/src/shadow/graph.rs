@@ -1,6 +1,9 @@
-//! The network graph in GML for Shadow: a node for each location of hosts, an edge for each pair of
-//! locations.
+//! The network graph in GML for Shadow: a node for each place, an edge for each pair of places.
+//!
+//! Hosts at a place have the same location and the same rates. The rates belong to the graph, since
+//! Shadow up to 3.3.0 takes the upload rate of a host from its option for downloads.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -23,39 +26,51 @@ pub(super) struct Places {
 
 pub(super) fn places(network: &EmulationConfig) -> Result<Places, String> {
     let hosts = network.hosts.len() as u32;
-    let (count, of_host) = match &network.latency {
-        Latency::Constant(_) => (1, vec![0; network.hosts.len()]),
-        Latency::Regions(matrix) => {
-            (matrix.len(), network.hosts.iter().map(|host| u32::from(host.region)).collect())
-        }
-        Latency::Pairs(_) => (network.hosts.len(), (0..hosts).collect()),
+    let locations: Vec<u32> = match &network.latency {
+        Latency::Constant(_) => vec![0; network.hosts.len()],
+        Latency::Regions(_) => network.hosts.iter().map(|host| u32::from(host.region)).collect(),
+        Latency::Pairs(_) => (0..hosts).collect(),
         Latency::Uniform { .. } => {
             return Err("network.latency: found a latency drawn for each pair, which is not exported; \
                         expected one for all pairs, regions, or a file"
                 .to_owned());
         }
     };
+    // Places in the order of their first hosts.
+    let mut numbers = BTreeMap::new();
+    let mut places = Vec::new();
+    let mut of_host = Vec::with_capacity(locations.len());
+    for (location, host) in locations.into_iter().zip(&network.hosts) {
+        let place = (location, host.uplink_bps, host.downlink_bps);
+        of_host.push(*numbers.entry(place).or_insert_with(|| {
+            places.push(place);
+            places.len() as u32 - 1
+        }));
+    }
+    let count = places.len();
     if count > PLACES_MAX {
         return Err(format!(
-            "network: found {count} places with separate latencies, whose graph has an edge for each pair; \
+            "network: found {count} places with separate latencies or rates, whose graph has an edge for each pair; \
              expected at most {PLACES_MAX}"
         ));
     }
-    let one_way = |from: usize, to: usize| match &network.latency {
-        Latency::Regions(matrix) => matrix[from][to],
-        Latency::Pairs(pairs) => pairs.get(from as u32, to as u32),
-        Latency::Constant(latency) => *latency,
-        Latency::Uniform { min, .. } => *min,
+    let one_way = |from: usize, to: usize| {
+        let (from, to) = (places[from].0, places[to].0);
+        match &network.latency {
+            Latency::Regions(matrix) => matrix[from as usize][to as usize],
+            Latency::Pairs(pairs) => pairs.get(from, to),
+            Latency::Constant(latency) => *latency,
+            Latency::Uniform { min, .. } => *min,
+        }
     };
     let pairs = || (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
     let symmetric = pairs().all(|(from, to)| one_way(from, to) == one_way(to, from));
     let mut raised = false;
     let mut gml = format!("graph [\n  directed {}\n", u8::from(!symmetric));
-    for place in 0..count {
-        // Each host sets its own rates, but the graph requires some.
+    for (place, (_, up, down)) in places.iter().enumerate() {
         let _ = write!(
             gml,
-            "  node [\n    id {place}\n    host_bandwidth_up \"1 Gbit\"\n    host_bandwidth_down \"1 Gbit\"\n  ]\n"
+            "  node [\n    id {place}\n    host_bandwidth_up \"{up} bit\"\n    host_bandwidth_down \"{down} bit\"\n  ]\n"
         );
     }
     for (from, to) in pairs().filter(|(from, to)| !symmetric || from <= to) {
@@ -106,6 +121,17 @@ mod tests {
             places.gml
         );
         assert!(!places.raised);
+    }
+
+    #[test]
+    fn hosts_with_other_rates_have_a_place_of_their_own() {
+        let mut network = EmulationConfig::uniform(3, 1_000_000, 5 * MS);
+        network.hosts[1].uplink_bps = 2_000_000;
+        let places = places(&network).unwrap();
+        assert_eq!(places.of_host, [0, 1, 0]);
+        assert_eq!(edges(&places.gml), [(0, 0, 5_000_000), (0, 1, 5_000_000), (1, 1, 5_000_000)]);
+        let node = "id 1\n    host_bandwidth_up \"2000000 bit\"\n    host_bandwidth_down \"1000000 bit\"";
+        assert!(places.gml.contains(node), "{}", places.gml);
     }
 
     #[test]

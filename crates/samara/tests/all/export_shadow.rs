@@ -71,8 +71,6 @@ fn host(node: u32, program: &Path) -> String {
         "  node{node}:
     network_node_id: 0
     ip_addr: \"10.0.0.{}\"
-    bandwidth_down: 30000000 bit
-    bandwidth_up: 20000000 bit
     processes:
     - path: {}
       args:
@@ -101,6 +99,8 @@ fn exported_files_match_the_specification_of_shadow() {
     let hosts: String = (0..6).map(|node| host(node, &program)).collect();
     assert_eq!(scratch.read("out/shadow.yaml"), GENERAL.to_owned() + &hosts);
 
+    let rates = "host_bandwidth_up \"20000000 bit\"\n    host_bandwidth_down \"30000000 bit\"";
+    assert!(scratch.read("out/graph.gml").contains(rates));
     let mut dialled = 0;
     for node in 0..6 {
         let path = scratch.path(&format!("out/template/hosts/node{node}/node.toml"));
