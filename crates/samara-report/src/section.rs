@@ -211,9 +211,9 @@ impl Table {
     }
 }
 
-/// Escapes a text for a Markdown table.
+/// Escapes a text for a Markdown table: neither columns, nor elements, links and images.
 pub fn plain(text: &str) -> String {
-    text.replace('|', "\\|").replace('<', "&lt;")
+    text.replace('|', "\\|").replace('<', "&lt;").replace('[', "\\[")
 }
 
 #[derive(Clone, Debug)]

@@ -107,6 +107,15 @@ fn names_cannot_inject_markup_or_scripts() {
         [("run.4.label", "</svg><script>alert(1)</script>"), ("run.4.series", "<img onerror=alert(2)>")];
     let page = messages(&figures, &["1a"]).html();
     assert!(!page.contains("<script>alert") && !page.contains("<img onerror"));
+    let label = ("run.0.label", "</svg></script><img onerror=alert(3)>");
+    for page in [
+        report("ring-rounds", &[label], &["direct", "ring"]),
+        report("mix-pool", &[("mix.batch", "20"), ("mix.rounds", "20"), label], &["crash"]),
+        pool("cat", &[label], &["flood-fifo"]),
+    ] {
+        let html = page.html();
+        assert!(!html.contains("<img") && html.contains("&lt;img onerror=alert(3)&gt;"), "{}", page.kind);
+    }
 }
 
 #[test]
