@@ -308,7 +308,7 @@ async fn a_forgotten_sender_is_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn announcements_that_follow_each_other_are_sent_together() {
     let change = gateways(|gateway| {
-        gateway.announce_interval = Duration::from_secs(5);
+        gateway.announce_interval = Duration::from_secs(2);
         (gateway.fill, gateway.hold) = (Duration::from_secs(300), Duration::from_secs(300));
     });
     let network = Network::start(3, three(40), change).await;
