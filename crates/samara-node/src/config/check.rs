@@ -112,6 +112,7 @@ impl NodeConfig {
         let counts = [
             ("max_connections", network.max_connections),
             ("max_connections_per_peer", network.max_connections_per_peer),
+            ("max_connections_per_address", network.max_connections_per_address),
             ("max_pending", network.max_pending),
         ];
         for (key, count) in counts {

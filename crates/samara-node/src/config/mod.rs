@@ -88,6 +88,9 @@ pub struct Network {
     pub idle_timeout: Span,
     pub max_connections: u32,
     pub max_connections_per_peer: u32,
+    /// Maximum number of connections that peers open from one IPv4 address, or one /64 of IPv6, with
+    /// those in the handshake. Loopback has no limit.
+    pub max_connections_per_address: u32,
     /// Maximum number of connections in their handshake, in either direction.
     pub max_pending: u32,
     /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
@@ -106,6 +109,7 @@ impl Default for Network {
             max_connections: 256,
             // Two sides that dial each other at once have two for a moment.
             max_connections_per_peer: 2,
+            max_connections_per_address: 16,
             max_pending: 64,
             in_flight: Size::from_bytes(64 << 10),
         }

@@ -10,7 +10,7 @@ use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
 
 use super::metrics;
-use crate::node::LinkCounts;
+use crate::node::{LinkCounts, Refused};
 
 /// The counters of a node at one moment.
 #[derive(Clone, Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct Snapshot {
     pub(crate) protocols: BTreeMap<String, u64>,
     pub(crate) owed_copies: usize,
     pub(crate) links: LinkCounts,
+    pub(crate) refused: Refused,
     pub(crate) dials_failed: u64,
     pub(crate) trace: Option<samara_trace::Counts>,
 }
@@ -126,6 +127,8 @@ metrics! { METRICS |node: Snapshot, rows|
     malformed_frames: Counter = node.links.malformed;
     /// Connections with peers that support none of the protocols
     peers_not_supported: Counter = node.links.not_supported;
+    /// Connections refused because of a limit of `[network]`
+    connections_refused[limit]: Counter => rows.each(node.refused.by_limit());
     /// Failed attempts to reach peers of the configuration
     dials_failed: Counter = node.dials_failed;
     /// Events of the trace, if there is one

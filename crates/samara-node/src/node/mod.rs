@@ -1,6 +1,7 @@
 //! The node: one task that owns the swarm and handles one event at a time.
 
 mod batches;
+mod connections;
 mod drain;
 mod redial;
 mod report;
@@ -14,7 +15,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
@@ -29,6 +29,8 @@ use crate::config::Checked;
 use crate::model::BatchReport;
 use crate::part::{Refusal, Request, Stopping, unix_ns};
 use batches::Batches;
+use connections::Limits;
+pub(crate) use connections::Refused;
 use redial::{Redial, dial_opts};
 use schedule::{Due, Late, Payload, Plan, Planned};
 pub(crate) use tracer::Tracer;
@@ -330,7 +332,7 @@ const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
 /// other behaviour.
 #[derive(NetworkBehaviour)]
 struct Host {
-    limits: connection_limits::Behaviour,
+    limits: Limits,
     /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
     identify: identify::Behaviour,
     gossip: samara_libp2p::Behaviour,
@@ -373,16 +375,11 @@ fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
 fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let network = &config.written.network;
     let idle = network.idle_timeout.duration();
-    let limits = ConnectionLimits::default()
-        .with_max_established(Some(network.max_connections))
-        .with_max_established_per_peer(Some(network.max_connections_per_peer))
-        .with_max_pending_incoming(Some(network.max_pending))
-        .with_max_pending_outgoing(Some(network.max_pending));
     let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
         let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
             .with_agent_version(concat!("samara/", env!("CARGO_PKG_VERSION")).to_owned());
         Ok(Host {
-            limits: connection_limits::Behaviour::new(limits),
+            limits: Limits::new(network),
             identify: identify::Behaviour::new(identify),
             gossip: samara_libp2p::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
         })

@@ -198,3 +198,15 @@ async fn metrics_count_events() {
     let (status, _) = request(own, "GET", "/v1/status", "").await;
     assert_eq!(status, 404, "the server for metrics serves nothing else");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_connections_are_counted() {
+    let hub = node(48, &[], "max_connections = 1\n", FAST).await;
+    let network = format!("{}redial_first = \"20 ms\"\n", dial(&hub));
+    let _first = node(49, &[], &network, FAST).await;
+    hub.until("/v1/status", "a peer", |status| status["peers"].as_array().is_some_and(|p| p.len() == 1))
+        .await;
+    let _second = node(50, &[], &network, FAST).await;
+    hub.counted("samara_connections_refused_total{limit=\"all\"}", 2.0).await;
+    assert_eq!(hub.get("/v1/status").await["peers"].as_array().map(Vec::len), Some(1));
+}

@@ -91,6 +91,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["1 ms", "redial_first = 1 s"],
     ),
     ("[network]\nmax_connections = 0", "node.toml:4: network.max_connections: ", &["found 0", "at least 1"]),
+    (
+        "[network]\nmax_connections_per_address = 0",
+        "node.toml:4: network.max_connections_per_address: ",
+        &["found 0", "at least 1"],
+    ),
     ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
     ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most d = 2"]),
     ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
