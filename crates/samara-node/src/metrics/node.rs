@@ -113,9 +113,17 @@ metrics! { METRICS |node: Snapshot, rows|
     seen_ids: Gauge = node.sizes.seen as u64;
     /// Messages kept to answer IWANT
     cached_messages: Gauge = node.sizes.cached as u64;
+    /// Bytes of messages kept to answer IWANT
+    cached_bytes: Gauge = node.sizes.cached_bytes as u64;
+    /// Bytes that peers have announced and the node keeps
+    announced_bytes[kind]: Gauge => rows.each([
+        ("topics", node.sizes.topic_bytes as u64),
+        ("extensions", node.sizes.extension_bytes as u64),
+    ]);
     /// Entries that full tables forgot early, or refused
     table_overflows[table]: Counter => rows.each([
         ("seen_ids", node.sizes.seen_evicted),
+        ("cached_messages", node.sizes.cached_evicted),
         ("promises", node.sizes.promises_refused),
         ("delivery_records", node.sizes.records_evicted),
     ]);
