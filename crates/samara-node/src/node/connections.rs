@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
-use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{
     ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent, THandlerOutEvent,
     ToSwarm, dummy,
@@ -20,7 +19,7 @@ use libp2p::swarm::{
 use libp2p::{Multiaddr, PeerId};
 use samara_net::host;
 
-use crate::config::Network;
+use crate::config::{Network, ip_of};
 
 /// The limit that a connection exceeds.
 #[derive(Clone, Copy, Debug)]
@@ -133,11 +132,7 @@ impl Limits {
 /// Returns the host of an inbound connection. Loopback has none: whoever connects from there is a
 /// process of this machine, and testbeds run many nodes on one.
 fn counted_host(address: &Multiaddr) -> Option<IpAddr> {
-    let ip: IpAddr = match address.iter().next()? {
-        Protocol::Ip4(ip) => ip.into(),
-        Protocol::Ip6(ip) => ip.into(),
-        _ => return None,
-    };
+    let ip = ip_of(address)?;
     (!ip.to_canonical().is_loopback()).then(|| host(ip))
 }
 

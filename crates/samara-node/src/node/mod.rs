@@ -10,7 +10,7 @@ mod tracer;
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use samara_libp2p::Event;
 use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
-use crate::config::Checked;
+use crate::config::{Checked, ip_of};
 use crate::model::BatchReport;
 use crate::part::{Refusal, Request, Stopping, unix_ns};
 use batches::Batches;
@@ -341,13 +341,9 @@ struct Host {
 /// Fails if another process listens at a TCP address. libp2p listens with `SO_REUSEPORT`, with which
 /// both would succeed and each would get some of the connections.
 fn check_free(address: &Multiaddr) -> std::io::Result<()> {
-    let mut parts = address.iter();
-    let ip: IpAddr = match parts.next() {
-        Some(Protocol::Ip4(ip)) => ip.into(),
-        Some(Protocol::Ip6(ip)) => ip.into(),
-        _ => return Ok(()),
+    let (Some(ip), Some(Protocol::Tcp(port))) = (ip_of(address), address.iter().nth(1)) else {
+        return Ok(());
     };
-    let Some(Protocol::Tcp(port)) = parts.next() else { return Ok(()) };
     let address = SocketAddr::new(ip, port);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
