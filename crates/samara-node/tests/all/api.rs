@@ -229,7 +229,7 @@ async fn a_server_with_a_token_serves_only_its_holders() {
         NodeConfig::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}"))
     };
     let _ = std::fs::remove_file(&path);
-    let refused = async || Running::start(config()).await.err().expect("no start");
+    let refused = async || Running::start(config()).await.expect_err("no start");
     let error = refused().await;
     assert!(error.contains("control.token_file: ") && error.contains("openssl rand -hex 32"), "{error}");
     std::fs::write(&path, "short\n").unwrap();
