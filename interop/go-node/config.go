@@ -14,8 +14,12 @@ import (
 // config is the part of a node.toml that this node supports. samara's docs/node.toml explains the
 // keys.
 type config struct {
-	Topics    []string
-	Identity  struct{ Seed *uint64 }
+	Topics   []string
+	Identity struct {
+		Seed *uint64
+		// Ignored: this node is for testbeds only.
+		AllowSeed bool `toml:"allow_seed"`
+	}
 	Network   networkConfig
 	Gossipsub gossipsubConfig
 	Messages  messagesConfig

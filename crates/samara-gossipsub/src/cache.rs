@@ -121,19 +121,29 @@ impl SeenCache {
     }
 }
 
-/// The messages of the last `history_length` heartbeats. Those of the last `history_gossip`
-/// heartbeats are announced in gossip.
+/// Bytes that a cached message takes beside its fields: entries of tables, and its structure.
+const ENTRY_BYTES: usize = 512;
+
+/// The messages of the last `history_length` heartbeats, at most `bytes_max` of them. Those of the
+/// last `history_gossip` heartbeats are announced in gossip.
 ///
 /// The keys are the node's own [`MessageKey`]s, which no peer chooses.
 #[derive(Debug)]
 pub(crate) struct MessageCache {
     history_length: u64,
     history_gossip: u64,
+    bytes_max: usize,
     /// Number of heartbeats so far.
     tick: u64,
     entries: HashMap<MessageKey, Cached, FxBuildHasher>,
     /// For each topic, all entries with the heartbeat in which they arrived, oldest first.
     by_topic: Vec<VecDeque<(u64, MessageKey)>>,
+    /// The topics of all entries with the heartbeat in which they arrived, oldest first.
+    order: VecDeque<(u64, TopicIdx)>,
+    /// Bytes of all entries, at most `bytes_max`.
+    pub(crate) bytes: usize,
+    /// Number of messages forgotten early, or not stored, because of `bytes_max`.
+    pub(crate) evicted: u64,
 }
 
 #[derive(Debug)]
@@ -147,21 +157,36 @@ struct Cached {
 impl MessageCache {
     /// Creates an empty cache. If `history_gossip` exceeds `history_length`, gossip announces every
     /// message in the cache.
-    pub(crate) fn new(history_length: usize, history_gossip: usize) -> Self {
+    pub(crate) fn new(history_length: usize, history_gossip: usize, bytes_max: usize) -> Self {
         Self {
             history_length: history_length as u64,
             history_gossip: history_gossip.min(history_length) as u64,
+            bytes_max,
             tick: 0,
             entries: HashMap::default(),
             by_topic: Vec::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            evicted: 0,
         }
     }
 
-    /// Stores a message, unless the cache already holds it.
+    /// Stores a message, unless the cache already holds it. The oldest messages make room for it.
     pub(crate) fn put(&mut self, key: MessageKey, topic: TopicIdx, id: MessageId, message: Arc<Message>) {
         if self.history_length == 0 || self.entries.contains_key(&key) {
             return;
         }
+        let bytes = ENTRY_BYTES + message.bytes();
+        if bytes > self.bytes_max {
+            self.evicted += 1;
+            return;
+        }
+        while self.bytes + bytes > self.bytes_max {
+            self.forget_oldest();
+            self.evicted += 1;
+        }
+        self.bytes += bytes;
+        self.order.push_back((self.tick, topic));
         self.entries.insert(key, Cached { id, message, transmissions: SmallVec::new() });
         if self.by_topic.len() <= topic.index() {
             self.by_topic.resize_with(topic.index() + 1, VecDeque::new);
@@ -200,11 +225,17 @@ impl MessageCache {
     /// Ends a heartbeat: forgets the messages that arrived `history_length` heartbeats ago.
     pub(crate) fn shift(&mut self) {
         self.tick += 1;
-        for window in &mut self.by_topic {
-            while window.front().is_some_and(|(tick, _)| *tick + self.history_length <= self.tick) {
-                let Some((_, key)) = window.pop_front() else { break };
-                self.entries.remove(&key);
-            }
+        while self.order.front().is_some_and(|(tick, _)| *tick + self.history_length <= self.tick) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets the entry that arrived first, which is also the first of its topic.
+    fn forget_oldest(&mut self) {
+        let Some((_, topic)) = self.order.pop_front() else { return };
+        let Some((_, key)) = self.by_topic[topic.index()].pop_front() else { return };
+        if let Some(entry) = self.entries.remove(&key) {
+            self.bytes -= ENTRY_BYTES + entry.message.bytes();
         }
     }
 

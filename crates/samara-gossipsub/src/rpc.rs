@@ -96,6 +96,21 @@ impl Message {
         let seqno = Some(Bytes::copy_from_slice(&seqno.to_be_bytes()));
         Self { from: Some(from), seqno, ..Self::new(topic, data) }
     }
+
+    /// Returns the bytes of all fields.
+    pub(crate) fn bytes(&self) -> usize {
+        let optional = [&self.from, &self.seqno, &self.signature, &self.key].into_iter().flatten();
+        let topic = self.topic.as_ref().map_or(0, |topic| topic.as_str().len());
+        self.data.len() + self.unknown.len() + topic + optional.map(Bytes::len).sum::<usize>()
+    }
+
+    /// Copies all fields out of the frame that they are slices of.
+    pub(crate) fn detach(&mut self) {
+        let optional = [&mut self.from, &mut self.seqno, &mut self.signature, &mut self.key];
+        for field in optional.into_iter().flatten().chain([&mut self.data, &mut self.unknown]) {
+            *field = Bytes::copy_from_slice(field);
+        }
+    }
 }
 
 /// A change of one subscription (`SubOpts`).

@@ -32,6 +32,9 @@ pub mod ring;
 #[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 mod status;
 
+#[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
+pub use link::host;
+
 /// Compiles the program of the guide.
 #[cfg(all(doctest, feature = "ring"))]
 #[doc = include_str!("../../../docs/guides/groups.md")]

@@ -230,8 +230,8 @@ impl<L: LinkLayer> Links<L> {
 }
 
 /// Returns the host of an address, for limits: a host with IPv6 has all addresses of a prefix of 64
-/// bits.
-pub(crate) fn host(ip: IpAddr) -> IpAddr {
+/// bits, because a provider gives each customer at least that many.
+pub fn host(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
         ip => ip,

@@ -76,7 +76,7 @@ pub(crate) fn check_mode(path: &Path) -> Result<(), String> {
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    Err(format!("found mode {mode:04o}, which lets others read the key; expected 0600 (chmod 600)"))
+    Err(format!("found mode {mode:04o}, which lets others read it; expected 0600 (chmod 600)"))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

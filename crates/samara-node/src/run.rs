@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Checked, CheckedRing, Log, LogFormat, NodeConfig, Server};
-use crate::control::{self, Api};
+use crate::control::{self, Api, Token};
 use crate::group::Group;
 use crate::identity::{self, Key};
 use crate::mix::Mix;
@@ -53,6 +53,7 @@ impl Running {
         let planned = planned.transpose()?;
         let identity = config.written.identity.clone();
         let key = Key::of(&identity)?;
+        let tokens = [token("control", &config.written.control)?, token("metrics", &config.written.metrics)?];
         let stopping = Stopping::default();
         config.engine.validator = Some(stopping.validator());
         let secret = config.cat.is_some().then(|| identity::secret(&key.pair)).transpose()?;
@@ -60,8 +61,8 @@ impl Running {
         let mut node = Node::new(key.pair.clone(), config.clone(), inbox, stopping)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of a running
         // one.
-        let control = bind("control", config.written.control).await?;
-        let metrics = bind("metrics", config.written.metrics).await?;
+        let control = bind("control", &config.written.control).await?;
+        let metrics = bind("metrics", &config.written.metrics).await?;
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
         let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));
@@ -98,14 +99,18 @@ impl Running {
             mix: mix.clone(),
             topic_bytes,
             allow_remote: false,
+            token: None,
         };
+        let [control_token, metrics_token] = tokens;
         if let Some((listener, address, allow_remote)) = control {
             ready.control = Some(address);
-            tasks.spawn(control::serve_control(listener, Api { allow_remote, ..api.clone() }));
+            let api = Api { allow_remote, token: control_token, ..api.clone() };
+            tasks.spawn(control::serve_control(listener, api));
         }
         if let Some((listener, address, allow_remote)) = metrics {
             ready.metrics = Some(address);
-            tasks.spawn(control::serve_metrics(listener, Api { allow_remote, ..api.clone() }));
+            let api = Api { allow_remote, token: metrics_token, ..api.clone() };
+            tasks.spawn(control::serve_metrics(listener, api));
         }
         for look in config.written.plan.metrics.clone() {
             tasks.spawn(control::write_metrics(api.clone(), look));
@@ -185,9 +190,9 @@ async fn end(
 /// it.
 async fn bind(
     section: &str,
-    server: Option<Server>,
+    server: &Option<Server>,
 ) -> Result<Option<(TcpListener, SocketAddr, bool)>, String> {
-    let Some(Server { listen: address, allow_remote }) = server else { return Ok(None) };
+    let Some(Server { listen: address, allow_remote, .. }) = server else { return Ok(None) };
     let wrong = |error: std::io::Error| {
         format!(
             "{section}.listen: cannot listen on {address}: {error}; expected a free port at an address of this machine"
@@ -195,7 +200,14 @@ async fn bind(
     };
     let listener = TcpListener::bind(address).await.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
-    Ok(Some((listener, address, allow_remote)))
+    Ok(Some((listener, address, *allow_remote)))
+}
+
+/// Reads the token of a server, if it has one.
+fn token(section: &str, server: &Option<Server>) -> Result<Option<Token>, String> {
+    let path = server.as_ref().and_then(|server| server.token_file.as_ref());
+    let token = path.map(|path| Token::read(path)).transpose();
+    token.map_err(|message| format!("{section}.token_file: {message}"))
 }
 
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {

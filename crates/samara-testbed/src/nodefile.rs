@@ -52,7 +52,11 @@ pub(crate) fn text(
     let file = NodeConfig {
         topics: wanted.topics[node as usize].clone(),
         // No node has the seed 0.
-        identity: Identity { seed: Some(u64::from(node) + 1), key_file: None },
+        identity: Identity {
+            seed: Some(u64::from(node) + 1),
+            allow_seed: !own.is_loopback(),
+            key_file: None,
+        },
         network: Network {
             // The pool has the port.
             listen: if is_pool { Vec::new() } else { vec![multiaddr(own, scenario.transport.kind)] },
@@ -72,8 +76,11 @@ pub(crate) fn text(
             id: Some(if signed { IdKind::FromSeqno } else { IdKind::Ethereum }),
             max_size: None,
         },
-        control: (!is_planned)
-            .then_some(Server { listen: SocketAddr::from(([127, 0, 0, 1], 0)), allow_remote: false }),
+        control: (!is_planned).then(|| Server {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            allow_remote: false,
+            token_file: None,
+        }),
         cat,
         // Pools report arrivals on the control API.
         trace: (!is_pool).then(|| Trace {

@@ -89,6 +89,8 @@ pub struct Config {
     pub history_length: usize,
     /// Number of these heartbeats whose messages are announced in gossip.
     pub history_gossip: usize,
+    /// Maximum bytes of the messages that are kept. Beyond it, the oldest messages are forgotten.
+    pub history_bytes_max: usize,
     /// Time for which a message id counts as seen.
     pub seen_ttl: Duration,
     /// Maximum number of seen ids. Beyond it, the oldest ids are forgotten.
@@ -334,6 +336,8 @@ pub struct SubscriptionLimits {
     pub per_rpc_max: usize,
     /// Maximum number of topics remembered per peer.
     pub per_peer_max: usize,
+    /// Maximum bytes of the names of these topics.
+    pub bytes_per_peer_max: usize,
     /// The topics to remember.
     pub filter: SubscriptionFilter,
 }

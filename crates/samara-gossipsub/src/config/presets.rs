@@ -61,6 +61,7 @@ impl Config {
             max_control_bytes: RUST_LIBP2P_MAX_CONTROL,
             history_length: 5,
             history_gossip: 3,
+            history_bytes_max: 256 * MIB,
             seen_ttl: Duration::from_secs(120),
             seen_capacity: 1 << 20,
             seen_strategy: SeenStrategy::FirstSeen,
@@ -96,6 +97,8 @@ impl Config {
             subscriptions: SubscriptionLimits {
                 per_rpc_max: 4096,
                 per_peer_max: 4096,
+                // Topics of Ethereum have names of 46 bytes.
+                bytes_per_peer_max: 256 << 10,
                 filter: SubscriptionFilter::All,
             },
             peer_exchange: true,

@@ -59,6 +59,9 @@ impl Config {
         check(holds, "history_gossip", self.history_gossip, expected)?;
         let expected = format!("more than max_message_bytes = {}", self.max_message_bytes);
         check(self.max_rpc_bytes > self.max_message_bytes, "max_rpc_bytes", self.max_rpc_bytes, expected)?;
+        let expected = format!("at least max_rpc_bytes = {}", self.max_rpc_bytes);
+        let holds = self.history_bytes_max >= self.max_rpc_bytes;
+        check(holds, "history_bytes_max", self.history_bytes_max, expected)?;
         let expected = format!("64 to max_rpc_bytes = {}", self.max_rpc_bytes);
         let fits = (64..=self.max_rpc_bytes).contains(&self.max_control_bytes);
         check(fits, "max_control_bytes", self.max_control_bytes, expected)?;

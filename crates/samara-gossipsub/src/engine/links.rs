@@ -94,6 +94,7 @@ impl GossipSub {
             direct: self.direct.contains(&info.identity),
             observer: self.observers.contains(&info.identity),
             topics: Vec::new(),
+            topic_bytes: 0,
             extensions: None,
             signed_record: None,
             retry: None,
@@ -187,7 +188,8 @@ impl GossipSub {
         if known.is_some_and(|topic| peer.topics.binary_search(&topic).is_ok()) {
             return;
         }
-        if peer.topics.len() >= limits.per_peer_max {
+        let bytes = peer.topic_bytes + name.as_str().len();
+        if peer.topics.len() >= limits.per_peer_max || bytes > limits.bytes_per_peer_max {
             self.metrics.ignore(Ignored::SubscriptionPeerFull, 1);
             return;
         }
@@ -202,6 +204,7 @@ impl GossipSub {
             && let Err(at) = peer.topics.binary_search(&topic)
         {
             peer.topics.insert(at, topic);
+            peer.topic_bytes = bytes;
         }
         if self.config.report_subscriptions {
             cx.emit(Event::Subscription { peer: from, topic: name.clone(), joined: true });
@@ -216,6 +219,7 @@ impl GossipSub {
         let Some(peer) = self.peers.get_mut(from) else { return };
         let Ok(at) = peer.topics.binary_search(&topic) else { return };
         peer.topics.remove(at);
+        peer.topic_bytes -= name.as_str().len();
         let state = self.topics.get_mut(topic);
         state.subscribers.remove(from);
         state.always.remove(from);
@@ -231,8 +235,11 @@ impl GossipSub {
 }
 
 /// The penalty for a second announcement (go-libp2p-pubsub 0.16, `gossipsub.go`: `AddPenalty(p,
-/// 10)` on misbehaviour).
-const REPEATED_EXTENSIONS_PENALTY: f64 = 10.0;
+/// 10)` on misbehaviour), and for one that is too long.
+const EXTENSIONS_PENALTY: f64 = 10.0;
+
+/// Maximum bytes of the extensions of a peer: the specification knows three flags.
+const EXTENSIONS_BYTES_MAX: usize = 1024;
 
 impl GossipSub {
     /// Returns the extensions that a peer has announced: the fields of its `ControlExtensions`.
@@ -269,7 +276,10 @@ impl GossipSub {
             self.metrics.ignore(Ignored::ExtensionsVersion, 1);
         } else if peer.extensions.is_some() {
             self.metrics.ignore(Ignored::ExtensionsAgain, 1);
-            self.scores.add_penalty(from, REPEATED_EXTENSIONS_PENALTY);
+            self.scores.add_penalty(from, EXTENSIONS_PENALTY);
+        } else if extensions.len() > EXTENSIONS_BYTES_MAX {
+            self.metrics.ignore(Ignored::ExtensionsTooLong, 1);
+            self.scores.add_penalty(from, EXTENSIONS_PENALTY);
         } else {
             // A copy, because a slice would keep the whole frame in memory.
             peer.extensions = Some(Box::new(Bytes::copy_from_slice(extensions)));

@@ -15,7 +15,7 @@ samara_engine::names! {
         SubscriptionsOverLimit = "subscriptions_over_limit",
         /// A subscription to a topic that the filter excludes.
         SubscriptionFiltered = "subscription_filtered",
-        /// A subscription of a peer that already has too many.
+        /// A subscription of a peer that already has too many, or too long names of topics.
         SubscriptionPeerFull = "subscription_peer_full",
         /// A message that names no topic.
         MessageWithoutTopic = "message_without_topic",
@@ -75,6 +75,8 @@ samara_engine::names! {
         PruneNotSubscribed = "prune_not_subscribed",
         /// Repeated extensions: a peer may announce them only once.
         ExtensionsAgain = "extensions_again",
+        /// Extensions of more than 1 KiB.
+        ExtensionsTooLong = "extensions_too_long",
         /// Extensions of a peer that does not speak v1.3.
         ExtensionsVersion = "extensions_version",
         /// Recommendations from a peer below the accept-PX threshold, or while `prune_peers` is 0.

@@ -113,7 +113,7 @@ impl GossipSub {
             topics: TopicTable::default(),
             peers: PeerTable::default(),
             seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy),
-            mcache: MessageCache::new(config.history_length, config.history_gossip),
+            mcache: MessageCache::new(config.history_length, config.history_gossip, config.history_bytes_max),
             promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max),
             turned_away: TurnedAway::default(),
             backoffs: Backoffs::new(
@@ -203,18 +203,23 @@ impl GossipSub {
         &self.metrics
     }
 
-    /// Returns the number of remembered entries of each kind, for tests of limits and for gauges.
+    /// Returns the number of remembered entries of each kind and their bytes, for tests of limits and
+    /// for gauges.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             topics: self.topics.len(),
+            topic_bytes: self.topics.name_bytes(),
+            extension_bytes: self.peers.extension_bytes(),
             seen: self.seen.len(),
             cached: self.mcache.len(),
+            cached_bytes: self.mcache.bytes,
             backoffs: self.backoffs.len(),
             promises: self.promises.len(),
             unwanted: self.unwanted.len(),
             pending_validations: self.pending.len(),
             dialling: self.dialling.len(),
             seen_evicted: self.seen.evicted,
+            cached_evicted: self.mcache.evicted,
             promises_refused: self.promises.refused,
             records_evicted: self.scores.records_evicted(),
         }
@@ -333,10 +338,16 @@ impl Engine for GossipSub {
 pub struct Sizes {
     /// Topics that are joined or known from peers.
     pub topics: usize,
+    /// Bytes of the names of these topics.
+    pub topic_bytes: usize,
+    /// Bytes of the extensions that peers have announced.
+    pub extension_bytes: usize,
     /// Ids in the seen cache.
     pub seen: usize,
     /// Messages in the message cache.
     pub cached: usize,
+    /// Bytes of these messages.
+    pub cached_bytes: usize,
     /// Pairs of a peer and a topic in backoff.
     pub backoffs: usize,
     /// Promises that are tracked.
@@ -349,6 +360,8 @@ pub struct Sizes {
     pub dialling: usize,
     /// Ids of seen messages that a full table forgot before they expired.
     pub seen_evicted: u64,
+    /// Messages that a full message cache forgot before their time, or did not store.
+    pub cached_evicted: u64,
     /// Announced messages that a full table did not track.
     pub promises_refused: u64,
     /// Records of deliveries that a full table forgot before they expired.

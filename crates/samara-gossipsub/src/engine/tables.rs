@@ -106,6 +106,7 @@ impl TopicTable {
         if let Ok(entry) = self.by_name.find_entry(hash, |known| *known == topic) {
             entry.remove();
             self.free.push(topic);
+            self.states[topic.index()].name = Topic::default();
         }
     }
 
@@ -137,6 +138,11 @@ impl TopicTable {
 
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
+    }
+
+    /// Returns the bytes of all names, including those of unused numbers.
+    pub(super) fn name_bytes(&self) -> usize {
+        self.states.iter().map(|state| state.name.as_str().len()).sum()
     }
 }
 
@@ -214,6 +220,8 @@ pub(super) struct Peer {
     pub(super) observer: bool,
     /// The remembered topics that the peer has joined, sorted.
     pub(super) topics: Vec<TopicIdx>,
+    /// Bytes of the names of these topics.
+    pub(super) topic_bytes: usize,
     /// The extensions that the peer has announced (v1.3).
     pub(super) extensions: Option<Box<Bytes>>,
     /// The peer's signed record, for peer exchange.
@@ -305,6 +313,12 @@ impl PeerTable {
     /// Returns the peers with a link, sorted.
     pub(super) fn connected(&self) -> &[PeerId] {
         &self.connected
+    }
+
+    /// Returns the bytes of the extensions of all peers.
+    pub(super) fn extension_bytes(&self) -> usize {
+        let announced = self.connected.iter().filter_map(|id| self.get(*id)?.extensions.as_deref());
+        announced.map(Bytes::len).sum()
     }
 
     pub(super) fn is_direct(&self, id: PeerId) -> bool {

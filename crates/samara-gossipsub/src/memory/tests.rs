@@ -43,7 +43,7 @@ proptest! {
         gossip in 0usize..7,
         steps in prop::collection::vec(prop::option::of((0u64..40, 0u32..3)), 0..120),
     ) {
-        let mut cache = MessageCache::new(length, gossip);
+        let mut cache = MessageCache::new(length, gossip, 1 << 20);
         let mut model: Vec<(usize, u64, u32)> = Vec::new();
         let mut tick = 0;
         for step in steps {
@@ -187,11 +187,35 @@ proptest! {
 
 #[test]
 fn message_cache_counts_answers_per_peer() {
-    let mut cache = MessageCache::new(5, 3);
+    let mut cache = MessageCache::new(5, 3, 1 << 20);
     cache.put(MessageKey(1), TopicIdx(0), id(1), message(1));
     let mut count = |peer| cache.get_for_peer(MessageKey(1), PeerId(peer)).unwrap().1;
     assert_eq!([count(3), count(3), count(1), count(3), count(2), count(1)], [1, 2, 1, 3, 1, 2]);
     assert!(cache.get_for_peer(MessageKey(2), PeerId(1)).is_none());
+}
+
+#[test]
+fn a_full_message_cache_forgets_the_oldest() {
+    let mut cache = MessageCache::new(5, 5, 3100);
+    let kept = |cache: &MessageCache| (0..9).filter(|key| cache.get(MessageKey(*key)).is_some()).collect();
+    let mut put = |key: u64, bytes: usize| {
+        let message = Message::new(Topic::new("t"), Bytes::from(vec![0; bytes]));
+        cache.put(MessageKey(key), TopicIdx(key as u32 % 2), id(key), Arc::new(message));
+        assert!(cache.bytes <= 3100);
+        let kept: Vec<u64> = kept(&cache);
+        kept
+    };
+    // Each message takes more than its payload.
+    (0..4).for_each(|key| _ = put(key, 100));
+    assert_eq!(put(4, 100), [0, 1, 2, 3, 4][..]);
+    assert_eq!(put(5, 100), [1, 2, 3, 4, 5][..]);
+    assert_eq!(put(6, 1800), [5, 6][..]);
+    assert_eq!(put(7, 2600), [5, 6][..], "a message that is longer than the cache is not kept");
+    assert_eq!((cache.len(), cache.evicted), (2, 6));
+    let announced = |topic| cache.gossip_ids(TopicIdx(topic)).map(|(key, _)| key.0).collect::<Vec<_>>();
+    assert_eq!([announced(0), announced(1)], [vec![6], vec![5]]);
+    (0..5).for_each(|_| cache.shift());
+    assert_eq!((cache.len(), cache.bytes), (0, 0));
 }
 
 #[test]

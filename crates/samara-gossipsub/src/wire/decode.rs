@@ -11,8 +11,9 @@ use super::Limits;
 use super::field;
 use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
 
-/// Reads an RPC without its length prefix. Payloads and other byte fields are slices of `frame`;
-/// only ids and topics are copied.
+/// Reads an RPC without its length prefix. Payloads and other byte fields are slices of `frame`.
+/// Ids and topics are copied, and so are messages that are less than half of the frame: a node that
+/// keeps such a message does not keep the frame.
 ///
 /// # Errors
 /// The first violation found. Nothing is partially read.
@@ -60,10 +61,17 @@ impl Unknown {
     }
 }
 
+/// The fields of all control messages of a frame that are kept as bytes.
+#[derive(Default)]
+struct OfControl {
+    unknown: Unknown,
+    extensions: Option<Unknown>,
+}
+
 impl<'a> Decoder<'a> {
     fn rpc(&mut self) -> Result<Rpc, WireError> {
         let mut rpc = Rpc::default();
-        let (mut unknown, mut control_unknown) = (Unknown::default(), Unknown::default());
+        let (mut unknown, mut of_control) = (Unknown::default(), OfControl::default());
         let mut reader = Reader::new(self.frame, "rpc");
         while let Some(head) = reader.head()? {
             match head.number() {
@@ -80,14 +88,15 @@ impl<'a> Decoder<'a> {
                 field::RPC_CONTROL => {
                     let inner = reader.message(head, "control")?;
                     let control = rpc.control.get_or_insert_default();
-                    self.control(inner, control, &mut control_unknown)?;
+                    self.control(inner, control, &mut of_control)?;
                 }
                 _ => self.keep(&mut reader, head, &mut unknown)?,
             }
         }
         rpc.unknown = unknown.finish(self.frame);
         if let Some(control) = &mut rpc.control {
-            control.unknown = control_unknown.finish(self.frame);
+            control.unknown = of_control.unknown.finish(self.frame);
+            control.extensions = of_control.extensions.map(|fields| fields.finish(self.frame));
         }
         Ok(rpc)
     }
@@ -129,6 +138,9 @@ impl<'a> Decoder<'a> {
             }
         }
         message.unknown = unknown.finish(self.frame);
+        if message.bytes() < self.frame.len() / 2 {
+            message.detach();
+        }
         Ok(message)
     }
 
@@ -136,7 +148,7 @@ impl<'a> Decoder<'a> {
         &mut self,
         mut reader: Reader<'a>,
         control: &mut Control,
-        unknown: &mut Unknown,
+        of_control: &mut OfControl,
     ) -> Result<(), WireError> {
         let limits = self.limits;
         while let Some(head) = reader.head()? {
@@ -167,26 +179,28 @@ impl<'a> Decoder<'a> {
                     self.id_list(inner, path, "idontwant_ids", max, &mut control.idontwant)?;
                 }
                 field::CONTROL_EXTENSIONS => {
-                    let more = self.extensions(&mut reader, head)?;
                     // Repeated occurrences of a field form one message, as everywhere in protobuf.
-                    control.extensions = Some(match control.extensions.take() {
-                        None => more,
-                        Some(first) => [first, more].concat().into(),
-                    });
+                    let fields = of_control.extensions.get_or_insert_default();
+                    self.extensions(&mut reader, head, fields)?;
                 }
-                _ => self.keep(&mut reader, head, unknown)?,
+                _ => self.keep(&mut reader, head, &mut of_control.unknown)?,
             }
         }
         Ok(())
     }
 
     /// Reads the extensions, which must be well-formed fields although none of them is known.
-    fn extensions(&mut self, reader: &mut Reader<'a>, head: Head) -> Result<Bytes, WireError> {
-        let (mut inner, mut unknown) = (reader.message(head, "control.extensions")?, Unknown::default());
+    fn extensions(
+        &mut self,
+        reader: &mut Reader<'a>,
+        head: Head,
+        fields: &mut Unknown,
+    ) -> Result<(), WireError> {
+        let mut inner = reader.message(head, "control.extensions")?;
         while let Some(head) = inner.head()? {
-            self.keep(&mut inner, head, &mut unknown)?;
+            self.keep(&mut inner, head, fields)?;
         }
-        Ok(unknown.finish(self.frame))
+        Ok(())
     }
 
     fn ihave(&mut self, mut reader: Reader<'a>) -> Result<IHave, WireError> {

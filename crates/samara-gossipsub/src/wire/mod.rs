@@ -1,7 +1,7 @@
 //! The wire format: the standard protobuf of libp2p's pubsub, in a hand-written codec.
 //!
 //! The codec is hand-written for four reasons. Lengths must be known without encoding, since the
-//! simulator moves typed frames. Payloads must not be copied. Unknown fields must survive. Every
+//! simulator moves typed frames. Long payloads must not be copied. Unknown fields must survive. Every
 //! limit must apply *before* memory is allocated. The tests compare this codec with a generated one
 //! in both directions.
 //!

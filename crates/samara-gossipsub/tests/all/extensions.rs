@@ -8,8 +8,8 @@ use samara_gossipsub::{Config, Ignored};
 
 const V1_3: &str = "/meshsub/1.3.0";
 
-fn announces(extensions: &'static [u8]) -> Rpc {
-    control(Control { extensions: Some(Bytes::from_static(extensions)), ..Control::default() })
+fn announces(extensions: &[u8]) -> Rpc {
+    control(Control { extensions: Some(Bytes::copy_from_slice(extensions)), ..Control::default() })
 }
 
 /// Returns the frames to a peer in the order in which they leave.
@@ -99,6 +99,21 @@ fn a_second_announcement_is_penalised_and_ignored() {
     assert_eq!(node.ignored(Ignored::ExtensionsAgain), 1);
     assert_eq!(node.engine.extensions_of(peer).unwrap(), &[0x50, 1][..]);
     assert!(node.engine.peer_score(peer) < before, "the second announcement costs no score");
+}
+
+#[test]
+fn extensions_of_a_peer_are_bounded() {
+    let mut node = Node::new(scored());
+    let peers = [0; 2].map(|_| node.connect_as(V1_3, false));
+    node.rpc(peers[0], announces(&[0; 1024]));
+    assert_eq!(node.engine.sizes().extension_bytes, 1024);
+    node.rpc(peers[1], announces(&[0; 1025]));
+    assert_eq!(node.engine.sizes().extension_bytes, 1024);
+    assert_eq!(node.engine.extensions_of(peers[1]), None);
+    assert_eq!(node.ignored(Ignored::ExtensionsTooLong), 1);
+    assert!(node.engine.peer_score(peers[1]) < node.engine.peer_score(peers[0]));
+    node.disconnect(peers[0]);
+    assert_eq!(node.engine.sizes().extension_bytes, 0);
 }
 
 #[test]

@@ -40,6 +40,27 @@ fn subscriptions_per_peer_are_limited() {
 }
 
 #[test]
+fn bytes_of_topics_per_peer_are_limited() {
+    let config = changed(plain(), |config| config.subscriptions.bytes_per_peer_max = 10_000);
+    let mut node = Node::new(config);
+    let (first, second) = (node.connect(), node.connect());
+    let long = |from: usize, count: usize| -> Vec<String> {
+        (from..from + count).map(|number| format!("{number:01000}")).collect()
+    };
+    node.rpc(first, subscriptions(true, &long(0, 50)));
+    assert_eq!(node.engine.sizes().topic_bytes, 10_000);
+    assert_eq!(node.ignored(Ignored::SubscriptionPeerFull), 40);
+    // Other peers have their own share, and topics that a peer leaves make room.
+    node.rpc(second, subscriptions(true, &long(0, 20)));
+    node.rpc(first, subscriptions(false, &long(0, 5)));
+    node.rpc(first, subscriptions(true, &long(100, 50)));
+    assert_eq!(node.engine.sizes().topic_bytes, 15_000);
+    node.disconnect(first);
+    node.disconnect(second);
+    assert_eq!(node.engine.sizes().topic_bytes, 0);
+}
+
+#[test]
 fn topics_vanish_with_their_last_subscriber() {
     let mut node = Node::new(plain());
     let (first, second) = (node.connect(), node.connect());
@@ -152,6 +173,21 @@ fn the_caches_of_ids_are_bounded() {
 }
 
 #[test]
+fn bytes_of_cached_messages_are_bounded() {
+    let config =
+        Config { max_message_bytes: 50_000, max_rpc_bytes: 60_000, history_bytes_max: 100_000, ..plain() };
+    let (mut node, peers) = Node::on_topic(config, "t", 3, 0);
+    for number in 0..1000 {
+        node.rpc(peers[0], publish([message("t", number, 10_000)]));
+        node.sent();
+        assert!(node.engine.sizes().cached_bytes <= 100_000);
+    }
+    let sizes = node.engine.sizes();
+    assert_eq!((sizes.cached, sizes.cached_evicted), (9, 991));
+    assert_eq!(node.delivered().len(), 1000);
+}
+
+#[test]
 fn state_of_departed_peers_expires() {
     let (mut node, peers) = Node::on_topic(scored(), "t", 6, 6);
     for (at, peer) in peers.iter().enumerate() {
@@ -166,5 +202,5 @@ fn state_of_departed_peers_expires() {
     }
     node.sent();
     node.advance(std::time::Duration::from_secs(200));
-    assert_eq!(node.engine.sizes(), Sizes { topics: 1, ..Sizes::default() });
+    assert_eq!(node.engine.sizes(), Sizes { topics: 1, topic_bytes: 1, ..Sizes::default() });
 }

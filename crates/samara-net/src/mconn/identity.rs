@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ed25519_consensus::{SigningKey, VerificationKey};
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use hex::FromHex;
 use prost::Message;
 use samara_engine::PeerIdentity;
@@ -17,7 +17,7 @@ pub struct NodeKey(SigningKey);
 impl NodeKey {
     /// Creates a key from its secret (the seed of RFC 8032).
     pub fn from_secret(secret: [u8; 32]) -> Self {
-        Self(SigningKey::from(secret))
+        Self(SigningKey::from_bytes(&secret))
     }
 
     /// Generates a new key.
@@ -31,11 +31,15 @@ impl NodeKey {
     }
 
     pub fn id(&self) -> NodeId {
-        NodeId::of(&self.0.verification_key())
+        NodeId::of(&self.public())
     }
 
-    pub(super) fn signing(&self) -> SigningKey {
-        self.0.clone()
+    pub(super) fn public(&self) -> VerifyingKey {
+        self.0.verifying_key()
+    }
+
+    pub(super) const fn signing(&self) -> &SigningKey {
+        &self.0
     }
 }
 
@@ -54,7 +58,7 @@ pub struct NodeId([u8; Self::LEN]);
 impl NodeId {
     pub const LEN: usize = 20;
 
-    pub(super) fn of(key: &VerificationKey) -> Self {
+    pub(super) fn of(key: &VerifyingKey) -> Self {
         let digest = Sha256::digest(key.as_bytes());
         Self(std::array::from_fn(|index| digest[index]))
     }

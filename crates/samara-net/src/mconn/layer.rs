@@ -16,10 +16,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep_until;
 
-use super::handshake::{Handshake, Opened, Peer, SEALED, Secret};
+use super::handshake::{Handshake, Opened, Peer};
 use super::identity::{Broken, NodeId, PeerAddress};
 use super::node::Options;
 use super::packets::{Incoming, Packet, Receiving, Sending};
+use super::secret::{SEALED, Secret};
 use crate::hub::{Attempted, LinkLayer, Task};
 use crate::link::{Established, Links, Order, Ports, Report, Share, hang_up};
 use crate::status::Closed;

@@ -1,10 +1,9 @@
 //! Engines that speak the frames of the transaction pool over the connections of Tendermint,
 //! CometBFT and celestia-core.
 //!
-//! A link is a TCP connection with authenticated encryption (the secret connection, by the crate
-//! `tendermint-p2p`). Both sides exchange node infos, and then send **packets** of several
-//! **channels**: CometBFT calls that an `MConnection`. So nodes of this crate can be peers of
-//! CometBFT nodes and of each other.
+//! A link is a TCP connection with authenticated encryption (the secret connection). Both sides
+//! exchange node infos, and then send **packets** of several **channels**: CometBFT calls that an
+//! `MConnection`. So nodes of this crate can be peers of CometBFT nodes and of each other.
 //!
 //! ```text
 //! engine -> outbox -> channels -> packets -> sealed frames -> socket
@@ -31,6 +30,7 @@ mod identity;
 mod layer;
 mod node;
 mod packets;
+mod secret;
 #[cfg(test)]
 mod tests;
 

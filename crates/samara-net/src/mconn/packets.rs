@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prost::Message;
 
-use super::handshake::{PLAIN_MAX, SEALED, Secret};
 use super::identity::{Broken, INFO_MAX, NodeInfo};
 use super::node::{Channel, Flush};
+use super::secret::{PLAIN_MAX, SEALED, Secret};
 use crate::link::Progress;
 
 /// Maximum number of bytes of a message in one packet (`defaultMaxPacketMsgPayloadSize` in
@@ -387,7 +387,7 @@ impl Receiving {
         if self.sealed.len() < SEALED {
             return Ok(false);
         }
-        secret.open(&self.sealed, &mut self.plain).map_err(|_| Broken::Seal)?;
+        secret.open(&mut self.sealed, &mut self.plain)?;
         self.sealed.clear();
         Ok(true)
     }

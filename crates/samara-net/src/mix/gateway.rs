@@ -220,7 +220,7 @@ pub(super) fn share_exceeded(share: usize) -> Status {
     Status::resource_exhausted(format!("a sender may have {share} payloads in this round"))
 }
 
-/// Returns the prefix of the address that a call comes from.
+/// Returns the host of the address that a call comes from.
 fn origin(extensions: &http::Extensions) -> IpAddr {
     extensions.get::<Origin>().map_or(Ipv4Addr::UNSPECIFIED.into(), |origin| origin.0)
 }

@@ -37,9 +37,9 @@ use tower_service::Service;
 use super::node::Tally;
 use super::options::{Sockets, Windows};
 use super::proto::Ack;
-use super::quota::{Exhausted, Part, Quota, prefix};
+use super::quota::{Exhausted, Part, Quota};
 use crate::identity::{Fingerprint, SERVER_NAME};
-use crate::link::{accept, set_up};
+use crate::link::{accept, host, set_up};
 use crate::status::Closed;
 
 /// The application protocol of all connections.
@@ -166,7 +166,7 @@ pub(super) struct Listening {
     pub(super) tally: Tally,
 }
 
-/// The prefix of the address that a call comes from.
+/// The host of the address that a call comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin(pub(super) IpAddr);
 
@@ -185,7 +185,7 @@ impl Listening {
             tokio::select! {
                 accepted = accept(Some(&listener)) => {
                     let Some((stream, from)) = accepted else { continue };
-                    let origin = Origin(prefix(from.ip()));
+                    let origin = Origin(host(from.ip()));
                     let mut place = places.part(origin.0);
                     let handshake = Arc::clone(&pending).try_acquire_owned();
                     let handshake = match (place.grow(1), handshake) {

@@ -1,26 +1,17 @@
 //! Limits on what senders can take, in all and by address.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use samara_mix::SenderId;
 
-/// Returns the addresses that count as one: an IPv4 address, or the /64 of an IPv6 address, because
-/// a provider gives each customer at least that many.
-pub(super) fn prefix(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
-    }
-}
-
 /// Something that senders share, such as connections or bytes.
 #[derive(Debug)]
 pub(super) struct Quota {
     max: usize,
-    /// The maximum of each prefix.
+    /// The maximum of each host.
     per_address_max: usize,
     used: Mutex<Used>,
 }
@@ -55,7 +46,7 @@ impl Quota {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an empty part for a prefix.
+    /// Returns an empty part for a host.
     pub(super) fn part(self: &Arc<Self>, address: IpAddr) -> Part {
         Part { quota: Arc::clone(self), address, count: 0 }
     }
@@ -96,7 +87,7 @@ impl Drop for Part {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Maximum senders, and prefixes, that the counts of a minute hold: more than handshakes of a minute
+/// Maximum senders, and hosts, that the counts of a minute hold: more than handshakes of a minute
 /// on one core.
 const COUNTED_MAX: usize = 1 << 16;
 
@@ -121,7 +112,7 @@ impl Registrations {
         Self { per_sender_max, per_address_max, minute: Mutex::new(minute) }
     }
 
-    /// Counts a registration. Returns false if the sender or its prefix has had too many.
+    /// Counts a registration. Returns false if the sender or its host has had too many.
     pub(super) fn take(&self, sender: SenderId, address: IpAddr, now: Instant) -> bool {
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(minute.begun) >= MINUTE {
@@ -147,14 +138,6 @@ mod tests {
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect("an address")
-    }
-
-    #[test]
-    fn addresses_of_one_customer_share_a_prefix() {
-        assert_eq!(prefix(ip("192.0.2.7")), ip("192.0.2.7"));
-        assert_eq!(prefix(ip("::ffff:192.0.2.7")), ip("192.0.2.7"));
-        assert_eq!(prefix(ip("2001:db8:1:2:3:4:5:6")), ip("2001:db8:1:2::"));
-        assert_ne!(prefix(ip("2001:db8:1:3::6")), ip("2001:db8:1:2::"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! can be checked before the start.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use libp2p::multiaddr::Protocol;
@@ -70,8 +70,15 @@ impl NodeConfig {
             format!("found {found}; expected either key_file or seed")
         })?;
         self.check_network()?;
-        check_server("control", self.control.as_ref())?;
-        check_server("metrics", self.metrics.as_ref())?;
+        check_server("control", self.control.as_ref(), " with a token_file")?;
+        check_server("metrics", self.metrics.as_ref(), "")?;
+        let is_open =
+            self.control.as_ref().is_some_and(|server| server.allow_remote && server.token_file.is_none());
+        check(!is_open, "control.token_file", || {
+            "found none, although other machines may reach the control API; expected the path of a file with a token, \
+             which nobody else can read: `umask 077; openssl rand -hex 32 > control.token`"
+                .to_owned()
+        })?;
         if let Some(trace) = &self.trace {
             check(trace.queue >= 1, "trace.queue", || "found 0; expected at least 1 event".to_owned())?;
         }
@@ -95,11 +102,26 @@ impl NodeConfig {
         };
         let topics = topics(&self.topics, options.limits.topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;
+        self.check_seed(&listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
         let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
         let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
         let mix = self.mix.as_ref().map(super::mix::Mix::checked).transpose()?;
         Ok(Checked { engine, options, listen, dial, topics, cat, ring, mix, written: self })
+    }
+
+    /// Rejects a key that everybody can compute where other machines could use it.
+    fn check_seed(&self, listen: &[Multiaddr]) -> Result<(), Wrong> {
+        let pool = self.cat.as_ref().and_then(|cat| cat.listen).map(|address| address.ip());
+        let remote = listen.iter().filter_map(ip_of).chain(pool).find(|ip| !ip.to_canonical().is_loopback());
+        let is_allowed = self.identity.seed.is_none() || self.identity.allow_seed;
+        check(is_allowed || remote.is_none(), "identity.seed", || {
+            let remote = remote.map(|ip| ip.to_string()).unwrap_or_default();
+            format!(
+                "found a key that everybody can compute, although other machines can reach {remote}; \
+                 expected key_file, or allow_seed = true in [identity] for a test network"
+            )
+        })
     }
 
     fn check_network(&self) -> Result<(), Wrong> {
@@ -112,6 +134,7 @@ impl NodeConfig {
         let counts = [
             ("max_connections", network.max_connections),
             ("max_connections_per_peer", network.max_connections_per_peer),
+            ("max_connections_per_address", network.max_connections_per_address),
             ("max_pending", network.max_pending),
         ];
         for (key, count) in counts {
@@ -201,15 +224,24 @@ pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Resu
     })
 }
 
-fn check_server(section: &str, server: Option<&Server>) -> Result<(), Wrong> {
-    let Some(Server { listen: address, allow_remote }) = server else { return Ok(()) };
+fn check_server(section: &str, server: Option<&Server>, with: &str) -> Result<(), Wrong> {
+    let Some(Server { listen: address, allow_remote, .. }) = server else { return Ok(()) };
     check(*allow_remote || is_loopback(address), format!("{section}.listen"), || {
         format!(
-            "found {address}, which other machines can reach without a password; \
-             expected a loopback address such as 127.0.0.1:{}, or allow_remote = true in [{section}]",
+            "found {address}, which other machines can reach; \
+             expected a loopback address such as 127.0.0.1:{}, or allow_remote = true{with} in [{section}]",
             address.port()
         )
     })
+}
+
+/// Returns the IP address at the start of an address.
+pub(crate) fn ip_of(address: &Multiaddr) -> Option<IpAddr> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(ip.into()),
+        Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
+    }
 }
 
 pub(super) fn is_loopback(address: &SocketAddr) -> bool {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
-pub(crate) use check::{address, check_schedule, check_topic};
+pub(crate) use check::{address, check_schedule, check_topic, ip_of};
 pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
 pub use ring::{CheckedRing, Protected, Ring};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
@@ -70,6 +70,8 @@ pub struct Identity {
     /// For tests and testbeds: an Ed25519 key whose secret is this number in little endian. It is
     /// not secret.
     pub seed: Option<u64>,
+    /// Allows `seed` with addresses that other machines can reach.
+    pub allow_seed: bool,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -89,6 +91,9 @@ pub struct Network {
     pub idle_timeout: Span,
     pub max_connections: u32,
     pub max_connections_per_peer: u32,
+    /// Maximum number of connections that peers open from one IPv4 address, or one /64 of IPv6, with
+    /// those in the handshake. Loopback has no limit.
+    pub max_connections_per_address: u32,
     /// Maximum number of connections in their handshake, in either direction.
     pub max_pending: u32,
     /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
@@ -107,6 +112,7 @@ impl Default for Network {
             max_connections: 256,
             // Two sides that dial each other at once have two for a moment.
             max_connections_per_peer: 2,
+            max_connections_per_address: 16,
             max_pending: 64,
             in_flight: Size::from_bytes(64 << 10),
         }
@@ -150,14 +156,16 @@ pub enum IdKind {
     Sha256,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Address to listen on, such as `127.0.0.1:7000`. With port 0 the system chooses a port.
     pub listen: SocketAddr,
-    /// Whether other machines may reach the address. There is no password.
+    /// Whether other machines may reach the address. The control API then needs a token.
     #[serde(default)]
     pub allow_remote: bool,
+    /// The file of the token that requests need. Nobody else may be able to read it.
+    pub token_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -306,6 +314,8 @@ impl NodeConfig {
     fn resolve(mut self, directory: &Path) -> Self {
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.identity.key_file.iter_mut().for_each(resolve);
+        let servers = [&mut self.control, &mut self.metrics];
+        servers.into_iter().flatten().filter_map(|server| server.token_file.as_mut()).for_each(resolve);
         self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
         self.plan.publications.iter_mut().for_each(resolve);
         self.plan.metrics.iter_mut().for_each(|look| resolve(&mut look.file));

@@ -3,21 +3,29 @@
 mod body;
 mod handlers;
 mod requests;
+mod token;
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest, State};
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_LENGTH, HOST};
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, WWW_AUTHENTICATE};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
 
 pub(crate) use requests::{read_publications, write_metrics};
+pub(crate) use token::Token;
 
 use crate::group::Group;
 use crate::mix::Mix;
@@ -27,6 +35,14 @@ use crate::pool::Pool;
 
 /// Maximum request body in bytes: 16 MiB of base64 are 12 MiB of payload.
 const BODY_MAX: usize = 16 << 20;
+/// Time within which the head of a request must arrive, on a new connection or on one that waits for
+/// its next request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of connections of a server. Further ones wait.
+const CONNECTIONS_MAX: usize = 256;
+/// Wait after a connection that cannot be accepted: an immediate retry would only use up processor
+/// time.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
@@ -37,8 +53,10 @@ pub(crate) struct Api {
     pub(crate) mix: Option<Mix>,
     /// Maximum bytes of a topic's name.
     pub(crate) topic_bytes: usize,
-    /// Whether other machines can reach the node.
+    /// Whether other machines can reach the server.
     pub(crate) allow_remote: bool,
+    /// The token that requests need, if there is one.
+    pub(crate) token: Option<Token>,
 }
 
 /// Serves the control API, with `/metrics`, until the task is dropped.
@@ -67,11 +85,12 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
         .route("/v1/mix/events/{from}", get(handlers::mix_events))
         .route("/v1/stop", post(handlers::stop))
         .route("/metrics", get(handlers::metrics));
-    serve(listener, router, api).await;
+    serve(listener, router, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
 }
 
 pub(crate) async fn serve_metrics(listener: TcpListener, api: Api) {
-    serve(listener, Router::new().route("/metrics", get(handlers::metrics)), api).await;
+    let router = Router::new().route("/metrics", get(handlers::metrics));
+    serve(listener, router, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
 }
 
 #[derive(Debug)]
@@ -106,19 +125,46 @@ impl From<Refusal> for Failure {
     }
 }
 
-async fn serve(listener: TcpListener, router: Router<Api>, api: Api) {
+async fn serve(
+    listener: TcpListener,
+    router: Router<Api>,
+    api: Api,
+    connections_max: usize,
+    head_timeout: Duration,
+) {
     let router = router
         .fallback(handlers::not_found)
         .method_not_allowed_fallback(handlers::not_allowed)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn_with_state(api.clone(), check))
         .with_state(api);
-    if let Err(error) = axum::serve(listener, router).await {
-        tracing::error!(%error, "a server failed");
+    let places = Arc::new(Semaphore::new(connections_max));
+    let mut connections = JoinSet::new();
+    // Nothing closes the semaphore.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        while connections.try_join_next().is_some() {}
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        connections.spawn(async move {
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
+            if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "a connection failed");
+            }
+            drop(place);
+        });
     }
 }
 
-/// Rejects requests of web pages: a browser on this machine can reach loopback addresses.
+/// Rejects requests without the token, and those of web pages: a browser on this machine can reach
+/// loopback addresses.
 ///
 /// Every request with an effect needs `application/json`. A page of another origin cannot send that
 /// without a preflight request, which this server never grants. The `Host` header reveals a page
@@ -131,6 +177,12 @@ async fn check(State(api): State<Api>, request: HttpRequest, next: Next) -> Resu
             "found the host {host:?}; expected an IP address or localhost (or allow_remote = true in the configuration)"
         );
         return Err(Failure(StatusCode::FORBIDDEN, message));
+    }
+    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if api.token.as_ref().is_some_and(|token| !token.is_in(authorization)) {
+        let message = "found no token, or a wrong one; expected the header \"authorization: Bearer TOKEN\"";
+        let failure = Failure(StatusCode::UNAUTHORIZED, message.to_owned());
+        return Ok(([(WWW_AUTHENTICATE, "Bearer")], failure).into_response());
     }
     let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
@@ -151,7 +203,57 @@ fn is_local_name(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
     use super::*;
+
+    /// Nothing here takes this long unless it fails.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const REQUEST: &[u8] = b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+    /// Starts a server without pages. Returns it with two connections.
+    async fn server(connections_max: usize, head_timeout: Duration) -> (JoinSet<()>, [TcpStream; 2]) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (node, _) = mpsc::channel(1);
+        let (pool, group, mix, token) = (None, None, None, None);
+        let api = Api { node, pool, group, mix, topic_bytes: 0, allow_remote: false, token };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, Router::new(), api, connections_max, head_timeout));
+        let first = TcpStream::connect(address).await.unwrap();
+        (tasks, [first, TcpStream::connect(address).await.unwrap()])
+    }
+
+    /// Reads an answer, which is short, or nothing if the server has hung up.
+    async fn answer(stream: &mut TcpStream) -> String {
+        let mut buffer = [0; 4096];
+        let len = timeout(PATIENCE, stream.read(&mut buffer)).await.expect("an answer in time").unwrap();
+        String::from_utf8_lossy(&buffer[..len]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_begin_ends_its_connection() {
+        let (_server, [mut silent, mut slow]) = server(2, Duration::from_millis(50)).await;
+        slow.write_all(&REQUEST[..20]).await.unwrap();
+        assert_eq!(answer(&mut silent).await, "");
+        // hyper may say why.
+        while !answer(&mut slow).await.is_empty() {}
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_maximum_wait() {
+        let (_server, [mut first, mut second]) = server(1, PATIENCE).await;
+        second.write_all(REQUEST).await.unwrap();
+        for _ in 0..50 {
+            first.write_all(REQUEST).await.unwrap();
+            assert!(answer(&mut first).await.contains("404"));
+        }
+        assert!(second.try_read(&mut [0; 1]).is_err(), "an answer beside the first connection");
+        drop(first);
+        assert!(answer(&mut second).await.contains("404"));
+    }
 
     #[test]
     fn foreign_host_names_are_refused() {

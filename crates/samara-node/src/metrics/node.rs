@@ -10,7 +10,7 @@ use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
 
 use super::metrics;
-use crate::node::LinkCounts;
+use crate::node::{LinkCounts, Refused};
 
 /// The counters of a node at one moment.
 #[derive(Clone, Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct Snapshot {
     pub(crate) protocols: BTreeMap<String, u64>,
     pub(crate) owed_copies: usize,
     pub(crate) links: LinkCounts,
+    pub(crate) refused: Refused,
     pub(crate) dials_failed: u64,
     pub(crate) trace: Option<samara_trace::Counts>,
 }
@@ -112,9 +113,17 @@ metrics! { METRICS |node: Snapshot, rows|
     seen_ids: Gauge = node.sizes.seen as u64;
     /// Messages kept to answer IWANT
     cached_messages: Gauge = node.sizes.cached as u64;
+    /// Bytes of messages kept to answer IWANT
+    cached_bytes: Gauge = node.sizes.cached_bytes as u64;
+    /// Bytes that peers have announced and the node keeps
+    announced_bytes[kind]: Gauge => rows.each([
+        ("topics", node.sizes.topic_bytes as u64),
+        ("extensions", node.sizes.extension_bytes as u64),
+    ]);
     /// Entries that full tables forgot early, or refused
     table_overflows[table]: Counter => rows.each([
         ("seen_ids", node.sizes.seen_evicted),
+        ("cached_messages", node.sizes.cached_evicted),
         ("promises", node.sizes.promises_refused),
         ("delivery_records", node.sizes.records_evicted),
     ]);
@@ -126,6 +135,8 @@ metrics! { METRICS |node: Snapshot, rows|
     malformed_frames: Counter = node.links.malformed;
     /// Connections with peers that support none of the protocols
     peers_not_supported: Counter = node.links.not_supported;
+    /// Connections refused because of a limit of `[network]`
+    connections_refused[limit]: Counter => rows.each(node.refused.by_limit());
     /// Failed attempts to reach peers of the configuration
     dials_failed: Counter = node.dials_failed;
     /// Events of the trace, if there is one

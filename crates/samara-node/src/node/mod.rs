@@ -1,6 +1,7 @@
 //! The node: one task that owns the swarm and handles one event at a time.
 
 mod batches;
+mod connections;
 mod drain;
 mod redial;
 mod report;
@@ -9,12 +10,11 @@ mod tracer;
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
@@ -25,10 +25,12 @@ use samara_libp2p::Event;
 use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
-use crate::config::Checked;
+use crate::config::{Checked, ip_of};
 use crate::model::BatchReport;
 use crate::part::{Refusal, Request, Stopping, unix_ns};
 use batches::Batches;
+use connections::Limits;
+pub(crate) use connections::Refused;
 use redial::{Redial, dial_opts};
 use schedule::{Due, Late, Payload, Plan, Planned};
 pub(crate) use tracer::Tracer;
@@ -330,7 +332,7 @@ const IDENTIFY_PROTOCOL: &str = "ipfs/0.1.0";
 /// other behaviour.
 #[derive(NetworkBehaviour)]
 struct Host {
-    limits: connection_limits::Behaviour,
+    limits: Limits,
     /// go-libp2p-pubsub speaks only to peers whose protocols it has learnt from identify.
     identify: identify::Behaviour,
     gossip: samara_libp2p::Behaviour,
@@ -339,13 +341,9 @@ struct Host {
 /// Fails if another process listens at a TCP address. libp2p listens with `SO_REUSEPORT`, with which
 /// both would succeed and each would get some of the connections.
 fn check_free(address: &Multiaddr) -> std::io::Result<()> {
-    let mut parts = address.iter();
-    let ip: IpAddr = match parts.next() {
-        Some(Protocol::Ip4(ip)) => ip.into(),
-        Some(Protocol::Ip6(ip)) => ip.into(),
-        _ => return Ok(()),
+    let (Some(ip), Some(Protocol::Tcp(port))) = (ip_of(address), address.iter().nth(1)) else {
+        return Ok(());
     };
-    let Some(Protocol::Tcp(port)) = parts.next() else { return Ok(()) };
     let address = SocketAddr::new(ip, port);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
@@ -373,16 +371,11 @@ fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
 fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let network = &config.written.network;
     let idle = network.idle_timeout.duration();
-    let limits = ConnectionLimits::default()
-        .with_max_established(Some(network.max_connections))
-        .with_max_established_per_peer(Some(network.max_connections_per_peer))
-        .with_max_pending_incoming(Some(network.max_pending))
-        .with_max_pending_outgoing(Some(network.max_pending));
     let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
         let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
             .with_agent_version(concat!("samara/", env!("CARGO_PKG_VERSION")).to_owned());
         Ok(Host {
-            limits: connection_limits::Behaviour::new(limits),
+            limits: Limits::new(network),
             identify: identify::Behaviour::new(identify),
             gossip: samara_libp2p::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
         })

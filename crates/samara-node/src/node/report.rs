@@ -70,6 +70,7 @@ impl Node {
             protocols,
             owed_copies,
             links: self.counts,
+            refused: self.swarm.behaviour().limits.refused,
             dials_failed: self.redial.failed,
             trace: self.tracer.as_ref().map(|tracer| tracer.writer.counts()),
         }

@@ -28,8 +28,8 @@ const SPIN_NS: u64 = 200_000;
 const CLOCK_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of publications to keep, including finished ones.
 pub(crate) const PLANNED_MAX: usize = 10_000;
-/// Maximum bytes of waiting payload. Random payloads do not count before they are made.
-const HELD_MAX: usize = 256 << 20;
+/// Maximum bytes of waiting payload, with random payloads that are not made yet.
+const BYTES_MAX: usize = 256 << 20;
 
 /// A given payload, or random bytes to make when they are needed.
 #[derive(Clone, Debug)]
@@ -43,14 +43,6 @@ impl Payload {
         match self {
             Self::Data(data) => data.len(),
             Self::Random(len) => *len,
-        }
-    }
-
-    /// Bytes of memory before the payload is made.
-    pub(crate) fn held(&self) -> usize {
-        match self {
-            Self::Data(data) => data.len(),
-            Self::Random(_) => 0,
         }
     }
 
@@ -83,8 +75,8 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    fn held(&self) -> usize {
-        self.messages.iter().map(|(_, payload)| payload.held()).sum()
+    fn bytes(&self) -> usize {
+        self.messages.iter().map(|(_, payload)| payload.len()).fold(0, usize::saturating_add)
     }
 }
 
@@ -149,9 +141,9 @@ impl Plan {
                 self.name
             ));
         }
-        let held: usize = self.waiting.values().chain(&planned).map(Planned::held).sum();
-        if held > HELD_MAX {
-            return Err(format!("found {held} bytes of waiting payload; expected at most {HELD_MAX}"));
+        let bytes = self.waiting.values().chain(&planned).map(Planned::bytes).fold(0, usize::saturating_add);
+        if bytes > BYTES_MAX {
+            return Err(format!("found {bytes} bytes of waiting payload; expected at most {BYTES_MAX}"));
         }
         let mut numbers = Vec::with_capacity(planned.len());
         for planned in planned {
@@ -288,5 +280,21 @@ mod tests {
             assert_eq!(Payload::Random(len).make().len(), len);
         }
         assert_ne!(Payload::Random(32).make(), Payload::Random(32).make());
+    }
+
+    #[test]
+    fn payloads_that_are_not_made_count() {
+        let mut plan = Plan::new("publications");
+        let planned = |bytes| Planned {
+            at_unix_ns: u64::MAX,
+            messages: vec![(String::new(), Payload::Random(bytes))],
+            schedule: None,
+        };
+        assert!(plan.add(vec![planned(BYTES_MAX / 2), planned(BYTES_MAX / 2)], Late::Refuse).is_ok());
+        let refused = plan.add(vec![planned(1)], Late::Refuse).unwrap_err();
+        assert!(refused.contains("268435457 bytes"), "{refused}");
+        assert!(plan.add(vec![planned(usize::MAX)], Late::Refuse).is_err());
+        plan.cancel();
+        assert!(plan.add(vec![planned(BYTES_MAX)], Late::Refuse).is_ok());
     }
 }

@@ -1,6 +1,10 @@
 //! Tests of the control API: rejected requests, their error texts, and metrics.
 
+use std::path::Path;
+
+use samara_node::{NodeConfig, Running};
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::common::*;
 
@@ -197,4 +201,65 @@ async fn metrics_count_events() {
     assert_eq!(value(&leaf, "samara_bytes_down_total{kind=\"payload\"}"), 30_000.0);
     let (status, _) = request(own, "GET", "/v1/status", "").await;
     assert_eq!(status, 404, "the server for metrics serves nothing else");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_connections_are_counted() {
+    let hub = node(48, &[], "max_connections = 1\n", FAST).await;
+    let network = format!("{}redial_first = \"20 ms\"\n", dial(&hub));
+    let _first = node(49, &[], &network, FAST).await;
+    hub.until("/v1/status", "a peer", |status| status["peers"].as_array().is_some_and(|p| p.len() == 1))
+        .await;
+    let _second = node(50, &[], &network, FAST).await;
+    hub.counted("samara_connections_refused_total{limit=\"all\"}", 2.0).await;
+    assert_eq!(hub.get("/v1/status").await["peers"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_a_token_serves_only_its_holders() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let token = "0123456789abcdef";
+    let path = file("control.token");
+    let config = || {
+        let text = format!(
+            "[identity]\nseed = 51\n[control]\nlisten = \"127.0.0.1:0\"\nallow_remote = true\n\
+             token_file = {path:?}\n[metrics]\nlisten = \"127.0.0.1:0\"\ntoken_file = {path:?}\n"
+        );
+        NodeConfig::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let _ = std::fs::remove_file(&path);
+    let refused = async || Running::start(config()).await.expect_err("no start");
+    let error = refused().await;
+    assert!(error.contains("control.token_file: ") && error.contains("openssl rand -hex 32"), "{error}");
+    std::fs::write(&path, "short\n").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(refused().await.contains("chmod 600"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(refused().await.contains("found a token of 5 characters"));
+
+    std::fs::write(&path, format!("{token}\n")).unwrap();
+    let running = Running::start(config()).await.expect("the node starts");
+    let servers = [running.ready().control, running.ready().metrics].map(|server| server.expect("a server"));
+    for server in servers {
+        let get = async |header: &str| {
+            let head = "GET /metrics HTTP/1.1\r\nhost: node.example\r\nconnection: close\r\n";
+            raw(server, &format!("{head}{header}\r\n")).await
+        };
+        for header in ["", "authorization: Bearer 0123456789abcdeF\r\n", "authorization: Basic x\r\n"] {
+            let (status, body) = get(header).await;
+            // Without `allow_remote`, the name of the server counts first.
+            let expected = if server == servers[0] { 401 } else { 403 };
+            assert_eq!(status, expected, "{header}: {body}");
+            assert!(!body.contains("samara_"), "{body}");
+        }
+    }
+    let ask = async |header: &str| {
+        let head = "POST /v1/stop HTTP/1.1\r\nhost: node.example\r\nconnection: close\r\n\
+                    content-type: application/json\r\ncontent-length: 2\r\n";
+        raw(servers[0], &format!("{head}{header}\r\n{{}}")).await
+    };
+    assert_eq!(ask("").await.0, 401);
+    assert_eq!(ask(&format!("authorization: Bearer {token}\r\n")).await.0, 200);
+    timeout(PATIENCE, running.stopped()).await.expect("in time").expect("stopped");
 }

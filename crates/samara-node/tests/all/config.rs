@@ -67,7 +67,14 @@ fn messages_follow_the_preset() {
     assert_eq!(go.engine.max_message_bytes, 1 << 20);
     let unsigned = parse("[messages]\nauthenticity = \"unsigned\"\nid = \"from-seqno\"\n");
     assert_eq!(unsigned.engine.authenticity.policy, SignaturePolicy::LaxNoSign);
-    assert!(parse("[control]\nlisten = \"0.0.0.0:1\"\nallow_remote = true\n").written.control.is_some());
+    let remote = "listen = \"0.0.0.0:1\"\nallow_remote = true\n";
+    assert!(parse(&format!("[control]\n{remote}token_file = \"t\"\n")).written.control.is_some());
+    assert!(parse(&format!("[metrics]\n{remote}")).written.metrics.is_some());
+    for section in
+        ["network]\nlisten = [\"/ip4/0.0.0.0/tcp/1\"]", "cat]\nnetwork = \"n\"\nlisten = \"[::]:1\""]
+    {
+        assert!(parse(&format!("allow_seed = true\n[{section}\n")).written.identity.allow_seed);
+    }
     assert!(parse("[control]\nlisten = \"[::1]:0\"\n").written.control.is_some());
 }
 
@@ -91,6 +98,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["1 ms", "redial_first = 1 s"],
     ),
     ("[network]\nmax_connections = 0", "node.toml:4: network.max_connections: ", &["found 0", "at least 1"]),
+    (
+        "[network]\nmax_connections_per_address = 0",
+        "node.toml:4: network.max_connections_per_address: ",
+        &["found 0", "at least 1"],
+    ),
     ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
     ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most d = 2"]),
     ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
@@ -104,7 +116,22 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[control]\nlisten = \"0.0.0.0:7000\"",
         "node.toml:4: control.listen: ",
-        &["0.0.0.0:7000", "127.0.0.1:7000", "allow_remote = true"],
+        &["0.0.0.0:7000", "127.0.0.1:7000", "allow_remote = true with a token_file"],
+    ),
+    (
+        "[control]\nlisten = \"0.0.0.0:7000\"\nallow_remote = true",
+        "node.toml:3: control.token_file: ",
+        &["found none", "openssl rand -hex 32"],
+    ),
+    (
+        "[network]\nlisten = [\"/ip4/127.0.0.1/tcp/1\", \"/ip6/2001:db8::1/udp/1/quic-v1\"]",
+        "node.toml:2: identity.seed: ",
+        &["everybody can compute", "2001:db8::1", "key_file", "allow_seed = true"],
+    ),
+    (
+        "[cat]\nnetwork = \"n\"\nlisten = \"0.0.0.0:1\"",
+        "node.toml:2: identity.seed: ",
+        &["reach 0.0.0.0", "allow_seed = true"],
     ),
     ("[metrics]\nlisten = \"[::]:9\"", "node.toml:4: metrics.listen: ", &["[::]:9", "allow_remote = true"]),
     (

@@ -1,7 +1,12 @@
 //! Every wire error, and the field that it names.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use samara_gossipsub::rpc::{Message, Rpc, Topic};
 use samara_gossipsub::wire::{FrameDecoder, Limits, WireErrorKind, decode};
+
+use super::encoded;
 
 #[track_caller]
 fn refused(bytes: &[u8], path: &str, offset: usize, kind: WireErrorKind) {
@@ -132,6 +137,23 @@ fn a_frame_from_a_slice_keeps_no_other_bytes() {
     let frame = FrameDecoder::new(10).next(&mut &chunk[..]).unwrap().unwrap();
     assert_eq!(&frame[..], [1, 2, 3]);
     assert!(frame.try_into_mut().unwrap().capacity() < 100);
+}
+
+/// A short message that a node keeps must not keep a long frame.
+#[test]
+fn only_messages_that_are_most_of_their_frame_share_its_memory() {
+    let message = |len: usize| Arc::new(Message::new(Topic::new("t"), Bytes::from(vec![7; len])));
+    let shares = |lens: &[usize]| -> Vec<bool> {
+        let publish = lens.iter().map(|len| message(*len)).collect();
+        let frame = encoded(&Rpc { publish, ..Rpc::default() });
+        let rpc = decode(frame.clone(), &Limits::default()).unwrap();
+        assert!(rpc.publish.iter().zip(lens).all(|(read, len)| read.data == vec![7; *len]));
+        let memory = frame.as_ptr_range();
+        rpc.publish.iter().map(|read| memory.contains(&read.data.as_ptr())).collect()
+    };
+    assert_eq!(shares(&[1000]), [true]);
+    assert_eq!(shares(&[1000, 400]), [true, false]);
+    assert_eq!(shares(&[1000, 1000, 1000]), [false; 3]);
 }
 
 #[test]

@@ -64,17 +64,30 @@ async fn bad_handshakes_end_without_harm_to_others() {
     works(&victim, &honest, "after bad handshakes").await;
 }
 
-/// The crate for the handshake panics over this signature. That must end this connection only.
+/// The name of the case, and the message that the peer sends instead of a proof of its key.
+type Proof = (&'static str, fn(&[u8]) -> Vec<u8>);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_overlong_signature_ends_its_handshake_only() {
+async fn only_the_owner_of_a_key_gets_its_name() {
     let (mut victim, honest) = victim(102).await;
-    for len in [104, 1024] {
+    let cases: [Proof; 6] = [
+        ("a signature of something else", |_| proof(9, &[0; 32])),
+        ("a signature of another key", |challenge| {
+            [&proof(9, challenge)[..39], &proof(8, challenge)[39..]].concat()
+        }),
+        ("bytes behind the signature", |challenge| [&proof(9, challenge)[..], &[0]].concat()),
+        ("a full frame", |challenge| [&proof(9, challenge)[..], &[0; 921]].concat()),
+        ("a short signature", |challenge| proof(9, challenge)[..102].to_vec()),
+        ("nothing", |_| vec![0]),
+    ];
+    for (name, proof) in cases {
         let host = victim.address().host;
-        blocking(move || long_signature(&host, len)).await;
-        let (_, why) = victim.closed().await;
-        assert!(matches!(&why, Closed::Handshake(text) if text.contains("unexpected bytes")), "{why}");
+        blocking(move || Attacker::with_proof(&host, proof).until_closed()).await;
+        let (peer, why) = victim.closed().await;
+        assert_eq!(peer, None, "{name}");
+        assert!(matches!(&why, Closed::Handshake(text) if text.contains("signature")), "{name}: {why}");
     }
-    works(&victim, &honest, "after a bad signature").await;
+    works(&victim, &honest, "after bad proofs").await;
 }
 
 /// The maximum number of silent connections, and some that send a byte now and then.

@@ -1,0 +1,361 @@
+//! Limits on connections: in all, of a peer, in the handshake, and of those that open them from one
+//! address.
+//!
+//! `libp2p-connection-limits` has no limit by address, and keeps an entry for each peer that has
+//! ever been connected.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+
+use libp2p::core::Endpoint;
+use libp2p::core::transport::PortUse;
+use libp2p::swarm::{
+    ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent, THandlerOutEvent,
+    ToSwarm, dummy,
+};
+use libp2p::{Multiaddr, PeerId};
+use samara_net::host;
+
+use crate::config::{Network, ip_of};
+
+/// The limit that a connection exceeds.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    All,
+    Peer,
+    Address,
+    Pending,
+}
+
+impl Limit {
+    const ALL: [Self; 4] = [Self::All, Self::Peer, Self::Address, Self::Pending];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Peer => "peer",
+            Self::Address => "address",
+            Self::Pending => "pending",
+        }
+    }
+}
+
+/// Numbers of connections refused because of each limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refused([u64; Limit::ALL.len()]);
+
+impl Refused {
+    pub(crate) fn by_limit(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Limit::ALL.into_iter().map(|limit| (limit.name(), self.0[limit as usize]))
+    }
+}
+
+/// A behaviour without a protocol, which refuses connections beyond the limits.
+pub(super) struct Limits {
+    connections_max: usize,
+    per_peer_max: usize,
+    per_address_max: usize,
+    pending_max: usize,
+    /// Connections that are established or in the handshake, at most `connections_max` and twice
+    /// `pending_max`.
+    connections: BTreeMap<ConnectionId, Connection>,
+    pub(super) refused: Refused,
+}
+
+struct Connection {
+    is_inbound: bool,
+    /// The host of an inbound connection that counts for its address.
+    host: Option<IpAddr>,
+    /// The peer, once the handshake has ended.
+    peer: Option<PeerId>,
+}
+
+impl Limits {
+    pub(super) fn new(network: &Network) -> Self {
+        Self {
+            connections_max: network.max_connections as usize,
+            per_peer_max: network.max_connections_per_peer as usize,
+            per_address_max: network.max_connections_per_address as usize,
+            pending_max: network.max_pending as usize,
+            connections: BTreeMap::new(),
+            refused: Refused::default(),
+        }
+    }
+
+    fn count(&self, is_counted: impl Fn(&Connection) -> bool) -> usize {
+        self.connections.values().filter(|connection| is_counted(connection)).count()
+    }
+
+    fn check(&mut self, count: usize, max: usize, limit: Limit) -> Result<(), ConnectionDenied> {
+        if count < max {
+            return Ok(());
+        }
+        self.refused.0[limit as usize] += 1;
+        Err(ConnectionDenied::new(Exceeded { limit, max }))
+    }
+
+    fn pending(
+        &mut self,
+        id: ConnectionId,
+        is_inbound: bool,
+        host: Option<IpAddr>,
+    ) -> Result<(), ConnectionDenied> {
+        if host.is_some() {
+            let of_host = self.count(|other| other.host == host);
+            self.check(of_host, self.per_address_max, Limit::Address)?;
+        }
+        let pending = self.count(|other| other.peer.is_none() && other.is_inbound == is_inbound);
+        self.check(pending, self.pending_max, Limit::Pending)?;
+        self.connections.insert(id, Connection { is_inbound, host, peer: None });
+        Ok(())
+    }
+
+    fn established(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+    ) -> Result<dummy::ConnectionHandler, ConnectionDenied> {
+        let of_peer = self.count(|other| other.peer == Some(peer));
+        self.check(of_peer, self.per_peer_max, Limit::Peer)?;
+        let all = self.count(|other| other.peer.is_some());
+        self.check(all, self.connections_max, Limit::All)?;
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.peer = Some(peer);
+        }
+        Ok(dummy::ConnectionHandler)
+    }
+}
+
+/// Returns the host of an inbound connection. Loopback has none: whoever connects from there is a
+/// process of this machine, and testbeds run many nodes on one.
+fn counted_host(address: &Multiaddr) -> Option<IpAddr> {
+    let ip = ip_of(address)?;
+    (!ip.to_canonical().is_loopback()).then(|| host(ip))
+}
+
+#[derive(Debug)]
+struct Exceeded {
+    limit: Limit,
+    max: usize,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = match self.limit {
+            Limit::All => "in all",
+            Limit::Peer => "of one peer",
+            Limit::Address => "from one address",
+            Limit::Pending => "in the handshake",
+        };
+        write!(f, "the limit of {} connections {of} is reached", self.max)
+    }
+}
+
+impl std::error::Error for Exceeded {}
+
+impl NetworkBehaviour for Limits {
+    type ConnectionHandler = dummy::ConnectionHandler;
+    type ToSwarm = Infallible;
+
+    fn handle_pending_inbound_connection(
+        &mut self,
+        id: ConnectionId,
+        _: &Multiaddr,
+        remote: &Multiaddr,
+    ) -> Result<(), ConnectionDenied> {
+        self.pending(id, true, counted_host(remote))
+    }
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        _: &Multiaddr,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.established(id, peer)
+    }
+
+    fn handle_pending_outbound_connection(
+        &mut self,
+        id: ConnectionId,
+        _: Option<PeerId>,
+        _: &[Multiaddr],
+        _: Endpoint,
+    ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
+        self.pending(id, false, None)?;
+        Ok(Vec::new())
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        id: ConnectionId,
+        peer: PeerId,
+        _: &Multiaddr,
+        _: Endpoint,
+        _: PortUse,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.established(id, peer)
+    }
+
+    fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
+        let ended = match event {
+            FromSwarm::ConnectionClosed(closed) => closed.connection_id,
+            FromSwarm::DialFailure(failure) => failure.connection_id,
+            // Connections that this or another behaviour refuses end here too.
+            FromSwarm::ListenFailure(failure) => failure.connection_id,
+            _ => return,
+        };
+        self.connections.remove(&ended);
+    }
+
+    fn on_connection_handler_event(&mut self, _: PeerId, _: ConnectionId, event: THandlerOutEvent<Self>) {
+        match event {}
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libp2p::core::ConnectedPoint;
+    use libp2p::swarm::{ConnectionClosed, ListenError, ListenFailure};
+
+    use super::*;
+
+    fn address(text: &str) -> Multiaddr {
+        text.parse().expect("an address")
+    }
+
+    /// The limits of a node, and the number of the next connection.
+    struct Played(Limits, usize);
+
+    impl Played {
+        fn new(network: Network) -> Self {
+            Self(Limits::new(&network), 0)
+        }
+
+        /// Begins a handshake.
+        fn begin(&mut self, from: &str) -> Result<ConnectionId, ConnectionDenied> {
+            self.1 += 1;
+            let id = ConnectionId::new_unchecked(self.1);
+            self.0.handle_pending_inbound_connection(id, &address("/ip4/192.0.2.1/tcp/1"), &address(from))?;
+            Ok(id)
+        }
+
+        /// Opens a connection of a new peer. The swarm reports refusals as failures.
+        fn open(&mut self, from: &str) -> Option<ConnectionId> {
+            self.open_by(from, PeerId::random())
+        }
+
+        fn open_by(&mut self, from: &str, peer: PeerId) -> Option<ConnectionId> {
+            let here = address("/ip4/192.0.2.1/tcp/1");
+            let id = self.begin(from).ok()?;
+            match self.0.handle_established_inbound_connection(id, peer, &here, &address(from)) {
+                Ok(_) => Some(id),
+                Err(cause) => {
+                    self.fail(id, ListenError::Denied { cause });
+                    None
+                }
+            }
+        }
+
+        fn fail(&mut self, connection_id: ConnectionId, error: ListenError) {
+            self.0.on_swarm_event(FromSwarm::ListenFailure(ListenFailure {
+                local_addr: &address("/ip4/192.0.2.1/tcp/1"),
+                send_back_addr: &address("/ip4/192.0.2.2/tcp/1"),
+                error: &error,
+                connection_id,
+                peer_id: None,
+            }));
+        }
+
+        fn close(&mut self, connection_id: ConnectionId) {
+            let (local_addr, send_back_addr) = (address("/memory/1"), address("/memory/2"));
+            self.0.on_swarm_event(FromSwarm::ConnectionClosed(ConnectionClosed {
+                peer_id: PeerId::random(),
+                connection_id,
+                endpoint: &ConnectedPoint::Listener { local_addr, send_back_addr },
+                cause: None,
+                remaining_established: 0,
+            }));
+        }
+
+        fn refused(&self, limit: Limit) -> u64 {
+            self.0.refused.0[limit as usize]
+        }
+    }
+
+    #[test]
+    fn one_address_has_some_of_the_connections() {
+        let mut node = Played::new(Network { max_connections_per_address: 2, ..Network::default() });
+        let first = node.open("/ip4/198.51.100.7/tcp/1000").unwrap();
+        // An IPv4 address in the form of IPv6, and another transport.
+        assert!(node.open("/ip6/::ffff:198.51.100.7/tcp/1001").is_some());
+        assert!(node.open("/ip4/198.51.100.7/udp/1002/quic-v1").is_none());
+        assert!(node.begin("/ip4/198.51.100.7/tcp/1003").is_err(), "refused before the handshake");
+        assert!(node.open("/ip4/198.51.100.8/tcp/1004").is_some());
+        assert_eq!(node.refused(Limit::Address), 2);
+        node.close(first);
+        assert!(node.open("/ip4/198.51.100.7/tcp/1005").is_some());
+        assert!(node.open("/ip4/198.51.100.7/tcp/1006").is_none());
+    }
+
+    #[test]
+    fn an_ipv6_host_has_a_prefix_of_64_bits() {
+        let mut node = Played::new(Network { max_connections_per_address: 2, ..Network::default() });
+        let opened = [1, 2, 3].map(|host| node.open(&format!("/ip6/2001:db8:1:2::{host}/tcp/1")).is_some());
+        assert_eq!(opened, [true, true, false]);
+        assert!(node.open("/ip6/2001:db8:1:3::1/tcp/1").is_some());
+    }
+
+    #[test]
+    fn handshakes_count_for_their_address() {
+        let mut node = Played::new(Network { max_connections_per_address: 2, ..Network::default() });
+        let first = node.begin("/ip4/198.51.100.7/tcp/1").unwrap();
+        assert!(node.begin("/ip4/198.51.100.7/tcp/2").is_ok());
+        assert!(node.begin("/ip4/198.51.100.7/tcp/3").is_err());
+        node.fail(first, ListenError::Aborted);
+        assert!(node.begin("/ip4/198.51.100.7/tcp/4").is_ok());
+    }
+
+    #[test]
+    fn loopback_has_no_limit_by_address() {
+        let mut node = Played::new(Network { max_connections_per_address: 1, ..Network::default() });
+        for from in ["/ip4/127.0.0.1/tcp/1", "/ip6/::1/tcp/1", "/ip6/::ffff:127.0.0.1/tcp/1"] {
+            assert!(node.open(from).is_some() && node.open(from).is_some(), "{from}");
+        }
+    }
+
+    #[test]
+    fn connections_of_a_peer_and_in_all_are_bounded() {
+        let network = Network { max_connections: 3, max_connections_per_peer: 2, ..Network::default() };
+        let mut node = Played::new(network);
+        let peer = PeerId::random();
+        let of_peer =
+            [1, 2, 3].map(|host| node.open_by(&format!("/ip4/192.0.2.{host}/tcp/1"), peer).is_some());
+        assert_eq!(of_peer, [true, true, false]);
+        assert!(node.open("/ip4/192.0.2.4/tcp/1").is_some());
+        assert!(node.open("/ip4/192.0.2.5/tcp/1").is_none());
+        assert_eq!((node.refused(Limit::Peer), node.refused(Limit::All)), (1, 1));
+        assert_eq!(node.0.connections.len(), 3);
+    }
+
+    #[test]
+    fn handshakes_are_bounded_in_each_direction() {
+        let mut node = Played::new(Network { max_pending: 1, ..Network::default() });
+        assert!(node.begin("/ip4/192.0.2.2/tcp/1").is_ok());
+        assert!(node.begin("/ip4/192.0.2.3/tcp/1").is_err());
+        let mut dial = |number| {
+            let id = ConnectionId::new_unchecked(number);
+            node.0.handle_pending_outbound_connection(id, None, &[], Endpoint::Dialer).is_ok()
+        };
+        assert!(dial(10) && !dial(11));
+        assert_eq!(node.refused(Limit::Pending), 2);
+    }
+}
