@@ -9,6 +9,7 @@
 //! A target checks more than the absence of panics: a decoded frame encodes to the same frame, a
 //! stream has the same frames in any pieces, an engine keeps its bounds.
 
+mod net;
 mod nodes;
 mod wire;
 
@@ -40,6 +41,14 @@ const TARGETS: &[Target] = &[
     Target { name: "ring-node", check: nodes::ring, seeds: nodes::ring_seeds },
     Target { name: "federation-node", check: nodes::federation, seeds: nodes::federation_seeds },
     Target { name: "mix-node", check: nodes::mix, seeds: nodes::mix_seeds },
+    Target { name: "ring-stream", check: net::ring_stream, seeds: net::ring_stream_seeds },
+    Target { name: "ring-handshake", check: net::ring_handshake, seeds: net::ring_handshake_seeds },
+    Target { name: "mconn-packets", check: net::mconn_packets, seeds: net::mconn_packets_seeds },
+    Target { name: "mconn-frames", check: net::mconn_frames, seeds: net::mconn_frames_seeds },
+    Target { name: "mconn-info", check: net::mconn_info, seeds: net::mconn_info_seeds },
+    Target { name: "mix-services", check: net::mix_services, seeds: net::mix_services_seeds },
+    Target { name: "mix-announcements", check: net::mix_announcements, seeds: net::mix_announcements_seeds },
+    Target { name: "mix-submissions", check: net::mix_submissions, seeds: net::mix_submissions_seeds },
 ];
 
 static CHECK: OnceLock<fn(&[u8])> = OnceLock::new();

@@ -283,3 +283,22 @@ impl Write for Line {
         Ok(())
     }
 }
+
+/// Creates both ends of a secret connection. The dialling node has the secret of ones, the other
+/// one that of twos.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn pair() -> io::Result<(Secret, Secret)> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let deadline = Instant::now() + std::time::Duration::from_secs(10);
+    let dialler = std::thread::spawn(move || {
+        let stream = std::net::TcpStream::connect(address)?;
+        Secret::handshake(stream, &NodeKey::from_secret([1; 32]), deadline)
+    });
+    let (stream, _) = listener.accept()?;
+    let (accepted, _) = Secret::handshake(stream, &NodeKey::from_secret([2; 32]), deadline)?;
+    let (dialled, _) = dialler.join().map_err(|_| io::Error::other("the dialling end panics"))??;
+    assert_eq!(dialled.peer(), NodeKey::from_secret([2; 32]).id());
+    assert_eq!(accepted.peer(), NodeKey::from_secret([1; 32]).id());
+    Ok((dialled, accepted))
+}

@@ -1,34 +1,16 @@
 //! Tests of the parts of a connection.
 
-use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use samara_cat::config::Preset;
 
-use super::handshake::{SEALED, Secret};
+use super::handshake::{SEALED, Secret, pair};
 use super::identity::{Broken, NodeKey, PeerAddress};
 use super::layer::Peers;
 use super::node::{Channel, Flush, Options};
 use super::packets::{Incoming, PACKET_MAX, Packet, Receiving, Sending, read_length};
 use super::{CatCodec, Incompatible, NodeInfo, Versions};
-
-/// Creates both ends of a secret connection.
-fn pair() -> (Secret, Secret) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let dialler = std::thread::spawn(move || {
-        let stream = TcpStream::connect(address).unwrap();
-        Secret::handshake(stream, &NodeKey::from_secret([1; 32]), deadline).unwrap().0
-    });
-    let (stream, _) = listener.accept().unwrap();
-    let (accepted, _) = Secret::handshake(stream, &NodeKey::from_secret([2; 32]), deadline).unwrap();
-    let dialled = dialler.join().unwrap();
-    assert_eq!(dialled.peer(), NodeKey::from_secret([2; 32]).id());
-    assert_eq!(accepted.peer(), NodeKey::from_secret([1; 32]).id());
-    (dialled, accepted)
-}
 
 fn channels() -> Vec<Channel> {
     let channel =
@@ -93,7 +75,7 @@ fn rejects_invalid_lengths() {
 
 #[test]
 fn messages_arrive_whole_and_progress_counts_every_byte() {
-    let (mut dialled, mut accepted) = pair();
+    let (mut dialled, mut accepted) = pair().unwrap();
     let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
     let mut receiving = Receiving::new(&channels());
     let mut lengths = Vec::new();
@@ -129,7 +111,7 @@ fn messages_arrive_whole_and_progress_counts_every_byte() {
 /// frame.
 #[test]
 fn all_frames_but_the_last_are_full() {
-    let (mut dialled, _accepted) = pair();
+    let (mut dialled, _accepted) = pair().unwrap();
     let packets = |len: usize| len + len.div_ceil(1024) * (PACKET_MAX - 1024);
     for len in [5000, 10_000, 14_000] {
         let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
@@ -142,7 +124,7 @@ fn all_frames_but_the_last_are_full() {
 /// The bytes handed to the socket are bounded, and shares follow priorities.
 #[test]
 fn channels_share_by_priority_with_bounded_sealing() {
-    let (mut dialled, mut accepted) = pair();
+    let (mut dialled, mut accepted) = pair().unwrap();
     let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
     for channel in 0..2 {
         for _ in 0..300 {
@@ -162,7 +144,7 @@ fn channels_share_by_priority_with_bounded_sealing() {
 
 #[test]
 fn a_throttled_flush_waits_for_its_time_or_a_full_buffer() {
-    let (mut dialled, _accepted) = pair();
+    let (mut dialled, _accepted) = pair().unwrap();
     let start = Instant::now();
     let mut sending = Sending::new(&channels(), Flush::Throttle(Duration::from_millis(100)), start);
     sending.push(0, Bytes::from_static(b"small"));
@@ -183,7 +165,7 @@ fn a_throttled_flush_waits_for_its_time_or_a_full_buffer() {
 #[test]
 fn pongs_do_not_pile_up() {
     let mut sending = Sending::new(&channels(), Flush::Throttle(Duration::from_secs(60)), Instant::now());
-    let (mut dialled, _accepted) = pair();
+    let (mut dialled, _accepted) = pair().unwrap();
     for _ in 0..1_000_000 {
         sending.push_packet(&Packet::PONG, Instant::now());
     }
@@ -199,7 +181,7 @@ fn pongs_do_not_pile_up() {
 
 #[test]
 fn a_replayed_or_reordered_frame_does_not_open() {
-    let (mut dialled, mut accepted) = pair();
+    let (mut dialled, mut accepted) = pair().unwrap();
     let (mut first, mut second) = (Vec::new(), Vec::new());
     dialled.seal(b"one", &mut first).unwrap();
     dialled.seal(b"two", &mut second).unwrap();
