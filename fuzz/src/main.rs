@@ -9,6 +9,8 @@
 //! A target checks more than the absence of panics: a decoded frame encodes to the same frame, a
 //! stream has the same frames in any pieces, an engine keeps its bounds.
 
+mod baselines;
+mod files;
 mod net;
 mod nodes;
 mod wire;
@@ -41,6 +43,8 @@ const TARGETS: &[Target] = &[
     Target { name: "ring-node", check: nodes::ring, seeds: nodes::ring_seeds },
     Target { name: "federation-node", check: nodes::federation, seeds: nodes::federation_seeds },
     Target { name: "mix-node", check: nodes::mix, seeds: nodes::mix_seeds },
+    Target { name: "baselines-node", check: baselines::baselines, seeds: baselines::baselines_seeds },
+    Target { name: "federation-letter", check: wire::letter, seeds: wire::letter_seeds },
     Target { name: "ring-stream", check: net::ring_stream, seeds: net::ring_stream_seeds },
     Target { name: "ring-handshake", check: net::ring_handshake, seeds: net::ring_handshake_seeds },
     Target { name: "mconn-packets", check: net::mconn_packets, seeds: net::mconn_packets_seeds },
@@ -49,6 +53,13 @@ const TARGETS: &[Target] = &[
     Target { name: "mix-services", check: net::mix_services, seeds: net::mix_services_seeds },
     Target { name: "mix-announcements", check: net::mix_announcements, seeds: net::mix_announcements_seeds },
     Target { name: "mix-submissions", check: net::mix_submissions, seeds: net::mix_submissions_seeds },
+    Target { name: "emulation-packet", check: samara_emulation::fuzz_packet, seeds: net::packet_seeds },
+    Target { name: "trace", check: files::trace, seeds: files::trace_seeds },
+    Target { name: "live", check: files::live, seeds: files::live_seeds },
+    Target { name: "graph", check: files::graph, seeds: files::graph_seeds },
+    Target { name: "tables", check: files::tables, seeds: files::tables_seeds },
+    Target { name: "latencies", check: files::latencies, seeds: files::latencies_seeds },
+    Target { name: "scenario", check: files::scenario, seeds: files::scenario_seeds },
 ];
 
 static CHECK: OnceLock<fn(&[u8])> = OnceLock::new();

@@ -88,3 +88,17 @@ pub(crate) fn mix_services_seeds() -> Vec<Vec<u8>> {
     ];
     (0..).zip(messages).map(|(kind, message): (u8, _)| [&[kind][..], &message].concat()).collect()
 }
+
+/// IPv4 packets of host 1 to host 2: UDP, and an ICMP error that quotes one.
+pub(crate) fn packet_seeds() -> Vec<Vec<u8>> {
+    let packet = |protocol: u8, source: [u8; 4], destination: [u8; 4], body: &[u8]| {
+        let len = (20 + body.len()) as u8;
+        let head = [0x45, 0, 0, len, 0x12, 0x34, 0x40, 0, 64, protocol, 0, 0];
+        [&head[..], &source, &destination, body].concat()
+    };
+    let udp = [&[0x0f, 0xa1, 0x0f, 0xa1, 0, 12, 0, 0][..], b"data"].concat();
+    let sent = packet(17, [10, 78, 254, 1], [10, 79, 1, 2], &udp);
+    let arrived = packet(17, [10, 79, 2, 1], [10, 78, 253, 2], &udp);
+    let error = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &arrived].concat();
+    vec![sent, packet(1, [10, 78, 253, 2], [10, 79, 2, 1], &error)]
+}

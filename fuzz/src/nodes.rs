@@ -41,7 +41,7 @@ impl<'a> Iterator for Steps<'a> {
 }
 
 /// A node whose peers a script plays.
-struct Played<E: Engine> {
+pub(crate) struct Played<E: Engine> {
     node: Single<E>,
     protocol: &'static str,
     /// The number of hosts. Host 0 is the node, and the peers are the hosts behind it.
@@ -54,7 +54,7 @@ struct Played<E: Engine> {
 
 impl<E: Engine> Played<E> {
     /// A started node that is connected with all peers.
-    fn new(
+    pub(crate) fn new(
         (engine, outbox): (E, Outbox<E::Frame>),
         protocol: &'static str,
         hosts: u32,
@@ -76,7 +76,7 @@ impl<E: Engine> Played<E> {
         self.settle();
     }
 
-    fn handle(&mut self, input: Input<E::Frame, E::Command>) {
+    pub(crate) fn handle(&mut self, input: Input<E::Frame, E::Command>) {
         self.node.handle(input);
         self.settle();
     }
@@ -106,7 +106,7 @@ impl<E: Engine> Played<E> {
     }
 
     /// Delivers the frames of a script, and calls `check` after each.
-    fn play(
+    pub(crate) fn play(
         &mut self,
         script: &[u8],
         decode: impl Fn(Bytes) -> Option<E::Frame>,
@@ -203,7 +203,7 @@ fn record<E: Engine>(
     script
 }
 
-fn nothing<E, C>(_: E) -> Option<C> {
+pub(crate) fn nothing<E, C>(_: E) -> Option<C> {
     None
 }
 

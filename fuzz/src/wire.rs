@@ -342,3 +342,20 @@ pub(crate) fn mix_seeds() -> Vec<Vec<u8>> {
     ];
     frames.iter().map(|frame| encoded(frame, samara_mix::wire::encode)).collect()
 }
+
+// ---- federations ----
+
+pub(crate) fn letter(data: &[u8]) {
+    samara_ring::fuzz_letter(&Bytes::copy_from_slice(data), 4);
+}
+
+pub(crate) fn letter_seeds() -> Vec<Vec<u8>> {
+    // A site, the length of a name and the name, and an incarnation.
+    let sender = [&[1, 1][..], b"a", &[5; 8]].concat();
+    let own = [&[1, 0xac, 2][..], b"content"].concat();
+    let relay = [&[2, 1, 9][..], &sender, &[7], b"content"].concat();
+    let base = [&[3, 9, 2][..], &sender, &[7], &sender, &[8]].concat();
+    let progress = [&[4, 1][..], &sender, &[7]].concat();
+    let state = [&[5, 3, 1, 2, 1][..], &sender, &[1, 0, 1, 3, 2]].concat();
+    vec![own, relay, base, progress, state]
+}

@@ -43,6 +43,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, TimerToken};
 
+#[cfg(feature = "fuzzing")]
+pub use letter::fuzz_letter;
 pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
 
 use crate::{BroadcastError, Command, Config, ConfigError, Event, Member, Ring, RingFrame, View};
