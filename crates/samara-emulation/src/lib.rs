@@ -21,13 +21,13 @@ mod subnets;
 pub use config::{EmulationConfig, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES, MIN_RATE_BPS, UplinkQueue};
 pub use emulator::{Delivery, Drops, Emulator, HostCounters, Packet};
 pub use error::Unavailable;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub use packet::fuzz_packet;
 #[cfg(target_os = "linux")]
 pub use linux::{
     Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
 };
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use packet::fuzz_packet;
 pub use samara_sim::{ConfigError, Count, DownlinkQueue, HostConfig, Latency, NicDiscipline, PairLatencies};
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 

@@ -43,9 +43,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, TimerToken};
 
+pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
 #[cfg(feature = "fuzzing")]
 pub use letter::fuzz_letter;
-pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
 
 use crate::{BroadcastError, Command, Config, ConfigError, Event, Member, Ring, RingFrame, View};
 use leader::Leader;
