@@ -25,6 +25,9 @@ pub use error::Unavailable;
 pub use linux::{
     Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
 };
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use packet::fuzz_packet;
 pub use samara_sim::{ConfigError, Count, DownlinkQueue, HostConfig, Latency, NicDiscipline, PairLatencies};
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 

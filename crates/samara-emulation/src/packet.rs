@@ -104,6 +104,29 @@ fn u32_at(packet: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]])
 }
 
+/// Checks that a packet is refused, or arrives from one host at another with its length and with
+/// the sum of its words, so that checksums stay valid. Not for programs.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub fn fuzz_packet(bytes: &[u8]) {
+    const HOSTS: u32 = 100;
+    let Some(subnets) = Subnets::candidates().next() else { return };
+    let Ok(found) = route(bytes, &subnets, HOSTS) else { return };
+    assert!(found.from.max(found.to) < HOSTS);
+    let mut packet = bytes.to_vec();
+    translate(&mut packet, &subnets, found);
+    assert_eq!(packet.len(), bytes.len());
+    assert_eq!(u32_at(&packet, 12), subnets.dial_address(found.to, found.from).to_bits());
+    assert_eq!(u32_at(&packet, 16), subnets.bind_address(found.to).to_bits());
+    // Sums of one's complement are remainders.
+    let sum = |packet: &[u8]| {
+        let words =
+            packet.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)));
+        words.sum::<u64>() % 0xffff
+    };
+    assert_eq!(sum(&packet), sum(bytes));
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -20,6 +20,9 @@ pub use config::{
     Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
 };
 pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, SuspectCause};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use federation::fuzz_letter;
 pub use federation::{
     Federation, FederationConfig, FederationCx, FederationEvent, FederationMetrics, Unused,
 };

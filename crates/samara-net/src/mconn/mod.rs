@@ -25,6 +25,9 @@
 //! `examples/pool.rs` is a network of three transaction pools in 60 lines.
 
 mod codec;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod identity;
 mod layer;

@@ -207,6 +207,23 @@ fn read_proof(message: &[u8]) -> Option<(VerifyingKey, Signature)> {
     Some((VerifyingKey::from_bytes(signer).ok()?, Signature::from_bytes(signature)))
 }
 
+/// Creates both ends of a secret connection. The dialling node has the secret of ones, the other
+/// one that of twos.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn pair() -> (Secret, Secret) {
+    let keys = [1, 2].map(|seed| NodeKey::from_secret([seed; 32]));
+    let (mut one, mut other) = tokio::io::duplex(4 * SEALED);
+    let handshakes = async {
+        tokio::join!(Secret::handshake(&mut one, &keys[0]), Secret::handshake(&mut other, &keys[1]))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
+    let (dialled, accepted) = runtime.block_on(handshakes);
+    let (dialled, accepted) = (dialled.expect("a handshake"), accepted.expect("a handshake"));
+    assert_eq!(dialled.peer(), keys[1].id());
+    assert_eq!(accepted.peer(), keys[0].id());
+    (dialled, accepted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

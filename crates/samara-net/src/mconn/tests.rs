@@ -9,23 +9,8 @@ use super::identity::{Broken, NodeKey, PeerAddress};
 use super::layer::Peers;
 use super::node::{Channel, Flush, Options};
 use super::packets::{Incoming, PACKET_MAX, Packet, Receiving, Sending, read_length};
-use super::secret::{SEALED, Secret};
+use super::secret::{SEALED, Secret, pair};
 use super::{CatCodec, Incompatible, NodeInfo, Versions};
-
-/// Creates both ends of a secret connection.
-fn pair() -> (Secret, Secret) {
-    let keys = [1, 2].map(|seed| NodeKey::from_secret([seed; 32]));
-    let (mut one, mut other) = tokio::io::duplex(4 * SEALED);
-    let handshakes = async {
-        tokio::join!(Secret::handshake(&mut one, &keys[0]), Secret::handshake(&mut other, &keys[1]))
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (dialled, accepted) = runtime.block_on(handshakes);
-    let (dialled, accepted) = (dialled.unwrap(), accepted.unwrap());
-    assert_eq!(dialled.peer(), NodeKey::from_secret([2; 32]).id());
-    assert_eq!(accepted.peer(), NodeKey::from_secret([1; 32]).id());
-    (dialled, accepted)
-}
 
 fn channels() -> Vec<Channel> {
     let channel =

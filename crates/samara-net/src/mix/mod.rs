@@ -66,6 +66,9 @@
 mod announced;
 mod board;
 mod client;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod grpc;
 mod layer;

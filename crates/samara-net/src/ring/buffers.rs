@@ -8,13 +8,12 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use bytes::buf::BufMut;
+use bytes::buf::{BufMut, Limit};
 use bytes::{Buf, Bytes, BytesMut};
 use samara_ring::RingFrame;
 use samara_ring::wire::{Limits, Sink, decode, encode};
 
 use super::auth::{CONTENT_MIN, Seal, TAG_BYTES};
-use super::wire::Wire;
 use crate::status::Closed;
 
 const BLOCK: usize = 256 << 10;
@@ -86,11 +85,14 @@ impl Receiving {
         Ok(Some((frame, framed)))
     }
 
-    /// Reads the available bytes, after [`next`](Self::next) has returned `None`. Returns their
-    /// number, or 0 at the end.
-    pub(super) fn read(&mut self, wire: &mut Wire) -> io::Result<usize> {
+    /// Lets `read` append the available bytes, after [`next`](Self::next) has returned `None`.
+    /// Returns their number, or 0 at the end.
+    pub(super) fn read(
+        &mut self,
+        read: impl FnOnce(&mut Limit<&mut BytesMut>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let most = self.make_room();
-        wire.read(&mut (&mut self.block).limit(most))
+        read(&mut (&mut self.block).limit(most))
     }
 
     /// Makes room in the block. Returns the number of bytes to read at most.
@@ -217,8 +219,11 @@ impl Sending {
         self.pieces.is_empty()
     }
 
-    /// Writes as much as the socket accepts at once. Returns the number of bytes.
-    pub(super) fn write(&mut self, wire: &mut Wire) -> io::Result<usize> {
+    /// Lets `write` take as many bytes as it accepts at once. Returns their number.
+    pub(super) fn write(
+        &mut self,
+        write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut skip, mut at) = (self.first_gone, self.copied_gone);
         let mut count = 0;
@@ -236,7 +241,7 @@ impl Sending {
             skip = 0;
             count += 1;
         }
-        let written = wire.write(&slices[..count])?;
+        let written = write(&slices[..count])?;
         self.wrote(written);
         Ok(written)
     }

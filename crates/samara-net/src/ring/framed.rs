@@ -32,7 +32,7 @@ use crate::link::{self, Established, Links, Order, Ports, Progress, Report, Shar
 use crate::status::{Closed, StartError};
 
 /// The first bytes of every connection, inside of TLS. The last byte is the version.
-const MAGIC: [u8; 8] = *b"samring\x02";
+pub(super) const MAGIC: [u8; 8] = *b"samring\x02";
 /// The protocol in TLS (ALPN), and for the engine.
 const PROTOCOL: &str = "samring/2";
 /// The longest terms. Those of this version have at most 150 bytes.
@@ -220,7 +220,7 @@ impl Handshake {
 
     /// Proves to the node at an address that this one is a member, and lets it prove the same.
     /// Returns its instance, and all bytes that both have said.
-    async fn join(
+    pub(super) async fn join(
         &self,
         stream: &mut impl Duplex,
         address: SocketAddr,
@@ -255,7 +255,7 @@ impl Handshake {
 
     /// Lets a node that dialled prove that it is a member, and then proves the same to it. Returns
     /// its name and instance, and all bytes that both have said.
-    async fn admit(
+    pub(super) async fn admit(
         &self,
         stream: &mut impl Duplex,
         check_name: impl Fn(SocketAddr) -> Result<(), Closed>,
@@ -299,7 +299,7 @@ impl Handshake {
 }
 
 /// A stream of bytes in both directions.
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
@@ -535,7 +535,7 @@ impl Link {
         let mut sent = 0;
         let mut result = wire.flush().map_err(Closed::ended);
         while result.is_ok() && !self.sending.is_empty() {
-            match self.sending.write(wire) {
+            match self.sending.write(|slices| wire.write(slices)) {
                 Ok(len) => sent += len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => result = Err(Closed::ended(error)),
@@ -548,7 +548,7 @@ impl Link {
     }
 
     fn read(&mut self, wire: &mut Wire) -> Result<(), Closed> {
-        match self.receiving.read(wire) {
+        match self.receiving.read(|into| wire.read(into)) {
             Ok(0) => Err(Closed::ended(ErrorKind::UnexpectedEof)),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),

@@ -60,6 +60,9 @@ mod auth;
 mod buffers;
 mod events;
 mod framed;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod options;
 mod wire;

@@ -58,6 +58,21 @@ const STATE: u8 = 5;
 
 layout!(Entry, "state", 15: sender, is_local, misses, base, have, secured);
 
+/// Checks that bytes are no letter, or one that encodes to itself and has at most `senders_max`
+/// entries. Not for programs.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub fn fuzz_letter(message: &Bytes, senders_max: usize) {
+    let Ok(letter) = Letter::decode(message, senders_max) else { return };
+    assert_eq!(Letter::decode(&letter.encode(), senders_max).as_ref(), Ok(&letter));
+    let entries = match letter {
+        Letter::Base { last, .. } | Letter::Progress { last } => last.len(),
+        Letter::State { entries, .. } => entries.len(),
+        Letter::Own { .. } | Letter::Relay { .. } => 0,
+    };
+    assert!(entries <= senders_max);
+}
+
 impl Field for Sender {
     const LEAST: usize = 10;
 

@@ -44,6 +44,8 @@ use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, TimerToken};
 
 pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
+#[cfg(feature = "fuzzing")]
+pub use letter::fuzz_letter;
 
 use crate::{BroadcastError, Command, Config, ConfigError, Event, Member, Ring, RingFrame, View};
 use leader::Leader;

@@ -1,0 +1,165 @@
+//! A gateway whose senders submit anything, and a sender whose nodes announce anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Instant;
+
+use prost::Message;
+use samara_mix::{Config, Group, Plan, Sealed, SenderId, Transfer};
+use tokio::sync::watch;
+
+use super::announced::{Announced, Rules};
+use super::board::Board;
+use super::node::Tally;
+use super::options::GatewayOptions;
+use super::proto::{
+    Ack, LinkRequest, OpenRound, OpenRounds, RegisterReply, RegisterRequest, ResultPart, ResultRequest,
+    SealedSlot, SubmitReply, SubmitRequest,
+};
+
+/// A message of a service decodes to itself after encoding. Its first byte selects the message.
+pub fn services(data: &[u8]) {
+    fn check<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) {
+        let Ok(message) = M::decode(bytes) else { return };
+        let written = message.encode_to_vec();
+        assert_eq!(written.len(), message.encoded_len());
+        assert_eq!(M::decode(&written[..]), Ok(message));
+    }
+    let [kind, bytes @ ..] = data else { return };
+    match kind % 9 {
+        0 => check::<Ack>(bytes),
+        1 => check::<LinkRequest>(bytes),
+        2 => check::<RegisterRequest>(bytes),
+        3 => check::<RegisterReply>(bytes),
+        4 => check::<OpenRounds>(bytes),
+        5 => check::<SubmitRequest>(bytes),
+        6 => check::<SubmitReply>(bytes),
+        7 => check::<ResultRequest>(bytes),
+        _ => check::<ResultPart>(bytes),
+    }
+}
+
+/// Messages of different senders or nodes: a byte for who, two for the length, and the message.
+struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let [who, low, high, rest @ ..] = self.0 else { return None };
+        let (message, rest) = rest.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(rest.len()));
+        self.0 = rest;
+        Some((*who, message))
+    }
+}
+
+fn script(messages: impl IntoIterator<Item = (u8, Vec<u8>)>) -> Vec<u8> {
+    let step = |(who, message): (u8, Vec<u8>)| {
+        [&[who][..], &(message.len() as u16).to_le_bytes(), &message].concat()
+    };
+    messages.into_iter().flat_map(step).collect()
+}
+
+const RULES: Rules = Rules { nodes: 4, team_min: 2, batch_max: 100, announced_max: 4 };
+
+/// Nodes announce rounds. The sender uses a round once, and only if all nodes of its team announce
+/// the same.
+pub fn announcements(data: &[u8]) {
+    let mut announced = Announced::default();
+    let mut now: BTreeMap<u32, Vec<OpenRound>> = BTreeMap::new();
+    let mut used = BTreeSet::new();
+    let all: BTreeSet<u32> = (0..RULES.nodes).collect();
+    for (node, message) in Messages(data) {
+        let node = u32::from(node) % RULES.nodes;
+        let Ok(OpenRounds { rounds }) = OpenRounds::decode(message) else { continue };
+        announced.replace(&RULES, node, rounds.clone());
+        now.insert(node, rounds);
+        assert!(announced.status().announced <= (RULES.nodes as usize) * RULES.announced_max);
+        while let Some(round) = announced.take(&all) {
+            assert!(round.team.len() >= RULES.team_min && round.room <= round.batch);
+            for member in &round.team {
+                let is_same = |open: &OpenRound| {
+                    open.round == round.round && open.team == round.team && open.batch == round.batch
+                };
+                assert!(now[member].iter().any(is_same), "node {member} announces round {round:?}");
+            }
+            assert!(used.insert((round.round, round.team)), "each round is used once");
+        }
+    }
+}
+
+/// Announcements on which three nodes agree, for seeds.
+pub fn announcements_seed() -> Vec<u8> {
+    let open = |round| OpenRound { round, team: vec![2, 0, 1], room: 10, batch: 10 };
+    let rounds = OpenRounds { rounds: vec![open(7), open(300)] }.encode_to_vec();
+    script((0..3).map(|node| (node, rounds.clone())))
+}
+
+const GROUP: Group = Group::Model;
+const TEAM: usize = 2;
+const BATCH: u32 = 6;
+
+/// Senders submit payloads for the rounds 7 and 8. Accepted payloads and room are the batch, and a
+/// sender has its share at most.
+pub fn submissions(data: &[u8]) {
+    let mut options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
+    (options.senders_min, options.sender_share_percent) = (1, 50);
+    let share = options.sender_share(BATCH) as usize;
+    let (announce, rounds) = watch::channel(OpenRounds::default());
+    let mut board = Board::new(0, options, GROUP, announce, Tally::default());
+    for round in [7, 8] {
+        let plan = Plan {
+            round,
+            team: (0..TEAM as u32).collect(),
+            batch: BATCH,
+            precomputation_slots: 1,
+            realtime_slots: 1,
+            transfer: Transfer::Streamed,
+            shape: Config::default().result_shape(),
+        };
+        board.open(Arc::new(plan));
+    }
+    let start = Instant::now();
+    let mut accepted: BTreeMap<(u64, SenderId), usize> = BTreeMap::new();
+    for (_, message) in Messages(data) {
+        let Ok(SubmitRequest { round, slots }) = SubmitRequest::decode(message) else { continue };
+        let slots: Vec<Sealed> = slots
+            .into_iter()
+            .map(|SealedSlot { elements, credentials }| Sealed::from_parts(elements, credentials))
+            .collect();
+        // The gateway accepts no payload without the name of its sender.
+        let Some(sender) = slots.first().and_then(Sealed::sender) else { continue };
+        if !slots.iter().all(|slot| slot.sender() == Some(sender)) {
+            continue;
+        }
+        let fit = slots.iter().all(|slot| slot.fits(GROUP, TEAM));
+        let count = slots.len();
+        if let Ok(room) = board.submit(round, sender, slots, start) {
+            assert!(fit);
+            let own = accepted.entry((round, sender)).or_default();
+            *own += count;
+            assert!(*own <= share, "{own} payloads of a share of {share}");
+            let all: usize = accepted
+                .range((round, SenderId([0; 32]))..=(round, SenderId([255; 32])))
+                .map(|(_, count)| *count)
+                .sum();
+            assert_eq!(all + room as usize, BATCH as usize);
+            let rounds = rounds.borrow();
+            let open = rounds.rounds.iter().find(|open| open.round == round);
+            assert_eq!(open.map(|open| open.room), Some(room));
+        }
+    }
+}
+
+/// Payloads of two senders for both rounds, for seeds.
+pub fn submissions_seed() -> Vec<u8> {
+    let slot = |sender: u8| {
+        let (elements, mut credentials) = Sealed::void(GROUP, TEAM).into_parts();
+        // The name is behind the salt.
+        credentials[32..64].fill(sender);
+        SealedSlot { elements, credentials }
+    };
+    let request = |round, sender| SubmitRequest { round, slots: vec![slot(sender); 2] }.encode_to_vec();
+    script([(0, request(7, 1)), (0, request(7, 2)), (0, request(8, 1))])
+}
