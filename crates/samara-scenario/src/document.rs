@@ -372,7 +372,13 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         if !self.0.is_table() {
-            let expected = format!("a table with the keys {}", keys.join(", "));
+            let example = match self.0 {
+                toml::Value::String(kind) if keys.contains(&"kind") => {
+                    format!(", such as {{ kind = {kind:?} }}")
+                }
+                _ => String::new(),
+            };
+            let expected = format!("a table with the keys {}{example}", keys.join(", "));
             return Err(Mismatch::new(self.found(), &expected.as_str()));
         }
         self.deserialize_any(visitor)

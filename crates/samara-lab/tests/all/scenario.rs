@@ -175,6 +175,10 @@ fn errors_name_key_line_value_and_allowed_range() {
     assert_eq!(loss, "FILE:6: network.loss: is 100 %; allowed is below 100 %");
     let publisher = error(&format!("{HEAD}publisher = 1000\n"), &[], &[]);
     assert_eq!(publisher, "FILE:5: columns.publisher: is 1000; nodes are numbered 0 to 999");
+    let nodes = error(&format!("{HEAD}[network]\nnodes = 0\n"), &[], &[]);
+    assert_eq!(nodes, "FILE:6: network.nodes: is 0; allowed is 2 to 1048576");
+    let udp = error(&format!("{HEAD}[transport]\nkind = \"udp\"\n"), &[], &[]);
+    assert!(udp.contains("found `udp`; expected one of `ideal`") && !udp.contains("did you mean"), "{udp}");
     let mesh = error(&format!("{HEAD}[protocol]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
     assert!(mesh.starts_with("FILE:7: protocol.degree_low: found 9, expected at most degree = 8"), "{mesh}");
     let both = error(&format!("{HEAD}custody = 200\npublisher = 5000\n"), &[], &[]);
@@ -287,6 +291,8 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "found \"seventy\"; expected a whole number from 0 to 4294967295",
     ),
     ("peerdas", "network.nodes", "-1", "found -1; expected a whole number from 0 to 4294967295"),
+    ("peerdas", "columns.publisher_uplink", "0 Mbit/s", "publisher_uplink=0 Mbit/s: is 0 bit/s; it must be"),
+    ("peerdas", "columns.custody_file", "none.csv", "custody_file=none.csv: none.csv: "),
     ("peerdas", "network.nodes", "1.5", "found 1.5; expected a whole number from 0 to 4294967295"),
     ("peerdas", "network.nodes", "99999999999999999999", "expected a whole number from 0 to 4294967295"),
     ("peerdas", "network.nodes", "[5]", "found a list; expected a whole number"),
@@ -297,6 +303,7 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     ("peerdas", "protocol.version", "[1.1]", "found a list; expected one of `1.0`, `1.1`, `1.2`"),
     ("peerdas", "protocol.preset", "true", "found true; expected one of `spec`, `ethereum`"),
     ("peerdas", "network.topology", "ring", "found \"ring\"; expected a table with the keys kind, degree, "),
+    ("peerdas", "protocol.schedule_publish", "sequential", "policy, such as { kind = \"sequential\" }"),
     (
         "peerdas",
         "network.downlink_queue",
@@ -464,7 +471,7 @@ fn scenarios_have_exactly_one_experiment() {
     let two = error(&format!("{HEAD}[messages]\nrate = 5.0\n"), &[], &[]);
     assert!(
         two.starts_with(
-            "FILE:5: messages: found a second experiment [columns]; a scenario has one experiment"
+            "FILE:5: messages: found [columns] and [messages]; a scenario has one experiment, so remove one"
         ),
         "{two}"
     );
