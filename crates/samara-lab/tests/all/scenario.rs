@@ -119,6 +119,8 @@ fn ineffective_settings_are_reported() {
     assert!(axis.contains("the key is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
     let one = load("peerdas-bandwidth", "sweep.axis.0.values", "[\"1 Gbit/s\"]", &["batch"]).unwrap();
     assert!(one.points.iter().all(|point| point.scenario.network.uplink.bps() == 1_000_000_000));
+    let latency = load("cat-ideas", "network.latency", "5 ms", &["cat"]);
+    assert!(latency.unwrap().notes[0].starts_with("network.latency changes no path: network.regions has"));
     let some = load("cat-real", "protocol.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
     assert_eq!(
         some,
@@ -510,6 +512,60 @@ fn shown_scenarios_have_no_ineffective_keys() {
             assert!(!text.contains(key), "{name} shows {key}:\n{text}");
         }
     }
+    // Its file has the graph, not the messages.
+    let text = load("gossip-baselines", &[], &[], None).unwrap().text;
+    assert!(text.contains("rate = 200.0\n") && text.contains("size = \"1 kB\"\n"), "{text}");
+}
+
+#[test]
+fn keys_of_another_topology_are_refused() {
+    let text = format!("{HEAD}[network.topology]\nkind = \"random-dials\"\ndegree = 8\n");
+    assert_eq!(
+        error(&text, &[], &[]),
+        "FILE:7: network.topology.degree: has no effect with network.topology.kind = \"random-dials\"; set \
+         network.topology.dials, or set network.topology.kind = \"random-regular\""
+    );
+    let table = [("network.topology", "{ kind = \"random-dials\", degree = 8 }")];
+    let flag = error(HEAD, &table, &[]);
+    assert!(flag.starts_with("FILE: --set network.topology="), "{flag}");
+    // A run that is not selected reads it, or the command line has selected another kind.
+    let is_read = |text: &str, set: &[(&str, &str)], only: &[&str]| {
+        let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let only = only.iter().map(|run| (*run).to_owned()).collect();
+        let overrides = Overrides { set, only, ..Overrides::default() };
+        load_source("FILE", text, Inputs::default(), &overrides).unwrap_or_else(|error| panic!("{error}"));
+    };
+    let run = format!(
+        "{text}[[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset = {{ \"network.topology.kind\" = \"random-regular\" }}\n"
+    );
+    is_read(&run, &[], &["a"]);
+    let regular = format!("{HEAD}[network.topology]\ndegree = 8\n");
+    is_read(&regular, &[("network.topology.kind", "ring")], &[]);
+}
+
+#[test]
+fn mistakes_in_regions_are_named() {
+    let regions = |names: &str, weights: &str, latency: &str| {
+        let text =
+            format!("{HEAD}[network.regions]\nnames = {names}\nweights = {weights}\nlatency = {latency}\n");
+        error(&text, &[], &[])
+    };
+    let square = "[[\"2 ms\", \"9 ms\"], [\"9 ms\", \"2 ms\"]]";
+    let names = "[\"a\", \"b\"]";
+    let short = regions(names, "[1, 1]", "[[\"2 ms\", \"9 ms\"], [\"9 ms\"]]");
+    assert_eq!(
+        short,
+        "FILE:8: network.regions.latency.1: has 1 values; expected one for each of the 2 regions"
+    );
+    let again = regions("[\"a\", \"a\"]", "[1, 1]", square);
+    assert_eq!(again, "FILE:6: network.regions.names.1: is \"a\" again; each region needs a name of its own");
+    let negative = regions(names, "[1, -1]", square);
+    assert_eq!(negative, "FILE:7: network.regions.weights: has -1; expected 0 or more");
+    let nothing = regions(names, "[0, 0]", square);
+    assert_eq!(
+        nothing,
+        "FILE:7: network.regions.weights: is 0 for all regions; expected more for at least one"
+    );
 }
 
 #[test]
