@@ -190,20 +190,12 @@ fn show(
     Ok(())
 }
 
-/// Prints the results of expectations: those that hold first, each once for all seeds and points.
+/// Prints the results of expectations, those that hold first.
 pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format) {
     let (held, missed): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.holds);
     let shown = if format == Format::Table { held } else { Vec::new() };
-    let mut lines: Vec<(String, usize)> = Vec::new();
-    for outcome in shown.into_iter().chain(missed) {
-        let line = outcome.line();
-        match lines.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, count)) => *count += 1,
-            None => lines.push((line, 1)),
-        }
-    }
-    for (line, count) in lines {
-        eprintln!("{line}{}", if count > 1 { format!(" ({count} runs)") } else { String::new() });
+    for line in ExpectationResult::lines(shown.into_iter().chain(missed)) {
+        eprintln!("{line}");
     }
     if outcomes.iter().any(|outcome| !outcome.counts && !outcome.holds) {
         eprintln!("– expectations: {ADVISORY}");
