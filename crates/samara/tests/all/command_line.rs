@@ -249,6 +249,22 @@ fn interrupted_run_keeps_finished_results() {
     scratch.ok("run peerdas --only batch --out r --set network.nodes=100".split(' '));
 }
 
+/// A report of nothing would claim that every transaction arrived.
+#[cfg(unix)]
+#[test]
+fn run_interrupted_before_its_first_result_has_no_report() {
+    let scratch = Scratch::new("interrupt-early");
+    let child = start(&scratch, &["run", "cat", "--only", "flood-fifo", "--threads", "1", "--out", "r"]);
+    wait_until_exists(&scratch.path("r/live/session.jsonl"));
+    send("INT", &child);
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{:?}: {stderr}", output.status);
+    assert!(stderr.contains("samara: interrupted; 0 of 1 runs are in r"), "{stderr}");
+    assert_eq!(text(&output.stdout), "");
+    assert!(!scratch.path("r/report.html").exists());
+}
+
 /// `kill -9` leaves the lock's file, but not the lock.
 #[cfg(unix)]
 #[test]
