@@ -138,6 +138,7 @@ fn bad_input_exits_with_status_2() {
         ("run peerdas --set network.loss=5", "--set network.loss=5: found 5; expected a share"),
         ("run peerdas --only none", "--only none: there is no such run"),
         ("run peerdas --threads 0", "expected a whole number from 1 to 1024"),
+        ("run peerdas --seed -3", "invalid value '-3' for '--seed <SEED>': expected a whole number from 0"),
         ("run peerdas --seed x", "expected a whole number from 0 to 9223372036854775807"),
         ("compare a b", "expected a results directory of samara run"),
         ("run folder", "folder: cannot be read (Is a directory"),
