@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::{Share, Size, Span};
-use samara_gossipsub::config::Parameters;
+use samara_gossipsub::config::{Parameters, expected_of, key_of};
 use samara_scenario::keys::get;
 use samara_scenario::{Problem, Regions, TopologyKind};
 use samara_sim::LATENCY_FLOOR;
@@ -348,9 +348,8 @@ impl Checks<'_> {
         let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
         self.schedules(scenario, schedules, &gossipsub.policies);
         if let Err(error) = gossipsub.build(None).validate() {
-            let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
-            let message = format!("found {}, expected {expected}", error.found);
-            match samara_gossipsub::config::key_of(&error.field) {
+            let message = format!("found {}, expected {}", error.found, expected_of(&error));
+            match key_of(&error.field) {
                 Some(key) => self.wrong(&format!("protocol.{key}"), message),
                 None => self.wrong("protocol", format!("{}: {message}", error.field)),
             }
