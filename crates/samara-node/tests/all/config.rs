@@ -288,9 +288,8 @@ async fn addresses_of_another_node_are_errors() {
 #[tokio::test]
 async fn a_file_without_a_key_is_an_error() {
     let path = std::env::temp_dir().join(format!("samara-node-{}-not-a.key", std::process::id()));
-    let open =
-        std::os::unix::fs::OpenOptionsExt::mode(std::fs::File::options().write(true).create(true), 0o600);
-    std::io::Write::write_all(&mut open.open(&path).unwrap(), b"hello\n").unwrap();
+    std::fs::write(&path, b"hello\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let text = format!("[identity]\nkey_file = \"{}\"\n", path.display());
     let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
     let error = Running::start(config).await.expect_err("the file has no key");

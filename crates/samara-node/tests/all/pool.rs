@@ -198,7 +198,7 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
             "/v1/pool/schedule",
             "{\"submissions\":[{\"at_unix_ns\":1}]}",
             400,
-            "submissions[0]: expected exactly",
+            "submissions[0]: found no payload; expected exactly",
         ),
     ];
     for (path, body, expected, words) in cases {
