@@ -170,7 +170,7 @@ pub fn load_source(
 /// Points problems to the command line where it has caused them, and not to lines of a built-in
 /// scenario, whose file the user does not have.
 fn located(error: ScenarioError, overrides: &Overrides) -> ScenarioError {
-    let Overrides { set, origin, .. } = overrides;
+    let Overrides { set, axes, origin, .. } = overrides;
     let ScenarioError { source, problems } = error;
     let is_builtin = builtin(&source).is_some();
     let locate = |problem: Problem| {
@@ -183,6 +183,9 @@ fn located(error: ScenarioError, overrides: &Overrides) -> ScenarioError {
                 let at = if *own == key { String::new() } else { format!("{key}: ") };
                 let message = format!("{}: {at}{message}", origin.set(own, value));
                 Problem { key: None, line: None, message }
+            }
+            None if axes.iter().any(|(own, _)| *own == key) => {
+                Problem { key: Some(key), line: None, message }
             }
             None if is_builtin => {
                 let has_remedy = message.contains("--set ") || message.starts_with("in ");

@@ -633,6 +633,15 @@ fn errors_in_runs_are_found_while_loading() {
     let value =
         error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"columns.custody\" = 500 }}\n"), &[], &[]);
     assert!(value.contains("columns.custody: is 500; allowed is 1 to 128"), "{value}");
+    // Not in the line of the run.
+    let text = format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"columns.custody\" = 4 }}\n");
+    let axes = vec![parse_axis("columns.custody=1,x").unwrap()];
+    let overrides = Overrides { axes, ..Overrides::default() };
+    let swept = load_source("FILE", &text, Inputs::default(), &overrides).unwrap_err().to_string();
+    assert!(
+        swept.starts_with("FILE: columns.custody: in the sweep: found \"x\"; expected a whole"),
+        "{swept}"
+    );
 }
 
 /// The bytes saved relate to the first run, `flood-fifo`.
