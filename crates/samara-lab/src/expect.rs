@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::family;
 use crate::metric::{declared, unit};
+use crate::report::grouped;
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
 #[derive(Clone, Debug)]
@@ -62,6 +63,20 @@ impl ExpectationResult {
             (false, true) => format!("✗ {run}: {expected}, but it is {}", self.written()),
             (false, false) => format!("– {run}: {expected}, here {}", self.written()),
         }
+    }
+
+    /// Returns the lines of several results, each once for all seeds and points. An expectation that
+    /// does not count has one line for all runs that do not meet it.
+    pub fn lines<'a>(results: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
+        let key = |result: &&Self| match result.holds || result.counts {
+            true => result.line(),
+            false => format!("– {}: not met", result.expected),
+        };
+        let line = |(key, group): (String, Vec<&Self>)| match group.as_slice() {
+            [one] => one.line(),
+            several => format!("{key} ({} runs)", several.len()),
+        };
+        grouped(results, key).into_iter().map(line).collect()
     }
 
     pub fn written(&self) -> String {

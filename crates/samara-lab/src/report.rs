@@ -57,7 +57,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let others = others.map(|table| Section::new("Comparison with published figures", "", table));
     let mut sections = body.sections;
-    sections.extend(measured.into_iter().chain(others).chain(expectations(checked)));
+    sections.extend(measured.into_iter().chain(others).chain(expectations(&labelled(loaded, checked))));
     sections.extend(real_nodes(findings));
     sections.extend(body.details);
     sections.push(again(loaded, findings));
@@ -125,10 +125,19 @@ pub(crate) fn with_failures(checked: &[ExpectationResult], findings: Vec<String>
 pub const ADVISORY: &str =
     "They describe the built-in scenario; with changed keys they do not set the exit status (--strict does).";
 
+/// The results with the labels of runs, which the tables of the page show.
+fn labelled(loaded: &Loaded, checked: &[ExpectationResult]) -> Vec<ExpectationResult> {
+    let label = |name: &str| {
+        let point = loaded.points.iter().find(|point| point.run == name);
+        point.map_or(name, |point| &point.label).to_owned()
+    };
+    checked.iter().map(|one| ExpectationResult { run: label(&one.run), ..one.clone() }).collect()
+}
+
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
-    let missed: Vec<String> =
-        checked.iter().filter(|result| !result.holds).map(ExpectationResult::line).collect();
-    let mut text = format!("{} of {} hold.", checked.len() - missed.len(), checked.len());
+    let held = checked.iter().filter(|result| result.holds).count();
+    let missed = ExpectationResult::lines(checked.iter().filter(|result| !result.holds));
+    let mut text = format!("{held} of {} hold.", checked.len());
     if checked.iter().any(|result| !result.counts) {
         text += " ";
         text += ADVISORY;

@@ -147,7 +147,7 @@ pub struct Counters {
 }
 
 /// The reason why a runtime does not start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     #[error("cannot listen on {address}: {error}")]
@@ -174,6 +174,13 @@ pub enum StartError {
     Threads(String),
     #[error(transparent)]
     Gone(#[from] Gone),
+}
+
+/// As `Display`, since a `main` that returns an error prints it by `Debug`.
+impl std::fmt::Debug for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 #[cfg(feature = "ring")]

@@ -31,8 +31,8 @@ impl<'a> Key<'a> {
             Ok(bytes) => {
                 check_mode(path).map_err(|what| wrong(path, what))?;
                 let pair = Keypair::from_protobuf_encoding(&bytes);
-                let pair = pair.map_err(|error| {
-                    wrong(path, format!("found no key pair in libp2p's protobuf: {error}"))
+                let pair = pair.map_err(|_| {
+                    wrong(path, "found no key in libp2p's protobuf; expected one, or no file: the node writes a new key then".to_owned())
                 })?;
                 Ok(Self { pair, new_file: None })
             }

@@ -176,6 +176,14 @@ impl Mismatch {
         Self { key, ..self }
     }
 
+    /// Adds the text that was found to an expectation alone.
+    fn of_text(self, text: &str) -> Self {
+        match self.message.starts_with("expected ") {
+            true => Self { message: format!("found {text:?}; {}", self.message), ..self },
+            false => self,
+        }
+    }
+
     /// A `word` that is not one of the `known` words.
     fn unknown(problem: &str, word: &str, known: &[&str]) -> Self {
         let meant = MEANT.iter().find(|(used, name)| *used == word && known.contains(name));
@@ -343,7 +351,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         match self.0 {
-            toml::Value::String(text) => visitor.visit_borrowed_str(text),
+            toml::Value::String(text) => {
+                visitor.visit_borrowed_str(text).map_err(|error: Mismatch| error.of_text(text))
+            }
             toml::Value::Integer(number) => visitor.visit_i64(*number),
             toml::Value::Float(number) => visitor.visit_f64(*number),
             toml::Value::Boolean(value) => visitor.visit_bool(*value),
@@ -372,7 +382,13 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         if !self.0.is_table() {
-            let expected = format!("a table with the keys {}", keys.join(", "));
+            let example = match self.0 {
+                toml::Value::String(kind) if keys.contains(&"kind") => {
+                    format!(", such as {{ kind = {kind:?} }}")
+                }
+                _ => String::new(),
+            };
+            let expected = format!("a table with the keys {}{example}", keys.join(", "));
             return Err(Mismatch::new(self.found(), &expected.as_str()));
         }
         self.deserialize_any(visitor)

@@ -208,7 +208,10 @@ impl Inputs {
 
     fn stored(&self, name: &str) -> Result<Vec<u8>, String> {
         let path = self.0.directory.join(name);
-        let fail = |error: std::io::Error| format!("{name}: {error} (looked for {})", path.display());
+        let fail = |error: std::io::Error| match path == Path::new(name) {
+            true => format!("{name}: {error}"),
+            false => format!("{name}: {error} (looked for {})", path.display()),
+        };
         let file = std::fs::File::open(&path).map_err(fail)?;
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;

@@ -42,7 +42,10 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .map(|candidate| (strsim::levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 3)
+        .filter(|(distance, candidate)| {
+            let is_like = *distance < 2 || 2 * distance < word.len().max(candidate.len());
+            is_like && *distance <= 1 + candidate.len() / 3
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::{Share, Size, Span};
-use samara_gossipsub::config::Parameters;
+use samara_gossipsub::config::{Parameters, expected_of, key_of};
 use samara_scenario::keys::get;
 use samara_scenario::{Problem, Regions, TopologyKind};
 use samara_sim::LATENCY_FLOOR;
@@ -131,8 +131,7 @@ impl Checks<'_> {
 
     fn regions(&mut self, regions: &Regions) {
         let count = regions.names.len();
-        let square = regions.latency.len() == count && regions.latency.iter().all(|row| row.len() == count);
-        if count == 0 || regions.weights.len() != count || !square {
+        if count == 0 || regions.weights.len() != count || regions.latency.len() != count {
             let rows = regions.latency.len();
             self.wrong(
                 "network.regions",
@@ -144,13 +143,22 @@ impl Checks<'_> {
             );
             return;
         }
-        if regions.weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
-            || regions.weights.iter().sum::<f64>() <= 0.0
-        {
-            self.wrong(
-                "network.regions.weights",
-                "weights must not be negative, and at least one must be positive",
-            );
+        let repeated = |(at, name): &(usize, &String)| regions.names[..*at].contains(name);
+        if let Some((at, name)) = regions.names.iter().enumerate().find(repeated) {
+            let message = format!("is \"{name}\" again; each region needs a name of its own");
+            self.wrong(&format!("network.regions.names.{at}"), message);
+        }
+        let is_wrong = |weight: &&f64| !weight.is_finite() || **weight < 0.0;
+        if let Some(weight) = regions.weights.iter().find(is_wrong) {
+            let message = format!("has {weight}; expected 0 or more");
+            self.wrong("network.regions.weights", message);
+        } else if regions.weights.iter().sum::<f64>() <= 0.0 {
+            self.wrong("network.regions.weights", "is 0 for all regions; expected more for at least one");
+        }
+        if let Some((at, row)) = regions.latency.iter().enumerate().find(|(_, row)| row.len() != count) {
+            let message = format!("has {} values; expected one for each of the {count} regions", row.len());
+            self.wrong(&format!("network.regions.latency.{at}"), message);
+            return;
         }
         self.gateways(regions);
     }
@@ -340,9 +348,8 @@ impl Checks<'_> {
         let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
         self.schedules(scenario, schedules, &gossipsub.policies);
         if let Err(error) = gossipsub.build(None).validate() {
-            let expected = error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =");
-            let message = format!("found {}, expected {expected}", error.found);
-            match samara_gossipsub::config::key_of(&error.field) {
+            let message = format!("found {}, expected {}", error.found, expected_of(&error));
+            match key_of(&error.field) {
                 Some(key) => self.wrong(&format!("protocol.{key}"), message),
                 None => self.wrong("protocol", format!("{}: {message}", error.field)),
             }

@@ -38,6 +38,14 @@ pub static FAMILY: FamilySpec = FamilySpec {
             let file = scenario.part::<Columns>().custody_file.as_deref();
             file.map(|file| ("columns.custody_file", file)).into_iter().collect()
         },
+        resolve: |scenario, inputs, _| {
+            let (workload, nodes) = (scenario.part::<Columns>(), scenario.network.nodes);
+            if workload.custody_file.is_none() {
+                return Ok(());
+            }
+            let custody = workload.custody(nodes, inputs, 0);
+            custody.map(drop).map_err(|message| ("columns.custody_file".to_owned(), message))
+        },
         ..FamilySpec::BASE.files
     },
     end: |scenario| Some(scenario.part::<Columns>().end()),
@@ -225,9 +233,9 @@ impl Columns {
             let rows = read_pairs(file, inputs, ["node", "column"])?;
             for (line, (node, column)) in (2..).zip(rows) {
                 if node >= nodes || column >= self.count {
-                    let (last, last_column) = (nodes - 1, self.count - 1);
                     return Err(format!(
-                        "{file}:{line}: node {node}, column {column}; nodes are 0 to {last}, columns 0 to {last_column}"
+                        "{file}:{line}: node {node}, column {column}; expected nodes below {nodes} and columns below {}",
+                        self.count
                     ));
                 }
                 kept[node as usize].push(column);
@@ -310,9 +318,13 @@ impl Checks<'_> {
             self.baseline(scenario, workload);
         }
         let (publisher, nodes) = (workload.publisher, scenario.network.nodes);
-        if publisher >= nodes {
+        if nodes > 0 && publisher >= nodes {
             let message = format!("is {publisher}; nodes are numbered 0 to {}", nodes - 1);
             self.wrong("columns.publisher", message);
+        }
+        let rates = [("uplink", workload.publisher_uplink), ("downlink", workload.publisher_downlink)];
+        for (link, _) in rates.iter().filter(|(_, rate)| rate.is_some_and(|rate| rate.bps() == 0)) {
+            self.wrong(&format!("columns.publisher_{link}"), "is 0 bit/s; it must be positive");
         }
         let bytes = workload.column_bytes();
         if bytes == 0 {

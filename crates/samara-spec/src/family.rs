@@ -242,8 +242,10 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
         return Err((String::new(), message));
     };
     if let Some(second) = found.next() {
-        let message =
-            format!("found a second experiment [{}]; a scenario has one experiment", family.section);
+        let message = format!(
+            "found [{}] and [{}]; a scenario has one experiment, so remove one section",
+            family.section, second.section
+        );
         return Err((second.section.to_owned(), message));
     }
     let empty = toml::Value::Table(toml::Table::new());

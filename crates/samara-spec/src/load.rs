@@ -7,10 +7,10 @@ use std::path::Path;
 
 use samara_engine::outbox::Policies;
 use samara_gossipsub::config::Parameters;
-use samara_scenario::keys::{GridAxis, parse_value, plain, set_key, unset_key};
-use samara_scenario::{Inputs, Problem, ScenarioError, closest};
+use samara_scenario::keys::{GridAxis, get, parse_value, plain, set_key, unset_key};
+use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
 
-use crate::resolve::{clear_superseded, idle_topology, resolve, written};
+use crate::resolve::{KEYS_OF_KINDS, clear_superseded, idle_topology, resolve, varies_topology, written};
 use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check};
 
 /// One run: a scenario without variants.
@@ -170,7 +170,7 @@ pub fn load_source(
 /// Points problems to the command line where it has caused them, and not to lines of a built-in
 /// scenario, whose file the user does not have.
 fn located(error: ScenarioError, overrides: &Overrides) -> ScenarioError {
-    let Overrides { set, origin, .. } = overrides;
+    let Overrides { set, axes, origin, .. } = overrides;
     let ScenarioError { source, problems } = error;
     let is_builtin = builtin(&source).is_some();
     let locate = |problem: Problem| {
@@ -183,6 +183,9 @@ fn located(error: ScenarioError, overrides: &Overrides) -> ScenarioError {
                 let at = if *own == key { String::new() } else { format!("{key}: ") };
                 let message = format!("{}: {at}{message}", origin.set(own, value));
                 Problem { key: None, line: None, message }
+            }
+            None if axes.iter().any(|(own, _)| *own == key) => {
+                Problem { key: Some(key), line: None, message }
             }
             None if is_builtin => {
                 let has_remedy = message.contains("--set ") || message.starts_with("in ");
@@ -272,9 +275,18 @@ fn load_text(
             }
         }
     }
-    for (key, value) in set {
-        if let Some(message) = idle_topology(key, &points) {
-            return Err(flag(key, value, &message));
+    // A key of the file may become idle by a run, or by another kind on the command line.
+    let is_idle = |own| shipped.network.topology.kind != own && !varies_topology(&shipped);
+    let is_within = |key: &str, table: &str| {
+        key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let is_meant =
+        |own: TopologyKind, key: &str| is_idle(own) || set.iter().any(|(set, _)| is_within(key, set));
+    for (own, key) in KEYS_OF_KINDS.into_iter().filter(|(own, key)| is_meant(*own, key)) {
+        if get(&table, key).is_some()
+            && let Some(message) = idle_topology(own, &points)
+        {
+            problems.push(Problem::at(text, key, message));
         }
     }
     let has_set = |key: &str| set.iter().any(|(own, _)| own == key) || axes.iter().any(|(own, _)| own == key);
@@ -286,6 +298,10 @@ fn load_text(
             false => ("uplink", network.uplink),
         };
         notes.insert(format!("network.{other} stays {rate}; network.bandwidth sets both"));
+    }
+    if has_set("network.latency") && points.iter().all(|point| point.scenario.network.regions.is_some()) {
+        let note = "network.latency changes no path: network.regions has the latencies of this scenario";
+        notes.insert(note.to_owned());
     }
     let source = source.to_owned();
     if !problems.is_empty() {
@@ -311,8 +327,8 @@ impl Loaded {
     /// # Errors
     /// A value is outside of the range of TOML.
     pub fn write(&mut self) -> Result<(), ScenarioError> {
-        let has_files = self.points.iter().any(|point| !point.scenario.files().is_empty());
-        self.text = written(&self.scenario, has_files).map_err(|error| {
+        let files = self.points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
+        self.text = written(&self.scenario, &files).map_err(|error| {
             ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))
         })?;
         Ok(())

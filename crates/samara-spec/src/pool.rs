@@ -286,12 +286,15 @@ impl Checks<'_> {
                 for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
                     let key = format!("pool.{key}");
                     let remedy = keep_one(&key, "pool.rate");
-                    self.wrong(&key, format!("belongs to clients, but a rate is set; {remedy}"));
+                    self.wrong(&key, format!("has no effect with pool.rate; {remedy}"));
                 }
             }
             None => {
                 if transactions.arrivals.is_some() {
-                    self.wrong("pool.arrivals", "belongs to a rate, but clients submit after blocks");
+                    self.wrong(
+                        "pool.arrivals",
+                        "has no effect without pool.rate: clients submit after blocks",
+                    );
                 }
                 if let Some(clients) = transactions.clients {
                     self.range("pool.clients", clients, 1, 10_000_000);

@@ -1,5 +1,6 @@
 //! Reads the files that replace keys, so that each point of a loaded scenario matches its files.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use samara_engine::units::Span;
@@ -64,19 +65,22 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
     }
 }
 
-/// Renders a scenario as TOML without keys that have no effect. Omits defaults of keys that files
-/// replace, so that the text can be read again.
-pub(crate) fn written(scenario: &Scenario, has_files: bool) -> Result<String, String> {
+/// Renders a scenario as TOML without keys that have no effect. `files` has the keys of the files that
+/// its runs read: defaults of keys that these replace are omitted, so that the text can be read again.
+pub(crate) fn written(scenario: &Scenario, files: &BTreeSet<&str>) -> Result<String, String> {
     let mut written = scenario.to_toml()?;
     let family = scenario.family();
     let idle = idle_keys(scenario);
     let unused = family.unused.iter().map(|(key, _)| *key).chain(idle);
     unused.for_each(|key| remove(&mut written, key));
-    if has_files {
+    if !files.is_empty() {
         let (network, selected) = (Network::default(), scenario.selected.defaults());
         let defaults = Scenario { network, selected, ..scenario.clone() }.to_toml()?;
-        let files = replaced(std::iter::once(family)).flat_map(|(_, keys)| keys);
-        for key in files.chain(&["network.nodes"]).chain(family.files.left_out) {
+        let read = replaced(std::iter::once(family)).filter(|(file, _)| files.contains(file));
+        let of_network = files.iter().any(|file| file.starts_with("network.")).then_some(&"network.nodes");
+        let of_family = files.iter().any(|file| !file.starts_with("network."));
+        let left_out = family.files.left_out.iter().filter(|_| of_family);
+        for key in read.flat_map(|(_, keys)| keys).chain(of_network).chain(left_out) {
             if get(&written, key) == get(&defaults, key) {
                 remove(&mut written, key);
             }
@@ -88,24 +92,28 @@ pub(crate) fn written(scenario: &Scenario, has_files: bool) -> Result<String, St
 /// Keys that have no effect with the kinds in a scenario. They stay if a sweep or a run may select
 /// another kind.
 fn idle_keys(scenario: &Scenario) -> Vec<&'static str> {
-    let sets = scenario.runs.iter().flat_map(|run| run.set.keys());
-    let axes = scenario.sweep.iter().flat_map(|sweep| sweep.axis.iter().map(|axis| &axis.key));
-    let is_varied = sets.chain(axes).any(|key| key.starts_with("network."));
     let kind = scenario.network.topology.kind;
+    let is_varied = varies_topology(scenario);
     let keys = KEYS_OF_KINDS.into_iter().filter(|(own, _)| *own != kind && !is_varied);
     keys.map(|(_, key)| key).collect()
 }
 
+/// Returns true if a run or a sweep may select another kind of topology.
+pub(crate) fn varies_topology(scenario: &Scenario) -> bool {
+    let sets = scenario.runs.iter().flat_map(|run| run.set.keys());
+    let axes = scenario.sweep.iter().flat_map(|sweep| sweep.axis.iter().map(|axis| &axis.key));
+    sets.chain(axes).any(|key| key == "network" || key.starts_with("network.topology"))
+}
+
 /// Keys that only one kind of topology reads.
-const KEYS_OF_KINDS: [(TopologyKind, &str); 3] = [
+pub(crate) const KEYS_OF_KINDS: [(TopologyKind, &str); 3] = [
     (TopologyKind::RandomRegular, "network.topology.degree"),
     (TopologyKind::RandomDials, "network.topology.dials"),
     (TopologyKind::BarabasiAlbert, "network.topology.attachments"),
 ];
 
-/// Explains why a key of the topology has no effect, if no point reads it.
-pub(crate) fn idle_topology(key: &str, points: &[Point]) -> Option<String> {
-    let (own, _) = KEYS_OF_KINDS.into_iter().find(|(_, other)| *other == key)?;
+/// Explains why the key of a kind of topology has no effect, if no point reads it.
+pub(crate) fn idle_topology(own: TopologyKind, points: &[Point]) -> Option<String> {
     let kind = points.first()?.scenario.network.topology.kind;
     // An observer has links of its own, as many as `degree`.
     let reads = |scenario: &Scenario| {

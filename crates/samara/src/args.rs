@@ -144,7 +144,7 @@ pub(crate) struct ScenarioOptions {
     #[arg(long, alias = "run", value_name = "RUN")]
     pub(crate) only: Vec<String>,
     /// Use this seed instead of the scenario's.
-    #[arg(long, value_parser = whole(SEEDS))]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(SEEDS))]
     pub(crate) seed: Option<u64>,
     /// Let the expectations of a built-in scenario set the exit status although keys are changed.
     #[arg(long)]
@@ -190,7 +190,7 @@ pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) scenario: ScenarioOptions,
     /// Number of threads; results do not depend on it. Default: all processors.
-    #[arg(long, value_parser = whole(1..=1024_u16))]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) output: OutputOptions,

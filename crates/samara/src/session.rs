@@ -52,8 +52,8 @@ impl Session {
             None => create_default(&loaded, output.force),
         }
         .map_err(|error| error.to_string())?;
-        let live = Live::start(directory.path(), &loaded.points)?;
         let stop = stop_on_interrupt()?;
+        let live = Live::start(directory.path(), &loaded.points)?;
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
     }
 
@@ -70,12 +70,18 @@ impl Session {
         let used = Used { processes: self.processes.clone(), ..Used::since(self.start) };
         let findings = Findings::of(loaded, results, used)?;
         let page = report::page(loaded, &findings);
-        report::write(&page, &self.directory)?;
+        // Of no run, every sentence of the report would be true.
+        let is_empty = findings.results.is_empty();
+        if !is_empty {
+            report::write(&page, &self.directory)?;
+        }
         let is_complete = findings.is_complete;
         self.directory.finish(&findings.summary, is_complete).map_err(|error| error.to_string())?;
         let outcome = if is_complete { live::Outcome::Ok } else { live::Outcome::Interrupted };
         self.live.finish(outcome, None);
-        show(self.format, &findings, &loaded.changes, &page, self.directory.path())?;
+        if !is_empty {
+            show(self.format, &findings, &loaded.changes, &page, self.directory.path())?;
+        }
         Ok(if !is_complete {
             eprintln!(
                 "samara: interrupted; {} of {} runs are in {}",
@@ -190,20 +196,12 @@ fn show(
     Ok(())
 }
 
-/// Prints the results of expectations: those that hold first, each once for all seeds and points.
+/// Prints the results of expectations, those that hold first.
 pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format) {
     let (held, missed): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.holds);
     let shown = if format == Format::Table { held } else { Vec::new() };
-    let mut lines: Vec<(String, usize)> = Vec::new();
-    for outcome in shown.into_iter().chain(missed) {
-        let line = outcome.line();
-        match lines.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, count)) => *count += 1,
-            None => lines.push((line, 1)),
-        }
-    }
-    for (line, count) in lines {
-        eprintln!("{line}{}", if count > 1 { format!(" ({count} runs)") } else { String::new() });
+    for line in ExpectationResult::lines(shown.into_iter().chain(missed)) {
+        eprintln!("{line}");
     }
     if outcomes.iter().any(|outcome| !outcome.counts && !outcome.holds) {
         eprintln!("– expectations: {ADVISORY}");

@@ -23,7 +23,7 @@ use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
 pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
 #[cfg(feature = "config")]
-pub use parameters::{AnswersKind, HeartbeatOrder, Parameters, Preset, Version, key_of};
+pub use parameters::{AnswersKind, HeartbeatOrder, Parameters, Preset, Version, expected_of, key_of};
 pub use samara_engine::config::ConfigError;
 pub use samara_engine::outbox::LaneCapacity;
 pub use sending::{Answers, LaneLayout, Lanes, SendingConfig};

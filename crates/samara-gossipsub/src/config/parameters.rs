@@ -165,8 +165,15 @@ pub fn key_of(field: &str) -> Option<&'static str> {
         "history_length" => "history_length",
         "history_gossip" => "history_gossip",
         "idontwant.ttl_heartbeats" => "idontwant_ttl",
+        "sending.control.copies" => "queue",
         _ => return None,
     })
+}
+
+/// Returns what a [`ConfigError`](super::ConfigError) expects, with the keys of [`Parameters`] as
+/// the names of fields.
+pub fn expected_of(error: &super::ConfigError) -> String {
+    error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =")
 }
 
 impl Parameters {

@@ -76,9 +76,13 @@ fn expectations_of_a_changed_builtin_scenario_do_not_count() {
     assert!(html.contains("They describe the built-in scenario"));
     // The mark is that of the terminal.
     assert!(
-        html.contains("<li>– batch: incomplete == 0, here 39 nodes</li>") && !html.contains("✗"),
+        html.contains("<li>– Batch, as in the post: incomplete == 0, here 39 nodes</li>")
+            && !html.contains("✗"),
         "{html}"
     );
+    // One line for all runs.
+    let all = report_with("peerdas", &set, &["batch", "sequential"], false).html();
+    assert!(all.contains("<li>– incomplete == 0: not met (2 runs)</li>"), "{all}");
     let changes = "Changed: network.nodes 1000 -> 40, network.topology.degree 70 -> 12, columns.deadline 60 s -> 30 ms.";
     assert!(page.description.ends_with(changes), "{}", page.description);
     let own = [set.as_slice(), &[("expect.incomplete", "== 0")]].concat();

@@ -119,6 +119,8 @@ fn ineffective_settings_are_reported() {
     assert!(axis.contains("the key is an axis of the sweep") && axis.ends_with(remedy), "{axis}");
     let one = load("peerdas-bandwidth", "sweep.axis.0.values", "[\"1 Gbit/s\"]", &["batch"]).unwrap();
     assert!(one.points.iter().all(|point| point.scenario.network.uplink.bps() == 1_000_000_000));
+    let latency = load("cat-ideas", "network.latency", "5 ms", &["cat"]);
+    assert!(latency.unwrap().notes[0].starts_with("network.latency changes no path: network.regions has"));
     let some = load("cat-real", "protocol.preset", "cat", &["cat", "cat-2023"]).unwrap().notes;
     assert_eq!(
         some,
@@ -175,6 +177,10 @@ fn errors_name_key_line_value_and_allowed_range() {
     assert_eq!(loss, "FILE:6: network.loss: is 100 %; allowed is below 100 %");
     let publisher = error(&format!("{HEAD}publisher = 1000\n"), &[], &[]);
     assert_eq!(publisher, "FILE:5: columns.publisher: is 1000; nodes are numbered 0 to 999");
+    let nodes = error(&format!("{HEAD}[network]\nnodes = 0\n"), &[], &[]);
+    assert_eq!(nodes, "FILE:6: network.nodes: is 0; allowed is 2 to 1048576");
+    let udp = error(&format!("{HEAD}[transport]\nkind = \"udp\"\n"), &[], &[]);
+    assert!(udp.contains("found `udp`; expected one of `ideal`") && !udp.contains("did you mean"), "{udp}");
     let mesh = error(&format!("{HEAD}[protocol]\ndegree = 8\ndegree_low = 9\n"), &[], &[]);
     assert!(mesh.starts_with("FILE:7: protocol.degree_low: found 9, expected at most degree = 8"), "{mesh}");
     let both = error(&format!("{HEAD}custody = 200\npublisher = 5000\n"), &[], &[]);
@@ -287,6 +293,8 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "found \"seventy\"; expected a whole number from 0 to 4294967295",
     ),
     ("peerdas", "network.nodes", "-1", "found -1; expected a whole number from 0 to 4294967295"),
+    ("peerdas", "columns.publisher_uplink", "0 Mbit/s", "publisher_uplink=0 Mbit/s: is 0 bit/s; it must be"),
+    ("peerdas", "columns.custody_file", "none.csv", "custody_file=none.csv: none.csv: "),
     ("peerdas", "network.nodes", "1.5", "found 1.5; expected a whole number from 0 to 4294967295"),
     ("peerdas", "network.nodes", "99999999999999999999", "expected a whole number from 0 to 4294967295"),
     ("peerdas", "network.nodes", "[5]", "found a list; expected a whole number"),
@@ -297,6 +305,7 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     ("peerdas", "protocol.version", "[1.1]", "found a list; expected one of `1.0`, `1.1`, `1.2`"),
     ("peerdas", "protocol.preset", "true", "found true; expected one of `spec`, `ethereum`"),
     ("peerdas", "network.topology", "ring", "found \"ring\"; expected a table with the keys kind, degree, "),
+    ("peerdas", "protocol.schedule_publish", "sequential", "policy, such as { kind = \"sequential\" }"),
     (
         "peerdas",
         "network.downlink_queue",
@@ -464,7 +473,7 @@ fn scenarios_have_exactly_one_experiment() {
     let two = error(&format!("{HEAD}[messages]\nrate = 5.0\n"), &[], &[]);
     assert!(
         two.starts_with(
-            "FILE:5: messages: found a second experiment [columns]; a scenario has one experiment"
+            "FILE:5: messages: found [columns] and [messages]; a scenario has one experiment, so remove one"
         ),
         "{two}"
     );
@@ -503,6 +512,60 @@ fn shown_scenarios_have_no_ineffective_keys() {
             assert!(!text.contains(key), "{name} shows {key}:\n{text}");
         }
     }
+    // Its file has the graph, not the messages.
+    let text = load("gossip-baselines", &[], &[], None).unwrap().text;
+    assert!(text.contains("rate = 200.0\n") && text.contains("size = \"1 kB\"\n"), "{text}");
+}
+
+#[test]
+fn keys_of_another_topology_are_refused() {
+    let text = format!("{HEAD}[network.topology]\nkind = \"random-dials\"\ndegree = 8\n");
+    assert_eq!(
+        error(&text, &[], &[]),
+        "FILE:7: network.topology.degree: has no effect with network.topology.kind = \"random-dials\"; set \
+         network.topology.dials, or set network.topology.kind = \"random-regular\""
+    );
+    let table = [("network.topology", "{ kind = \"random-dials\", degree = 8 }")];
+    let flag = error(HEAD, &table, &[]);
+    assert!(flag.starts_with("FILE: --set network.topology="), "{flag}");
+    // A run that is not selected reads it, or the command line has selected another kind.
+    let is_read = |text: &str, set: &[(&str, &str)], only: &[&str]| {
+        let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let only = only.iter().map(|run| (*run).to_owned()).collect();
+        let overrides = Overrides { set, only, ..Overrides::default() };
+        load_source("FILE", text, Inputs::default(), &overrides).unwrap_or_else(|error| panic!("{error}"));
+    };
+    let run = format!(
+        "{text}[[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset = {{ \"network.topology.kind\" = \"random-regular\" }}\n"
+    );
+    is_read(&run, &[], &["a"]);
+    let regular = format!("{HEAD}[network.topology]\ndegree = 8\n");
+    is_read(&regular, &[("network.topology.kind", "ring")], &[]);
+}
+
+#[test]
+fn mistakes_in_regions_are_named() {
+    let regions = |names: &str, weights: &str, latency: &str| {
+        let text =
+            format!("{HEAD}[network.regions]\nnames = {names}\nweights = {weights}\nlatency = {latency}\n");
+        error(&text, &[], &[])
+    };
+    let square = "[[\"2 ms\", \"9 ms\"], [\"9 ms\", \"2 ms\"]]";
+    let names = "[\"a\", \"b\"]";
+    let short = regions(names, "[1, 1]", "[[\"2 ms\", \"9 ms\"], [\"9 ms\"]]");
+    assert_eq!(
+        short,
+        "FILE:8: network.regions.latency.1: has 1 values; expected one for each of the 2 regions"
+    );
+    let again = regions("[\"a\", \"a\"]", "[1, 1]", square);
+    assert_eq!(again, "FILE:6: network.regions.names.1: is \"a\" again; each region needs a name of its own");
+    let negative = regions(names, "[1, -1]", square);
+    assert_eq!(negative, "FILE:7: network.regions.weights: has -1; expected 0 or more");
+    let nothing = regions(names, "[0, 0]", square);
+    assert_eq!(
+        nothing,
+        "FILE:7: network.regions.weights: is 0 for all regions; expected more for at least one"
+    );
 }
 
 #[test]
@@ -570,6 +633,15 @@ fn errors_in_runs_are_found_while_loading() {
     let value =
         error(&format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"columns.custody\" = 500 }}\n"), &[], &[]);
     assert!(value.contains("columns.custody: is 500; allowed is 1 to 128"), "{value}");
+    // Not in the line of the run.
+    let text = format!("{HEAD}[[run]]\nname = \"a\"\nset = {{ \"columns.custody\" = 4 }}\n");
+    let axes = vec![parse_axis("columns.custody=1,x").unwrap()];
+    let overrides = Overrides { axes, ..Overrides::default() };
+    let swept = load_source("FILE", &text, Inputs::default(), &overrides).unwrap_err().to_string();
+    assert!(
+        swept.starts_with("FILE: columns.custody: in the sweep: found \"x\"; expected a whole"),
+        "{swept}"
+    );
 }
 
 /// The bytes saved relate to the first run, `flood-fifo`.

@@ -212,8 +212,8 @@ fn rejects_invalid_values() {
     for (key, value, expected) in [
         ("columns.blobs", "3", "a scenario has one experiment"),
         ("protocol.degree", "3", "unknown key `degree`"),
-        ("pool.rate", "5", "belongs to clients, but a rate is set"),
-        ("pool.arrivals", "poisson", "belongs to a rate"),
+        ("pool.rate", "5", "has no effect with pool.rate; keep one of them"),
+        ("pool.arrivals", "poisson", "has no effect without pool.rate"),
         ("pool.size", "23 B", "is 23 B; allowed is 24 B to"),
         ("pool.block_interval", "0 s", "clients wait for blocks"),
         ("pool.block_size", "1 kB", "less than a transaction with 4.8 kB"),

@@ -11,7 +11,7 @@ use samara_engine::outbox::{ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::Size;
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
-use samara_gossipsub::config::{Preset, Version};
+use samara_gossipsub::config::{Preset, Version, expected_of, key_of};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
@@ -188,26 +188,10 @@ impl NodeConfig {
         config.deliver_own = true;
         config.trace = self.trace.is_some();
         config.validate().map_err(|error| {
-            let key = format!("gossipsub.{}", written_as(&error.field));
-            (key, format!("found {}; expected {}", error.found, error.expected))
+            let key = format!("gossipsub.{}", key_of(&error.field).unwrap_or(&error.field));
+            (key, format!("found {}; expected {}", error.found, expected_of(&error)))
         })?;
         Ok(config)
-    }
-}
-
-/// Returns the name that `[gossipsub]` uses for a value of the engine's configuration.
-fn written_as(field: &str) -> &str {
-    match field {
-        "mesh.d" => "degree",
-        "mesh.d_low" => "degree_low",
-        "mesh.d_high" => "degree_high",
-        "mesh.d_score" => "degree_score",
-        "mesh.d_out" => "degree_out",
-        "mesh.gossip_factor" => "gossip_factor",
-        "heartbeat_interval" => "heartbeat",
-        "idontwant.ttl_heartbeats" => "idontwant_ttl",
-        "sending.control.copies" => "queue",
-        other => other,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use samara_engine::outbox::{Policies, Schedule, ScheduleSpec};
 use serde::Deserialize;
 
@@ -163,12 +163,26 @@ fn payload(
 ) -> Result<Payload, String> {
     match (data, text, random_bytes) {
         (Some(data), None, None) => {
-            let bytes = STANDARD.decode(data);
-            Ok(Payload::Data(bytes.map_err(|error| format!("{key}.data: expected base64: {error}"))?.into()))
+            let bytes = STANDARD.decode(data).map_err(|error| match error {
+                DecodeError::InvalidByte(at, byte) => {
+                    format!("{key}.data: found {:?} at character {at}; expected base64", char::from(byte))
+                }
+                error => format!("{key}.data: found text that does not decode; expected base64: {error}"),
+            });
+            Ok(Payload::Data(bytes?.into()))
         }
         (None, Some(text), None) => Ok(Payload::Data(text.into_bytes().into())),
         (None, None, Some(len)) => Ok(Payload::Random(len)),
-        _ => Err(format!("{key}: expected exactly one of data, text and random_bytes")),
+        (data, text, random_bytes) => {
+            let payloads = [
+                ("data", data.is_some()),
+                ("text", text.is_some()),
+                ("random_bytes", random_bytes.is_some()),
+            ];
+            let found: Vec<&str> = payloads.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
+            let found = if found.is_empty() { "no payload".to_owned() } else { found.join(" and ") };
+            Err(format!("{key}: found {found}; expected exactly one of data, text and random_bytes"))
+        }
     }
 }
 

@@ -55,7 +55,12 @@ async fn invalid_requests_are_rejected_with_a_reason() {
         ("/v1/dial", "{\"address\":", 400, &["EOF"]),
         ("/v1/subscribe", "{\"topic\":\"\"}", 400, &["topic: found a topic of 0 bytes"]),
         ("/v1/publish", "{\"topic\":\"t\"}", 400, &["exactly one of data, text and random_bytes"]),
-        ("/v1/publish", "{\"topic\":\"t\",\"data\":\"%\"}", 400, &["message.data: expected base64"]),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"data\":\"%\"}",
+            400,
+            &["message.data: found '%' at character 0; expected base64"],
+        ),
         ("/v1/publish", "{\"topic\":\"t\",\"random_bytes\":11000000}", 400, &["11000000 bytes", "10485760"]),
         (
             "/v1/publish",

@@ -104,7 +104,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["found 0", "at least 1"],
     ),
     ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
-    ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most d = 2"]),
+    ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most degree = 2"]),
     ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
     (
         "[gossipsub]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
@@ -137,7 +137,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[control]\nlisten = \"localhost\"",
         "node.toml:4: control.listen: ",
-        &["expected an IP address and a port"],
+        &["found \"localhost\"; expected an IP address and a port"],
     ),
     ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),
     ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
@@ -211,7 +211,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[cat]\nnetwork = \"n\"\nlisten = \"here\"",
         "node.toml:5: cat.listen: ",
-        &["expected an IP address and a port"],
+        &["found \"here\"; expected an IP address and a port"],
     ),
     (
         "[cat]\nnetwork = \"n\"\npeers = [\"1.2.3.4:5\"]",
@@ -309,6 +309,21 @@ async fn addresses_of_another_node_are_errors() {
         holder.get("/v1/status").await;
     }
     assert_eq!(status["peers"], json!([]));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_without_a_key_is_an_error() {
+    let path = std::env::temp_dir().join(format!("samara-node-{}-not-a.key", std::process::id()));
+    std::fs::write(&path, b"hello\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let text = format!("[identity]\nkey_file = \"{}\"\n", path.display());
+    let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
+    let error = Running::start(config).await.expect_err("the file has no key");
+    std::fs::remove_file(&path).unwrap();
+    let expected =
+        format!("identity.key_file: {}: found no key in libp2p's protobuf; expected one", path.display());
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[test]

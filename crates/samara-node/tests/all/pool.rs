@@ -185,7 +185,12 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
             422,
             "submissions[0].at_unix_ns: found \"now\"; expected a whole number",
         ),
-        ("/v1/pool/submit", "{\"data\":\"%\"}", 400, "transaction.data: expected base64"),
+        (
+            "/v1/pool/submit",
+            "{\"data\":\"%\"}",
+            400,
+            "transaction.data: found '%' at character 0; expected base64",
+        ),
         ("/v1/pool/submit", "{\"random_bytes\":9000000}", 400, "9000000 bytes; expected at most 8388608"),
         ("/v1/pool/commit", "{\"height\":1,\"keys\":[\"x\"]}", 400, "keys[0]: found \"x\"; expected 64 hex"),
         ("/v1/pool/dial", "{\"address\":\"x@y\"}", 400, "expected id@host:port"),
@@ -193,7 +198,7 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
             "/v1/pool/schedule",
             "{\"submissions\":[{\"at_unix_ns\":1}]}",
             400,
-            "submissions[0]: expected exactly",
+            "submissions[0]: found no payload; expected exactly",
         ),
     ];
     for (path, body, expected, words) in cases {

@@ -138,6 +138,7 @@ fn bad_input_exits_with_status_2() {
         ("run peerdas --set network.loss=5", "--set network.loss=5: found 5; expected a share"),
         ("run peerdas --only none", "--only none: there is no such run"),
         ("run peerdas --threads 0", "expected a whole number from 1 to 1024"),
+        ("run peerdas --seed -3", "invalid value '-3' for '--seed <SEED>': expected a whole number from 0"),
         ("run peerdas --seed x", "expected a whole number from 0 to 9223372036854775807"),
         ("compare a b", "expected a results directory of samara run"),
         ("run folder", "folder: cannot be read (Is a directory"),
@@ -247,6 +248,22 @@ fn interrupted_run_keeps_finished_results() {
     }
     // An unfinished result is overwritten without --force.
     scratch.ok("run peerdas --only batch --out r --set network.nodes=100".split(' '));
+}
+
+/// A report of nothing would claim that every transaction arrived.
+#[cfg(unix)]
+#[test]
+fn run_interrupted_before_its_first_result_has_no_report() {
+    let scratch = Scratch::new("interrupt-early");
+    let child = start(&scratch, &["run", "cat", "--only", "flood-fifo", "--threads", "1", "--out", "r"]);
+    wait_until_exists(&scratch.path("r/live/session.jsonl"));
+    send("INT", &child);
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{:?}: {stderr}", output.status);
+    assert!(stderr.contains("samara: interrupted; 0 of 1 runs are in r"), "{stderr}");
+    assert_eq!(text(&output.stdout), "");
+    assert!(!scratch.path("r/report.html").exists());
 }
 
 /// `kill -9` leaves the lock's file, but not the lock.
