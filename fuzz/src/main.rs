@@ -47,6 +47,7 @@ const TARGETS: &[Target] = &[
     Target { name: "federation-letter", check: wire::letter, seeds: wire::letter_seeds },
     Target { name: "ring-stream", check: net::ring_stream, seeds: net::ring_stream_seeds },
     Target { name: "ring-handshake", check: net::ring_handshake, seeds: net::ring_handshake_seeds },
+    Target { name: "mconn-handshake", check: net::mconn_handshake, seeds: net::mconn_handshake_seeds },
     Target { name: "mconn-packets", check: net::mconn_packets, seeds: net::mconn_packets_seeds },
     Target { name: "mconn-frames", check: net::mconn_frames, seeds: net::mconn_frames_seeds },
     Target { name: "mconn-info", check: net::mconn_info, seeds: net::mconn_info_seeds },

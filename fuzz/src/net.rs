@@ -6,7 +6,9 @@ use samara_net::{mconn, mix, ring};
 
 use crate::wire;
 
-pub(crate) use mconn::fuzzing::{frames as mconn_frames, node_info as mconn_info, packets as mconn_packets};
+pub(crate) use mconn::fuzzing::{
+    frames as mconn_frames, handshake as mconn_handshake, node_info as mconn_info, packets as mconn_packets,
+};
 pub(crate) use mix::fuzzing::submissions as mix_submissions;
 pub(crate) use mix::fuzzing::{announcements as mix_announcements, services as mix_services};
 pub(crate) use ring::fuzzing::{handshake as ring_handshake, stream as ring_stream};
@@ -44,6 +46,11 @@ pub(crate) fn ring_handshake_seeds() -> Vec<Vec<u8>> {
         changed(0),
         changed(1),
     ]
+}
+
+/// An ephemeral key, of low order and not, and a sealed frame.
+pub(crate) fn mconn_handshake_seeds() -> Vec<Vec<u8>> {
+    [0, 9].map(|key| [&[0x22, 0x0a, 0x20][..], &[key; 32], &[7; 1_044]].concat()).to_vec()
 }
 
 pub(crate) fn mconn_packets_seeds() -> Vec<Vec<u8>> {

@@ -109,6 +109,14 @@ pub fn frames(data: &[u8]) {
     ENDS.set(Some(ends));
 }
 
+/// Bytes of a peer during the handshake. They hold no proof for keys that are drawn anew each time.
+pub fn handshake(data: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
+    let mut peer = tokio::io::join(data, tokio::io::sink());
+    let agreed = runtime.block_on(Secret::handshake(&mut peer, &NodeKey::from_secret([1; 32])));
+    assert!(agreed.is_err(), "a stranger without a key is authenticated");
+}
+
 fn own_info() -> NodeInfo {
     NodeInfo {
         versions: Versions { p2p: 8, block: 11, app: 0 },
