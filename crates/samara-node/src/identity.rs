@@ -106,7 +106,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, b"x").unwrap();
         let error = Key::from_file(&path).err().unwrap();
-        assert!(error.contains("no key pair") && error.contains("samara-key"), "{error}");
+        assert!(error.contains("found no key") && error.contains("samara-key"), "{error}");
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -88,7 +88,8 @@ pub(crate) fn text(
             format: config::TraceFormat::default(),
             queue: TRACE_QUEUE,
             when_full: WhenFull::Wait,
-            file_max: Size::from_bytes(1 << 40),
+            // A run whose trace is full fails, as one whose trace lacks events.
+            file_max: Size::from_bytes(samara_trace::FILE_BYTES_DEFAULT),
         }),
         plan,
         ..defaults.clone()

@@ -181,7 +181,7 @@ pub struct Trace {
     #[serde(default)]
     pub when_full: WhenFull,
     /// Maximum size of the file. Events that do not fit are dropped and counted.
-    #[serde(default = "default_file_max")]
+    #[serde(default = "default_file_max", skip_serializing_if = "is_default_file_max")]
     pub file_max: Size,
 }
 
@@ -198,6 +198,11 @@ fn default_queue() -> usize {
 
 fn default_file_max() -> Size {
     Size::from_bytes(samara_trace::FILE_BYTES_DEFAULT)
+}
+
+/// go-node has no such limit, and reads configurations without the key.
+fn is_default_file_max(size: &Size) -> bool {
+    *size == default_file_max()
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

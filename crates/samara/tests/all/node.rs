@@ -279,9 +279,11 @@ fn documented_configuration_starts_with_all_settings() {
     let here = scratch("documented-parts");
     let fingerprint = new_certificate(&here);
     here.write("publications.json", "{\"publications\": []}");
-    here.write("group.secret", "0123456789abcdef0123456789abcdef\n");
-    let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(here.path("group.secret"), only_owner).expect("its own file");
+    for secret in ["group.secret", "control.token", "metrics.token"] {
+        here.write(secret, "0123456789abcdef0123456789abcdef\n");
+        let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(here.path(secret), only_owner).expect("its own file");
+    }
     let text = with_all_settings(&documented("node.toml", 2)).replace(&"1".repeat(64), &fingerprint);
     // Nobody listens at the seeds of the documentation.
     let text = text.replace("require_seed = \"10 s\"\n", "");
