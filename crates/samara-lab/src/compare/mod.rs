@@ -27,6 +27,8 @@ pub struct Compared {
     /// Context of the comparison: different scenarios, different versions, and runs or metrics in
     /// one result only.
     notes: Vec<String>,
+    /// Whether the digests are equal and each run is compared with itself.
+    is_identical: bool,
 }
 
 /// The change of a metric between two corresponding runs.
@@ -179,8 +181,10 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
         a.runs.retain(|run| partners.contains_key(&run.key()));
         b.runs.retain(|run| partners.values().any(|other| *other == run.key()));
     }
-    let notes = notes((&a, &only_a), (&b, &only_b), &one_sided);
-    Ok(Compared { a, b, partners, changes, notes })
+    // A result paired with itself has one digest, but its pairs are different runs.
+    let is_identical = a.digest == b.digest && partners.iter().all(|(key, partner)| key == partner);
+    let notes = notes((&a, &only_a), (&b, &only_b), &one_sided, is_identical);
+    Ok(Compared { a, b, partners, changes, notes, is_identical })
 }
 
 /// Finds the runs of pairs. Those at several points of a sweep match by the values of the keys that
@@ -326,10 +330,14 @@ fn notes(
     (a, only_a): (&Saved, &BTreeSet<String>),
     (b, only_b): (&Saved, &BTreeSet<String>),
     one_sided: &BTreeSet<String>,
+    is_identical: bool,
 ) -> Vec<String> {
-    let is_identical = a.digest == b.digest;
-    let digests = if is_identical { "are equal: the runs are identical" } else { "differ" };
-    let mut notes = vec![format!("the digests {digests}")];
+    let mut notes = Vec::new();
+    if is_identical {
+        notes.push("the digests are equal: the runs are identical".to_owned());
+    } else if a.digest != b.digest {
+        notes.push("the digests differ".to_owned());
+    }
     let joined = |names: &BTreeSet<String>, by| names.iter().map(String::as_str).collect::<Vec<_>>().join(by);
     if a.scenario != b.scenario {
         notes.push(format!("different scenarios: {} and {}", a.scenario, b.scenario));
@@ -392,7 +400,7 @@ impl Compared {
         json!({
             "a": side(&self.a),
             "b": side(&self.b),
-            "identical": self.a.digest == self.b.digest,
+            "identical": self.is_identical,
             "notes": self.notes,
             "changes": changes,
             "crossed": crossed,
