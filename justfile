@@ -48,5 +48,5 @@ ci:
     .ci/run
 
 # Fuzzing, faults with fresh seeds, slow tests and all scenarios at full size; hours.
-nightly minutes="5":
-    .ci/nightly {{ minutes }}
+nightly *parts="":
+    .ci/nightly {{ parts }}
