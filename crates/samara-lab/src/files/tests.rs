@@ -32,7 +32,7 @@ fn lock_has_one_owner_and_leaves_no_file() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                while taken.load(Ordering::SeqCst) < 2000 {
+                while taken.load(Ordering::SeqCst) < 1000 {
                     let Some(lock) = Lock::take(&directory).unwrap() else { continue };
                     taken.fetch_add(1, Ordering::SeqCst);
                     assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0);

@@ -97,51 +97,64 @@ fn whole(path: &Path, expected: &[PathBuf]) -> Option<String> {
     Some(digest)
 }
 
-#[test]
-fn killed_run_leaves_a_complete_or_replaceable_result() {
+/// Kills a run after each of its changes of the file system. `begin` writes what the run finds, and
+/// `has_old` says whether that is a complete result.
+fn kill_everywhere(name: &str, has_old: bool, begin: fn(&Work, &Path)) {
     let work = Work::new();
-    let scratch = Scratch::new("kill");
+    let scratch = Scratch::new(name);
     let path = &scratch.0;
     work.write(path, "old", false).unwrap();
     let expected = files_of(path);
     assert!(expected.len() >= 9, "{expected:?}");
-    // The killed run finds an empty directory, an unfinished result, a finished one, or one with
-    // both marks.
-    let begin: [&dyn Fn(); 4] = [
-        &|| {},
-        &|| assert!(files::kill::after(9, || drop(work.write(path, "old", false)))),
-        &|| work.write(path, "old", false).unwrap(),
-        &|| {
-            work.write(path, "old", false).unwrap();
-            mark_unfinished(path).unwrap();
-        },
-    ];
-    for (number, begin) in begin.iter().enumerate() {
-        let mut steps = 0;
-        loop {
-            let _ = fs::remove_dir_all(path);
-            begin();
-            let is_killed = files::kill::after(steps, || drop(work.write(path, "new", true)));
-            let context = format!("case {number}, killed after {steps} changes");
-            match whole(path, &expected) {
-                Some(digest) => {
-                    assert!(digest == "new" || digest == "old" && number >= 2, "{context}");
-                    let again = work.write(path, "next", false);
-                    assert!(matches!(again, Err(DirectoryError::Finished(_))), "{context}: {again:?}");
-                }
-                None => {
-                    work.write(path, "next", false).unwrap_or_else(|error| panic!("{context}: {error}"));
-                    assert!(!path.join(UNFINISHED).exists() && !path.join(LOCK).exists(), "{context}");
-                    assert_eq!(whole(path, &expected).as_deref(), Some("next"), "{context}");
-                }
+    let mut steps = 0;
+    loop {
+        let _ = fs::remove_dir_all(path);
+        begin(&work, path);
+        let is_killed = files::kill::after(steps, || drop(work.write(path, "new", true)));
+        let context = format!("killed after {steps} changes");
+        match whole(path, &expected) {
+            Some(digest) => {
+                assert!(digest == "new" || digest == "old" && has_old, "{context}");
+                let again = work.write(path, "next", false);
+                assert!(matches!(again, Err(DirectoryError::Finished(_))), "{context}: {again:?}");
             }
-            if !is_killed {
-                break;
+            None => {
+                work.write(path, "next", false).unwrap_or_else(|error| panic!("{context}: {error}"));
+                assert!(!path.join(UNFINISHED).exists() && !path.join(LOCK).exists(), "{context}");
+                assert_eq!(whole(path, &expected).as_deref(), Some("next"), "{context}");
             }
-            steps += 1;
         }
-        assert!(steps > 20, "case {number} has {steps} steps");
+        if !is_killed {
+            break;
+        }
+        steps += 1;
     }
+    assert!(steps > 20, "{steps} steps");
+}
+
+#[test]
+fn run_killed_in_an_empty_directory_leaves_a_complete_or_replaceable_result() {
+    kill_everywhere("kill-empty", false, |_, _| {});
+}
+
+#[test]
+fn run_killed_over_an_unfinished_result_leaves_a_complete_or_replaceable_result() {
+    kill_everywhere("kill-unfinished", false, |work, path| {
+        assert!(files::kill::after(9, || drop(work.write(path, "old", false))));
+    });
+}
+
+#[test]
+fn run_killed_over_a_finished_result_leaves_a_complete_or_replaceable_result() {
+    kill_everywhere("kill-finished", true, |work, path| work.write(path, "old", false).unwrap());
+}
+
+#[test]
+fn run_killed_over_a_result_with_both_marks_leaves_a_complete_or_replaceable_result() {
+    kill_everywhere("kill-marks", true, |work, path| {
+        work.write(path, "old", false).unwrap();
+        mark_unfinished(path).unwrap();
+    });
 }
 
 #[test]
