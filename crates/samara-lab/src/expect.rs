@@ -154,7 +154,7 @@ fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
     if let Some(run) = run.filter(|run| !runs.contains(run)) {
         return Err(format!("there is no run \"{run}\"; the runs are {}", runs.join(", ")));
     }
-    declared(metric)
+    declared(metric, Some(family::of(&loaded.scenario)))
 }
 
 /// Returns the value at a path, for example `time_to_custody_ms.p95`.

@@ -4,7 +4,7 @@
 
 use samara_scenario::closest;
 
-use crate::family::all as all_families;
+use crate::family::{Family, all as all_families};
 
 /// The direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -100,22 +100,34 @@ fn all() -> impl Iterator<Item = &'static Metric> {
 ///
 /// A name covers all paths below it. Figures of single slots have the declarations of their names.
 fn find(path: &str) -> Option<&'static Metric> {
-    let mut parts = path.split('.');
-    let name = match parts.next() {
-        Some("slots") => parts.nth(1),
-        name => name,
-    };
-    all().find(|metric| Some(metric.name) == name)
+    all().find(|metric| metric.name == name(path))
 }
 
-/// Returns an error for a path whose metric no family declares.
-pub(crate) fn declared(path: &str) -> Result<(), String> {
-    if find(path).is_some() {
+/// Returns the name of the metric in a path.
+fn name(path: &str) -> &str {
+    let mut parts = path.split('.');
+    match parts.next() {
+        Some("slots") => parts.nth(1).unwrap_or_default(),
+        name => name.unwrap_or_default(),
+    }
+}
+
+/// Returns an error for a path whose metric the family, or any family, does not declare.
+pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String> {
+    let name = name(path);
+    let own: Vec<&str> = match family {
+        Some(family) => family.metrics.iter().map(|metric| metric.name).collect(),
+        None => all().map(|metric| metric.name).collect(),
+    };
+    if own.contains(&name) {
         return Ok(());
     }
-    let name = path.split('.').next().unwrap_or(path);
-    let nearest = closest(name, all().map(|metric| metric.name));
-    let hint = nearest.map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
+    if let (Some(family), true) = (family, find(path).is_some()) {
+        let section = family.spec.section;
+        return Err(format!("scenarios with [{section}] have no metric \"{name}\" (docs/results.md)"));
+    }
+    let hint =
+        closest(name, own.into_iter()).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
     Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
 }
 

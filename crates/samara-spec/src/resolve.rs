@@ -86,7 +86,7 @@ pub(crate) fn written(scenario: &Scenario, files: &BTreeSet<&str>) -> Result<Str
             }
         }
     }
-    toml::to_string_pretty(&written).map_err(|error| error.to_string())
+    toml::to_string(&written).map_err(|error| error.to_string())
 }
 
 /// Keys that have no effect with the kinds in a scenario. They stay if a sweep or a run may select

@@ -158,6 +158,7 @@ impl ScenarioOptions {
 
     /// Loads the scenario with further axes of a sweep.
     pub(crate) fn load_with(&self, axes: &[GridAxis]) -> Result<Loaded, String> {
+        set_once(&self.set)?;
         load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())
     }
 
@@ -172,6 +173,16 @@ impl ScenarioOptions {
             ..Overrides::default()
         }
     }
+}
+
+/// Refuses two values of `--set` for one key.
+pub(crate) fn set_once(set: &[(String, String)]) -> Result<(), String> {
+    for (place, (key, value)) in set.iter().enumerate() {
+        if let Some((_, first)) = set[..place].iter().find(|(own, first)| own == key && first != value) {
+            return Err(format!("--set {key} has two values, {first} and {value}; keep one of them"));
+        }
+    }
+    Ok(())
 }
 
 /// Quotes a word for a shell, if necessary.

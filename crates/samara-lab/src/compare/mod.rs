@@ -494,7 +494,7 @@ impl Threshold {
                     None => match better(metric) {
                         Some(better) => (better, part),
                         None => {
-                            declared(metric)?;
+                            declared(metric, None)?;
                             return Err(format!(
                                 "\"{text}\": {metric} has no better direction; state the maximum growth and decrease, for \
                                  example {metric}=+{part},-{part}"

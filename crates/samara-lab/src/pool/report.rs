@@ -25,11 +25,23 @@ struct Report<'a> {
     circumstances: Vec<Option<Scenario>>,
 }
 
-const COLUMNS: [&str; 11] =
-    ["copies", "SeenTx", "WantTx", "p50", "p99", "kB", "kB wire", "saved", "early", "by block", "incomplete"];
+const COLUMNS: [&str; 12] = [
+    "copies",
+    "SeenTx",
+    "WantTx",
+    "p50",
+    "p95",
+    "p99",
+    "kB",
+    "kB wire",
+    "saved",
+    "early",
+    "by block",
+    "incomplete",
+];
 
 const LEGEND: &str = "Per node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\
-p50, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this run. Early: requests that timed \
+p50, p95, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this run. Early: requests that timed \
 out before the usual response time of their peer. By block: share of transactions that a node had from a block before its pool had them. Incomplete: \
 transactions that did not reach every honest node.";
 
@@ -191,6 +203,7 @@ impl Report<'_> {
             fixed(row.mean(|m| m.seen_tx), 1),
             fixed(row.mean(|m| m.want_tx), 2),
             short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.p50))),
+            short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.p95))),
             short_ms(row.mean(|m| of(m.delivery_latency_ms, |s| s.p99))),
             fixed(row.mean(|m| m.connection_bytes) / 1e3, 2),
             fixed(row.mean(|m| m.bytes.total) / 1e3, 2),

@@ -7,7 +7,7 @@ use samara_lab::sweep::SWEEP_POINTS_MAX;
 use samara_scenario::keys::{GridAxis, parse_axis};
 use samara_spec::{Loaded, Overrides, load_with};
 
-use crate::args::{Format, ScenarioOptions, key_value, whole};
+use crate::args::{Format, ScenarioOptions, key_value, set_once, whole};
 
 /// Options of `samara sweep`.
 #[derive(Debug, clap::Args)]
@@ -81,6 +81,7 @@ pub(crate) struct Seeds(pub(crate) Vec<u64>);
 impl SweepOptions {
     /// Loads the scenario with all points of the sweep.
     pub(crate) fn load(&self) -> Result<Loaded, String> {
+        set_once(&self.set)?;
         let overrides = Overrides {
             set: self.set.clone(),
             only: self.only.clone(),

@@ -154,6 +154,10 @@ fn bad_input_exits_with_status_2() {
             "folder: the file cannot be written (Is a directory",
         ),
         ("export graph peerdas-small --run batch -o no/f", "no/f: the file cannot be written (No such file"),
+        (
+            "run peerdas-small --set network.nodes=50 --set network.nodes=60",
+            "--set network.nodes has two values, 50 and 60; keep one of them",
+        ),
         ("run peerdas-small network.nodes=50", "tip: --set sets a key: --set network.nodes=50"),
     ] {
         let error = scratch.refused(args.split(' '));
@@ -173,6 +177,7 @@ fn ambiguous_runs_and_unknown_expectations_are_refused() {
         ("[[sweep.axis]]\nkey = \"network.nodes\"\nvalues = []", "sweep.axis.0.values: is empty"),
         ("[expect]\n\"bacth:incomplete\" = \"== 0\"", "there is no run \"bacth\"; the runs are x"),
         ("[expect]\n\"time_to_custdy_ms.p95\" = \"< 4 s\"", "did you mean \"time_to_custody_ms\"?"),
+        ("[expect]\nearly_timeouts = \"== 0\"", "[columns] have no metric \"early_timeouts\""),
     ] {
         scratch.write("x.toml", scenario(rest));
         let error = scratch.refused(["run", "x.toml"]);
@@ -187,6 +192,8 @@ fn scenarios_are_shown_and_described() {
     scratch.write("shown.toml", &shown);
     assert_eq!(shown, scratch.ok(["show", "shown.toml"]), "the output of show can be run");
     assert!(shown.contains("nodes = 77"));
+    let regions = scratch.ok(["show", "ring-federation"]);
+    assert!(regions.contains("latency = [[\""), "a matrix takes one line: {regions}");
     assert!(scratch.json(["schema"])["properties"]["network"].is_object());
     assert!(!scratch.ok(["completions", "bash"]).is_empty());
 }
