@@ -115,6 +115,9 @@ pub struct Config {
     /// Maximum number of deferred validations at a time. Further messages are ignored and can
     /// arrive again.
     pub pending_validations_max: usize,
+    /// Maximum bytes of payloads in deferred validations, beyond which no message is deferred. The
+    /// messages of one RPC can exceed it.
+    pub pending_validation_bytes_max: usize,
     /// Time after which a deferred validation without an answer counts as "ignore".
     pub validation_timeout: Duration,
 

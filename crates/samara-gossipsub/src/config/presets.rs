@@ -82,6 +82,7 @@ impl Config {
             withdraw: Withdraw::ALWAYS,
             validator: None,
             pending_validations_max: 8192,
+            pending_validation_bytes_max: 256 * MIB,
             validation_timeout: Duration::from_secs(120),
             gossip: GossipLimits {
                 ihave_ids_max: 5000,

@@ -48,6 +48,7 @@ impl Config {
             ("direct_connect_ticks", self.direct_connect_ticks),
             ("max_message_bytes", self.max_message_bytes as u64),
             ("pending_validations_max", self.pending_validations_max as u64),
+            ("pending_validation_bytes_max", self.pending_validation_bytes_max as u64),
             ("gossip.ihave_ids_max", gossip.ihave_ids_max as u64),
             ("idontwant.ids_per_rpc_max", idontwant.ids_per_rpc_max as u64),
             ("idontwant.ttl_heartbeats", idontwant.ttl_heartbeats),

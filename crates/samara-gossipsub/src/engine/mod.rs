@@ -217,6 +217,7 @@ impl GossipSub {
             promises: self.promises.len(),
             unwanted: self.unwanted.len(),
             pending_validations: self.pending.len(),
+            pending_validation_bytes: self.pending.bytes,
             dialling: self.dialling.len(),
             seen_evicted: self.seen.evicted,
             cached_evicted: self.mcache.evicted,
@@ -356,6 +357,8 @@ pub struct Sizes {
     pub unwanted: usize,
     /// Messages that await a verdict.
     pub pending_validations: usize,
+    /// Bytes of the payloads that await their verdict.
+    pub pending_validation_bytes: usize,
     /// Dials in progress.
     pub dialling: usize,
     /// Ids of seen messages that a full table forgot before they expired.

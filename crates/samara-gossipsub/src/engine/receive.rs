@@ -150,8 +150,9 @@ impl GossipSub {
             self.scores.reject_malformed(from, topic);
             return Err(Ignored::MessageFromSelf);
         }
-        let waiting = self.pending.len() + admitted;
-        if waiting >= config.pending_validations_max && self.validator_of(topic).is_some() {
+        let is_full = self.pending.len() + admitted >= config.pending_validations_max
+            || self.pending.bytes >= config.pending_validation_bytes_max;
+        if is_full && self.validator_of(topic).is_some() {
             self.promises.forgive(from);
             return Err(Ignored::ValidationThrottled);
         }
@@ -260,6 +261,8 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct PendingValidations {
     pub(super) by_id: HashMap<MessageId, Box<Pending>, PeerKeyed>,
+    /// Bytes of their payloads.
+    pub(super) bytes: usize,
     /// Messages in order of arrival. Those with a verdict are skipped.
     queue: VecDeque<(Time, MessageId)>,
 }
@@ -283,12 +286,14 @@ impl PendingValidations {
 
     fn insert(&mut self, now: Time, arrival: Arrival) {
         let id = arrival.id.clone();
+        self.bytes += arrival.message.data.len();
         self.queue.push_back((now, id.clone()));
         self.by_id.insert(id, Box::new(Pending { arrival, since: now, holders: SmallVec::new() }));
     }
 
     fn take(&mut self, id: &MessageId) -> Option<Box<Pending>> {
         let pending = self.by_id.remove(id)?;
+        self.bytes -= pending.arrival.message.data.len();
         self.skip_decided();
         Some(pending)
     }

@@ -107,6 +107,22 @@ fn messages_beyond_the_limit_can_arrive_again() {
 }
 
 #[test]
+fn payloads_beyond_the_bytes_can_arrive_again() {
+    let config = Config { pending_validation_bytes_max: 1_500, ..deferring(plain()) };
+    let (mut node, peers) = Node::on_topic(config, "t", 6, 0);
+    let new: Vec<_> = (0..3).map(|number| message("t", number, 1_000)).collect();
+    for message in &new {
+        node.rpc(peers[0], publish([message.clone()]));
+    }
+    assert_eq!(node.engine.sizes().pending_validation_bytes, 2_000);
+    assert_eq!(node.ignored(Ignored::ValidationThrottled), 1);
+    report(&mut node, &id_of(&new[0]), Acceptance::Accept);
+    assert_eq!(node.engine.sizes().pending_validation_bytes, 1_000);
+    node.rpc(peers[1], publish([new[2].clone()]));
+    assert_eq!(waiting(&node).len(), 3);
+}
+
+#[test]
 fn a_message_accepted_after_leaving_the_topic_is_dropped() {
     let (mut node, peers) = Node::on_topic(deferring(plain()), "t", 6, 0);
     let new = message("t", 1, 10);

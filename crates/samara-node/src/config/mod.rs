@@ -89,6 +89,7 @@ pub struct Network {
     pub redial_max: Span,
     /// Time after which an unused connection is closed.
     pub idle_timeout: Span,
+    /// Maximum number of connections. An eighth of them is for peers that this node dials.
     pub max_connections: u32,
     pub max_connections_per_peer: u32,
     /// Maximum number of connections that peers open from one IPv4 address, or one /64 of IPv6, with

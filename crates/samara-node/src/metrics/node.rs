@@ -115,6 +115,8 @@ metrics! { METRICS |node: Snapshot, rows|
     cached_messages: Gauge = node.sizes.cached as u64;
     /// Bytes of messages kept to answer IWANT
     cached_bytes: Gauge = node.sizes.cached_bytes as u64;
+    /// Bytes of messages that await the verdict of the application
+    pending_validation_bytes: Gauge = node.sizes.pending_validation_bytes as u64;
     /// Bytes that peers have announced and the node keeps
     announced_bytes[kind]: Gauge => rows.each([
         ("topics", node.sizes.topic_bytes as u64),

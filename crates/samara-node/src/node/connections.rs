@@ -28,10 +28,11 @@ enum Limit {
     Peer,
     Address,
     Pending,
+    Inbound,
 }
 
 impl Limit {
-    const ALL: [Self; 4] = [Self::All, Self::Peer, Self::Address, Self::Pending];
+    const ALL: [Self; 5] = [Self::All, Self::Peer, Self::Address, Self::Pending, Self::Inbound];
 
     fn name(self) -> &'static str {
         match self {
@@ -39,6 +40,7 @@ impl Limit {
             Self::Peer => "peer",
             Self::Address => "address",
             Self::Pending => "pending",
+            Self::Inbound => "inbound",
         }
     }
 }
@@ -122,6 +124,11 @@ impl Limits {
         self.check(of_peer, self.per_peer_max, Limit::Peer)?;
         let all = self.count(|other| other.peer.is_some());
         self.check(all, self.connections_max, Limit::All)?;
+        if self.connections.get(&id).is_some_and(|connection| connection.is_inbound) {
+            let inbound = self.count(|other| other.peer.is_some() && other.is_inbound);
+            // The rest is for peers that this node dials: strangers cannot cut it off from them.
+            self.check(inbound, self.connections_max - self.connections_max / 8, Limit::Inbound)?;
+        }
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.peer = Some(peer);
         }
@@ -149,6 +156,7 @@ impl fmt::Display for Exceeded {
             Limit::Peer => "of one peer",
             Limit::Address => "from one address",
             Limit::Pending => "in the handshake",
+            Limit::Inbound => "that others opened",
         };
         write!(f, "the limit of {} connections {of} is reached", self.max)
     }
@@ -344,6 +352,27 @@ mod tests {
         assert!(node.open("/ip4/192.0.2.5/tcp/1").is_none());
         assert_eq!((node.refused(Limit::Peer), node.refused(Limit::All)), (1, 1));
         assert_eq!(node.0.connections.len(), 3);
+    }
+
+    #[test]
+    fn an_eighth_of_the_connections_is_for_dialled_peers() {
+        let mut node = Played::new(Network { max_connections: 8, ..Network::default() });
+        let opened = (1..=8).filter(|host| node.open(&format!("/ip4/192.0.2.{host}/tcp/1")).is_some());
+        assert_eq!(opened.count(), 7);
+        assert_eq!(node.refused(Limit::Inbound), 1);
+        let id = ConnectionId::new_unchecked(100);
+        let there = address("/ip4/192.0.2.9/tcp/1");
+        node.0.handle_pending_outbound_connection(id, None, &[], Endpoint::Dialer).unwrap();
+        let dialled = node.0.handle_established_outbound_connection(
+            id,
+            PeerId::random(),
+            &there,
+            Endpoint::Dialer,
+            PortUse::New,
+        );
+        assert!(dialled.is_ok());
+        assert!(node.open("/ip4/192.0.2.10/tcp/1").is_none());
+        assert_eq!(node.refused(Limit::All), 1);
     }
 
     #[test]
