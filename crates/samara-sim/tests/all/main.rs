@@ -5,6 +5,7 @@ mod common;
 mod datagram;
 mod determinism;
 mod distributed;
+mod explain;
 mod gateways;
 mod hostile;
 mod http2;

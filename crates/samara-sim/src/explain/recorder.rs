@@ -1,0 +1,284 @@
+//! The record of a host: its uplink, the reasons why its links cannot send, and what arrived.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use samara_engine::outbox::Outgoing;
+
+use super::uplink::{LinkTime, Packet, Uplink};
+use super::{Arrival, Cause, Compact, Describe, Parts, Sent, Trace, Trigger};
+
+/// A host forgets the past of its uplink when it remembers this many periods, or twice as many as
+/// after the last time.
+const PERIODS: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    uplink: Uplink,
+    links: Vec<Link>,
+    arrivals: FxHashMap<u64, Arrival>,
+    /// The packet that leaves next.
+    leaving: Option<Leaving>,
+    /// The packet that is being received: its number at the sender, and its arrival at the downlink.
+    arriving: Option<(u32, u64)>,
+    forget_at: usize,
+}
+
+/// A packet with data that leaves.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    /// The write rank of its data.
+    pub(crate) rank: u64,
+    pub(crate) again: bool,
+    /// The records of the frames that end in it.
+    pub(crate) complete: Vec<Arc<Trace>>,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    time: LinkTime,
+    /// The reasons why the link cannot send: since when, why, and the idle time of the uplink
+    /// before. It stays at the last reason while the link can send.
+    holds: Vec<(u64, Cause, u64)>,
+    /// The copies that were taken and have not left.
+    waiting: VecDeque<Arc<Trace>>,
+    /// The frame that leaves, and the time of its packets so far.
+    own: (u64, u64),
+    /// Number of packets with data that were lost on their way and not repeated yet.
+    lost: u32,
+}
+
+impl Recorder {
+    // ---- the sender ----
+
+    /// Records a copy that is passed to its link. Returns `None` for a frame without items.
+    pub(crate) fn take<F>(
+        &mut self,
+        now: u64,
+        copy: &Outgoing<F>,
+        rank: u64,
+        describe: &Describe<F>,
+    ) -> Option<Arc<Trace>> {
+        let contents = describe(&copy.frame, copy.message);
+        if contents.items.is_empty() {
+            return None;
+        }
+        let (slot, batch, owed_at) = (copy.peer.0, contents.batch, copy.owed_at.as_nanos());
+        let mut waited = Parts::default();
+        let [before, after] = [owed_at, now].map(|at| self.uplink.busy.until(at));
+        let of_batch = batch.and_then(|batch| self.uplink.batches.get(&batch));
+        let same = of_batch.map_or(0, |busy| busy.until(now) - busy.until(owed_at));
+        waited.add(Cause::SameBatch, same);
+        waited.add(Cause::OtherTraffic, after - before - same);
+        self.add_idle(&mut waited, slot, (owed_at, owed_at - before), (now, now - after));
+        let last = self.uplink.last_batch();
+        let link = self.link(slot);
+        if link.waiting.is_empty() {
+            link.own = (0, 0);
+            link.time.keep(|batch| last == Some(batch));
+        }
+        let start = self.uplink.counters(now, slot, &self.links[slot as usize].time, batch);
+        let trace = Arc::new(Trace {
+            items: contents.items,
+            batch,
+            rank,
+            owed_at,
+            trigger: Trigger::of_mark(copy.mark),
+            taken_at: now,
+            waited,
+            start,
+            sent: Default::default(),
+        });
+        self.link(slot).waiting.push_back(Arc::clone(&trace));
+        Some(trace)
+    }
+
+    fn link(&mut self, slot: u32) -> &mut Link {
+        let index = slot as usize;
+        if self.links.len() <= index {
+            self.links.resize_with(index + 1, Link::default);
+        }
+        &mut self.links[index]
+    }
+
+    /// Divides the uplink's idle time between two moments by the reasons of a link. Each moment comes
+    /// with the idle time before it.
+    fn add_idle(&self, parts: &mut Parts, slot: u32, from: (u64, u64), to: (u64, u64)) {
+        let mut end = to.1;
+        let holds = self.links.get(slot as usize).map_or(&[][..], |link| &link.holds);
+        for (at, cause, idle) in holds.iter().rev().copied() {
+            if end <= from.1 {
+                return;
+            }
+            let start = if at <= from.0 { from.1 } else { idle.clamp(from.1, end) };
+            parts.add(cause, end - start);
+            end = start;
+        }
+        parts.add(Cause::Handshake, end - from.1);
+    }
+
+    /// Notes why a link cannot send from now on.
+    pub(crate) fn hold(&mut self, now: u64, slot: u32, mut cause: Cause) {
+        let idle = now - self.uplink.busy.until(now);
+        let link = self.link(slot);
+        let is_window =
+            matches!(cause, Cause::SlowStart | Cause::IdleRestart | Cause::Avoidance | Cause::Recovery);
+        if is_window && link.lost > 0 {
+            cause = Cause::Loss;
+        }
+        if link.holds.last().is_none_or(|(_, last, _)| *last != cause) {
+            link.holds.push((now, cause, idle));
+        }
+    }
+
+    /// Announces the packet with data that leaves next.
+    pub(crate) fn leaves(&mut self, leaving: Leaving) {
+        self.leaving = Some(leaving);
+    }
+
+    /// Records a packet on the uplink. `is_lost` says whether the network loses it.
+    pub(crate) fn sent(&mut self, slot: u32, order: u32, (start, end): (u64, u64), is_lost: bool) {
+        let leaving = self.leaving.take();
+        let link = self.link(slot);
+        let (rank, again) = leaving.as_ref().map_or((0, false), |leaving| (leaving.rank, leaving.again));
+        if leaving.is_some() {
+            let repaired = u32::from(again);
+            link.lost = link.lost.saturating_sub(repaired) + u32::from(is_lost);
+        }
+        let complete = leaving.map(|leaving| leaving.complete).unwrap_or_default();
+        let front = link.waiting.front().filter(|front| front.rank == rank || front.rank == 0);
+        let batch = complete.first().or(front).and_then(|trace| trace.batch);
+        if rank != 0 && !again {
+            // Where ranks do not belong to frames, the data are those of the oldest copy.
+            let id = if front.is_some_and(|front| front.rank == 0) { 0 } else { rank };
+            if link.own.0 != id {
+                link.own = (id, 0);
+            }
+            link.own.1 += end - start;
+        }
+        let packet = Packet { slot, batch, again, start, end };
+        self.uplink.send(packet, &mut self.links[slot as usize].time);
+        if !again {
+            for (place, trace) in complete.iter().enumerate() {
+                let own = if place == 0 { self.links[slot as usize].own.1 } else { end - start };
+                self.complete(slot, trace, (order, end), own);
+            }
+        }
+    }
+
+    /// Divides the time of a copy whose last byte leaves.
+    fn complete(&mut self, slot: u32, trace: &Arc<Trace>, (order, end): (u32, u64), own: u64) {
+        let link = &mut self.links[slot as usize];
+        if link.waiting.front().is_some_and(|front| Arc::ptr_eq(front, trace)) {
+            link.waiting.pop_front();
+        } else {
+            link.waiting.retain(|waiting| !Arc::ptr_eq(waiting, trace));
+        }
+        link.own = (0, 0);
+        let mut parts = trace.waited;
+        let (first, last) = (trace.start, self.uplink.counters(end, slot, &link.time, trace.batch));
+        let [uplink, all, again, batch] = [
+            last.uplink - first.uplink,
+            last.link - first.link,
+            last.again - first.again,
+            last.batch.saturating_sub(first.batch),
+        ];
+        let ahead = all - again;
+        let (batch, own) = match trace.batch {
+            Some(_) => (batch.min(ahead), own.min(batch.min(ahead))),
+            None => (own.min(ahead), own.min(ahead)),
+        };
+        parts.add(Cause::Serialisation, own);
+        parts.add(Cause::SameBatch, batch - own);
+        parts.add(Cause::OtherTraffic, ahead - batch);
+        parts.add(Cause::Loss, again);
+        parts.add(Cause::Interface, uplink - all);
+        let idle_at = |at: u64, busy: u64| (at, at - busy);
+        self.add_idle(&mut parts, slot, idle_at(trace.taken_at, first.uplink), idle_at(end, last.uplink));
+        debug_assert_eq!(parts.total(), end - trace.owed_at, "the parts of a copy do not add up");
+        let _ = trace.sent.set(Sent { order, at: end, parts });
+    }
+
+    /// Forgets the copies that a link has taken, because it is down.
+    pub(crate) fn clear(&mut self, slot: u32) {
+        let link = self.link(slot);
+        link.waiting.clear();
+        link.lost = 0;
+    }
+
+    /// Returns true if the past should be forgotten.
+    pub(crate) fn is_full(&self) -> bool {
+        self.uplink.busy.len() + self.uplink.batches.len() >= self.forget_at.max(PERIODS)
+    }
+
+    /// Forgets the past before `oldest`, the time since which the oldest copy in the outbox is owed.
+    pub(crate) fn forget(&mut self, oldest: u64) {
+        let taken = self.links.iter().filter_map(|link| link.waiting.front()).map(|trace| trace.taken_at);
+        let oldest = taken.min().unwrap_or(u64::MAX).min(oldest);
+        self.uplink.busy.forget(oldest);
+        self.uplink.batches.retain(|_, busy| !busy.forget(oldest));
+        for link in &mut self.links {
+            let old = link.holds.partition_point(|(at, ..)| *at <= oldest);
+            link.holds.drain(..old.saturating_sub(1));
+            if link.time.batches() > PERIODS {
+                let waiting = &link.waiting;
+                let last = self.uplink.last_batch();
+                link.time.keep(|batch| {
+                    last == Some(batch) || waiting.iter().any(|trace| trace.batch == Some(batch))
+                });
+            }
+        }
+        self.forget_at = 2 * (self.uplink.busy.len() + self.uplink.batches.len());
+    }
+
+    // ---- the receiver ----
+
+    /// Notes the packet that is being received, if one is: its number at the sender, and the time of
+    /// its arrival at the downlink.
+    pub(crate) fn receives(&mut self, packet: Option<(u32, u64)>) {
+        self.arriving = packet;
+    }
+
+    /// Records the items of a frame that is delivered, if they have not arrived before. `latency` is
+    /// that of the way from `from`. What a packet takes beyond it without a loss has the cause
+    /// `beyond`: jitter, or gateways.
+    pub(crate) fn arrived(&mut self, now: u64, from: u32, trace: &Trace, (latency, beyond): (u64, Cause)) {
+        let Some(sent) = trace.sent.get() else { return };
+        if trace.items.iter().all(|item| self.arrivals.contains_key(item)) {
+            return;
+        }
+        let mut parts = sent.parts;
+        let rest = now - sent.at;
+        match self.arriving {
+            Some((order, at)) => {
+                let downlink = (now - at).min(rest);
+                let way = rest - downlink;
+                let nominal = latency.min(way);
+                let cause = if order == sent.order { beyond } else { Cause::Loss };
+                parts.add(Cause::Downlink, downlink);
+                parts.add(Cause::Latency, nominal);
+                parts.add(cause, way - nominal);
+            }
+            // The data arrived before and waited for the limit of the receive rate.
+            None => {
+                parts.add(Cause::Latency, latency.min(rest));
+                parts.add(Cause::FlowControl, rest - latency.min(rest));
+            }
+        }
+        let compact = Compact::from(&parts);
+        for item in &trace.items {
+            self.arrivals.entry(*item).or_insert_with(|| Arrival {
+                from,
+                at: now,
+                owed_at: trace.owed_at,
+                trigger: trace.trigger,
+                parts: compact.clone(),
+            });
+        }
+    }
+
+    pub(crate) fn take_arrivals(&mut self) -> FxHashMap<u64, Arrival> {
+        std::mem::take(&mut self.arrivals)
+    }
+}
