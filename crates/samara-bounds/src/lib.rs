@@ -88,6 +88,21 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
     nanos / 1e6
 }
 
+/// Returns the parts of a bound in milliseconds: what the publisher's uplink, further copies, and
+/// latencies with validations add to it.
+///
+/// Each part is the difference to the same bound in a network without it.
+pub fn parts_ms(limits: &Limits<'_>, bound: impl Fn(&Limits<'_>) -> f64) -> [f64; 3] {
+    // The model needs positive times.
+    let near = Limits { latency_nanos: 1, validation_nanos: 0, ..limits.clone() };
+    let fast = vec![u64::MAX; limits.downlink_bps.len()];
+    let bps = limits.copy_bytes.saturating_mul(8_000_000_000).max(1);
+    let alone = Limits { relay_uplink_bps: bps, downlink_bps: fast, ..near.clone() };
+    let (all, near) = (bound(limits), bound(&near));
+    let uplink = bound(&alone).min(near);
+    [uplink, near - uplink, all - near]
+}
+
 /// Returns a lower bound of the mean time in milliseconds until a node has any `needed` of its
 /// columns, or all of them if it keeps fewer.
 ///

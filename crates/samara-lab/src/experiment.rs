@@ -182,7 +182,7 @@ fn run<E: Experiment>(
     experiment.start(&mut commands);
     let slice = network::least_latency_nanos(&setup.hosts).clamp(1_000_000, SLICE_NANOS);
     let running = Running { experiment, commands, slice, setup: &setup };
-    match simulate(running, &mut net, options.stop, |_, done| progress(done))? {
+    match simulate(running, &mut net, options, |_, done| progress(done))? {
         Some(finished) => Ok(finished),
         None => unreachable!("one process has all measurements"),
     }

@@ -23,9 +23,10 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{Args, CompareFormat, CompareOptions, Verb};
+use args::{Args, CompareFormat, CompareOptions, ExplainOptions, Format, Verb};
 use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::experiment::Experiment;
+use samara_lab::explain::{SavedPaths, Shown};
 use samara_lab::family::{Family, register};
 use samara_lab::results::{Saved, write_named};
 use samara_sim::Ranks;
@@ -149,6 +150,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
             print(&(serde_json::to_string_pretty(&samara_spec::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare(options) => compare(&options),
+        Verb::Explain(options) => explained(&options),
         Verb::Sources(options) => sources::run(&options),
         Verb::Torture(options) => torture::run(&options),
         #[cfg(feature = "net")]
@@ -219,6 +221,16 @@ fn list(names_only: bool) -> Result<ExitCode, String> {
     }
     text += "Times are those of one processor at full size. docs/scenarios.md describes each scenario.\n";
     print(&text)
+}
+
+fn explained(options: &ExplainOptions) -> Result<ExitCode, String> {
+    let runs = SavedPaths::read(&options.results, options.run.as_deref())?;
+    let of_item = || options.message.map_or(Shown::Slowest(options.slowest), Shown::Item);
+    let shown = options.node.map_or_else(of_item, Shown::Node);
+    match options.format {
+        Format::Table => print(&samara_lab::explain::show(&runs, shown)),
+        Format::Json => print_json(&samara_lab::explain::json(&runs, shown)),
+    }
 }
 
 fn compare(options: &CompareOptions) -> Result<ExitCode, String> {

@@ -277,7 +277,7 @@ where
     };
     let (before, engine) = (Vec::new(), PhantomData::<fn() -> B>);
     let run = Run { ledgers, phase: Phase::WarmUp, before, measured, engine };
-    match simulate(run, &mut net, setup.options.stop, |_, done| progress(done))? {
+    match simulate(run, &mut net, setup.options, |_, done| progress(done))? {
         Some(measured) => Ok(measured),
         None => unreachable!("one process has all measurements"),
     }

@@ -2,7 +2,7 @@
 
 use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
@@ -11,6 +11,7 @@ use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
+use crate::explain::{ContentsOf, Delivered, Explain, Explained, MainTime, is_sampled};
 use crate::network::{self, Hosts};
 
 /// An experiment on one network: its course and its measurements.
@@ -27,6 +28,28 @@ pub(crate) trait Stepped: Sized {
 
     /// Handles an event of a host. Events are ordered by time, then by host.
     fn observe(&mut self, record: Record<<Self::App as Engine>::Event>);
+
+    /// Returns the function that finds the items in frames; `None` if their deliveries cannot be
+    /// explained.
+    fn contents(&self) -> Option<ContentsOf<<Self::App as Engine>::Frame>> {
+        None
+    }
+
+    /// Returns an upper bound of the number of deliveries; `None` if the run's progress has it, or if
+    /// nobody knows.
+    fn deliveries_max(&self, _nodes: u32) -> Option<u64> {
+        None
+    }
+
+    /// Returns the deliveries to explain.
+    fn delivered(&self) -> Vec<Delivered> {
+        Vec::new()
+    }
+
+    /// Returns the time that the family's main metric measures.
+    fn main_time(&self) -> MainTime {
+        MainTime::default()
+    }
 
     /// Returns the progress of the run. The main loop fills in time and steps.
     fn progress(&self, net: &Net<'_, Self::App>) -> Progress;
@@ -51,15 +74,16 @@ pub(crate) enum Step {
 pub(crate) fn simulate<E: Stepped>(
     mut experiment: E,
     net: &mut Net<'_, E::App>,
-    stop: &AtomicBool,
+    options: RunOptions<'_>,
     mut watch: impl FnMut(&E, Progress),
 ) -> Result<Option<E::Measured>, RunError> {
+    let every = record(&experiment, net, options.explain);
     loop {
         let (until, next) = match experiment.step(net)? {
             Step::Until(until) => (until, Next::On),
             Step::Over(until) => (until, Next::Over),
         };
-        let next = if stop.load(Ordering::Relaxed) { Next::Interrupted } else { next };
+        let next = if options.stop.load(Ordering::Relaxed) { Next::Interrupted } else { next };
         match net.agree(next)? {
             Next::Interrupted => return Err(RunError::Interrupted),
             Next::Over => break,
@@ -68,7 +92,26 @@ pub(crate) fn simulate<E: Stepped>(
         watch(&experiment, progress(&experiment, net));
     }
     watch(&experiment, Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) });
+    if let Some(every) = every {
+        let arrivals = net.sim.take_arrivals();
+        options.explain.put(Explained::of(arrivals, experiment.delivered(), every, experiment.main_time()));
+    }
     experiment.measured(net)
+}
+
+/// Lets the simulation record where time goes, if that is wanted and possible. Returns the sampling
+/// interval of items.
+fn record<E: Stepped>(experiment: &E, net: &mut Net<'_, E::App>, explain: &Explain) -> Option<u64> {
+    let nodes = net.hosts().len() as u32;
+    let expected = experiment.deliveries_max(nodes).or(experiment.progress(net).deliveries_expected);
+    let every = explain.every(nodes, expected).filter(|_| net.is_alone())?;
+    let contents = experiment.contents()?;
+    net.sim.explain(move |frame, key| {
+        let mut contents = contents(frame, key);
+        contents.items.retain(|item| is_sampled(*item, every));
+        contents
+    });
+    Some(every)
 }
 
 /// Returns the progress. The total number of steps of several processes is known only at the end.

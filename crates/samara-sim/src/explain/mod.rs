@@ -38,9 +38,15 @@ macro_rules! causes {
             /// The number of causes.
             pub const COUNT: usize = [$($label,)*].len();
 
-            /// Returns the name of the cause in tables, reports and JSON.
+            /// Returns the name of the cause in JSON.
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$name => $label,)* }
+            }
+
+            /// Returns the names of its columns in tables of paths: of a whole path, and of its last
+            /// hop.
+            pub const fn columns(self) -> [&'static str; 2] {
+                match self { $(Self::$name => [concat!($label, "_ns"), concat!("hop_", $label, "_ns")],)* }
             }
 
             /// Returns the meaning of the cause.
@@ -63,23 +69,23 @@ causes! {
     /// The link does not exist yet, or not any more.
     Handshake = "handshake",
     /// The uplink sends copies of the same batch that go first.
-    SameBatch = "same-batch",
+    SameBatch = "same_batch",
     /// The uplink sends other data that go first in the outbox, or ahead on the same link.
-    OtherTraffic = "other-traffic",
+    OtherTraffic = "other_traffic",
     /// The uplink sends data of other links, after the copy has been passed to its link.
     Interface = "interface",
     /// A channel collects data before it flushes its buffer.
     Flush = "flush",
     /// The congestion window is full, in slow start.
-    SlowStart = "slow-start",
+    SlowStart = "slow_start",
     /// The congestion window is full; it shrank because the connection was idle.
-    IdleRestart = "idle-restart",
+    IdleRestart = "idle_restart",
     /// The congestion window is full, in congestion avoidance.
-    Avoidance = "congestion-avoidance",
+    Avoidance = "congestion_avoidance",
     /// The congestion window is full while losses are repaired, or after that.
     Recovery = "recovery",
     /// The window of the receiver, a credit of HTTP/2 or a limit of the rate holds data back.
-    FlowControl = "flow-control",
+    FlowControl = "flow_control",
     /// The pacer spreads a window over a round trip.
     Pacing = "pacing",
     /// The uplink sends the bytes of the copy itself.
@@ -218,6 +224,8 @@ pub(crate) type Describe<F> = Arc<dyn Fn(&F, Option<MessageKey>) -> Contents + S
 /// The first arrival of an item at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
+    /// The item that was sent: the item itself, unless the host has [made](Arrivals::make) it.
+    pub item: u64,
     /// The host that sent the copy.
     pub from: u32,
     /// The time of the arrival, in nanoseconds.
@@ -268,7 +276,7 @@ pub(crate) struct Trace {
     trigger: Trigger,
     taken_at: u64,
     /// The parts from `owed_at` to `taken_at`.
-    waited: Parts,
+    waited: Compact,
     /// The counters of the uplink and the link when the copy was taken.
     start: uplink::Counters,
     /// The first departure of the last byte. Set by the sender, read by the receiver.
@@ -281,5 +289,5 @@ struct Sent {
     order: u32,
     at: u64,
     /// The parts from the time when the copy was owed.
-    parts: Parts,
+    parts: Compact,
 }

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Arrival, Cause, Parts};
+use super::{Arrival, Cause, Compact, Parts};
 
 /// The first arrivals of items at all hosts.
 #[derive(Clone, Debug, Default)]
@@ -51,11 +51,24 @@ impl Arrivals {
         all
     }
 
+    /// Records an item that a host did not receive, but has made out of another one. Its path up to
+    /// then is that of the other item, whose arrival must be recorded.
+    pub fn make(&mut self, host: u32, item: u64, of: u64, at: u64) {
+        let Some(arrivals) = self.0.get_mut(host as usize) else { return };
+        let Some(last) = arrivals.get(&of).filter(|last| last.at <= at) else { return };
+        let mut parts = Parts::default();
+        parts += &last.parts;
+        parts.add(Cause::Processor, at - last.at);
+        let made = Arrival { at, parts: Compact::from(&parts), ..last.clone() };
+        arrivals.insert(item, made);
+    }
+
     /// Returns the path of an item to a host; `None` if it has not arrived there. The hops follow
     /// each other without gaps, from `origin.at` to the arrival. If a sender's own arrival is not
     /// recorded, the cause of the time before is unknown.
     pub fn path(&self, host: u32, item: u64, origin: Origin) -> Option<Vec<Hop>> {
         let mut arrival = self.get(host, item)?;
+        let mut item = arrival.item;
         let (mut to, mut hops) = (host, Vec::new());
         loop {
             let before = if arrival.from == origin.host { None } else { self.get(arrival.from, item) };
@@ -63,7 +76,7 @@ impl Arrivals {
             let since = before.map_or(origin.at, |before| before.at);
             hops.push(hop(arrival, to, since, before.is_some() || arrival.from == origin.host));
             let Some(before) = before else { break };
-            (to, arrival) = (arrival.from, before);
+            (to, arrival, item) = (arrival.from, before, before.item);
         }
         hops.reverse();
         Some(hops)

@@ -16,7 +16,10 @@ const PERIODS: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     uplink: Uplink,
-    links: Vec<Link>,
+    /// The links that have carried items, or could not send.
+    links: Vec<Option<Box<Link>>>,
+    /// Number of entries of all `holds`.
+    holds: usize,
     arrivals: FxHashMap<u64, Arrival>,
     /// The packet that leaves next.
     leaving: Option<Leaving>,
@@ -26,7 +29,7 @@ pub(crate) struct Recorder {
 }
 
 /// A packet with data that leaves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Leaving {
     /// The write rank of its data.
     pub(crate) rank: u64,
@@ -39,7 +42,8 @@ pub(crate) struct Leaving {
 struct Link {
     time: LinkTime,
     /// The reasons why the link cannot send: since when, why, and the idle time of the uplink
-    /// before. It stays at the last reason while the link can send.
+    /// before. It stays at the last reason while the link can send. Before the first one, nothing
+    /// keeps the link from sending.
     holds: Vec<(u64, Cause, u64)>,
     /// The copies that were taken and have not left.
     waiting: VecDeque<Arc<Trace>>,
@@ -73,12 +77,12 @@ impl Recorder {
         waited.add(Cause::OtherTraffic, after - before - same);
         self.add_idle(&mut waited, slot, (owed_at, owed_at - before), (now, now - after));
         let last = self.uplink.last_batch();
-        let link = self.link(slot);
+        let link = link_of(&mut self.links, slot);
         if link.waiting.is_empty() {
             link.own = (0, 0);
             link.time.keep(|batch| last == Some(batch));
         }
-        let start = self.uplink.counters(now, slot, &self.links[slot as usize].time, batch);
+        let start = link.time.counters(&self.uplink, now, slot, batch);
         let trace = Arc::new(Trace {
             items: contents.items,
             batch,
@@ -86,27 +90,20 @@ impl Recorder {
             owed_at,
             trigger: Trigger::of_mark(copy.mark),
             taken_at: now,
-            waited,
+            waited: Compact::from(&waited),
             start,
             sent: Default::default(),
         });
-        self.link(slot).waiting.push_back(Arc::clone(&trace));
+        link.waiting.push_back(Arc::clone(&trace));
         Some(trace)
-    }
-
-    fn link(&mut self, slot: u32) -> &mut Link {
-        let index = slot as usize;
-        if self.links.len() <= index {
-            self.links.resize_with(index + 1, Link::default);
-        }
-        &mut self.links[index]
     }
 
     /// Divides the uplink's idle time between two moments by the reasons of a link. Each moment comes
     /// with the idle time before it.
     fn add_idle(&self, parts: &mut Parts, slot: u32, from: (u64, u64), to: (u64, u64)) {
         let mut end = to.1;
-        let holds = self.links.get(slot as usize).map_or(&[][..], |link| &link.holds);
+        let link = self.links.get(slot as usize).and_then(Option::as_ref);
+        let holds = link.map_or(&[][..], |link| &link.holds);
         for (at, cause, idle) in holds.iter().rev().copied() {
             if end <= from.1 {
                 return;
@@ -115,20 +112,22 @@ impl Recorder {
             parts.add(cause, end - start);
             end = start;
         }
-        parts.add(Cause::Handshake, end - from.1);
+        parts.add(Cause::Timer, end - from.1);
     }
 
     /// Notes why a link cannot send from now on.
     pub(crate) fn hold(&mut self, now: u64, slot: u32, mut cause: Cause) {
-        let idle = now - self.uplink.busy.until(now);
-        let link = self.link(slot);
+        let known = self.links.get(slot as usize).and_then(Option::as_ref);
         let is_window =
             matches!(cause, Cause::SlowStart | Cause::IdleRestart | Cause::Avoidance | Cause::Recovery);
-        if is_window && link.lost > 0 {
+        if is_window && known.is_some_and(|link| link.lost > 0) {
             cause = Cause::Loss;
         }
-        if link.holds.last().is_none_or(|(_, last, _)| *last != cause) {
-            link.holds.push((now, cause, idle));
+        let last = known.and_then(|link| link.holds.last());
+        if last.map_or(Cause::Timer, |(_, last, _)| *last) != cause {
+            let idle = now - self.uplink.busy.until(now);
+            link_of(&mut self.links, slot).holds.push((now, cause, idle));
+            self.holds += 1;
         }
     }
 
@@ -140,13 +139,20 @@ impl Recorder {
     /// Records a packet on the uplink. `is_lost` says whether the network loses it.
     pub(crate) fn sent(&mut self, slot: u32, order: u32, (start, end): (u64, u64), is_lost: bool) {
         let leaving = self.leaving.take();
-        let link = self.link(slot);
-        let (rank, again) = leaving.as_ref().map_or((0, false), |leaving| (leaving.rank, leaving.again));
-        if leaving.is_some() {
-            let repaired = u32::from(again);
-            link.lost = link.lost.saturating_sub(repaired) + u32::from(is_lost);
+        let has_data = leaving.is_some();
+        let Leaving { rank, again, complete } = leaving.unwrap_or_default();
+        let link = match self.links.get_mut(slot as usize) {
+            Some(Some(link)) => link,
+            // Nobody waits for the link.
+            _ if !is_lost => {
+                self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
+                return;
+            }
+            _ => link_of(&mut self.links, slot),
+        };
+        if has_data {
+            link.lost = link.lost.saturating_sub(u32::from(again)) + u32::from(is_lost);
         }
-        let complete = leaving.map(|leaving| leaving.complete).unwrap_or_default();
         let front = link.waiting.front().filter(|front| front.rank == rank || front.rank == 0);
         let batch = complete.first().or(front).and_then(|trace| trace.batch);
         if rank != 0 && !again {
@@ -158,26 +164,27 @@ impl Recorder {
             link.own.1 += end - start;
         }
         let packet = Packet { slot, batch, again, start, end };
-        self.uplink.send(packet, &mut self.links[slot as usize].time);
+        let own = link.own.1;
+        self.uplink.send(packet, Some(&mut link.time));
         if !again {
             for (place, trace) in complete.iter().enumerate() {
-                let own = if place == 0 { self.links[slot as usize].own.1 } else { end - start };
-                self.complete(slot, trace, (order, end), own);
+                self.complete(slot, trace, (order, end), if place == 0 { own } else { end - start });
             }
         }
     }
 
     /// Divides the time of a copy whose last byte leaves.
     fn complete(&mut self, slot: u32, trace: &Arc<Trace>, (order, end): (u32, u64), own: u64) {
-        let link = &mut self.links[slot as usize];
+        let link = link_of(&mut self.links, slot);
         if link.waiting.front().is_some_and(|front| Arc::ptr_eq(front, trace)) {
             link.waiting.pop_front();
         } else {
             link.waiting.retain(|waiting| !Arc::ptr_eq(waiting, trace));
         }
         link.own = (0, 0);
-        let mut parts = trace.waited;
-        let (first, last) = (trace.start, self.uplink.counters(end, slot, &link.time, trace.batch));
+        let mut parts = Parts::default();
+        parts += &trace.waited;
+        let (first, last) = (trace.start, link.time.counters(&self.uplink, end, slot, trace.batch));
         let [uplink, all, again, batch] = [
             last.uplink - first.uplink,
             last.link - first.link,
@@ -197,30 +204,39 @@ impl Recorder {
         let idle_at = |at: u64, busy: u64| (at, at - busy);
         self.add_idle(&mut parts, slot, idle_at(trace.taken_at, first.uplink), idle_at(end, last.uplink));
         debug_assert_eq!(parts.total(), end - trace.owed_at, "the parts of a copy do not add up");
-        let _ = trace.sent.set(Sent { order, at: end, parts });
+        let _ = trace.sent.set(Sent { order, at: end, parts: Compact::from(&parts) });
     }
 
     /// Forgets the copies that a link has taken, because it is down.
     pub(crate) fn clear(&mut self, slot: u32) {
-        let link = self.link(slot);
-        link.waiting.clear();
-        link.lost = 0;
+        if let Some(Some(link)) = self.links.get_mut(slot as usize) {
+            link.waiting.clear();
+            link.lost = 0;
+        }
+    }
+
+    fn remembered(&self) -> usize {
+        self.uplink.busy.len() + self.uplink.batches.len() + self.holds
     }
 
     /// Returns true if the past should be forgotten.
     pub(crate) fn is_full(&self) -> bool {
-        self.uplink.busy.len() + self.uplink.batches.len() >= self.forget_at.max(PERIODS)
+        self.remembered() >= self.forget_at.max(PERIODS)
     }
 
     /// Forgets the past before `oldest`, the time since which the oldest copy in the outbox is owed.
     pub(crate) fn forget(&mut self, oldest: u64) {
-        let taken = self.links.iter().filter_map(|link| link.waiting.front()).map(|trace| trace.taken_at);
+        let taken =
+            self.links.iter().flatten().filter_map(|link| link.waiting.front()).map(|trace| trace.taken_at);
         let oldest = taken.min().unwrap_or(u64::MAX).min(oldest);
         self.uplink.busy.forget(oldest);
         self.uplink.batches.retain(|_, busy| !busy.forget(oldest));
-        for link in &mut self.links {
+        self.holds = 0;
+        for link in self.links.iter_mut().flatten() {
             let old = link.holds.partition_point(|(at, ..)| *at <= oldest);
             link.holds.drain(..old.saturating_sub(1));
+            link.holds.shrink_to(2 * link.holds.len());
+            self.holds += link.holds.len();
             if link.time.batches() > PERIODS {
                 let waiting = &link.waiting;
                 let last = self.uplink.last_batch();
@@ -229,7 +245,7 @@ impl Recorder {
                 });
             }
         }
-        self.forget_at = 2 * (self.uplink.busy.len() + self.uplink.batches.len());
+        self.forget_at = 2 * self.remembered();
     }
 
     // ---- the receiver ----
@@ -248,7 +264,8 @@ impl Recorder {
         if trace.items.iter().all(|item| self.arrivals.contains_key(item)) {
             return;
         }
-        let mut parts = sent.parts;
+        let mut parts = Parts::default();
+        parts += &sent.parts;
         let rest = now - sent.at;
         match self.arriving {
             Some((order, at)) => {
@@ -269,6 +286,7 @@ impl Recorder {
         let compact = Compact::from(&parts);
         for item in &trace.items {
             self.arrivals.entry(*item).or_insert_with(|| Arrival {
+                item: *item,
                 from,
                 at: now,
                 owed_at: trace.owed_at,
@@ -281,4 +299,12 @@ impl Recorder {
     pub(crate) fn take_arrivals(&mut self) -> FxHashMap<u64, Arrival> {
         std::mem::take(&mut self.arrivals)
     }
+}
+
+fn link_of(links: &mut Vec<Option<Box<Link>>>, slot: u32) -> &mut Link {
+    let index = slot as usize;
+    if links.len() <= index {
+        links.resize_with(index + 1, || None);
+    }
+    links[index].get_or_insert_default()
 }

@@ -22,6 +22,11 @@ impl Busy {
 
     /// Returns the busy time before `at`. Moments before the first remembered period count as idle.
     pub(super) fn until(&self, at: u64) -> u64 {
+        if let Some((_, end, _)) = self.periods.last()
+            && *end <= at
+        {
+            return self.total;
+        }
         let after = self.periods.partition_point(|(start, ..)| *start < at);
         match after.checked_sub(1).map(|index| self.periods[index]) {
             Some((start, end, before)) => before + end.min(at) - start,
@@ -76,52 +81,60 @@ pub(super) struct Uplink {
 pub(super) struct LinkTime {
     link: u64,
     again: u64,
-    batches: FxHashMap<u64, u64>,
+    /// The time of each batch. Few batches share a link at a time; the last one is looked up most.
+    batches: Vec<(u64, u64)>,
 }
 
 impl LinkTime {
     /// Forgets batches except these, for which nobody waits any more.
     pub(super) fn keep(&mut self, is_awaited: impl Fn(u64) -> bool) {
-        self.batches.retain(|batch, _| is_awaited(*batch));
+        self.batches.retain(|(batch, _)| is_awaited(*batch));
     }
 
     pub(super) fn batches(&self) -> usize {
         self.batches.len()
     }
+
+    /// Returns the counters of the link and a batch now. A packet that is still leaving counts up to
+    /// now.
+    pub(super) fn counters(&self, uplink: &Uplink, now: u64, slot: u32, batch: Option<u64>) -> Counters {
+        let last = &uplink.last;
+        let ahead = last.end.saturating_sub(last.start.max(now));
+        let of_link = if last.slot == slot { ahead } else { 0 };
+        let known = batch.and_then(|batch| self.batches.iter().rev().find(|(known, _)| *known == batch));
+        let sent = known.map_or(0, |(_, busy)| *busy);
+        let is_batch = batch.is_some() && last.batch == batch && !last.again;
+        Counters {
+            uplink: uplink.busy.until(now),
+            link: self.link.saturating_sub(of_link),
+            again: self.again - if last.again { of_link.min(self.again) } else { 0 },
+            batch: sent - if is_batch { of_link.min(sent) } else { 0 },
+        }
+    }
 }
 
 impl Uplink {
-    pub(super) fn send(&mut self, packet: Packet, link: &mut LinkTime) {
+    /// Takes a packet; `link` is the time of its link, if anybody needs it.
+    pub(super) fn send(&mut self, packet: Packet, link: Option<&mut LinkTime>) {
         let Packet { batch, again, start, end, .. } = packet;
         self.busy.add(start, end);
+        self.last = packet;
+        let Some(link) = link else { return };
         link.link += end - start;
         if again {
             link.again += end - start;
         } else if let Some(batch) = batch {
             self.batches.entry(batch).or_default().add(start, end);
-            *link.batches.entry(batch).or_default() += end - start;
+            match link.batches.iter_mut().rev().find(|(known, _)| *known == batch) {
+                Some((_, busy)) => *busy += end - start,
+                None => link.batches.push((batch, end - start)),
+            }
         }
-        self.last = packet;
     }
 
     /// Returns the batch of the last packet.
     pub(super) const fn last_batch(&self) -> Option<u64> {
         self.last.batch
-    }
-
-    /// Returns the counters of a link and a batch now. A packet that is still leaving counts up to
-    /// now.
-    pub(super) fn counters(&self, now: u64, slot: u32, link: &LinkTime, batch: Option<u64>) -> Counters {
-        let ahead = self.last.end.saturating_sub(self.last.start.max(now));
-        let of_link = if self.last.slot == slot { ahead } else { 0 };
-        let sent = batch.and_then(|batch| link.batches.get(&batch)).copied().unwrap_or(0);
-        let is_batch = batch.is_some() && self.last.batch == batch && !self.last.again;
-        Counters {
-            uplink: self.busy.until(now),
-            link: link.link - of_link,
-            again: link.again - if self.last.again { of_link } else { 0 },
-            batch: sent - if is_batch { of_link } else { 0 },
-        }
     }
 }
 

@@ -505,7 +505,7 @@ impl<F: Frame> Host<F> {
     pub(super) fn note_hold(&mut self, now: u64, slot: u32, world: &World<F>) {
         let (Some(explained), transport) = (&mut self.explained, &world.config.transport) else { return };
         let Link { state, sender, .. } = &self.links[slot as usize];
-        if *state == LinkState::Up && sender.can_send() {
+        if *state != LinkState::Up || sender.can_send() {
             return;
         }
         let takes_more = || match self.dispatch {
@@ -513,7 +513,6 @@ impl<F: Frame> Host<F> {
             Dispatch::PerLink => sender.has_buffer(transport) || transport.connection.channels().is_some(),
         };
         let cause = match sender.held(now) {
-            _ if *state != LinkState::Up => Cause::Handshake,
             Some(cause) => cause,
             None if takes_more() => Cause::Timer,
             None => sender.window_cause(),
