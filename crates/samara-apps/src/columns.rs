@@ -14,7 +14,7 @@ use samara_engine::{
 use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
 use samara_gossipsub::wire::{self, Limits};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
-use samara_sim::{Contents, FrameCodec, Reader};
+use samara_sim::{Contents, FrameCodec, Items, Reader};
 use samara_spec::columns::Columns;
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
@@ -183,7 +183,7 @@ pub fn contents<E: Spreading>(
 ) -> impl Fn(&E::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
     move |frame, _| {
         let number = |message: &Arc<E::Message>| blocks.id_of(Segment::topic(&**message)?, message);
-        let items: Vec<u64> = E::messages(frame).iter().filter_map(number).map(u64::from).collect();
+        let items: Items = E::messages(frame).iter().filter_map(number).map(u64::from).collect();
         Contents { batch: items.first().map(|first| first / u64::from(blocks.count())), items }
     }
 }

@@ -9,7 +9,7 @@ use samara_engine::outbox::Lost;
 use samara_engine::{Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
 use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
-use samara_sim::Contents;
+use samara_sim::{Contents, Items};
 use samara_spec::messages::PAYLOAD_MIN;
 
 use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED};
@@ -153,7 +153,7 @@ pub trait Member: App<Command = Publish, Event = Event> + 'static {
 }
 
 fn contents<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Contents {
-    let items: Vec<u64> = payloads.filter_map(number_of).map(u64::from).collect();
+    let items: Items = payloads.filter_map(number_of).map(u64::from).collect();
     Contents { batch: items.first().copied(), items }
 }
 

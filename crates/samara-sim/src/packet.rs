@@ -118,7 +118,7 @@ pub(crate) enum Body<F> {
 
 impl<F> Body<Carried<F>> {
     /// Returns the records of the frames that end in the packet.
-    pub(crate) fn traces(&self) -> Vec<Arc<Trace>> {
+    pub(crate) fn traces(&self) -> SmallVec<[Arc<Trace>; 1]> {
         let trace = |carried: &Carried<F>| carried.trace.clone();
         match self {
             Self::Data { frame, .. } => frame.iter().filter_map(trace).collect(),
@@ -130,7 +130,7 @@ impl<F> Body<Carried<F>> {
                 .flat_map(|load| load.iter().filter_map(http2::Item::frame))
                 .filter_map(trace)
                 .collect(),
-            Self::Ack | Self::Hello { .. } | Self::Close | Self::Refuse { .. } => Vec::new(),
+            Self::Ack | Self::Hello { .. } | Self::Close | Self::Refuse { .. } => SmallVec::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use samara_cat::pool::{Admission, Application, CheckKind, Signer, Verdict};
 use samara_cat::wire::Member;
 use samara_cat::{Cat, CatFrame, Command, Event, Misbehaviour, Transaction, TxKey};
 use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
-use samara_sim::Contents;
+use samara_sim::{Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
 
 pub use hostile::Hostile;
@@ -87,7 +87,7 @@ pub fn contents(frame: &CatFrame, _: Option<MessageKey>) -> Contents {
         Member::Key(_) => None,
     });
     let headers = frame.bodies().iter().chain(bundled).filter_map(Header::of);
-    let items: Vec<u64> = headers.map(|header| u64::from(header.number)).collect();
+    let items: Items = headers.map(|header| u64::from(header.number)).collect();
     Contents { batch: items.first().copied(), items }
 }
 

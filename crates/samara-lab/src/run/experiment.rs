@@ -108,7 +108,9 @@ fn record<E: Stepped>(experiment: &E, net: &mut Net<'_, E::App>, explain: &Expla
     let contents = experiment.contents()?;
     net.sim.explain(move |frame, key| {
         let mut contents = contents(frame, key);
-        contents.items.retain(|item| is_sampled(*item, every));
+        if every > 1 {
+            contents.items.retain(|item| is_sampled(*item, every));
+        }
         contents
     });
     Some(every)

@@ -21,6 +21,7 @@ mod uplink;
 use std::sync::{Arc, OnceLock};
 
 use samara_engine::{Frame, MessageKey, NodeRng};
+use smallvec::SmallVec;
 
 pub use path::{Arrivals, Hop, Origin, parts_of};
 pub(crate) use recorder::{Leaving, Recorder};
@@ -82,7 +83,7 @@ causes! {
     IdleRestart = "idle_restart",
     /// The congestion window is full, in congestion avoidance.
     Avoidance = "congestion_avoidance",
-    /// The congestion window is full while losses are repaired, or after that.
+    /// The congestion window is full; it grows again after a loss.
     Recovery = "recovery",
     /// The window of the receiver, a credit of HTTP/2 or a limit of the rate holds data back.
     FlowControl = "flow_control",
@@ -96,7 +97,7 @@ causes! {
     Gateway = "gateway",
     /// The queue and the rate of the receiver's downlink.
     Downlink = "downlink",
-    /// A packet was lost: its retransmission, and what waits behind it in order.
+    /// A packet was lost: its repair, and what waits for that.
     Loss = "loss",
     /// The record does not say, for example because the copy came from outside it.
     Unknown = "unknown",
@@ -208,12 +209,15 @@ impl Trigger {
     }
 }
 
+/// Numbers of items, few of which need memory of their own.
+pub type Items = SmallVec<[u64; 2]>;
+
 /// The items in a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The numbers of the items, which are the same at all hosts. A frame without items is not
     /// recorded.
-    pub items: Vec<u64>,
+    pub items: Items,
     /// The batch of the items: copies of one batch wait for each other.
     pub batch: Option<u64>,
 }
@@ -268,17 +272,12 @@ impl<F: Frame> Frame for Carried<F> {
 /// The record of a copy that has been passed to its link. Times in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    items: Vec<u64>,
+    items: Items,
     batch: Option<u64>,
     /// The write rank of the frame; 0 where ranks do not belong to frames.
     rank: u64,
     owed_at: u64,
     trigger: Trigger,
-    taken_at: u64,
-    /// The parts from `owed_at` to `taken_at`.
-    waited: Compact,
-    /// The counters of the uplink and the link when the copy was taken.
-    start: uplink::Counters,
     /// The first departure of the last byte. Set by the sender, read by the receiver.
     sent: OnceLock<Sent>,
 }

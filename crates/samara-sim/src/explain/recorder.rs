@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::Outgoing;
+use smallvec::SmallVec;
 
-use super::uplink::{LinkTime, Packet, Uplink};
+use super::uplink::{Counters, LinkTime, Packet, Uplink};
 use super::{Arrival, Cause, Compact, Describe, Parts, Sent, Trace, Trigger};
 
 /// A host forgets the past of its uplink when it remembers this many periods, or twice as many as
@@ -18,6 +19,9 @@ pub(crate) struct Recorder {
     uplink: Uplink,
     /// The links that have carried items, or could not send.
     links: Vec<Option<Box<Link>>>,
+    /// The last reason of each link, with [`HAS_LOST`]: most calls change nothing, and visit nothing
+    /// else.
+    last: Vec<u8>,
     /// Number of entries of all `holds`.
     holds: usize,
     arrivals: FxHashMap<u64, Arrival>,
@@ -35,7 +39,7 @@ pub(crate) struct Leaving {
     pub(crate) rank: u64,
     pub(crate) again: bool,
     /// The records of the frames that end in it.
-    pub(crate) complete: Vec<Arc<Trace>>,
+    pub(crate) complete: SmallVec<[Arc<Trace>; 1]>,
 }
 
 #[derive(Debug, Default)]
@@ -46,12 +50,26 @@ struct Link {
     /// keeps the link from sending.
     holds: Vec<(u64, Cause, u64)>,
     /// The copies that were taken and have not left.
-    waiting: VecDeque<Arc<Trace>>,
+    waiting: VecDeque<Waiting>,
     /// The frame that leaves, and the time of its packets so far.
     own: (u64, u64),
     /// Number of packets with data that were lost on their way and not repeated yet.
     lost: u32,
 }
+
+/// A copy that was taken and has not left.
+#[derive(Debug)]
+struct Waiting {
+    trace: Arc<Trace>,
+    taken_at: u64,
+    /// The parts from the time when it was owed.
+    parts: Parts,
+    /// The counters when it was taken.
+    start: Counters,
+}
+
+/// A bit beside a cause: a packet was lost and not repeated yet.
+const HAS_LOST: u8 = 1 << 7;
 
 impl Recorder {
     // ---- the sender ----
@@ -89,12 +107,9 @@ impl Recorder {
             rank,
             owed_at,
             trigger: Trigger::of_mark(copy.mark),
-            taken_at: now,
-            waited: Compact::from(&waited),
-            start,
             sent: Default::default(),
         });
-        link.waiting.push_back(Arc::clone(&trace));
+        link.waiting.push_back(Waiting { trace: Arc::clone(&trace), taken_at: now, parts: waited, start });
         Some(trace)
     }
 
@@ -117,18 +132,26 @@ impl Recorder {
 
     /// Notes why a link cannot send from now on.
     pub(crate) fn hold(&mut self, now: u64, slot: u32, mut cause: Cause) {
-        let known = self.links.get(slot as usize).and_then(Option::as_ref);
+        let last = self.last_of(slot);
         let is_window =
             matches!(cause, Cause::SlowStart | Cause::IdleRestart | Cause::Avoidance | Cause::Recovery);
-        if is_window && known.is_some_and(|link| link.lost > 0) {
+        if is_window && *last & HAS_LOST != 0 {
             cause = Cause::Loss;
         }
-        let last = known.and_then(|link| link.holds.last());
-        if last.map_or(Cause::Timer, |(_, last, _)| *last) != cause {
+        if *last & !HAS_LOST != cause as u8 {
+            *last = cause as u8 | *last & HAS_LOST;
             let idle = now - self.uplink.busy.until(now);
             link_of(&mut self.links, slot).holds.push((now, cause, idle));
             self.holds += 1;
         }
+    }
+
+    fn last_of(&mut self, slot: u32) -> &mut u8 {
+        let index = slot as usize;
+        if self.last.len() <= index {
+            self.last.resize(index + 1, Cause::Timer as u8);
+        }
+        &mut self.last[index]
     }
 
     /// Announces the packet with data that leaves next.
@@ -138,24 +161,26 @@ impl Recorder {
 
     /// Records a packet on the uplink. `is_lost` says whether the network loses it.
     pub(crate) fn sent(&mut self, slot: u32, order: u32, (start, end): (u64, u64), is_lost: bool) {
-        let leaving = self.leaving.take();
-        let has_data = leaving.is_some();
-        let Leaving { rank, again, complete } = leaving.unwrap_or_default();
-        let link = match self.links.get_mut(slot as usize) {
-            Some(Some(link)) => link,
-            // Nobody waits for the link.
-            _ if !is_lost => {
-                self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
-                return;
-            }
-            _ => link_of(&mut self.links, slot),
+        let Some(Leaving { rank, again, complete }) = self.leaving.take() else {
+            self.uplink.send(Packet { slot, batch: None, again: false, start, end }, None);
+            return;
         };
-        if has_data {
+        if again || is_lost {
+            let link = link_of(&mut self.links, slot);
             link.lost = link.lost.saturating_sub(u32::from(again)) + u32::from(is_lost);
+            let has_lost = if link.lost > 0 { HAS_LOST } else { 0 };
+            let last = self.last_of(slot);
+            *last = *last & !HAS_LOST | has_lost;
         }
-        let front = link.waiting.front().filter(|front| front.rank == rank || front.rank == 0);
+        let Some(Some(link)) = self.links.get_mut(slot as usize) else {
+            // Nobody has waited for the link so far.
+            self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
+            return;
+        };
+        let front = link.waiting.front().map(|waiting| &waiting.trace);
+        let front = front.filter(|front| front.rank == rank || front.rank == 0);
         let batch = complete.first().or(front).and_then(|trace| trace.batch);
-        if rank != 0 && !again {
+        if !again {
             // Where ranks do not belong to frames, the data are those of the oldest copy.
             let id = if front.is_some_and(|front| front.rank == 0) { 0 } else { rank };
             if link.own.0 != id {
@@ -163,9 +188,8 @@ impl Recorder {
             }
             link.own.1 += end - start;
         }
-        let packet = Packet { slot, batch, again, start, end };
         let own = link.own.1;
-        self.uplink.send(packet, Some(&mut link.time));
+        self.uplink.send(Packet { slot, batch, again, start, end }, Some(&mut link.time));
         if !again {
             for (place, trace) in complete.iter().enumerate() {
                 self.complete(slot, trace, (order, end), if place == 0 { own } else { end - start });
@@ -176,15 +200,12 @@ impl Recorder {
     /// Divides the time of a copy whose last byte leaves.
     fn complete(&mut self, slot: u32, trace: &Arc<Trace>, (order, end): (u32, u64), own: u64) {
         let link = link_of(&mut self.links, slot);
-        if link.waiting.front().is_some_and(|front| Arc::ptr_eq(front, trace)) {
-            link.waiting.pop_front();
-        } else {
-            link.waiting.retain(|waiting| !Arc::ptr_eq(waiting, trace));
-        }
+        // Only on connections with channels it may not be the first one.
+        let place = link.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.trace, trace));
+        let Some(waiting) = place.and_then(|place| link.waiting.remove(place)) else { return };
         link.own = (0, 0);
-        let mut parts = Parts::default();
-        parts += &trace.waited;
-        let (first, last) = (trace.start, link.time.counters(&self.uplink, end, slot, trace.batch));
+        let Waiting { taken_at, mut parts, start: first, .. } = waiting;
+        let last = link.time.counters(&self.uplink, end, slot, trace.batch);
         let [uplink, all, again, batch] = [
             last.uplink - first.uplink,
             last.link - first.link,
@@ -202,7 +223,7 @@ impl Recorder {
         parts.add(Cause::Loss, again);
         parts.add(Cause::Interface, uplink - all);
         let idle_at = |at: u64, busy: u64| (at, at - busy);
-        self.add_idle(&mut parts, slot, idle_at(trace.taken_at, first.uplink), idle_at(end, last.uplink));
+        self.add_idle(&mut parts, slot, idle_at(taken_at, first.uplink), idle_at(end, last.uplink));
         debug_assert_eq!(parts.total(), end - trace.owed_at, "the parts of a copy do not add up");
         let _ = trace.sent.set(Sent { order, at: end, parts: Compact::from(&parts) });
     }
@@ -212,6 +233,7 @@ impl Recorder {
         if let Some(Some(link)) = self.links.get_mut(slot as usize) {
             link.waiting.clear();
             link.lost = 0;
+            *self.last_of(slot) &= !HAS_LOST;
         }
     }
 
@@ -226,8 +248,12 @@ impl Recorder {
 
     /// Forgets the past before `oldest`, the time since which the oldest copy in the outbox is owed.
     pub(crate) fn forget(&mut self, oldest: u64) {
-        let taken =
-            self.links.iter().flatten().filter_map(|link| link.waiting.front()).map(|trace| trace.taken_at);
+        let taken = self
+            .links
+            .iter()
+            .flatten()
+            .filter_map(|link| link.waiting.front())
+            .map(|waiting| waiting.taken_at);
         let oldest = taken.min().unwrap_or(u64::MAX).min(oldest);
         self.uplink.busy.forget(oldest);
         self.uplink.batches.retain(|_, busy| !busy.forget(oldest));
@@ -241,7 +267,7 @@ impl Recorder {
                 let waiting = &link.waiting;
                 let last = self.uplink.last_batch();
                 link.time.keep(|batch| {
-                    last == Some(batch) || waiting.iter().any(|trace| trace.batch == Some(batch))
+                    last == Some(batch) || waiting.iter().any(|waiting| waiting.trace.batch == Some(batch))
                 });
             }
         }

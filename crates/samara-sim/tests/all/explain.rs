@@ -18,7 +18,10 @@ const START_NANOS: u64 = START.as_nanos();
 
 /// Records the blobs of a simulation: a hundred consecutive ids are a batch.
 fn explain(sim: &mut Simulation<Talker>) {
-    sim.explain(|blob: &Blob, _| Contents { items: vec![blob.id], batch: Some(blob.id / 100) });
+    sim.explain(|blob: &Blob, _| Contents {
+        items: [blob.id].into_iter().collect(),
+        batch: Some(blob.id / 100),
+    });
 }
 
 /// Runs a simulation for a minute, and returns the arrivals.
@@ -142,7 +145,7 @@ fn links_that_come_up_late_are_handshakes() {
     let greeter = Arc::new(move |_| (Greeter, Outbox::new(outbox.clone())));
     let mut sim = Simulation::new(config(50, bare(Some(tcp()))), hosts(2, 8_000 * MBIT), greeter).unwrap();
     sim.dial(START, 0, 1);
-    sim.explain(|blob: &Blob, _| Contents { items: vec![blob.id], batch: None });
+    sim.explain(|blob: &Blob, _| Contents { items: [blob.id].into_iter().collect(), batch: None });
     sim.run_until(Time::from_secs(3), |_| {});
     // Four round trips until the dialler's link is up.
     let parts = parts(&sim.take_arrivals(), 1, 7);

@@ -13,5 +13,6 @@ mod links;
 mod loss;
 mod mconn;
 mod mconn_properties;
+mod planted;
 mod quic;
 mod refusals;

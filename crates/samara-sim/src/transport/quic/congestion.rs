@@ -36,8 +36,9 @@ impl NewReno {
     /// Returns why the window is not larger. `repairs` says whether lost data wait.
     pub(super) fn cause(&self, repairs: bool) -> Cause {
         match self.recovery_from {
+            _ if repairs => Cause::Loss,
             None if self.threshold == u64::MAX => Cause::SlowStart,
-            Some(_) if !repairs && self.window >= self.threshold => Cause::Avoidance,
+            _ if self.window >= self.threshold => Cause::Avoidance,
             _ => Cause::Recovery,
         }
     }

@@ -314,8 +314,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
 
     fn window_cause(&self) -> Cause {
         match &self.holes {
-            Some(holes) if holes.timeout => Cause::Loss,
-            Some(holes) if holes.recover.is_some() => Cause::Recovery,
+            Some(holes) if holes.recover.is_some() => Cause::Loss,
             _ if self.cwnd >= self.ssthresh => Cause::Avoidance,
             // Only idle times and timeouts make a window smaller and slow start begin again. After an
             // idle time the threshold is at least three quarters of the window, after a timeout at
