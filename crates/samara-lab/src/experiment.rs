@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::explain::{ContentsOf, Delivered};
 use crate::family::{Family, boxed};
 use crate::messages::run::message_bounds_ms;
 use crate::metric::Metric;
@@ -74,6 +75,17 @@ pub trait Experiment: Sized + Send + 'static {
     /// Returns the promises that the run broke. `harmed` says of each node whether a fault other than
     /// slow links affects it.
     fn invariants(&self, _harmed: &[bool]) -> Vec<Broken> {
+        Vec::new()
+    }
+
+    /// Returns the function that finds the items in a frame, for `samara explain`. The numbers of
+    /// items are the experiment's own. `None`, the default, explains nothing.
+    fn contents(&self) -> Option<ContentsOf<<Self::App as Engine>::Frame>> {
+        None
+    }
+
+    /// Returns the deliveries to explain.
+    fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }
 
@@ -212,6 +224,14 @@ impl<E: Experiment> Stepped for Running<'_, E> {
 
     fn observe(&mut self, record: Record<<E::App as Engine>::Event>) {
         self.experiment.observe(record, &mut self.commands);
+    }
+
+    fn contents(&self) -> Option<ContentsOf<<E::App as Engine>::Frame>> {
+        self.experiment.contents()
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        self.experiment.delivered()
     }
 
     fn progress(&self, net: &Net<'_, E::App>) -> Progress {

@@ -244,6 +244,10 @@ pub(crate) struct ExplainOptions {
     /// Show all paths of this message: the number of its item in the table of paths.
     #[arg(long, value_name = "NUMBER", conflicts_with = "node")]
     pub(crate) message: Option<u64>,
+    /// Run the first seed of each run again without one cause after the other, and show the gains,
+    /// the largest first. Takes as long as that many runs.
+    #[arg(long, conflicts_with_all = ["slowest", "node", "message"])]
+    pub(crate) what_if: bool,
     /// Output format on standard output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,

@@ -37,6 +37,8 @@ pub struct ColumnsMeasured {
     pub hosts: Hosts,
     /// The lower bound of the mean time to custody, in milliseconds.
     pub lower_bound_ms: f64,
+    /// The same bound with its parts.
+    bound: samara_bounds::Bound,
     /// The least length of the frame of a segment.
     frame_bytes: u32,
     /// Copies withdrawn before they left, over all nodes.
@@ -59,6 +61,7 @@ impl ColumnsMeasured {
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
         let collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
@@ -66,7 +69,8 @@ impl ColumnsMeasured {
             published: (0..slots).map(at).collect(),
             traffic: Vec::new(),
             hosts: hosts.clone(),
-            lower_bound_ms: lower_bound_ms(scenario, custody, hosts, frame_bytes),
+            lower_bound_ms: bound.total_ms,
+            bound,
             frame_bytes,
             withdrawn: 0,
             mesh_size: 0.0,
@@ -83,7 +87,7 @@ impl ColumnsMeasured {
     fn bound_parts(&self) -> Vec<(Cause, f64)> {
         let scenario = &self.point.scenario;
         let limits = limits(scenario, self.collector.custody(), &self.hosts, self.frame_bytes);
-        let parts = samara_bounds::parts_ms(&limits, |limits| bound_ms(scenario, limits));
+        let parts = self.bound.parts_ms(&limits, |limits| bound(scenario, limits));
         [Cause::SameBatch, Cause::Serialisation, Cause::Latency].into_iter().zip(parts).collect()
     }
 
@@ -109,6 +113,7 @@ impl ColumnsMeasured {
                     })
                     .flatten(),
                 is_last: std::ptr::eq(*delivery, last),
+                after: Cause::Processor,
             };
             let arrived = order.iter().enumerate().filter(|(_, delivery)| delivery.delivered());
             arrived.map(delivered).collect::<Vec<_>>()
@@ -416,13 +421,6 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// Returns a lower bound of the mean time to custody over all nodes.
-///
-/// It depends only on the network, not on the deadline or the outcome of a run.
-fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, frame_bytes: u32) -> f64 {
-    bound_ms(scenario, &limits(scenario, custody, hosts, frame_bytes))
-}
-
 /// Returns the limits of the network.
 fn limits<'a>(
     scenario: &Scenario,
@@ -450,13 +448,15 @@ fn limits<'a>(
     }
 }
 
-/// Returns the bound of a network with these limits.
-fn bound_ms(scenario: &Scenario, limits: &samara_bounds::Limits<'_>) -> f64 {
+/// Returns a lower bound of the mean time to custody over all nodes, in a network with these limits.
+///
+/// It depends only on the network, not on the deadline or the outcome of a run.
+fn bound(scenario: &Scenario, limits: &samara_bounds::Limits<'_>) -> samara_bounds::Bound {
     let workload = scenario.part::<Columns>();
     if workload.custody_needed.is_some() || workload.repair.is_some() {
         let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
         let needed = workload.custody_needed.unwrap_or(u32::MAX).min(most);
-        return samara_bounds::mean_any_ms(limits, needed as usize);
+        return samara_bounds::mean_any(limits, needed as usize);
     }
-    samara_bounds::mean_custody_ms(limits)
+    samara_bounds::mean_custody(limits)
 }

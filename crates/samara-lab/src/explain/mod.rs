@@ -4,6 +4,7 @@
 mod saved;
 mod section;
 mod show;
+mod what_if;
 
 use std::sync::Mutex;
 
@@ -19,6 +20,7 @@ use crate::run::lock;
 pub use saved::SavedPaths;
 pub(crate) use section::section;
 pub use show::{Shown, json, show};
+pub use what_if::{Counterfactual, WHY_PARTS_DIFFER, WhatIf, Without, what_if};
 
 /// Nodes up to which every delivery is recorded by default: there it costs less than a tenth of a
 /// run's time.
@@ -45,12 +47,14 @@ pub enum Mode {
 #[derive(Debug, Default)]
 pub struct Explain {
     mode: Mode,
+    /// A property that the network of the run lacks.
+    pub(crate) without: Option<Without>,
     found: Mutex<Option<Explained>>,
 }
 
 impl Explain {
     pub fn new(mode: Mode) -> Self {
-        Self { mode, found: Mutex::default() }
+        Self { mode, without: None, found: Mutex::default() }
     }
 
     /// Returns the sampling interval of items; `None` if nothing is recorded.
@@ -75,7 +79,7 @@ impl Explain {
 }
 
 /// Returns the items in a frame, which has this key in its sender's outbox.
-pub(crate) type ContentsOf<F> = Box<dyn Fn(&F, Option<MessageKey>) -> Contents + Send + Sync>;
+pub type ContentsOf<F> = Box<dyn Fn(&F, Option<MessageKey>) -> Contents + Send + Sync>;
 
 /// Returns true if an item is in the sample. Consecutive items are not all in or all out.
 pub(crate) fn is_sampled(item: u64, every: u64) -> bool {
@@ -84,17 +88,19 @@ pub(crate) fn is_sampled(item: u64, every: u64) -> bool {
 
 /// A delivery that a family measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivered {
-    pub(crate) node: u32,
-    pub(crate) item: u64,
+pub struct Delivered {
+    pub node: u32,
+    pub item: u64,
     /// The publication of the item.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
     /// The time of the delivery, in nanoseconds of the run.
-    pub(crate) at: u64,
+    pub at: u64,
     /// The item out of which the node made this one, if it did not receive it.
-    pub(crate) made_of: Option<u64>,
+    pub made_of: Option<u64>,
     /// True if the delivery ends the time that the family's main metric measures.
-    pub(crate) is_last: bool,
+    pub is_last: bool,
+    /// The cause of the time from the arrival of the item to the delivery.
+    pub after: Cause,
 }
 
 /// The time that a family's main metric measures, and the parts of its lower bound.
@@ -251,7 +257,7 @@ impl Explained {
 
 /// Resolves the path of a delivery.
 fn row(arrivals: &Arrivals, delivery: &Delivered) -> PathRow {
-    let Delivered { node, item, origin, at, is_last, .. } = *delivery;
+    let Delivered { node, item, origin, at, is_last, after, .. } = *delivery;
     let is_before = |arrival: &&samara_sim::Arrival| arrival.at <= at;
     let path = arrivals.get(node, item).filter(is_before).and_then(|_| arrivals.path(node, item, origin));
     let mut path = path.unwrap_or_else(|| {
@@ -261,7 +267,7 @@ fn row(arrivals: &Arrivals, delivery: &Delivered) -> PathRow {
     });
     if let Some(last) = path.last_mut() {
         // The node has the item, but its application does not.
-        last.parts.add(Cause::Processor, at - last.at);
+        last.parts.add(after, at - last.at);
         last.at = at;
     }
     let last = path.last();

@@ -31,6 +31,11 @@ pub trait Measured: fmt::Debug + Send {
     /// Panics if the outcome belongs to another family.
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>>;
 
+    /// Returns where the time of the deliveries went, if that is recorded.
+    fn explained(&self) -> Option<&Explained> {
+        None
+    }
+
     /// Returns the promises of the family that the run broke.
     fn broken(&self) -> Vec<Broken> {
         Vec::new()

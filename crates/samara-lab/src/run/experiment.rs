@@ -11,7 +11,7 @@ use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
-use crate::explain::{ContentsOf, Delivered, Explain, Explained, MainTime, is_sampled};
+use crate::explain::{ContentsOf, Delivered, Explain, Explained, MainTime, Without, is_sampled};
 use crate::network::{self, Hosts};
 
 /// An experiment on one network: its course and its measurements.
@@ -94,7 +94,10 @@ pub(crate) fn simulate<E: Stepped>(
     watch(&experiment, Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) });
     if let Some(every) = every {
         let arrivals = net.sim.take_arrivals();
-        options.explain.put(Explained::of(arrivals, experiment.delivered(), every, experiment.main_time()));
+        let explained = Explained::of(arrivals, experiment.delivered(), every, experiment.main_time());
+        if !explained.rows.is_empty() {
+            options.explain.put(explained);
+        }
     }
     experiment.measured(net)
 }
@@ -133,7 +136,11 @@ impl<'a> Setup<'a> {
     /// Creates the setup of a point with `hosts` hosts.
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
-        Ok(Self { point, options, hosts: hosts.map_err(RunError::Scenario)? })
+        let mut hosts = hosts.map_err(RunError::Scenario)?;
+        if let Some(without) = &options.explain.without {
+            without.change_hosts(&mut hosts);
+        }
+        Ok(Self { point, options, hosts })
     }
 
     /// Returns true if the validation of messages can take time.
@@ -148,14 +155,18 @@ impl<'a> Setup<'a> {
 
     pub(crate) fn config(&self) -> SimConfig {
         let (scenario, seed) = (self.scenario(), self.point.seed);
-        SimConfig {
+        let mut config = SimConfig {
             seed,
             threads: self.options.threads,
             network: network::network(scenario, &self.hosts, seed),
             transport: network::transport(scenario),
             nic: network::nic(scenario),
             downlink_queue: network::downlink_queue(scenario),
+        };
+        if let Some(without) = &self.options.explain.without {
+            without.change(&mut config);
         }
+        config
     }
 
     pub(crate) fn network<N: Engine + Simulated>(
@@ -201,7 +212,7 @@ impl<'a> Setup<'a> {
         let links = &self.scenario().transport.links;
         let (from, until) = (links.from.nanos(), links.until.nanos());
         for (dialler, listener) in edges {
-            if until > from {
+            if until > from && self.options.explain.without != Some(Without::Handshakes) {
                 net.sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
             } else {
                 net.sim.establish(Time::from_nanos(from), dialler, listener);

@@ -144,6 +144,10 @@ impl Measured for Together {
         tables
     }
 
+    fn explained(&self) -> Option<&Explained> {
+        Some(&self.explained)
+    }
+
     fn broken(&self) -> Vec<Broken> {
         self.measured.broken()
     }

@@ -61,6 +61,9 @@ macro_rules! causes {
 causes! {
     /// The processor validates, computes or rebuilds before the node passes the item on.
     Processor = "processor",
+    /// The node has the item but not all that belongs to it: the rest of a message, or the messages
+    /// before it in an order.
+    Order = "order",
     /// An announcement, the request that follows, and what the request waits for.
     Request = "request",
     /// A timer of the protocol: a heartbeat, a round, or a copy that its schedule holds back.

@@ -50,7 +50,7 @@ struct Link {
     /// keeps the link from sending.
     holds: Vec<(u64, Cause, u64)>,
     /// The copies that were taken and have not left.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Box<Waiting>>,
     /// The frame that leaves, and the time of its packets so far.
     own: (u64, u64),
     /// Number of packets with data that were lost on their way and not repeated yet.
@@ -109,7 +109,12 @@ impl Recorder {
             trigger: Trigger::of_mark(copy.mark),
             sent: Default::default(),
         });
-        link.waiting.push_back(Waiting { trace: Arc::clone(&trace), taken_at: now, parts: waited, start });
+        link.waiting.push_back(Box::new(Waiting {
+            trace: Arc::clone(&trace),
+            taken_at: now,
+            parts: waited,
+            start,
+        }));
         Some(trace)
     }
 
@@ -144,6 +149,11 @@ impl Recorder {
             link_of(&mut self.links, slot).holds.push((now, cause, idle));
             self.holds += 1;
         }
+    }
+
+    /// Returns true if the last reason is that nothing keeps the link from sending.
+    pub(crate) fn is_free(&self, slot: u32) -> bool {
+        self.last.get(slot as usize).is_none_or(|last| last & !HAS_LOST == Cause::Timer as u8)
     }
 
     fn last_of(&mut self, slot: u32) -> &mut u8 {
@@ -204,7 +214,7 @@ impl Recorder {
         let place = link.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.trace, trace));
         let Some(waiting) = place.and_then(|place| link.waiting.remove(place)) else { return };
         link.own = (0, 0);
-        let Waiting { taken_at, mut parts, start: first, .. } = waiting;
+        let Waiting { taken_at, mut parts, start: first, .. } = *waiting;
         let last = link.time.counters(&self.uplink, end, slot, trace.batch);
         let [uplink, all, again, batch] = [
             last.uplink - first.uplink,

@@ -514,6 +514,8 @@ impl<F: Frame> Host<F> {
         };
         let cause = match sender.held(now) {
             Some(cause) => cause,
+            // Nobody waits for the link, as before.
+            None if explained.0.is_free(slot) && self.node.pending_to(PeerId(slot)) == 0 => return,
             None if takes_more() => Cause::Timer,
             None => sender.window_cause(),
         };
