@@ -39,8 +39,8 @@ pub enum Mode {
     Off,
     /// All up to [`NODES_MAX`] nodes and [`ROWS_MAX`] deliveries, and a sample of the items beyond.
     Auto,
-    /// All.
-    All,
+    /// One of this many items.
+    Every(u64),
 }
 
 /// The explanation of a run: what to record, and what was recorded.
@@ -61,7 +61,7 @@ impl Explain {
     pub(crate) fn every(&self, nodes: u32, deliveries: Option<u64>) -> Option<u64> {
         match self.mode {
             Mode::Off => None,
-            Mode::All => Some(1),
+            Mode::Every(items) => Some(items),
             Mode::Auto => {
                 let by_rows = deliveries.unwrap_or(0).div_ceil(ROWS_MAX);
                 Some(by_rows.max(u64::from(nodes.div_ceil(NODES_MAX))).max(1))

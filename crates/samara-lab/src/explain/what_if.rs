@@ -5,7 +5,6 @@ use samara_spec::{Loaded, Point};
 use serde::Serialize;
 
 use super::{Explain, Means, Mode};
-use crate::network::Hosts;
 use crate::results::Measured;
 use crate::run::{RunError, RunOptions, run};
 
@@ -83,17 +82,16 @@ impl Without {
         }
     }
 
-    /// Changes the hosts of a network.
-    pub(crate) fn change_hosts(&self, hosts: &mut Hosts) {
+    /// Changes the rates of hosts in the simulation. Bounds and metrics refer to the network itself.
+    pub(crate) fn change_rates(&self, hosts: &mut [HostConfig]) {
         match self {
-            Self::Processing => hosts.validation.iter_mut().for_each(|time| *time = Default::default()),
             Self::PublisherUplinks(publishers) => {
                 for host in publishers {
-                    hosts.configs[*host as usize].uplink_bps = WIDE_BPS;
+                    hosts[*host as usize].uplink_bps = WIDE_BPS;
                 }
             }
-            Self::Uplinks => hosts.configs.iter_mut().for_each(|host| host.uplink_bps = WIDE_BPS),
-            Self::Downlinks => hosts.configs.iter_mut().for_each(|host| host.downlink_bps = WIDE_BPS),
+            Self::Uplinks => hosts.iter_mut().for_each(|host| host.uplink_bps = WIDE_BPS),
+            Self::Downlinks => hosts.iter_mut().for_each(|host| host.downlink_bps = WIDE_BPS),
             _ => {}
         }
     }
