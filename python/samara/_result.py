@@ -153,6 +153,15 @@ class Result:
         return self.table("deliveries")
 
     @property
+    def paths(self) -> Table:
+        """A row for each explained delivery: where its time went.
+
+        `delivery_latency_ns` is the sum of the columns of causes, such as `same_batch_ns`. Those that
+        begin with `hop_` have the parts since the sender had the item.
+        """
+        return self.table("paths")
+
+    @property
     def copies(self) -> Table:
         """A row for each received copy, in order of arrival."""
         return self.table("copies")

@@ -14,11 +14,11 @@ use samara_engine::{
 use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
 use samara_gossipsub::wire::{self, Limits};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
-use samara_sim::{FrameCodec, Reader};
+use samara_sim::{Contents, FrameCodec, Items, Reader};
 use samara_spec::columns::Columns;
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
-use crate::messages::random_bytes;
+use crate::messages::{Carries, random_bytes};
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
 /// segment. Columns are the first segments of a block; rows follow them.
@@ -37,6 +37,8 @@ pub struct Blocks<M = Message> {
 /// A segment of a block in the form of an engine.
 pub trait Segment: Sized {
     fn new(topic: &Topic, number: ColumnId, data: Bytes) -> Self;
+
+    fn topic(&self) -> Option<&Topic>;
 }
 
 impl Segment for Message {
@@ -44,12 +46,20 @@ impl Segment for Message {
     fn new(topic: &Topic, _number: ColumnId, data: Bytes) -> Self {
         Self::new(topic.clone(), data)
     }
+
+    fn topic(&self) -> Option<&Topic> {
+        self.topic.as_ref()
+    }
 }
 
 impl Segment for samara_baselines::Message {
     fn new(topic: &Topic, number: ColumnId, data: Bytes) -> Self {
         // Only the publisher of blocks is an author.
         Self::new(PeerIdentity::new(b"publisher"), u64::from(number), topic.clone(), data)
+    }
+
+    fn topic(&self) -> Option<&Topic> {
+        Some(self.topic())
     }
 }
 
@@ -162,6 +172,20 @@ pub trait Spreading: Engine<Frame: Send, Event: Send> + Send + Sized + 'static {
     fn validated(&mut self, processor: &mut Processor, cx: &mut Cx<'_, Self>);
 
     fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
+
+    /// Returns the messages in a frame.
+    fn messages(frame: &Self::Frame) -> &[Arc<Self::Message>];
+}
+
+/// Returns a function that returns the segments in a frame.
+pub fn contents<E: Spreading>(
+    blocks: Arc<Blocks<E::Message>>,
+) -> impl Fn(&E::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
+    move |frame, _| {
+        let number = |message: &Arc<E::Message>| blocks.id_of(Segment::topic(&**message)?, message);
+        let items: Items = E::messages(frame).iter().filter_map(number).map(u64::from).collect();
+        Contents { batch: items.first().map(|first| first / u64::from(blocks.count())), items }
+    }
 }
 
 impl Spreading for GossipSub {
@@ -204,6 +228,10 @@ impl Spreading for GossipSub {
             _ => Arrival::Other,
         }
     }
+
+    fn messages(frame: &RpcFrame) -> &[Arc<Message>] {
+        frame.messages()
+    }
 }
 
 /// Implements [`Spreading`] for engines of `samara-baselines`.
@@ -231,6 +259,10 @@ macro_rules! baselines {
             }
 
             fn validated(&mut self, _: &mut Processor, _: &mut Cx<'_, Self>) {}
+
+            fn messages(frame: &Self::Frame) -> &[Arc<Self::Message>] {
+                frame.messages()
+            }
 
             fn arrival(event: BaselineEvent, _: bool) -> Arrival<Self::Message> {
                 match event {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_baselines::{Baseline, Event as BaselineEvent};
+use samara_baselines::{Baseline, Event as BaselineEvent, PlumtreeFrame};
 use samara_engine::outbox::Lost;
-use samara_engine::{Engine, Input, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
-use samara_gossipsub::rpc::{Message, Topic};
+use samara_engine::{Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
+use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
+use samara_sim::{Contents, Items};
 use samara_spec::messages::PAYLOAD_MIN;
 
 use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED};
@@ -113,9 +114,47 @@ pub struct Counts {
     pub mesh: usize,
 }
 
+/// A frame that may carry messages.
+pub trait Carries<M> {
+    /// Returns the messages in the frame.
+    fn messages(&self) -> &[Arc<M>];
+}
+
+impl Carries<Message> for RpcFrame {
+    fn messages(&self) -> &[Arc<Message>] {
+        &self.rpc().publish
+    }
+}
+
+impl Carries<samara_baselines::Message> for samara_baselines::RpcFrame {
+    fn messages(&self) -> &[Arc<samara_baselines::Message>] {
+        match self {
+            Self::Publish(message) => std::slice::from_ref(message),
+            Self::Subscriptions(_) => &[],
+        }
+    }
+}
+
+impl Carries<samara_baselines::Message> for PlumtreeFrame {
+    fn messages(&self) -> &[Arc<samara_baselines::Message>] {
+        match self {
+            Self::Gossip { message, .. } => std::slice::from_ref(message),
+            Self::IHave(_) | Self::Graft(_) | Self::Prune(_) | Self::Subscriptions(_) => &[],
+        }
+    }
+}
+
 /// A member of a stream of messages, independent of the protocol.
 pub trait Member: App<Command = Publish, Event = Event> + 'static {
     fn counts(&self) -> Counts;
+
+    /// Returns the messages in a frame. The copies of a message are a batch.
+    fn contents(frame: &<Self::Engine as Engine>::Frame, key: Option<MessageKey>) -> Contents;
+}
+
+fn contents<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Contents {
+    let items: Items = payloads.filter_map(number_of).map(u64::from).collect();
+    Contents { batch: items.first().copied(), items }
 }
 
 fn emit_delivered<A: App<Event = Event>>(
@@ -202,6 +241,10 @@ impl Member for GossipMember {
             mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
         }
     }
+
+    fn contents(frame: &RpcFrame, _: Option<MessageKey>) -> Contents {
+        contents(frame.messages().iter().map(|message| &*message.data))
+    }
 }
 
 #[derive(Debug)]
@@ -248,9 +291,13 @@ impl<B: Baseline> App for BaselineMember<B> {
     }
 }
 
-impl<B: Baseline + 'static> Member for BaselineMember<B> {
+impl<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static> Member for BaselineMember<B> {
     fn counts(&self) -> Counts {
         let metrics = self.engine.metrics();
         Counts { duplicates: metrics.duplicates_received, answered: metrics.copies_answered, mesh: 0 }
+    }
+
+    fn contents(frame: &B::Frame, _: Option<MessageKey>) -> Contents {
+        contents(frame.messages().iter().map(|message| &**message.data()))
     }
 }

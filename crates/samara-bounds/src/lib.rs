@@ -62,10 +62,15 @@ fn nanos(bytes: u64, bps: u64) -> u64 {
 /// independent of custody; and for the nodes' own downlinks. The second is tighter, and holds if
 /// all nodes have equally many columns: see `docs/bounds.md`.
 pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
+    mean_custody(limits).total_ms
+}
+
+/// Returns the bound of [`mean_custody_ms`] with its part for first copies.
+pub fn mean_custody(limits: &Limits<'_>) -> Bound {
     let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
     let (custody, downlinks): (Vec<&[u32]>, Vec<u64>) = waiting.map(|(own, bps)| (*own, *bps)).unzip();
     if custody.is_empty() {
-        return 0.0;
+        return Bound::default();
     }
     let model = Model {
         latency: limits.latency_nanos,
@@ -81,11 +86,40 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
         .sum::<f64>()
         / custody.len() as f64
         + limits.latency_nanos as f64;
-    let mut nanos = own_downlink.max(any_order(&custody, &columns, first_copy, &model));
+    let any = Bound::of_nanos(any_order(&custody, &columns, first_copy, &model));
+    let mut bound = Bound::of_nanos((0.0, own_downlink)).max(any);
     if custody.iter().all(|own| own.len() == custody[0].len()) {
-        nanos = nanos.max(blind_order(&custody, &columns, first_copy, &model));
+        bound = bound.max(Bound::of_nanos(blind_order(&custody, &columns, first_copy, &model)));
     }
-    nanos / 1e6
+    bound
+}
+
+/// A lower bound of a mean time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bound {
+    pub total_ms: f64,
+    /// The part until the first copies have passed the publisher's uplink.
+    pub first_copies_ms: f64,
+}
+
+impl Bound {
+    fn of_nanos((first_copies, rest): (f64, f64)) -> Self {
+        Self { total_ms: (first_copies + rest) / 1e6, first_copies_ms: first_copies / 1e6 }
+    }
+
+    fn max(self, other: Self) -> Self {
+        if other.total_ms > self.total_ms { other } else { self }
+    }
+
+    /// Returns the parts of the bound in milliseconds: first copies, their spread, and latencies with
+    /// validations. The last part is the difference to the same bound in a network without latency.
+    pub fn parts_ms(self, limits: &Limits<'_>, bound: impl Fn(&Limits<'_>) -> Self) -> [f64; 3] {
+        // The model needs positive times.
+        let near = bound(&Limits { latency_nanos: 1, validation_nanos: 0, ..limits.clone() });
+        let least = self.first_copies_ms.min(self.total_ms);
+        let near = near.total_ms.clamp(least, self.total_ms);
+        [least, near - least, self.total_ms - near]
+    }
 }
 
 /// Returns a lower bound of the mean time in milliseconds until a node has any `needed` of its
@@ -94,22 +128,29 @@ pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
 /// It is simpler, and lower, than [`mean_custody_ms`]: that many columns pass the publisher's uplink
 /// and the node's downlink, at the same time, and travel for the least latency.
 pub fn mean_any_ms(limits: &Limits<'_>, needed: usize) -> f64 {
+    mean_any(limits, needed).total_ms
+}
+
+/// Returns the bound of [`mean_any_ms`] with its part for first copies.
+pub fn mean_any(limits: &Limits<'_>, needed: usize) -> Bound {
     let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
-    let times: Vec<f64> = waiting
+    let times: Vec<(f64, f64)> = waiting
         .map(|(own, bps)| {
             let copies = own.len().min(needed);
             let sent = copies as u64 * limits.serialisation_nanos(limits.publisher_uplink_bps);
-            (sent.max(limits.receipt_nanos(copies, *bps)) + limits.latency_nanos) as f64
+            let all = sent.max(limits.receipt_nanos(copies, *bps)) + limits.latency_nanos;
+            (sent as f64, (all - sent) as f64)
         })
         .collect();
-    times.iter().sum::<f64>() / times.len().max(1) as f64 / 1e6
+    let mean = |part: fn(&(f64, f64)) -> f64| times.iter().map(part).sum::<f64>() / times.len().max(1) as f64;
+    Bound::of_nanos((mean(|(sent, _)| *sent), mean(|(_, rest)| *rest)))
 }
 
-/// Returns the bound for every order of the columns, in nanoseconds.
+/// Returns the bound for every order of the columns, in nanoseconds: first copies, and the rest.
 ///
 /// It is the least mean position of the nodes' last columns, plus a spread in which further copies
 /// from the publisher cost nothing.
-fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
+fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> (f64, f64) {
     // The waiting nodes are spread evenly over the columns: the sum over the fastest is convex in
     // their number.
     let most = custody.len().div_ceil(columns.len());
@@ -124,14 +165,15 @@ fn any_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model
     let (fuller, all) = (custody.len() % columns.len(), columns.len());
     let sum = |count: usize| arrivals.iter().take(count).sum::<f64>();
     let spread = sum(floor) * (all - fuller) as f64 + sum(most) * fuller as f64;
-    first_copy * least_mean_position(custody, columns) + spread / custody.len() as f64
+    (first_copy * least_mean_position(custody, columns), spread / custody.len() as f64)
 }
 
-/// Returns the bound for orders that are independent of custody, in nanoseconds.
+/// Returns the bound for orders that are independent of custody, in nanoseconds: first copies, and the
+/// rest.
 ///
 /// It is the expectation less [`CONFIDENCE`] standard deviations of its mean over the nodes. All
 /// nodes must have equally many columns.
-fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> f64 {
+fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Model) -> (f64, f64) {
     let subscribers = keepers(custody, columns);
     let (all, kept, nodes) = (columns.len(), custody[0].len() as u32, custody.len() as f64);
     let position = expected_last_position(kept, all as u32);
@@ -160,7 +202,7 @@ fn blind_order(custody: &[&[u32]], columns: &[u32], first_copy: f64, model: &Mod
         .flat_map(|at| by_count.iter().map(move |(count, share)| (at, *count, *share)))
         .map(|(at, count, share)| share * blind.waiting(at, count))
         .sum();
-    first_copy * (position - margin).max(0.0) + waiting / nodes
+    (first_copy * (position - margin).max(0.0), waiting / nodes)
 }
 
 /// Number of standard deviations between the expectation and the bound.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::explain::{ContentsOf, Delivered};
 use crate::family::{Family, boxed};
 use crate::messages::run::message_bounds_ms;
 use crate::metric::Metric;
@@ -74,6 +75,17 @@ pub trait Experiment: Sized + Send + 'static {
     /// Returns the promises that the run broke. `harmed` says of each node whether a fault other than
     /// slow links affects it.
     fn invariants(&self, _harmed: &[bool]) -> Vec<Broken> {
+        Vec::new()
+    }
+
+    /// Returns the function that finds the items in a frame, for `samara explain`. The numbers of
+    /// items are the experiment's own. `None`, the default, explains nothing.
+    fn contents(&self) -> Option<ContentsOf<<Self::App as Engine>::Frame>> {
+        None
+    }
+
+    /// Returns the deliveries to explain.
+    fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }
 
@@ -173,7 +185,7 @@ fn run<E: Experiment>(
         let (app, outbox) = host(number);
         (app, Outbox::new(outbox))
     };
-    let sim = Simulation::new(setup.config(), setup.hosts.configs.clone(), Arc::new(node))
+    let sim = Simulation::new(setup.config(), setup.host_configs(), Arc::new(node))
         .map_err(|error| RunError::Scenario(error.to_string()))?;
     let mut net = Net::new(sim, None);
     setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
@@ -182,7 +194,7 @@ fn run<E: Experiment>(
     experiment.start(&mut commands);
     let slice = network::least_latency_nanos(&setup.hosts).clamp(1_000_000, SLICE_NANOS);
     let running = Running { experiment, commands, slice, setup: &setup };
-    match simulate(running, &mut net, options.stop, |_, done| progress(done))? {
+    match simulate(running, &mut net, options, |_, done| progress(done))? {
         Some(finished) => Ok(finished),
         None => unreachable!("one process has all measurements"),
     }
@@ -212,6 +224,14 @@ impl<E: Experiment> Stepped for Running<'_, E> {
 
     fn observe(&mut self, record: Record<<E::App as Engine>::Event>) {
         self.experiment.observe(record, &mut self.commands);
+    }
+
+    fn contents(&self) -> Option<ContentsOf<<E::App as Engine>::Frame>> {
+        self.experiment.contents()
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        self.experiment.delivered()
     }
 
     fn progress(&self, net: &Net<'_, E::App>) -> Progress {

@@ -5,6 +5,7 @@ pub mod columns;
 pub mod compare;
 pub mod expect;
 pub mod experiment;
+pub mod explain;
 pub mod family;
 mod files;
 pub mod group;

@@ -10,6 +10,7 @@ use samara_spec::{Change, Loaded};
 use serde_json::{Map, Value as Json};
 
 use crate::expect::ExpectationResult;
+use crate::explain;
 use crate::family;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
@@ -57,6 +58,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let others = others.map(|table| Section::new("Comparison with published figures", "", table));
     let mut sections = body.sections;
+    sections.extend(explain::section(findings));
     sections.extend(measured.into_iter().chain(others).chain(expectations(&labelled(loaded, checked))));
     sections.extend(real_nodes(findings));
     sections.extend(body.details);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use samara_lab::explain::Mode;
 use samara_lab::results::{Measured, Outcome, ResultsDirectory, tables};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
 use samara_spec::{Loaded, Point};
@@ -119,7 +120,8 @@ pub(crate) fn run(
         std::thread::scope(|scope| {
             let (sender, receiver) = channel();
             let (stop, watch) = (&failure.stop, &observer);
-            let worker = scope.spawn(move || sender.send(run_all(loaded, threads, stop, watch)));
+            let worker =
+                scope.spawn(move || sender.send(run_all(loaded, (threads, Mode::Auto), stop, watch)));
             loop {
                 match receiver.recv_timeout(UPDATE_EVERY) {
                     Ok(results) => return Ok(results),

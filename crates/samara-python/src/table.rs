@@ -10,7 +10,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
-    RecordBatchIterator, StringArray, UInt16Array, UInt32Array, UInt64Array,
+    RecordBatchIterator, StringArray, UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -40,8 +40,8 @@ pub(crate) struct Table {
 impl Table {
     /// Combines batches.
     ///
-    /// The columns are those of the first batch. A column that is nullable in any batch is nullable
-    /// in all.
+    /// The columns are those of all batches. A column that is nullable in any batch, or missing there,
+    /// is nullable in all.
     pub(crate) fn new(name: &str, batches: Vec<RecordBatch>) -> PyResult<Self> {
         let mut fields: Vec<Field> = Vec::new();
         for field in
@@ -52,9 +52,17 @@ impl Table {
                 None => fields.push(Field::clone(&field)),
             }
         }
+        for field in &mut fields {
+            let is_missing = batches.iter().any(|batch| batch.column_by_name(field.name()).is_none());
+            field.set_nullable(field.is_nullable() || is_missing);
+        }
         let schema = Arc::new(Schema::new(fields));
         let same = |batch: RecordBatch| {
-            RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
+            let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+                Some(column) => Arc::clone(column),
+                None => new_null_array(field.data_type(), batch.num_rows()),
+            };
+            RecordBatch::try_new(Arc::clone(&schema), schema.fields().iter().map(column).collect())
                 .map_err(|error| TableError::new_err(format!("{name}: the tables of runs differ: {error}")))
         };
         let batches = batches.into_iter().map(same).collect::<PyResult<_>>()?;

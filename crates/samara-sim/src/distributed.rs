@@ -10,6 +10,7 @@ use samara_engine::Frame;
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use crate::explain::Carried;
 use crate::packet::{Body, Heading, Packet, Sack};
 use crate::simulation::AnySimulation;
 
@@ -249,7 +250,7 @@ fn write_packet<F>(packet: &Packet<F>, codec: &dyn FrameCodec<F>, out: &mut Vec<
         Body::Data { seq, frame: None } => word(0, &[*seq]),
         Body::Data { seq, frame: Some(frame) } => {
             word(1, &[*seq]);
-            codec.write(frame, out);
+            codec.write(&frame.frame, out);
         }
         Body::Ack => word(2, &[]),
         Body::Hello { step, slot } => word(3, &[*step, *slot]),
@@ -280,7 +281,7 @@ fn read_packet<F>(reader: &mut Reader<'_>, codec: &dyn FrameCodec<F>) -> Option<
     };
     let body = match reader.u8()? {
         0 => Body::Data { seq: reader.u32()?, frame: None },
-        1 => Body::Data { seq: reader.u32()?, frame: Some(codec.read(reader)?) },
+        1 => Body::Data { seq: reader.u32()?, frame: Some(Carried::plain(codec.read(reader)?)) },
         2 => Body::Ack,
         3 => Body::Hello { step: reader.u32()?, slot: reader.u32()? },
         4 => Body::Close,

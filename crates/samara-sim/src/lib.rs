@@ -6,6 +6,7 @@ mod config;
 mod distributed;
 mod downlink;
 mod error;
+mod explain;
 mod gateway;
 mod host;
 mod hostile;
@@ -25,6 +26,9 @@ pub use config::{
 pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_rank};
 pub use downlink::CoDel;
 pub use error::ConfigError;
+pub use explain::{
+    Arrival, Arrivals, Cause, Compact, Contents, Hop, Items, Origin, Parts, Trigger, parts_of,
+};
 pub use gateway::GateStats;
 pub use hostile::Misconduct;
 pub use node::Record;

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use samara_engine::Frame;
 
 use crate::config::NicDiscipline;
+use crate::explain::Carried;
 use crate::packet::UNKNOWN_SLOT;
 use crate::transport::{Receiver, Sender, Transport};
 
@@ -39,8 +40,8 @@ pub(crate) struct Link<F> {
     pub(crate) latency: u64,
     /// The latest arrival so far at the peer; keeps packets in order under jitter.
     pub(crate) last_arrival: u64,
-    pub(crate) sender: Sender<F>,
-    pub(crate) receiver: Receiver<F>,
+    pub(crate) sender: Sender<Carried<F>>,
+    pub(crate) receiver: Receiver<Carried<F>>,
     pub(crate) nic: NicState,
     /// Number of packets with only an acknowledgement that should leave.
     pub(crate) acks_due: u32,

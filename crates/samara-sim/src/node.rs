@@ -29,9 +29,6 @@ pub(crate) const OTHER_TYPE: &str = "all nodes of a simulation have the type tha
 /// A command of any type.
 pub(crate) type Order = Box<dyn Any + Send>;
 
-/// A copy that leaves the outbox: its peer, its frame, and its encoded length.
-pub(crate) type Copied<F> = (PeerId, F, u32);
-
 /// An engine of any type together with its outbox.
 pub(crate) trait Node<F>: Any + Send {
     /// Handles an input. Events of the engine go to the records; its other requests go to
@@ -44,16 +41,20 @@ pub(crate) trait Node<F>: Any + Send {
     /// Makes the node break the rules with this strength. `start` has its random numbers and the
     /// peers with links, in case it has kept the rules so far.
     fn misbehave(&mut self, what: Misconduct, strength: f64, start: (NodeRng, Vec<PeerId>));
+    /// Marks the copies that are owed from now on.
+    fn set_mark(&mut self, mark: u8);
+    /// Returns the time since which the oldest copy in the outbox is owed.
+    fn oldest_owed_at(&self) -> Option<Time>;
     fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64);
     fn take_touched(&mut self, into: &mut Vec<PeerId>);
     fn wake(&mut self, now: Time);
     fn next_wake(&self) -> Option<Time>;
     fn pending_to(&self, peer: PeerId) -> usize;
     fn pending_on(&self, peer: PeerId, lane: Lane) -> usize;
-    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied<F>>;
-    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<F>>;
-    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<F>>;
-    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied<F>>;
+    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Outgoing<F>>;
+    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<F>>;
+    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<F>>;
+    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Outgoing<F>>;
 }
 
 /// Creates the node of a host in a shard.
@@ -75,7 +76,7 @@ impl<N: Engine> Typed<N> {
     fn next(
         &mut self,
         mut pop: impl FnMut(&mut Outbox<N::Frame>) -> Option<Outgoing<N::Frame>>,
-    ) -> Option<Copied<N::Frame>> {
+    ) -> Option<Outgoing<N::Frame>> {
         loop {
             let copy = pop(&mut self.outbox)?;
             let leaves = match &mut self.hostile {
@@ -83,7 +84,7 @@ impl<N: Engine> Typed<N> {
                 Some(hostile) => hostile.twist(copy),
             };
             if let Some(copy) = leaves {
-                return Some((copy.peer, copy.frame, copy.len));
+                return Some(copy);
             }
         }
     }
@@ -146,6 +147,14 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
         hostile.set(what, strength);
     }
 
+    fn set_mark(&mut self, mark: u8) {
+        self.outbox.set_mark(mark);
+    }
+
+    fn oldest_owed_at(&self) -> Option<Time> {
+        self.outbox.oldest_owed_at()
+    }
+
     fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
         self.outbox.set_weight(peer, weight, value);
     }
@@ -170,19 +179,19 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
         self.outbox.pending_on(peer, lane)
     }
 
-    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Copied<N::Frame>> {
+    fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Outgoing<N::Frame>> {
         self.next(|outbox| outbox.pop(now, room))
     }
 
-    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<N::Frame>> {
+    fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<N::Frame>> {
         self.next(|outbox| outbox.pop_for(now, peer))
     }
 
-    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Copied<N::Frame>> {
+    fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<N::Frame>> {
         self.next(|outbox| outbox.pop_urgent_for(now, peer))
     }
 
-    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Copied<N::Frame>> {
+    fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Outgoing<N::Frame>> {
         self.next(|outbox| outbox.pop_lanes_for(now, peer, lanes))
     }
 }

@@ -1,7 +1,10 @@
 //! The packets of the network.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
+use crate::explain::{Carried, Trace};
 use crate::transport::{http2, mconn};
 
 /// A packet on its way, or in a queue.
@@ -28,7 +31,7 @@ pub(crate) struct Packet<F> {
     /// Number of packets beyond `ack` that the sender has room for; 0 where that never changes.
     pub(crate) window: u32,
     pub(crate) sack: Option<Box<Sack>>,
-    pub(crate) body: Body<F>,
+    pub(crate) body: Body<Carried<F>>,
 }
 
 impl<F> Packet<F> {
@@ -111,6 +114,25 @@ pub(crate) enum Body<F> {
     Close,
     /// A refusal: nothing listens at the host that this incarnation of the link dialled.
     Refuse { epoch: u32 },
+}
+
+impl<F> Body<Carried<F>> {
+    /// Returns the records of the frames that end in the packet.
+    pub(crate) fn traces(&self) -> SmallVec<[Arc<Trace>; 1]> {
+        let trace = |carried: &Carried<F>| carried.trace.clone();
+        match self {
+            Self::Data { frame, .. } => frame.iter().filter_map(trace).collect(),
+            Self::Stream { load, .. } => {
+                load.iter().flat_map(|load| load.frames()).filter_map(trace).collect()
+            }
+            Self::Http2 { load, .. } => load
+                .iter()
+                .flat_map(|load| load.iter().filter_map(http2::Item::frame))
+                .filter_map(trace)
+                .collect(),
+            Self::Ack | Self::Hello { .. } | Self::Close | Self::Refuse { .. } => SmallVec::new(),
+        }
+    }
 }
 
 impl<F> Body<F> {

@@ -5,11 +5,12 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
-use samara_engine::{Engine, Frame, Outbox, Time};
+use samara_engine::{Engine, Frame, MessageKey, Outbox, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::distributed::{FrameCodec, RankError, Ranks};
 use crate::error::ConfigError;
+use crate::explain::{Arrivals, Contents, Describe, Recorder};
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
 use crate::hostile::Misconduct;
@@ -266,6 +267,27 @@ impl<F: Frame> AnySimulation<F> {
     /// Results do not depend on it.
     pub fn set_parallel_threshold(&mut self, steps: u64) {
         self.parallel_threshold = steps;
+    }
+
+    /// Records where the time of every copy goes from now on. `contents` returns the items in a frame,
+    /// and gets the outbox's key of its message.
+    ///
+    /// Results do not depend on it. Copies that cross to another process are not recorded.
+    pub fn explain(&mut self, contents: impl Fn(&F, Option<MessageKey>) -> Contents + Send + Sync + 'static) {
+        let contents: Describe<F> = Arc::new(contents);
+        for host in self.shards.iter_mut().flat_map(|shard| &mut shard.hosts) {
+            host.explained = Some(Box::new((Recorder::default(), Arc::clone(&contents))));
+        }
+    }
+
+    /// Returns the first arrival of each item at each host, and forgets them. Empty unless the
+    /// simulation [records](Self::explain) them.
+    pub fn take_arrivals(&mut self) -> Arrivals {
+        let hosts = self.shards.iter_mut().flat_map(|shard| &mut shard.hosts);
+        let of_host = |host: &mut Host<F>| {
+            host.explained.as_mut().map(|explained| explained.0.take_arrivals()).unwrap_or_default()
+        };
+        Arrivals::new(hosts.map(of_host))
     }
 
     /// Makes `dialler` dial `listener` at a time; the handshake takes its round trips.

@@ -55,14 +55,19 @@ impl<F: Frame> World<F> {
         latency.max(LATENCY_FLOOR.as_nanos() as u64)
     }
 
+    /// Returns true if packets from one host to another pass gateways.
+    pub(crate) fn gateways_between(&self, from: u32, to: u32) -> bool {
+        let region = |host: u32| self.hosts[host as usize].region;
+        !self.config.network.gateways.is_empty() && region(from) != region(to)
+    }
+
     /// Returns the heading of a packet from one host to another, and its travel time to the first
     /// stop. Without a gateway on the way, that time is `latency`.
     pub(crate) fn way(&self, from: u32, to: u32, latency: u64) -> (Heading, u64) {
-        let region = |host: u32| self.hosts[host as usize].region;
-        if self.config.network.gateways.is_empty() || region(from) == region(to) {
-            (Heading::to(to), latency)
-        } else {
+        if self.gateways_between(from, to) {
             (Heading::through_gateways(to), self.lookahead)
+        } else {
+            (Heading::to(to), latency)
         }
     }
 

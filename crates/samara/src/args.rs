@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use samara_lab::compare::{Pair, Threshold};
+use samara_lab::explain::Mode;
 use samara_lab::torture::Span;
 use samara_scenario::keys::GridAxis;
 use samara_spec::{Loaded, Overrides, load_with};
@@ -65,6 +66,12 @@ pub(crate) enum Verb {
     /// Shows all metrics that both have, with confidence intervals over seeds and Welch's test of
     /// the difference. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
     Compare(CompareOptions),
+    /// Show where the time of deliveries went.
+    ///
+    /// Divides the time from the publication to each delivery into causes that add up to it:
+    /// waiting for other copies, congestion windows, serialisation, latency, losses and so on.
+    /// docs/guides/explain.md describes them.
+    Explain(ExplainOptions),
     /// Print the claims of the documents that Samara started from, beside our results.
     ///
     /// Each claim has a verdict. The exit status is 1 if a result contradicts its declared verdict.
@@ -203,8 +210,49 @@ pub(crate) struct RunOptions {
     /// Number of threads; results do not depend on it. Default: all processors.
     #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
+    /// Deliveries to explain, for `samara explain`: all, off, a number N for one of N items, or auto:
+    /// all of small runs, and a sample of large ones.
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = explained)]
+    pub(crate) explain: Mode,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+}
+
+/// Parses which deliveries to explain.
+fn explained(text: &str) -> Result<Mode, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(Mode::Auto),
+        ("all", _) => Ok(Mode::Every(1)),
+        ("off", _) => Ok(Mode::Off),
+        (_, Ok(items)) if items > 0 => Ok(Mode::Every(items)),
+        _ => Err("expected auto, all, off, or a number N for one of N items".to_owned()),
+    }
+}
+
+/// Options of `samara explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainOptions {
+    /// A results directory of `samara run`.
+    pub(crate) results: PathBuf,
+    /// Show this run only.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
+    /// Show the paths of the slowest deliveries.
+    #[arg(long, value_name = "COUNT", default_value_t = 3, conflicts_with_all = ["node", "message"])]
+    pub(crate) slowest: usize,
+    /// Show all paths to this node.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) node: Option<u32>,
+    /// Show all paths of this message: the number of its item in the table of paths.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "node")]
+    pub(crate) message: Option<u64>,
+    /// Run the first seed of each run again without one cause after the other, and show the gains,
+    /// the largest first. Takes as long as that many runs.
+    #[arg(long, conflicts_with_all = ["slowest", "node", "message"])]
+    pub(crate) what_if: bool,
+    /// Output format on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
 }
 
 /// Options of `samara torture`.

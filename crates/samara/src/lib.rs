@@ -23,11 +23,13 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{Args, CompareFormat, CompareOptions, Verb};
+use args::{Args, CompareFormat, CompareOptions, ExplainOptions, Format, Verb};
 use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::experiment::Experiment;
+use samara_lab::explain::{self, Explain, SavedPaths, Shown};
 use samara_lab::family::{Family, register};
 use samara_lab::results::{Saved, write_named};
+use samara_lab::run;
 use samara_sim::Ranks;
 use serde::Serialize;
 
@@ -82,7 +84,7 @@ impl Cli {
 /// commands need a single process.
 pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
     let parsed = commands().try_get_matches().and_then(|matches| Args::from_arg_matches(&matches));
-    let arguments = parsed.unwrap_or_else(|error| explain(&error));
+    let arguments = parsed.unwrap_or_else(|error| refuse(&error));
     let outcome = match (arguments.verb, ranks) {
         (Verb::Run(options), Some(ranks)) => distributed::run(&options, ranks),
         (_, Some(_)) => {
@@ -116,7 +118,7 @@ fn commands() -> clap::Command {
 }
 
 /// Prints an error of the arguments, and ends the program.
-fn explain(error: &clap::Error) -> ! {
+fn refuse(error: &clap::Error) -> ! {
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word,
         _ => error.exit(),
@@ -149,6 +151,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
             print(&(serde_json::to_string_pretty(&samara_spec::schema()).unwrap_or_default() + "\n"))
         }
         Verb::Compare(options) => compare(&options),
+        Verb::Explain(options) => explained(&options),
         Verb::Sources(options) => sources::run(&options),
         Verb::Torture(options) => torture::run(&options),
         #[cfg(feature = "net")]
@@ -219,6 +222,41 @@ fn list(names_only: bool) -> Result<ExitCode, String> {
     }
     text += "Times are those of one processor at full size. docs/scenarios.md describes each scenario.\n";
     print(&text)
+}
+
+fn explained(options: &ExplainOptions) -> Result<ExitCode, String> {
+    if options.what_if {
+        return what_if(options);
+    }
+    let runs = SavedPaths::read(&options.results, options.run.as_deref())?;
+    let of_item = || options.message.map_or(Shown::Slowest(options.slowest), Shown::Item);
+    let shown = options.node.map_or_else(of_item, Shown::Node);
+    match options.format {
+        Format::Table => print(&explain::show(&runs, shown)),
+        Format::Json => print_json(&explain::json(&runs, shown)),
+    }
+}
+
+/// Runs the scenario of a results directory again without one cause after the other.
+fn what_if(options: &ExplainOptions) -> Result<ExitCode, String> {
+    let scenario = options.results.join("scenario.toml");
+    let loaded = samara_spec::load(&scenario.to_string_lossy(), &[], &[], None).map_err(|e| e.to_string())?;
+    let stop = session::stop_on_interrupt()?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let seed = loaded.points.first().map(|point| point.seed);
+    let is_wanted = |point: &&samara_spec::Point| {
+        Some(point.seed) == seed && options.run.as_ref().is_none_or(|run| *run == point.run)
+    };
+    let mut found = Vec::new();
+    for point in loaded.points.iter().filter(is_wanted) {
+        let explain = &Explain::default();
+        let run = run::RunOptions { threads, inputs: &loaded.inputs, stop: &stop, explain };
+        found.push(explain::what_if(&loaded, point, run)?);
+    }
+    match options.format {
+        Format::Table => print(&found.iter().map(explain::WhatIf::text).collect::<Vec<_>>().join("\n")),
+        Format::Json => print_json(&found),
+    }
 }
 
 fn compare(options: &CompareOptions) -> Result<ExitCode, String> {

@@ -265,6 +265,7 @@ pub(crate) fn unix_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use samara_lab::explain::Explain;
     use samara_lab::run::{RunOptions, run_seen};
     use samara_spec::load;
     use samara_trace::live::Line;
@@ -279,7 +280,8 @@ mod tests {
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);
-        let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
+        let options =
+            RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop, explain: &Explain::default() };
         run_seen(&loaded.points[0], options, |_| {}, |collector| rounds.report(collector)).unwrap();
         rounds.finish(Outcome::Ok);
         let text = std::fs::read_to_string(results.join("live/simulation-equal-5.jsonl")).unwrap();

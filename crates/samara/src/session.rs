@@ -213,7 +213,12 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.map_or(available, usize::from);
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
-    let results = run_all(&session.loaded, threads, &session.stop, &Shown { session: &session, bar: &bar });
+    let results = run_all(
+        &session.loaded,
+        (threads, options.explain),
+        &session.stop,
+        &Shown { session: &session, bar: &bar },
+    );
     bar.finish_and_clear();
     match results {
         Ok(results) => session.finish(results),

@@ -7,13 +7,14 @@ mod source;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Frame, Input, PeerIdentity, TimerToken};
+use rustc_hash::FxHashMap;
+use samara_engine::{Context, Engine, Frame, Input, MessageKey, PeerIdentity, TimerToken};
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsCommand, JgroupsEvent, JgroupsFrame, Multicast};
 use samara_ring::{
     Command, Cx, Event, Federation, FederationCx, FederationEvent, Payload, Ring, RingFrame, Unused,
 };
-use samara_sim::host_of;
+use samara_sim::{Contents, host_of};
 
 pub use ledger::{Delivery, Kind, Ledger, Received};
 pub use source::{Header, Source};
@@ -78,6 +79,12 @@ pub trait Broadcasts: Engine {
     /// Splits the bytes of a frame by purpose.
     fn parts(frame: &Self::Frame) -> [(Kind, usize); 2];
 
+    /// Returns the starts of messages in a frame. The default is for frames whose messages have another
+    /// form on their way: none.
+    fn starts(_frame: &Self::Frame) -> Vec<&Bytes> {
+        Vec::new()
+    }
+
     /// Translates an engine event for the application; `None` if it is of no concern to it.
     fn seen(event: Self::Event) -> Option<Seen>;
 
@@ -95,6 +102,16 @@ impl Broadcasts for Ring {
 
     fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
         parts(frame)
+    }
+
+    fn starts(frame: &RingFrame) -> Vec<&Bytes> {
+        match frame {
+            RingFrame::Data(data) => {
+                data.units().iter().filter(|unit| unit.first).map(|unit| &unit.bytes).collect()
+            }
+            RingFrame::Early(message) => vec![message],
+            _ => Vec::new(),
+        }
     }
 
     fn seen(event: Event) -> Option<Seen> {
@@ -171,6 +188,13 @@ impl Broadcasts for Daisychain {
         [(Kind::Content, content), (kind, all - content)]
     }
 
+    fn starts(frame: &DaisyFrame) -> Vec<&Bytes> {
+        match frame {
+            DaisyFrame::Message { content, .. } => vec![content],
+            DaisyFrame::Credit(_) => Vec::new(),
+        }
+    }
+
     fn seen(event: DaisyEvent) -> Option<Seen> {
         match event {
             DaisyEvent::Delivered { message, .. } => Some(Seen::Delivered(message.into())),
@@ -215,6 +239,18 @@ impl Broadcasts for Jgroups {
         [(Kind::Content, content), (kind, all - content)]
     }
 
+    fn starts(frame: &JgroupsFrame) -> Vec<&Bytes> {
+        match frame {
+            JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => {
+                match &**multicast {
+                    Multicast::Message(_, content) => vec![content],
+                    Multicast::Digest(_) | Multicast::Request { .. } => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn seen(event: JgroupsEvent) -> Option<Seen> {
         match event {
             JgroupsEvent::Delivered { message, .. } => Some(Seen::Delivered(message.into())),
@@ -233,6 +269,33 @@ impl Broadcasts for Jgroups {
             ignored: vec![("stranger", metrics.strangers)],
             ..Counts::default()
         }
+    }
+}
+
+/// Returns the number of a message among those of all origins.
+pub fn item_of(origin: u32, number: u64) -> u64 {
+    u64::from(origin) << 40 | number
+}
+
+/// The times at which messages were handed in, in nanoseconds, by item.
+pub type SentAt = Arc<Mutex<FxHashMap<u64, u64>>>;
+
+/// Returns a function that returns the messages that begin in a frame, and notes their times. The
+/// messages of an origin are a batch.
+pub fn contents<B: Broadcasts>(
+    sent_at: SentAt,
+) -> impl Fn(&B::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
+    move |frame, _| {
+        let headers = B::starts(frame).into_iter().filter_map(|start| Header::of(start));
+        let mut contents = Contents::default();
+        let mut sent_at = sent_at.lock().unwrap_or_else(PoisonError::into_inner);
+        for Header { origin, number, at } in headers {
+            let item = item_of(origin, number);
+            contents.items.push(item);
+            contents.batch = Some(u64::from(origin));
+            sent_at.insert(item, at.as_nanos());
+        }
+        contents
     }
 }
 

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_cat::pool::{Admission, Application, CheckKind, Signer, Verdict};
+use samara_cat::wire::Member;
 use samara_cat::{Cat, CatFrame, Command, Event, Misbehaviour, Transaction, TxKey};
-use samara_engine::{Context, Engine, Input, TimerToken};
+use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
+use samara_sim::{Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
 
 pub use hostile::Hostile;
@@ -72,6 +74,21 @@ impl Header {
             gas: words.next()?,
         })
     }
+}
+
+/// Returns the numbers of the transactions in a frame. The copies of a transaction are a batch.
+pub fn contents(frame: &CatFrame, _: Option<MessageKey>) -> Contents {
+    let members = match frame {
+        CatFrame::Bundle(bundle) => bundle.members(),
+        _ => &[],
+    };
+    let bundled = members.iter().filter_map(|member| match member {
+        Member::Full(transaction) => Some(transaction),
+        Member::Key(_) => None,
+    });
+    let headers = frame.bodies().iter().chain(bundled).filter_map(Header::of);
+    let items: Items = headers.map(|header| u64::from(header.number)).collect();
+    Contents { batch: items.first().copied(), items }
 }
 
 /// Bytes of an account's address (Cosmos SDK: 20).

@@ -341,6 +341,7 @@ impl<F: Frame> Outbox<F> {
             len: copy.len,
             owed_at: copy.owed_at,
             rank,
+            mark: copy.origin.mark,
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Origin {
     /// The time after which the copy expires; [`Time::MAX`] without a deadline.
     pub(super) deadline: Time,
     pub(super) lane: u8,
+    /// The driver's mark: see [`Outbox::set_mark`](super::Outbox::set_mark).
+    pub(super) mark: u8,
     pub(super) batch: u32,
     /// The message's place in its batch.
     pub(super) index: u32,

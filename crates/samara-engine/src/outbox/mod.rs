@@ -169,6 +169,8 @@ pub struct Outgoing<F> {
     pub owed_at: Time,
     /// The number of copies of the message that left before this one.
     pub rank: u32,
+    /// The driver's mark when it was owed: see [`Outbox::set_mark`].
+    pub mark: u8,
 }
 
 /// A copy that was not accepted, or that was dropped later.
@@ -219,6 +221,8 @@ pub struct Outbox<F> {
     serial: u64,
     /// The number of copies put in line so far.
     lined_up: u64,
+    /// The mark of the copies owed from now on.
+    mark: u8,
 }
 
 impl<F: Frame> Outbox<F> {
@@ -244,6 +248,7 @@ impl<F: Frame> Outbox<F> {
             wakes: BTreeSet::new(),
             serial: 0,
             lined_up: 0,
+            mark: 0,
             config,
         }
     }
@@ -288,9 +293,17 @@ impl<F: Frame> Outbox<F> {
         deadline: Option<Time>,
         lost: &mut Vec<Lost>,
     ) -> bool {
-        let (call, deadline) = (self.serial, deadline.unwrap_or(Time::MAX));
-        let origin =
-            Origin { call, deadline, lane: lane.0, batch: NONE, index: 0, rank: 0, place: 0, column: 0 };
+        let origin = Origin {
+            call: self.serial,
+            deadline: deadline.unwrap_or(Time::MAX),
+            lane: lane.0,
+            mark: self.mark,
+            batch: NONE,
+            index: 0,
+            rank: 0,
+            place: 0,
+            column: 0,
+        };
         self.take_in(now, peer, frame, message, origin, lost)
     }
 
@@ -339,6 +352,7 @@ impl<F: Frame> Outbox<F> {
                 call,
                 deadline: owe.deadline.unwrap_or(Time::MAX),
                 lane: lane.0,
+                mark: self.mark,
                 batch,
                 index: step.index,
                 rank: *rank,
@@ -410,6 +424,18 @@ impl<F: Frame> Outbox<F> {
     }
 
     // ---- the driver's side ----
+
+    /// Marks all copies that are owed from now on, for example with the kind of input that the
+    /// engine handles. The outbox only returns the mark with each copy.
+    pub fn set_mark(&mut self, mark: u8) {
+        self.mark = mark;
+    }
+
+    /// Returns the time since which the oldest pending copy is owed. Visits every link.
+    pub fn oldest_owed_at(&self) -> Option<Time> {
+        let heads = self.links.iter().flatten().flat_map(|link| &link.lanes).map(|lane| lane.head);
+        heads.filter_map(|head| self.store.copies.get(head as usize)).map(|copy| copy.owed_at).min()
+    }
 
     /// Adds a link: from now on the peer can be owed copies.
     pub fn link_up(&mut self, peer: PeerId) {

@@ -182,14 +182,23 @@ impl Collector {
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
     }
 
+    /// Returns the sorted segments that each host keeps.
+    pub(crate) fn custody(&self) -> &[Vec<u32>] {
+        &self.custody
+    }
+
+    /// Returns the number of segments that a node which keeps this many needs.
+    pub(crate) fn needed_of(&self, kept: usize) -> usize {
+        self.needed.map_or(kept, |needed| kept.min(needed as usize))
+    }
+
     /// Returns the time to custody of each host that waits for segments, in milliseconds after
     /// `published`.
     ///
     /// It is `None` for a host that did not receive the columns of the slot that it needs.
     pub fn custody_ms(&self, slot: u32, published: u64) -> Vec<(u32, Option<f64>)> {
-        let needed = |kept: usize| self.needed.map_or(kept, |needed| kept.min(needed as usize));
         let time = |(host, times): (u32, Vec<u64>)| {
-            let last = times[needed(times.len()) - 1];
+            let last = times[self.needed_of(times.len()) - 1];
             (host, (last != u64::MAX).then(|| (last - published) as f64 / 1e6))
         };
         self.arrivals(slot).map(time).collect()

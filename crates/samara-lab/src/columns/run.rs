@@ -1,10 +1,9 @@
 //! Blocks of columns: one node publishes them, and each node custodies some of them.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use samara_apps::Simulated;
-use samara_apps::columns::{Blocks, Codec, Command, Event, Node, Repairing, Spreading};
+use samara_apps::columns::{Blocks, Codec, Command, Event, Node, Repairing, Spreading, contents};
 use samara_apps::host::{Host, Processor, Stalls, gossipsub};
 use samara_baselines::{Forest, PubSub};
 use samara_engine::outbox::Schedule;
@@ -13,12 +12,13 @@ use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
-use samara_sim::{HostStats, Ranks, Record, hosts_of_rank, identity_of};
+use samara_sim::{Cause, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
 use samara_spec::columns::Columns;
 use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
-use super::measure::{Collector, CopyRow};
+use super::measure::{Collector, CopyRow, Delivery};
+use crate::explain::{ContentsOf, Delivered, MainTime};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Others, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines,
@@ -37,6 +37,10 @@ pub struct ColumnsMeasured {
     pub hosts: Hosts,
     /// The lower bound of the mean time to custody, in milliseconds.
     pub lower_bound_ms: f64,
+    /// The same bound with its parts.
+    bound: samara_bounds::Bound,
+    /// The least length of the frame of a segment.
+    frame_bytes: u32,
     /// Copies withdrawn before they left, over all nodes.
     pub withdrawn: u64,
     /// Mean size of the meshes at the first publication.
@@ -57,6 +61,7 @@ impl ColumnsMeasured {
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
         let collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
@@ -64,7 +69,9 @@ impl ColumnsMeasured {
             published: (0..slots).map(at).collect(),
             traffic: Vec::new(),
             hosts: hosts.clone(),
-            lower_bound_ms: lower_bound_ms(scenario, custody, hosts, frame_bytes),
+            lower_bound_ms: bound.total_ms,
+            bound,
+            frame_bytes,
             withdrawn: 0,
             mesh_size: 0.0,
             publisher_windows: Vec::new(),
@@ -74,6 +81,44 @@ impl ColumnsMeasured {
 
     fn workload(&self) -> &Columns {
         self.point.scenario.part()
+    }
+
+    /// Returns the parts of the bound.
+    fn bound_parts(&self) -> Vec<(Cause, f64)> {
+        let scenario = &self.point.scenario;
+        let limits = limits(scenario, self.collector.custody(), &self.hosts, self.frame_bytes);
+        let parts = self.bound.parts_ms(&limits, |limits| bound(scenario, limits));
+        [Cause::SameBatch, Cause::Serialisation, Cause::Latency].into_iter().zip(parts).collect()
+    }
+
+    /// Returns all deliveries. Those that end the time to custody of a node are the last ones.
+    fn delivered(&self) -> Vec<Delivered> {
+        let (columns, host) = (self.workload().segments(), self.workload().publisher);
+        let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
+        let blocks = self.collector.deliveries().chunk_by(of_one_block);
+        let of_block = |block: &[Delivery]| {
+            let origin = Origin { host, at: self.published[block[0].slot as usize] };
+            let item = |delivery: &Delivery| u64::from(delivery.slot * columns + delivery.column);
+            let mut order: Vec<&Delivery> = block.iter().collect();
+            order.sort_by_key(|delivery| delivery.at);
+            let last = order[self.collector.needed_of(order.len()) - 1];
+            let delivered = |(place, delivery): (usize, &&Delivery)| Delivered {
+                node: delivery.host,
+                item: item(delivery),
+                origin,
+                at: delivery.at,
+                made_of: (delivery.from == delivery.host)
+                    .then(|| {
+                        order[..place].iter().rev().find(|other| other.from != other.host).map(|of| item(of))
+                    })
+                    .flatten(),
+                is_last: std::ptr::eq(*delivery, last),
+                after: Cause::Processor,
+            };
+            let arrived = order.iter().enumerate().filter(|(_, delivery)| delivery.delivered());
+            arrived.map(delivered).collect::<Vec<_>>()
+        };
+        blocks.flat_map(of_block).collect()
     }
 
     /// Returns the deadline of the last slot.
@@ -198,12 +243,13 @@ impl World<'_> {
         });
         let (publisher, validation) = (workload.publisher, setup.hosts.validation.clone());
         let (stalled, seed) = (scenario.network.stalled_periods.fraction(), setup.point.seed);
+        let shared = Arc::clone(&blocks);
         let factory = move |host: u32| {
             let (engine, outbox) = engine(host);
             let joins = custody[host as usize].clone();
             let processor = Processor::new(validation[host as usize], Stalls::new(stalled, host, seed));
             let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
-            let node = Node::new(engine, Arc::clone(&blocks), joins, processor, repair);
+            let node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
             (Host::new(node), outbox)
         };
         let mut net = setup.distributed(Arc::new(factory), own, others)?;
@@ -220,10 +266,10 @@ impl World<'_> {
             };
             net.sim.command(Time::from_nanos(*at), publisher, command);
         }
-        let stop = setup.options.stop;
+        let options = setup.options;
         drop((graph, setup));
-        let run = Run { before: Vec::new(), measured, engines: PhantomData };
-        simulate(run, &mut net, stop, |_, done| progress(done))
+        let run = Run { before: Vec::new(), measured, blocks };
+        simulate(run, &mut net, options, |_, done| progress(done))
     }
 }
 
@@ -266,11 +312,11 @@ fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Ve
     hosts.into_iter().chain([publisher]).map(|host| (observer, host)).collect()
 }
 
-struct Run<E> {
+struct Run<E: Spreading> {
     /// Traffic of this process's hosts up to the first publication.
     before: Vec<HostStats>,
     measured: ColumnsMeasured,
-    engines: PhantomData<fn() -> E>,
+    blocks: Arc<Blocks<E::Message>>,
 }
 
 impl<E: Spreading> Stepped for Run<E> {
@@ -311,6 +357,18 @@ impl<E: Spreading> Stepped for Run<E> {
             }
             Event::Lost => self.measured.collector.queue_drops += 1,
         }
+    }
+
+    fn contents(&self) -> Option<ContentsOf<E::Frame>> {
+        Some(Box::new(contents::<E>(Arc::clone(&self.blocks))))
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        self.measured.delivered()
+    }
+
+    fn main_time(&self) -> MainTime {
+        MainTime { name: "the time to custody", bound_ms: self.measured.bound_parts() }
     }
 
     /// Returns the progress of the run, as the first process sees it.
@@ -363,10 +421,13 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// Returns a lower bound of the mean time to custody over all nodes.
-///
-/// It depends only on the network, not on the deadline or the outcome of a run.
-fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, frame_bytes: u32) -> f64 {
+/// Returns the limits of the network.
+fn limits<'a>(
+    scenario: &Scenario,
+    custody: &'a [Vec<u32>],
+    hosts: &Hosts,
+    frame_bytes: u32,
+) -> samara_bounds::Limits<'a> {
     let workload = scenario.part::<Columns>();
     let transport = network::transport(scenario);
     let publisher = workload.publisher as usize;
@@ -375,7 +436,7 @@ fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, fram
     let rates = &hosts.configs;
     // Observers also forward.
     let relays = rates.iter().enumerate().filter(|(host, _)| *host != publisher);
-    let limits = samara_bounds::Limits {
+    samara_bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
         copy_bytes: transport.wire_bytes(frame_bytes),
@@ -384,11 +445,18 @@ fn lower_bound_ms(scenario: &Scenario, custody: &[Vec<u32>], hosts: &Hosts, fram
         relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
         latency_nanos: network::least_latency_nanos(hosts),
         validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
-    };
+    }
+}
+
+/// Returns a lower bound of the mean time to custody over all nodes, in a network with these limits.
+///
+/// It depends only on the network, not on the deadline or the outcome of a run.
+fn bound(scenario: &Scenario, limits: &samara_bounds::Limits<'_>) -> samara_bounds::Bound {
+    let workload = scenario.part::<Columns>();
     if workload.custody_needed.is_some() || workload.repair.is_some() {
         let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
         let needed = workload.custody_needed.unwrap_or(u32::MAX).min(most);
-        return samara_bounds::mean_any_ms(&limits, needed as usize);
+        return samara_bounds::mean_any(limits, needed as usize);
     }
-    samara_bounds::mean_custody_ms(&limits)
+    samara_bounds::mean_custody(limits)
 }

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_apps::group::{
-    Act, Broadcasts, Counts, Delivery, GroupMember, Ledger, SharedLedger, Source, Suspected, lock,
+    Act, Broadcasts, Counts, Delivery, GroupMember, Ledger, SentAt, SharedLedger, Source, Suspected,
+    contents, item_of, lock,
 };
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
-use samara_sim::{GateStats, HostStats, Record, identity_of};
+use samara_sim::{Cause, GateStats, HostStats, Origin, Record, identity_of};
 use samara_spec::group::Group;
 use samara_spec::group::{config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
+use crate::explain::{ContentsOf, Delivered};
 use crate::network::{self, Hosts};
 use crate::results::{Deliveries, DeliveryRow};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
@@ -276,8 +278,9 @@ where
         digest: (0, 0),
     };
     let (before, engine) = (Vec::new(), PhantomData::<fn() -> B>);
-    let run = Run { ledgers, phase: Phase::WarmUp, before, measured, engine };
-    match simulate(run, &mut net, setup.options.stop, |_, done| progress(done))? {
+    let sent_at = SentAt::default();
+    let run = Run { ledgers, phase: Phase::WarmUp, before, measured, sent_at, engine };
+    match simulate(run, &mut net, setup.options, |_, done| progress(done))? {
         Some(measured) => Ok(measured),
         None => unreachable!("one process has all measurements"),
     }
@@ -302,6 +305,8 @@ struct Run<B> {
     /// Traffic of the hosts at the start of the stream or of the idle time.
     before: Vec<HostStats>,
     measured: GroupMeasured,
+    /// Empty unless deliveries are explained.
+    sent_at: SentAt,
     engine: PhantomData<fn() -> B>,
 }
 
@@ -410,6 +415,38 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
         let fates = &self.measured.fates;
         let is_false = fates.is_well(host, at) && fates.is_well(by, at);
         self.measured.suspicions.push(Suspicion { at, by, host, is_false });
+    }
+
+    fn contents(&self) -> Option<ContentsOf<B::Frame>> {
+        Some(Box::new(contents::<B>(Arc::clone(&self.sent_at))))
+    }
+
+    fn deliveries_max(&self, nodes: u32) -> Option<u64> {
+        let (group, hosts) = (self.group(), &self.measured.hosts.configs);
+        let fastest = hosts.iter().map(|host| host.uplink_bps).max().unwrap_or(1) as f64;
+        let seconds = group.end_nanos().map_or(0.0, |end| (end - self.begin_at()) as f64 / 1e9);
+        let paced = group.rate.unwrap_or(fastest / (group.size.bytes() as f64 * 8.0)) * seconds;
+        let messages = group.count().map_or(paced, f64::from);
+        Some((messages * f64::from(self.senders()) * f64::from(nodes)) as u64)
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        let sent_at = self.sent_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.measured.deliveries.delivered_of(|row| {
+            let item = item_of(row.detail, row.item);
+            let at = *sent_at.get(&item)?;
+            let origin = Origin { host: row.detail, at };
+            let is_last = row.node != row.detail;
+            is_last.then_some(Delivered {
+                node: row.node,
+                item,
+                origin,
+                at: at + row.nanos,
+                made_of: None,
+                is_last,
+                after: Cause::Order,
+            })
+        })
     }
 
     fn progress(&self, net: &Net<'_, GroupMember<B>>) -> Progress {

@@ -10,17 +10,18 @@ use std::time::Duration;
 use samara_apps::Simulated;
 use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
-    BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish,
+    BaselineMember, BaselineStream, Carries, Counts, Event, GossipMember, GossipStream, Member, Publish,
 };
 use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
-use samara_engine::{Frame, NodeRng, Outbox, Purpose, Time};
+use samara_engine::{Engine, Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
-use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Record, identity_of};
+use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, identity_of};
 
-use super::measure::MessageCollector;
+use super::measure::{MessageCollector, MessageRow};
+use crate::explain::{ContentsOf, Delivered};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines, simulate,
@@ -206,7 +207,7 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
 }
 
 /// Runs a baseline. Its bounds take the payload as the whole frame.
-fn baseline<B: Baseline + 'static>(
+fn baseline<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static>(
     world: World<'_>,
     sending: Common,
     progress: &mut dyn FnMut(Progress),
@@ -257,12 +258,12 @@ impl World<'_> {
             measured.collector.published(number, *at);
         }
         let Messages { warm_up, cool_down, .. } = setup.scenario().part();
-        let (first_at, stop) = (warm_up.nanos(), setup.options.stop);
+        let (first_at, options) = (warm_up.nanos(), setup.options);
         let last_at = plan.times.last().copied().unwrap_or(first_at);
         let end_at = last_at + cool_down.nanos();
         drop((setup, graph, plan));
         let run = Run { first_at, last_at, end_at, before: Vec::new(), measured, members: PhantomData };
-        match simulate(run, &mut net, stop, |_, done| progress(done))? {
+        match simulate(run, &mut net, options, |_, done| progress(done))? {
             Some(measured) => Ok(measured),
             None => unreachable!("one process has all measurements"),
         }
@@ -307,6 +308,18 @@ impl<M: Member> Stepped for Run<M> {
             }
             Event::Lost { to } => collector.lost(record.host, to),
         }
+    }
+
+    fn contents(&self) -> Option<ContentsOf<<M::Engine as Engine>::Frame>> {
+        Some(Box::new(M::contents))
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        let collector = &self.measured.collector;
+        collector.deliveries.delivered(|row| {
+            let MessageRow { published, publisher, .. } = collector.rows[row.item as usize];
+            Origin { host: publisher, at: published }
+        })
     }
 
     fn progress(&self, net: &Net<'_, Host<M>>) -> Progress {

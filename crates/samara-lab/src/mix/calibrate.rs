@@ -11,6 +11,7 @@ use samara_spec::mix::{CostsKind, Mix, PhaseCosts, WorkKind};
 use samara_spec::{Loaded, Overrides, RunSpec, load_source};
 
 use super::run::simulated;
+use crate::explain::Explain;
 use crate::network;
 use crate::run::{RunError, RunOptions, Setup};
 
@@ -69,7 +70,12 @@ fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
         // The model has the sizes of the smaller group.
         mix.group = if group == Group::Model { Group::Modp2048 } else { group };
     }
-    let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &AtomicBool::new(false) };
+    let options = RunOptions {
+        threads: 1,
+        inputs: &loaded.inputs,
+        stop: &AtomicBool::new(false),
+        explain: &Explain::default(),
+    };
     let failed = |error: RunError| ScenarioError::one("mix.costs", error.to_string());
     let setup = Setup::new(point, options, point.scenario.network.nodes + 1).map_err(failed)?;
     let mut shared = Shared::of(point);

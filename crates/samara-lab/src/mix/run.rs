@@ -169,7 +169,7 @@ pub(super) fn simulated(
     let last = ((0, 0), 0);
     let run =
         Run { setup, mix, shared, told, before: None, begun: 0, last, next_batch: u64::MAX, drained: None };
-    let measured = simulate(run, &mut net, setup.options.stop, |run, done| watch(&run.told, done))?;
+    let measured = simulate(run, &mut net, setup.options, |run, done| watch(&run.told, done))?;
     Ok(measured.unwrap_or_else(|| unreachable!("one process has all measurements")))
 }
 

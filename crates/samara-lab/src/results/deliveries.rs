@@ -1,9 +1,11 @@
 //! The deliveries of a run: which node received which item, and when.
 
 use samara_report::words::grouped;
+use samara_sim::{Cause, Origin};
 
 use super::columns::column;
 use super::tables::{Columns, Table};
+use crate::explain::Delivered;
 
 /// Maximum number of deliveries that a run records. A row takes 24 bytes, so the rows of a run take
 /// at most 120 MB.
@@ -39,6 +41,32 @@ impl Deliveries {
         } else {
             self.rows = Vec::new();
         }
+    }
+
+    /// Returns the deliveries to explain; `explained` returns that of a row.
+    pub(crate) fn delivered_of(
+        &self,
+        explained: impl Fn(&DeliveryRow) -> Option<Delivered>,
+    ) -> Vec<Delivered> {
+        self.rows.iter().filter_map(explained).collect()
+    }
+
+    /// Returns the deliveries of items with known publications, for their explanation.
+    pub(crate) fn delivered(&self, origin: impl Fn(&DeliveryRow) -> Origin) -> Vec<Delivered> {
+        let after = Cause::Processor;
+        self.delivered_of(|row| {
+            let origin = origin(row);
+            let at = origin.at.checked_add(row.nanos).filter(|_| row.nanos != u64::MAX)?;
+            Some(Delivered {
+                node: row.node,
+                item: row.item,
+                origin,
+                at,
+                made_of: None,
+                is_last: true,
+                after,
+            })
+        })
     }
 
     /// Returns the number of deliveries, with and without rows.

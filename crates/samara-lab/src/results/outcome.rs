@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{RealRun, Run, Table};
+use crate::explain::Explained;
 use crate::family;
 use crate::network::Hosts;
 use crate::torture::Broken;
@@ -29,6 +30,11 @@ pub trait Measured: fmt::Debug + Send {
     /// # Panics
     /// Panics if the outcome belongs to another family.
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>>;
+
+    /// Returns where the time of the deliveries went, if that is recorded.
+    fn explained(&self) -> Option<&Explained> {
+        None
+    }
 
     /// Returns the promises of the family that the run broke.
     fn broken(&self) -> Vec<Broken> {
@@ -99,6 +105,12 @@ impl Outcome {
         let is_late = |at: u64| end_nanos.is_some_and(|end| at >= end);
         self.run.late_faults =
             faults.filter(|(_, fault)| is_late(fault.at.nanos())).map(|(i, _)| i).collect();
+        self
+    }
+
+    /// Adds where the time of the deliveries went.
+    pub(crate) fn explained(mut self, explained: &Explained) -> Self {
+        self.run.explained = Some(explained.means());
         self
     }
 

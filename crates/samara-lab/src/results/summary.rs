@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Outcome, relate};
 use crate::expect::{Expectation, ExpectationResult};
+use crate::explain::Means;
 use crate::reference::{self, Comparison, PublishedComparison};
 use crate::statistics::Statistics;
 use crate::usage;
@@ -110,6 +111,9 @@ pub struct Run {
     pub steps: u64,
     /// The metrics by name; missing ones are null.
     pub metrics: Value,
+    /// Where the time of the deliveries went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Means>,
     /// The tables that were not recorded, with the reasons.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<&'static str, String>,
@@ -144,6 +148,7 @@ impl Run {
             digest: format!("{digest:016x}"),
             steps,
             metrics,
+            explained: None,
             absent: BTreeMap::new(),
             late_faults: Vec::new(),
             real: None,

@@ -2,15 +2,17 @@
 
 use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
-use samara_sim::{Misconduct, NodeFactory, Record, SimConfig};
+use samara_sim::{HostConfig, Misconduct, NodeFactory, Record, SimConfig};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
+use crate::explain::{ContentsOf, Delivered, Explain, Explained, MainTime, Without, is_sampled};
 use crate::network::{self, Hosts};
 
 /// An experiment on one network: its course and its measurements.
@@ -27,6 +29,28 @@ pub(crate) trait Stepped: Sized {
 
     /// Handles an event of a host. Events are ordered by time, then by host.
     fn observe(&mut self, record: Record<<Self::App as Engine>::Event>);
+
+    /// Returns the function that finds the items in frames; `None` if their deliveries cannot be
+    /// explained.
+    fn contents(&self) -> Option<ContentsOf<<Self::App as Engine>::Frame>> {
+        None
+    }
+
+    /// Returns an upper bound of the number of deliveries; `None` if the run's progress has it, or if
+    /// nobody knows.
+    fn deliveries_max(&self, _nodes: u32) -> Option<u64> {
+        None
+    }
+
+    /// Returns the deliveries to explain.
+    fn delivered(&self) -> Vec<Delivered> {
+        Vec::new()
+    }
+
+    /// Returns the time that the family's main metric measures.
+    fn main_time(&self) -> MainTime {
+        MainTime::default()
+    }
 
     /// Returns the progress of the run. The main loop fills in time and steps.
     fn progress(&self, net: &Net<'_, Self::App>) -> Progress;
@@ -51,15 +75,16 @@ pub(crate) enum Step {
 pub(crate) fn simulate<E: Stepped>(
     mut experiment: E,
     net: &mut Net<'_, E::App>,
-    stop: &AtomicBool,
+    options: RunOptions<'_>,
     mut watch: impl FnMut(&E, Progress),
 ) -> Result<Option<E::Measured>, RunError> {
+    let every = record(&experiment, net, options.explain);
     loop {
         let (until, next) = match experiment.step(net)? {
             Step::Until(until) => (until, Next::On),
             Step::Over(until) => (until, Next::Over),
         };
-        let next = if stop.load(Ordering::Relaxed) { Next::Interrupted } else { next };
+        let next = if options.stop.load(Ordering::Relaxed) { Next::Interrupted } else { next };
         match net.agree(next)? {
             Next::Interrupted => return Err(RunError::Interrupted),
             Next::Over => break,
@@ -68,7 +93,31 @@ pub(crate) fn simulate<E: Stepped>(
         watch(&experiment, progress(&experiment, net));
     }
     watch(&experiment, Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) });
+    if let Some(every) = every {
+        let arrivals = net.sim.take_arrivals();
+        let explained = Explained::of(arrivals, experiment.delivered(), every, experiment.main_time());
+        if !explained.rows.is_empty() {
+            options.explain.put(explained);
+        }
+    }
     experiment.measured(net)
+}
+
+/// Lets the simulation record where time goes, if that is wanted and possible. Returns the sampling
+/// interval of items.
+fn record<E: Stepped>(experiment: &E, net: &mut Net<'_, E::App>, explain: &Explain) -> Option<u64> {
+    let nodes = net.hosts().len() as u32;
+    let expected = experiment.deliveries_max(nodes).or(experiment.progress(net).deliveries_expected);
+    let every = explain.every(nodes, expected).filter(|_| net.is_alone())?;
+    let contents = experiment.contents()?;
+    net.sim.explain(move |frame, key| {
+        let mut contents = contents(frame, key);
+        if every > 1 {
+            contents.items.retain(|item| is_sampled(*item, every));
+        }
+        contents
+    });
+    Some(every)
 }
 
 /// Returns the progress. The total number of steps of several processes is known only at the end.
@@ -88,7 +137,11 @@ impl<'a> Setup<'a> {
     /// Creates the setup of a point with `hosts` hosts.
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
-        Ok(Self { point, options, hosts: hosts.map_err(RunError::Scenario)? })
+        let mut hosts = hosts.map_err(RunError::Scenario)?;
+        if options.explain.without == Some(Without::Processing) {
+            hosts.validation.iter_mut().for_each(|time| *time = Duration::ZERO);
+        }
+        Ok(Self { point, options, hosts })
     }
 
     /// Returns true if the validation of messages can take time.
@@ -101,16 +154,29 @@ impl<'a> Setup<'a> {
         &self.point.scenario
     }
 
+    /// Returns the hosts of the simulation.
+    pub(crate) fn host_configs(&self) -> Vec<HostConfig> {
+        let mut configs = self.hosts.configs.clone();
+        if let Some(without) = &self.options.explain.without {
+            without.change_rates(&mut configs);
+        }
+        configs
+    }
+
     pub(crate) fn config(&self) -> SimConfig {
         let (scenario, seed) = (self.scenario(), self.point.seed);
-        SimConfig {
+        let mut config = SimConfig {
             seed,
             threads: self.options.threads,
             network: network::network(scenario, &self.hosts, seed),
             transport: network::transport(scenario),
             nic: network::nic(scenario),
             downlink_queue: network::downlink_queue(scenario),
+        };
+        if let Some(without) = &self.options.explain.without {
+            without.change(&mut config);
         }
+        config
     }
 
     pub(crate) fn network<N: Engine + Simulated>(
@@ -128,7 +194,7 @@ impl<'a> Setup<'a> {
         local: std::ops::Range<u32>,
         others: Option<Others<'o, N>>,
     ) -> Result<Net<'o, N>, RunError> {
-        let sim = N::simulation(self.config(), self.hosts.configs.clone(), factory, local)
+        let sim = N::simulation(self.config(), self.host_configs(), factory, local)
             .map_err(|error| RunError::Scenario(error.to_string()))?;
         Ok(Net::new(sim, others))
     }
@@ -156,7 +222,7 @@ impl<'a> Setup<'a> {
         let links = &self.scenario().transport.links;
         let (from, until) = (links.from.nanos(), links.until.nanos());
         for (dialler, listener) in edges {
-            if until > from {
+            if until > from && self.options.explain.without != Some(Without::Handshakes) {
                 net.sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
             } else {
                 net.sim.establish(Time::from_nanos(from), dialler, listener);

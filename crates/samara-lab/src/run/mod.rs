@@ -11,9 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use samara_sim::Ranks;
 use thiserror::Error;
 
+use crate::explain::{Explain, Explained, Mode};
 use crate::family::{self, RunDistributed, Watching};
 use crate::mix::measure::Collector as Rounds;
-use crate::results::{Measured, Outcome};
+use crate::network::Hosts;
+use crate::results::{Measured, Outcome, Table};
+use crate::torture::Broken;
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, Point, Scenario};
 
@@ -46,6 +49,8 @@ pub struct RunOptions<'a> {
     pub inputs: &'a Inputs,
     /// Another thread sets this to stop the run.
     pub stop: &'a AtomicBool,
+    /// What to record about the deliveries.
+    pub explain: &'a Explain,
 }
 
 /// The progress of a run. Values that a family does not have are `None`.
@@ -110,7 +115,42 @@ pub fn run_seen(
     mut rounds: impl FnMut(&Rounds),
 ) -> Result<Box<dyn Measured>, RunError> {
     let watching = Watching { progress: &mut progress, rounds: &mut rounds };
-    (family::of(&point.scenario).run)(point, options, watching)
+    let measured = (family::of(&point.scenario).run)(point, options, watching)?;
+    Ok(match options.explain.take() {
+        Some(explained) => Box::new(Together { measured, explained }),
+        None => measured,
+    })
+}
+
+/// The measurements of a family, with the paths of the deliveries.
+#[derive(Debug)]
+struct Together {
+    measured: Box<dyn Measured>,
+    explained: Explained,
+}
+
+impl Measured for Together {
+    fn setting(&self) -> (&Point, &Hosts) {
+        self.measured.setting()
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.measured.outcome().explained(&self.explained)
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        let mut tables = self.measured.tables(outcome);
+        tables.push(self.explained.table());
+        tables
+    }
+
+    fn explained(&self) -> Option<&Explained> {
+        Some(&self.explained)
+    }
+
+    fn broken(&self) -> Vec<Broken> {
+        self.measured.broken()
+    }
 }
 
 fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
@@ -172,13 +212,13 @@ pub trait WatchRun {
 
 /// Runs all points of a scenario. Interrupted ones are `None`.
 ///
-/// Small points run in parallel; large ones run one after the other, each on all threads.
+/// `explain` says which deliveries to explain. Small points run in parallel; large ones run one after the other, each on all threads.
 ///
 /// # Errors
 /// Returns the error of the first run that fails; the others are stopped then.
 pub fn run_all<W: Watch>(
     loaded: &Loaded,
-    threads: usize,
+    (threads, explain): (usize, Mode),
     stop: &AtomicBool,
     watch: &W,
 ) -> Result<Vec<Option<Outcome>>, String> {
@@ -196,7 +236,9 @@ pub fn run_all<W: Watch>(
         loop {
             let index = next.fetch_add(1, Ordering::SeqCst);
             let Some(point) = points.get(index) else { return };
-            let options = RunOptions { threads: (threads / workers).max(1), inputs: &loaded.inputs, stop };
+            let explain = &Explain::new(explain);
+            let threads = (threads / workers).max(1);
+            let options = RunOptions { threads, inputs: &loaded.inputs, stop, explain };
             let watched = RefCell::new(watch.begin(point));
             let ended = Cell::new(None);
             let progress = |progress: Progress| {

@@ -16,6 +16,7 @@ use samara_engine::{Purpose, derive_seed};
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, Overrides, Point, load_source, load_with};
 
+use crate::explain::Explain;
 use crate::family::{self, Family};
 use crate::run::{Audit, RunError, RunOptions, lock, run};
 pub use draw::Draw;
@@ -289,7 +290,7 @@ impl Case {
         };
         let once = |threads| {
             let mut audit = Audit::default();
-            let options = RunOptions { threads, inputs: &self.inputs, stop };
+            let options = RunOptions { threads, inputs: &self.inputs, stop, explain: &Explain::default() };
             let measured = run(&point, options, |progress| audit = progress.audit.unwrap_or(audit))?;
             Ok((measured, audit))
         };

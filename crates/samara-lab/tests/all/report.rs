@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::explain::Explain;
 use samara_lab::report::page;
 use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
@@ -20,7 +21,8 @@ fn report_with(scenario: &str, set: &[(&str, &str)], only: &[&str], strict: bool
     let only = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load_with(scenario, &Overrides { set, only, strict, ..Overrides::default() }).unwrap();
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+    let options =
+        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
     let result = |point| Some(run(point, options, |_| {}).unwrap().outcome());
     let results = loaded.points.iter().map(result).collect();
     let page = page(&loaded, &Findings::of(&loaded, results, Used::default()).unwrap());

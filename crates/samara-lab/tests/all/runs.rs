@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::explain::Explain;
 use samara_lab::results::{ColumnsData, Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_distributed};
 use samara_scenario::Inputs;
@@ -214,7 +215,8 @@ fn several_processes_measure_the_same_as_one() {
     let set = [("network.nodes", "60")];
     let loaded = loaded("peerdas-small", &set, &[], Some(3));
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+    let options =
+        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
     for point in &loaded.points {
         let metrics = |measured: &dyn Measured| {
             let result = measured.outcome();
@@ -239,7 +241,8 @@ fn several_processes_measure_the_same_as_one() {
 fn only_columns_run_in_several_processes() {
     let loaded = loaded("ring", &[], &[], None);
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+    let options =
+        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
     let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
     assert!(
         matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one process"))

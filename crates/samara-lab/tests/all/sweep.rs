@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::explain::Explain;
 use samara_lab::results::{Column, Outcome, Rows, Values, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::sweep::{PointRecord, plan, point_id, points_table, relate_points};
@@ -54,7 +55,8 @@ fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
 fn tables_have_every_metric_of_a_run_exactly() {
     let loaded = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s"], &[], &["batch"], &[1]);
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+    let options =
+        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
     let records: Vec<PointRecord> = plan(&loaded)
         .unwrap()
         .into_iter()
@@ -197,7 +199,8 @@ fn points_are_related_in_the_same_way_as_results() {
         let mut loaded = load_with(name, &overrides).unwrap();
         loaded.points.truncate(3);
         let stop = AtomicBool::new(false);
-        let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+        let options =
+            RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
         let mut results: Vec<Outcome> =
             loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
         let mut records: Vec<PointRecord> =

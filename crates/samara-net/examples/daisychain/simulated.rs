@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use samara_lab::explain::Explain;
 use samara_lab::results::GroupData;
 use samara_lab::run::{self, RunOptions};
 use samara_scenario::Inputs;
@@ -29,7 +30,11 @@ pub(crate) fn mb_per_s(members: usize, senders: usize, messages: u64) -> Anyhow<
     let loaded = load("ring", &set, &["ring".to_owned()], None)?;
     let point = loaded.points.first().ok_or("the scenario `ring` has no run")?;
     let (stop, inputs) = (AtomicBool::new(false), Inputs::directory("."));
-    let measured = run::run(point, RunOptions { threads: 1, inputs: &inputs, stop: &stop }, |_| {})?;
+    let measured = run::run(
+        point,
+        RunOptions { threads: 1, inputs: &inputs, stop: &stop, explain: &Explain::default() },
+        |_| {},
+    )?;
     let outcome = measured.outcome();
     let data = outcome.data::<GroupData>().ok_or("expected a run with a group")?;
     Ok(data.metrics.throughput_mb_per_s)

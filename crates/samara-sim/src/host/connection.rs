@@ -3,6 +3,7 @@
 use samara_engine::{Frame, Input, PeerId, PeerInfo};
 
 use super::{Host, TimerKind};
+use crate::explain::Carried;
 use crate::link::{Link, LinkState, NicState};
 use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::transport::Control;
@@ -143,7 +144,14 @@ impl<F: Frame> Host<F> {
     /// Answers a packet to a host whose process is gone. The operating system answers a dial with a
     /// reset (RFC 9293 section 3.10.7.1). A datagram gets no answer, because quic-go and quinn
     /// ignore ICMP errors.
-    pub(super) fn turn_away(&mut self, now: u64, src: u32, epoch: u32, body: &Body<F>, world: &World<F>) {
+    pub(super) fn turn_away(
+        &mut self,
+        now: u64,
+        src: u32,
+        epoch: u32,
+        body: &Body<Carried<F>>,
+        world: &World<F>,
+    ) {
         let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
         let is_udp = matches!(world.config.transport.control, Control::Quic(_) | Control::Datagram);
         if !self.is_up || is_udp {
@@ -184,10 +192,13 @@ impl<F: Frame> Host<F> {
         let link = &mut self.links[slot as usize];
         let state = std::mem::replace(&mut link.state, LinkState::Down);
         link.nic = NicState::Idle;
-        self.refresh(slot);
+        self.refresh(now, slot, world);
         match state {
             LinkState::Up => {
                 self.node.link_down(PeerId(slot));
+                if let Some(explained) = &mut self.explained {
+                    explained.0.clear(slot);
+                }
                 self.input(now, Input::LinkDown { peer: PeerId(slot) }, world);
             }
             LinkState::Dialling { .. } => {

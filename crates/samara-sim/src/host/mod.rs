@@ -8,13 +8,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
-use samara_engine::outbox::{Dispatch, Room};
+use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
 use crate::downlink::{Downlink, nanos_per_byte};
+use crate::explain::{Carried, Cause, Describe, Recorder, Trigger};
 use crate::hostile::Misconduct;
 use crate::link::{Link, LinkState, Nic, NicState};
-use crate::node::{Copied, Node, Order};
+use crate::node::{Node, Order};
 use crate::packet::Packet;
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::ConnectionStats;
@@ -92,11 +93,13 @@ pub(crate) struct Host<F: Frame> {
     pub(super) packets_sent: u32,
     pub(super) outbox_wake_at: u64,
     pub(super) touched: Vec<PeerId>,
-    pub(super) delivered: Vec<F>,
+    pub(super) delivered: Vec<Carried<F>>,
     /// The peers to dial after a restart.
     pub(super) home_peers: Vec<u32>,
     /// The packets of the current window, the next one last.
     pub(crate) arrivals: Vec<Packet<F>>,
+    /// The record of where time went, if there is one, and the contents of frames.
+    pub(crate) explained: Option<Box<(Recorder, Describe<F>)>>,
 }
 
 /// The inbox of a quiet host keeps room for this many packets: otherwise the memory of every host's
@@ -142,6 +145,7 @@ impl<F: Frame> Host<F> {
             delivered: Vec::new(),
             home_peers: Vec::new(),
             arrivals: Vec::new(),
+            explained: None,
         }
     }
 
@@ -328,6 +332,9 @@ impl<F: Frame> Host<F> {
                 self.links[slot as usize].state = LinkState::Down;
                 self.links[slot as usize].nic = NicState::Idle;
                 self.node.link_down(PeerId(slot));
+                if let Some(explained) = &mut self.explained {
+                    explained.0.clear(slot);
+                }
             }
             // The timers of this process no longer fire.
             self.links[slot as usize].ack_timer = false;
@@ -353,8 +360,28 @@ impl<F: Frame> Host<F> {
 
     /// Passes an input to the node and carries out its requests.
     pub(super) fn input(&mut self, now: u64, input: Input<F, Order>, world: &World<F>) {
+        if self.explained.is_some() {
+            self.mark(now, &input);
+        }
         self.node.handle(Time::from_nanos(now), input, &mut self.rng, &mut self.effects);
         self.after_engine(now, world);
+    }
+
+    /// Marks the copies that the node owes for an input.
+    fn mark(&mut self, now: u64, input: &Input<F, Order>) {
+        let trigger = match input {
+            Input::Start | Input::Command(_) => Trigger::Command,
+            Input::Frame { .. } => Trigger::Frame,
+            Input::Timer(token) if token.0 >= TimerToken::WRAPPER => Trigger::Processor,
+            Input::Timer(_) => Trigger::Timer,
+            Input::LinkUp { .. } | Input::LinkDown { .. } | Input::DialFailed { .. } => Trigger::Link,
+        };
+        self.node.set_mark(trigger as u8);
+        if let Some(explained) = &mut self.explained
+            && explained.0.is_full()
+        {
+            explained.0.forget(self.node.oldest_owed_at().map_or(now, Time::as_nanos));
+        }
     }
 
     fn after_engine(&mut self, now: u64, world: &World<F>) {
@@ -390,6 +417,13 @@ impl<F: Frame> Host<F> {
                 break;
             }
             self.outbox_dry = false;
+            if self.explained.is_some() && self.dispatch == Dispatch::Node {
+                for peer in &touched {
+                    if !self.links[peer.index()].data_ready {
+                        self.note_hold(now, peer.0, world);
+                    }
+                }
+            }
             if world.config.transport.connection.channels().is_some() {
                 // Urgent copies have their own channel.
                 for peer in &touched {
@@ -423,49 +457,76 @@ impl<F: Frame> Host<F> {
         now: u64,
         slot: u32,
         world: &World<F>,
-        pop: fn(&mut dyn Node<F>, Time, PeerId) -> Option<Copied<F>>,
+        pop: fn(&mut dyn Node<F>, Time, PeerId) -> Option<Outgoing<F>>,
     ) {
         if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
             // Room in the socket matters only to a routine that waits for it.
             if sender.waits_for_socket() {
                 self.feed(now, slot, world);
             }
-            self.refresh(slot);
+            self.refresh(now, slot, world);
             return;
         }
         let transport = &world.config.transport;
         while let Some(link) = self.links.get(slot as usize)
             && link.state == LinkState::Up
             && link.sender.has_buffer(transport)
-            && let Some((_, frame, len)) = pop(&mut *self.node, Time::from_nanos(now), PeerId(slot))
+            && let Some(copy) = pop(&mut *self.node, Time::from_nanos(now), PeerId(slot))
         {
-            self.write(slot, frame, len, world);
+            self.write(now, copy, world);
         }
-        self.refresh(slot);
+        self.refresh(now, slot, world);
     }
 
-    pub(super) fn write(&mut self, slot: u32, frame: F, len: u32, world: &World<F>) {
+    fn write(&mut self, now: u64, copy: Outgoing<F>, world: &World<F>) {
+        let len = copy.len;
         assert!(
             len <= FRAME_BYTES_MAX,
             "a frame has {len} bytes; a simulation carries at most {FRAME_BYTES_MAX}"
         );
-        self.stats.frames_sent.add(&frame);
+        self.stats.frames_sent.add(&copy.frame);
         self.frames_written += 1;
-        self.links[slot as usize].sender.write(frame, len, self.frames_written, &world.config.transport);
+        let (rank, slot) = (self.frames_written, copy.peer.index());
+        let frame = carry(&mut self.explained, now, copy, rank);
+        self.links[slot].sender.write(frame, len, rank, &world.config.transport);
     }
 
     /// Updates the interface when a link may have something to send.
-    pub(super) fn refresh(&mut self, slot: u32) {
+    pub(super) fn refresh(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         let data = link.state == LinkState::Up && link.sender.can_send();
         if data != link.data_ready {
             link.data_ready = data;
             if data { self.links_with_data += 1 } else { self.links_with_data -= 1 }
         }
+        if !data && self.explained.is_some() {
+            self.note_hold(now, slot, world);
+        }
+        let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up && (data || link.acks_due > 0) {
             let rank = if link.acks_due > 0 { 0 } else { link.sender.next_rank() };
             self.nic.wait(slot, &mut link.nic, rank);
         }
+    }
+
+    /// Records why a link without data that can leave does not send.
+    pub(super) fn note_hold(&mut self, now: u64, slot: u32, world: &World<F>) {
+        let (Some(explained), transport) = (&mut self.explained, &world.config.transport) else { return };
+        let Link { state, sender, .. } = &self.links[slot as usize];
+        if *state != LinkState::Up {
+            return;
+        }
+        let takes_more = || match self.dispatch {
+            Dispatch::Node => sender.room(transport).is_some(),
+            Dispatch::PerLink => sender.has_buffer(transport) || transport.connection.channels().is_some(),
+        };
+        let cause = match sender.held(now) {
+            Some(cause) => cause,
+            // Nobody waits for the link.
+            None if self.node.pending_to(PeerId(slot)) == 0 || takes_more() => Cause::Timer,
+            None => sender.window_cause(),
+        };
+        explained.0.hold(now, slot, cause);
     }
 
     /// Sends the next packet on the free uplink.
@@ -478,7 +539,7 @@ impl<F: Frame> Host<F> {
         let Some(slot) = self.nic.next(|slot| links[slot as usize].nic) else { return };
         self.links[slot as usize].nic = NicState::Idle;
         self.transmit(now, slot, world);
-        self.refresh(slot);
+        self.refresh(now, slot, world);
     }
 
     /// Passes the best copy over all links with room to its link: just in time, so that it can be
@@ -495,9 +556,10 @@ impl<F: Frame> Host<F> {
                 }
             };
             match self.node.pop(Time::from_nanos(now), &room) {
-                Some((peer, frame, len)) => {
-                    self.write(peer.0, frame, len, world);
-                    self.refresh(peer.0);
+                Some(copy) => {
+                    let slot = copy.peer.0;
+                    self.write(now, copy, world);
+                    self.refresh(now, slot, world);
                 }
                 None => {
                     self.outbox_dry = true;
@@ -506,4 +568,16 @@ impl<F: Frame> Host<F> {
             }
         }
     }
+}
+
+/// Adds the record to a copy that its link takes, if there are records. `rank` is its write rank; 0
+/// where ranks do not belong to frames.
+fn carry<F: Frame>(
+    explained: &mut Option<Box<(Recorder, Describe<F>)>>,
+    now: u64,
+    copy: Outgoing<F>,
+    rank: u64,
+) -> Carried<F> {
+    let trace = explained.as_mut().and_then(|explained| explained.0.take(now, &copy, rank, &explained.1));
+    Carried { frame: copy.frame, trace }
 }

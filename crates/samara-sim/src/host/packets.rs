@@ -3,7 +3,8 @@
 use samara_engine::outbox::{Dispatch, Weight};
 use samara_engine::{Frame, Input, PeerId, Time};
 
-use super::{Host, TimerKind};
+use super::{Host, TimerKind, carry};
+use crate::explain::{Carried, Cause, Leaving};
 use crate::link::LinkState;
 use crate::node::Node;
 use crate::packet::{Body, Packet};
@@ -23,7 +24,11 @@ impl<F: Frame> Host<F> {
             return;
         }
         self.stats.received.add(packet.body.packets(), packet.len);
-        let Packet { src, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } = packet;
+        let Packet { src, order, arrive, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } =
+            packet;
+        if let Some(explained) = &mut self.explained {
+            explained.0.receives(Some((order, arrive)));
+        }
         if let Body::Hello { step, slot: peer_slot } = body {
             self.hello(now, src, epoch, step, peer_slot, world);
             return;
@@ -52,7 +57,7 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<F>, world: &World<F>) {
+    fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<Carried<F>>, world: &World<F>) {
         let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
         let link = &mut self.links[slot as usize];
@@ -90,14 +95,29 @@ impl<F: Frame> Host<F> {
     }
 
     /// Delivers frames of a link in order, and keeps the empty buffer.
-    pub(super) fn deliver_all(&mut self, now: u64, slot: u32, mut delivered: Vec<F>, world: &World<F>) {
-        self.refresh(slot);
+    pub(super) fn deliver_all(
+        &mut self,
+        now: u64,
+        slot: u32,
+        mut delivered: Vec<Carried<F>>,
+        world: &World<F>,
+    ) {
+        self.refresh(now, slot, world);
         let epoch = self.links[slot as usize].epoch;
-        for frame in delivered.drain(..) {
+        for Carried { frame, trace } in delivered.drain(..) {
             // Handling a frame can close the link; the frames behind it are then lost.
             let link = &self.links[slot as usize];
             if link.state == LinkState::Up && link.epoch == epoch {
                 self.stats.frames_received.add(&frame);
+                if let (Some(explained), Some(trace)) = (&mut self.explained, trace) {
+                    let beyond = if world.gateways_between(link.peer, self.id) {
+                        Cause::Gateway
+                    } else {
+                        Cause::Latency
+                    };
+                    let latency = world.latency(link.peer, self.id);
+                    explained.0.arrived(now, link.peer, &trace, (latency, beyond));
+                }
                 self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
             }
         }
@@ -128,7 +148,7 @@ impl<F: Frame> Host<F> {
                 self.fill_link(now, slot, world, Node::pop_for);
                 self.offer_room(now, world);
             }
-            Dispatch::Node => self.refresh(slot),
+            Dispatch::Node => self.refresh(now, slot, world),
         }
         if self.links[slot as usize].sender.timer_moves_back() {
             self.start_loss_timer(slot);
@@ -180,7 +200,7 @@ impl<F: Frame> Host<F> {
         if link.sender.timer_at() != u64::MAX {
             self.set_loss_timer(slot);
         }
-        self.refresh(slot);
+        self.refresh(now, slot, world);
     }
 
     pub(super) fn delayed_ack_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
@@ -197,7 +217,7 @@ impl<F: Frame> Host<F> {
         } else {
             link.ack_by = 0;
             link.ack_is_due(world.config.transport.control.separate_acks());
-            self.refresh(slot);
+            self.refresh(now, slot, world);
         }
     }
 
@@ -211,9 +231,13 @@ impl<F: Frame> Host<F> {
             return;
         }
         let own_turn = link.acks_due > 0 && transport.control.separate_acks();
+        let rank = if self.explained.is_some() { link.sender.next_rank() } else { 0 };
         let outgoing = if own_turn { None } else { link.sender.pop(now, burst_max, transport) };
         let (body, payload, stamp, makes_room) = match outgoing {
             Some(Outgoing { body, len, again, stamp, frees }) => {
+                if let Some(explained) = &mut self.explained {
+                    explained.0.leaves(Leaving { rank, again, complete: body.traces() });
+                }
                 if again {
                     self.stats.retransmitted.add(1, len + transport.header);
                 }
@@ -246,13 +270,14 @@ impl<F: Frame> Host<F> {
         now: u64,
         slot: u32,
         (payload, stamp): (u32, u32),
-        body: Body<F>,
+        body: Body<Carried<F>>,
         world: &World<F>,
     ) {
         let packets = body.packets();
         let len = payload + packets * world.config.transport.header;
         let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
-        self.uplink_free_at = self.uplink_free_at.max(now) + nanos;
+        let start = self.uplink_free_at.max(now);
+        self.uplink_free_at = start + nanos;
         self.stats.uplink_busy_nanos += nanos;
         self.stats.sent.add(packets, len);
         let order = self.packets_sent;
@@ -274,17 +299,22 @@ impl<F: Frame> Host<F> {
             arrive = arrive.max(link.last_arrival);
             link.last_arrival = arrive;
         }
-        if world.partitioned(now, self.id, link.peer) {
-            self.stats.drops.partition.add(packets, len);
-            return;
-        }
+        let is_partitioned = world.partitioned(now, self.id, link.peer);
         // TCP repeats a closing segment until it arrives, and QUIC repeats its close in answer to
         // later packets (RFC 9000 section 10.2). The model therefore never loses it. A datagram is
         // not repeated: without it, the peer waits in vain until its timeout.
         let is_close = matches!(body, Body::Close);
         let is_datagram = world.config.transport.control == Control::Datagram;
         let lossy = network.loss > 0.0 && (!is_close || is_datagram);
-        if lossy && self.network_rng.chance(network.loss) {
+        let is_lost = !is_partitioned && lossy && self.network_rng.chance(network.loss);
+        if let Some(explained) = &mut self.explained {
+            explained.0.sent(slot, order, (start, start + nanos), is_partitioned || is_lost);
+        }
+        if is_partitioned {
+            self.stats.drops.partition.add(packets, len);
+            return;
+        }
+        if is_lost {
             self.stats.drops.random.add(packets, len);
             if !is_close {
                 return;
@@ -348,11 +378,12 @@ impl<F: Frame> Host<F> {
                     };
                     while sender.has_room(index, config)
                         && is_owed(&*self.node)
-                        && let Some((_, frame, len)) =
+                        && let Some(copy) =
                             self.node.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
                     {
-                        self.stats.frames_sent.add(&frame);
-                        sender.push(index, frame, len);
+                        self.stats.frames_sent.add(&copy.frame);
+                        let len = copy.len;
+                        sender.push(index, carry(&mut self.explained, now, copy, 0), len);
                         more = true;
                     }
                 }
@@ -377,10 +408,13 @@ impl<F: Frame> Host<F> {
             self.set_ping_timer(slot);
             if self.frames_written == sealed_before {
                 // The socket got nothing new either.
+                if self.explained.is_some() {
+                    self.note_hold(now, slot, world);
+                }
                 return;
             }
         }
-        self.refresh(slot);
+        self.refresh(now, slot, world);
     }
 
     /// Reads the data that has arrived on a link with channels, as far as the rate limit allows.
@@ -393,6 +427,12 @@ impl<F: Frame> Host<F> {
             && let Receiver::MConnection(receiver) = &mut link.receiver
             && let Sender::MConnection(sender) = &mut link.sender
         {
+            if let Some(explained) = &mut self.explained
+                && receiver.read_at != u64::MAX
+            {
+                // The limit of the receive rate has held data back.
+                explained.0.receives(None);
+            }
             let heard = receiver.read(now, config.receive_rate, transport, &mut delivered);
             pinged = heard.ping;
             sender.hear(heard);

@@ -19,6 +19,10 @@ pub(crate) struct Segment<F> {
     pub(crate) stamp: u32,
 }
 
+/// A bit of [`Written::unit`], beyond the size of any segment: a field of its own would take 8 bytes of
+/// every link with data.
+const TOGETHER: u32 = 1 << 31;
+
 #[derive(Debug)]
 struct Written<F> {
     frame: F,
@@ -26,10 +30,9 @@ struct Written<F> {
     segments: u32,
     /// Payload bytes with framing.
     len: u32,
-    /// Payload bytes of each segment except the first and the last.
+    /// Payload bytes of each segment except the first and the last; with [`TOGETHER`], all segments
+    /// leave together on their first transmission.
     unit: u32,
-    /// True if all segments leave together on their first transmission.
-    together: bool,
     /// The frame's place among all writes of the host.
     rank: u64,
 }
@@ -37,10 +40,11 @@ struct Written<F> {
 impl<F> Written<F> {
     /// Returns the number of segments that leave together from this one on, and their bytes.
     fn leaving(&self, offset: u32, again: bool, framing: Framing) -> (u32, u32) {
-        if self.together && !again {
-            return (self.segments - offset, self.len - offset * self.unit);
+        let unit = self.unit & !TOGETHER;
+        if self.unit & TOGETHER != 0 && !again {
+            return (self.segments - offset, self.len - offset * unit);
         }
-        (1, segment_len(self.len, offset, self.segments, self.unit, framing))
+        (1, segment_len(self.len, offset, self.segments, unit, framing))
     }
 }
 
@@ -76,7 +80,7 @@ impl<F: Clone> Backlog<F> {
     pub(crate) fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) -> u32 {
         let (len, segments) = cut(len, transport.mss, transport.framing);
         let (unit, first) = (transport.mss, self.end);
-        self.push(Written { frame, first, segments, len, unit, together: false, rank });
+        self.push(Written { frame, first, segments, len, unit, rank });
         len
     }
 
@@ -84,7 +88,7 @@ impl<F: Clone> Backlog<F> {
     /// shorter. All of them leave together.
     pub(crate) fn write_run(&mut self, frame: F, run: Run) {
         let Run { segments, len, unit, rank } = run;
-        self.push(Written { frame, first: self.end, segments, len, unit, together: true, rank });
+        self.push(Written { frame, first: self.end, segments, len, unit: unit | TOGETHER, rank });
     }
 
     fn push(&mut self, written: Written<F>) {

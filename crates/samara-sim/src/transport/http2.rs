@@ -28,8 +28,9 @@ use smallvec::SmallVec;
 use super::backlog::{Run, Segment};
 use super::config::{Connection, Control, Framing, Transport};
 pub(crate) use super::tcp::hello_bytes;
-use super::{Ack, AckNeed, Outgoing, SendHalf, tcp};
+use super::{Ack, AckNeed, LossRecovery, Outgoing, SendHalf, tcp};
 use crate::error::{ConfigError, ensure};
+use crate::explain::Cause;
 use crate::packet::Body;
 
 #[cfg(test)]
@@ -132,6 +133,16 @@ pub(crate) enum Item<F> {
     Pong,
 }
 
+impl<F> Item<F> {
+    /// Returns the message that ends with the item, if one does.
+    pub(crate) fn frame(&self) -> Option<&F> {
+        match self {
+            Self::Data { message, .. } => message.as_ref(),
+            Self::Update(_) | Self::Ping | Self::Pong => None,
+        }
+    }
+}
+
 /// A message of which a part has no credit yet.
 #[derive(Debug)]
 struct Message<F> {
@@ -222,6 +233,12 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
 
     fn can_send(&self) -> bool {
         self.tcp.can_send() || (!self.bytes.is_empty() && self.tcp.window_left() >= 1.0)
+    }
+
+    fn held(&self, now: u64) -> Option<Cause> {
+        let waits = !self.bytes.is_empty();
+        let own = (!self.waiting.is_empty()).then_some(Cause::FlowControl);
+        self.tcp.held(now).or(waits.then(|| self.tcp.window_cause())).or(own)
     }
 
     fn next_rank(&self) -> u64 {

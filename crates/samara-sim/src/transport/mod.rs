@@ -20,6 +20,7 @@ use samara_engine::outbox::Room;
 pub use config::{Connection, Control, Framing, Transport};
 
 use crate::error::ConfigError;
+use crate::explain::Cause;
 use crate::packet::{Body, Sack};
 use backlog::Segment;
 
@@ -161,6 +162,11 @@ pub(crate) trait LossRecovery {
         false
     }
 
+    /// Returns the limit of the congestion window, if the window is full now.
+    fn window_cause(&self) -> Cause {
+        Cause::Timer
+    }
+
     /// Returns the time at which the loss timer or the pacer's timer expires; `u64::MAX` if neither
     /// runs.
     fn timer_at(&self) -> u64;
@@ -214,6 +220,11 @@ pub(crate) trait SendHalf<F> {
     /// `burst_max` segments.
     fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
 
+    /// Returns why data that wait in this half cannot leave, unless they can; `None` if none wait.
+    fn held(&self, _now: u64) -> Option<Cause> {
+        None
+    }
+
     fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
         self.recovery_mut().acknowledged(ack, now, transport)
     }
@@ -244,6 +255,8 @@ impl<F: Frame> Sender<F> {
         pop(self: &mut Self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
         take_ack(self: &mut Self, ack: &Ack, now: u64, transport: &Transport) -> bool;
         timer_expired(self: &mut Self, now: u64, transport: &Transport) -> bool;
+        held(self: &Self, now: u64) -> Option<Cause>;
+        .recovery window_cause(self: &Self) -> Cause;
         .recovery srtt(self: &Self) -> u64;
         .recovery cwnd(self: &Self) -> f64;
         .recovery is_held(self: &Self) -> bool;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use samara_lab::explain::Explain;
 use samara_lab::run::{RunOptions, run as run_point};
 use samara_lab::sweep::{Planned, PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
@@ -186,8 +187,12 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
         ));
     }
     let stop = AtomicBool::new(false);
-    let run_options =
-        RunOptions { threads: usize::from(options.threads), inputs: &loaded.inputs, stop: &stop };
+    let run_options = RunOptions {
+        threads: usize::from(options.threads),
+        inputs: &loaded.inputs,
+        stop: &stop,
+        explain: &Explain::default(),
+    };
     let mut ended = None;
     let measured = run_point(point, run_options, |progress| ended = progress.virtual_nanos)
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;

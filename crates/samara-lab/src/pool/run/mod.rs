@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_apps::Durations;
-use samara_apps::pool::{Act, Block, Header, Node, NodeEvent, TxNumber};
+use samara_apps::pool::{Act, Block, Header, Node, NodeEvent, TxNumber, contents};
 use samara_cat::pool::PoolMetrics;
-use samara_cat::{Metrics, Misbehaviour};
+use samara_cat::{CatFrame, Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{ConnectionStats, HostStats, Record};
+use samara_sim::{ConnectionStats, HostStats, Origin, Record};
 
+use crate::explain::{ContentsOf, Delivered};
 use crate::network::{self, Hosts};
-use crate::pool::measure::{TxCollector, Uptime};
+use crate::pool::measure::{TxCollector, TxRow, Uptime};
 use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
 use samara_scenario::topology::Graph;
 use samara_spec::Point;
@@ -137,7 +138,7 @@ pub(crate) fn run(
     setup.schedule_faults(&mut net);
     let measured = TransactionsMeasured::new(point, setup.hosts, &graph, uptime);
     let run = Run::new(workload, measured);
-    match simulate(run, &mut net, options.stop, |_, done| progress(done))? {
+    match simulate(run, &mut net, options, |_, done| progress(done))? {
         Some(measured) => Ok(measured),
         None => unreachable!("one process has all measurements"),
     }
@@ -350,6 +351,22 @@ impl Stepped for Run {
             NodeEvent::BlockGivenUp => measured.blocks_given_up += 1,
             NodeEvent::Misbehaved(why) => *measured.misbehaved.entry(why).or_default() += 1,
         }
+    }
+
+    fn contents(&self) -> Option<ContentsOf<CatFrame>> {
+        Some(Box::new(contents))
+    }
+
+    fn deliveries_max(&self, nodes: u32) -> Option<u64> {
+        Some((self.workload.count_max() * f64::from(nodes)) as u64)
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        let collector = &self.measured.collector;
+        collector.deliveries.delivered(|row| {
+            let TxRow { origin, submitted, .. } = collector.rows[row.item as usize];
+            Origin { host: origin, at: submitted }
+        })
     }
 
     fn progress(&self, net: &Net<'_, Node>) -> Progress {

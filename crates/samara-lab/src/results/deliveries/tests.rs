@@ -4,6 +4,7 @@ use samara_scenario::Inputs;
 use samara_spec::{Loaded, load};
 
 use super::*;
+use crate::explain::Explain;
 use crate::results::{Measured, tables};
 use crate::run::RunOptions;
 use crate::{group, messages, mix, pool};
@@ -55,7 +56,8 @@ fn assert_absent(measured: &dyn Measured, keys: &str) {
 #[test]
 fn every_family_reports_that_its_deliveries_are_too_many() {
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop };
+    let options =
+        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
 
     let keys = [("messages.duration", "1 s"), ("messages.rate", "5"), ("messages.cool_down", "5 s")];
     let loaded = one_run("gossip-baselines", &keys, "floodsub");

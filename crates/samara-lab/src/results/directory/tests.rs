@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use samara_spec::load;
 
 use super::*;
+use crate::explain::Explain;
 use crate::run::{RunOptions, run};
 
 /// A small run that tests write.
@@ -20,7 +21,8 @@ impl Work {
         let set: Vec<_> = keys.iter().chain(&more).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let loaded = load("peerdas-small", &set, &["batch".to_owned()], Some(1)).unwrap();
         let stop = AtomicBool::new(false);
-        let options = RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop };
+        let options =
+            RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop, explain: &Explain::default() };
         let measured = run(&loaded.points[0], options, |_| {}).unwrap();
         let outcome = measured.outcome();
         Self { loaded, measured, outcome }

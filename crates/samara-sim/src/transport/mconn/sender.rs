@@ -12,6 +12,7 @@ use super::{
     ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES, PING_BYTES, SEALED_FRAME,
     SEALED_PLAINTEXT, packet_bytes,
 };
+use crate::explain::Cause;
 use crate::packet::Body;
 use crate::rewind;
 use crate::transport::backlog::Segment;
@@ -337,6 +338,19 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
 
     fn can_send(&self) -> bool {
         self.socket.can_send()
+    }
+
+    fn held(&self, now: u64) -> Option<Cause> {
+        let of_socket = self.socket.held(now);
+        if of_socket.is_some() || self.writer.is_flushing() {
+            // A flush waits for the send buffer, which holds what is not acknowledged.
+            return of_socket.or_else(|| Some(self.socket.tcp.window_cause()));
+        }
+        if now < self.limited_until {
+            return Some(Cause::FlowControl);
+        }
+        let waits = self.flush_at != u64::MAX || self.channels.iter().any(Channel::is_pending);
+        waits.then_some(Cause::Flush)
     }
 
     fn next_rank(&self) -> u64 {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{BUFFER_BYTES, SEALED_FRAME, SEALED_PLAINTEXT};
+use crate::explain::Cause;
 use crate::rewind;
 use crate::transport::backlog::{Run, Segment};
-use crate::transport::{SendHalf, Transport, tcp};
+use crate::transport::{LossRecovery, SendHalf, Transport, tcp};
 
 /// The maximum interval between probes of a closed window, in nanoseconds (`TCP_RTO_MAX` in Linux).
 const PERSIST_MAX: u64 = 120_000_000_000;
@@ -65,6 +66,16 @@ impl<F> Socket<F> {
 
     pub(super) fn can_send(&self) -> bool {
         self.probe_due || self.tcp.can_send() || (!self.stream.is_empty() && self.tcp.window_left() >= 1.0)
+    }
+
+    /// Returns why data cannot leave, unless they can; `None` if none wait.
+    pub(super) fn held(&self, now: u64) -> Option<Cause> {
+        let own = || (!self.stream.is_empty()).then(|| self.own_cause());
+        self.tcp.held(now).or_else(own)
+    }
+
+    fn own_cause(&self) -> Cause {
+        if self.tcp.receive_window == 0 { Cause::FlowControl } else { self.tcp.window_cause() }
     }
 
     /// Returns the write rank of the next segment to leave.
@@ -217,6 +228,11 @@ pub(crate) struct Brings<F> {
 }
 
 impl<F> Brings<F> {
+    /// Returns the messages that become readable.
+    pub(crate) fn frames(&self) -> &[F] {
+        &self.messages
+    }
+
     fn nothing() -> Self {
         Self { plain: 0, segments: 0, messages: SmallVec::new(), ping: false, pong: false }
     }

@@ -4,6 +4,8 @@
 //! quic-go and quinn use CUBIC by default. The TCP model here uses NewReno by default, and the two
 //! models should differ only in the properties of QUIC as a transport.
 
+use crate::explain::Cause;
+
 /// The minimum window, in full packets (kMinimumWindow, RFC 9002 section 7.2).
 const MINIMUM_PACKETS: u64 = 2;
 
@@ -29,6 +31,16 @@ impl NewReno {
 
     pub(super) fn packets(&self) -> f64 {
         self.window as f64 / self.datagram as f64
+    }
+
+    /// Returns why the window is not larger. `repairs` says whether lost data wait.
+    pub(super) fn cause(&self, repairs: bool) -> Cause {
+        match self.recovery_from {
+            _ if repairs => Cause::Loss,
+            None if self.threshold == u64::MAX => Cause::SlowStart,
+            _ if self.window >= self.threshold => Cause::Avoidance,
+            _ => Cause::Recovery,
+        }
     }
 
     /// Returns true if another packet may join this many bytes in flight. Like quinn, requires room

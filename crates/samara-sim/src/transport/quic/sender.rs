@@ -8,6 +8,7 @@ use super::congestion::{NewReno, Pacer};
 use super::receiver::Ranges;
 use super::recovery::{News, Recovery, Sent};
 use super::{PING, QuicConfig, QuicSendBuffer, StreamOrder};
+use crate::explain::Cause;
 use crate::transport::backlog::{Backlog, Segment};
 use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
 
@@ -172,6 +173,13 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         self.probes > 0 || (wanted && self.may_leave())
     }
 
+    fn held(&self, _now: u64) -> Option<Cause> {
+        if !self.lost.is_empty() || self.backlog.has_new() && self.can_receive() {
+            return Some(self.window_cause());
+        }
+        self.backlog.has_new().then_some(Cause::FlowControl)
+    }
+
     fn next_rank(&self) -> u64 {
         if !self.lost.is_empty() || !self.backlog.has_new() {
             return self.backlog.oldest_rank();
@@ -195,6 +203,10 @@ impl<F: Clone> LossRecovery for Sender<F> {
 
     fn is_held(&self) -> bool {
         self.pacer.is_some_and(|pacer| pacer.holds())
+    }
+
+    fn window_cause(&self) -> Cause {
+        if self.is_held() { Cause::Pacing } else { self.congestion.cause(!self.lost.is_empty()) }
     }
 
     /// Returns the time of loss detection, a probe, or the release by the pacer.

@@ -6,6 +6,7 @@ use samara_engine::outbox::Room;
 
 use super::cubic::Cubic;
 use super::{Congestion, RtoFloor, SendBuffer, TcpConfig};
+use crate::explain::Cause;
 use crate::packet::Sack;
 use crate::transport::backlog::{Backlog, Run, Segment};
 use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
@@ -286,6 +287,13 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         (self.lost_waiting() || (self.backlog.has_new() && self.receiver_open())) && self.window_open()
     }
 
+    fn held(&self, _now: u64) -> Option<Cause> {
+        if self.backlog.has_new() && !self.receiver_open() {
+            return Some(Cause::FlowControl);
+        }
+        (self.backlog.has_new() || self.lost_waiting()).then(|| self.window_cause())
+    }
+
     fn next_rank(&self) -> u64 {
         if self.lost_waiting() { self.backlog.oldest_rank() } else { self.backlog.new_rank() }
     }
@@ -302,6 +310,19 @@ impl<F: Clone> LossRecovery for Sender<F> {
 
     fn cwnd(&self) -> f64 {
         self.cwnd
+    }
+
+    fn window_cause(&self) -> Cause {
+        match &self.holes {
+            Some(holes) if holes.recover.is_some() => Cause::Loss,
+            _ if self.cwnd >= self.ssthresh => Cause::Avoidance,
+            // Only idle times and timeouts make a window smaller and slow start begin again. After an
+            // idle time the threshold is at least three quarters of the window, after a timeout at
+            // most 0.7 of it.
+            _ if self.cwnd >= self.cwnd_max => Cause::SlowStart,
+            _ if self.ssthresh >= 0.75 * self.cwnd_max => Cause::IdleRestart,
+            _ => Cause::Recovery,
+        }
     }
 
     fn timer_at(&self) -> u64 {

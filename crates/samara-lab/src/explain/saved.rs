@@ -1,0 +1,121 @@
+//! Reads the table of paths of a results directory.
+
+use std::path::{Path, PathBuf};
+
+use samara_sim::{Cause, Compact, Parts};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{PATHS, PathRow};
+use crate::results::columns::Rows;
+
+/// The explained deliveries of a run in a results directory.
+#[derive(Clone, Debug)]
+pub struct SavedPaths {
+    /// The name of the run.
+    pub run: String,
+    /// The parameters that distinguish it.
+    pub parameters: Map<String, Value>,
+    /// One of this many items is explained.
+    pub every: u64,
+    pub rows: Vec<PathRow>,
+}
+
+#[derive(Deserialize)]
+struct RunFile {
+    name: String,
+    parameters: Map<String, Value>,
+    explained: Option<MeansFile>,
+}
+
+#[derive(Deserialize)]
+struct MeansFile {
+    every: u64,
+    causes: Vec<String>,
+}
+
+impl SavedPaths {
+    /// Reads the paths of all runs of a results directory, or of those with this name.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read, or if no run has paths.
+    pub fn read(directory: &Path, run: Option<&str>) -> Result<Vec<Self>, String> {
+        let entries = std::fs::read_dir(directory.join("runs")).map_err(|error| {
+            format!("{}: {error}; expected a results directory of samara run", directory.display())
+        })?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort_unstable();
+        let (mut found, mut names) = (Vec::new(), Vec::new());
+        for path in paths {
+            let file = path.join("run.json");
+            let text =
+                std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            let one: RunFile =
+                serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+            names.push(one.name.clone());
+            if run.is_some_and(|run| run != one.name) {
+                continue;
+            }
+            if let Some(means) = &one.explained {
+                let rows = rows(&path.join(PATHS).with_extension("parquet"), means)?;
+                found.push(Self { run: one.name, parameters: one.parameters, every: means.every, rows });
+            }
+        }
+        names.dedup();
+        match run {
+            Some(run) if !names.iter().any(|name| name == run) => {
+                Err(format!("there is no run \"{run}\"; the runs are {}", names.join(", ")))
+            }
+            _ if found.is_empty() => {
+                Err(format!("{}: no run has paths; run it again with --explain all", directory.display()))
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
+fn rows(path: &Path, means: &MeansFile) -> Result<Vec<PathRow>, String> {
+    let causes: Vec<Cause> = means.causes.iter().filter_map(|label| Cause::of_label(label)).collect();
+    let fixed =
+        ["item", "node", "publisher", "from", "hops", "is_last", "delivery_latency_ns", "hop_since_ns"];
+    let of_causes = causes.iter().flat_map(|cause| cause.columns());
+    let names: Vec<&str> = fixed.into_iter().chain(of_causes).collect();
+    let mut all = Vec::new();
+    Rows::read(path, &names, |rows| {
+        let numbers = |name: &str| -> Option<Vec<u64>> {
+            Some(rows.cells::<u64>(name)?.map(|cell| cell.copied().unwrap_or(0)).collect())
+        };
+        let small = |name: &str| -> Option<Vec<u32>> {
+            Some(rows.cells::<u32>(name)?.map(|cell| cell.copied().unwrap_or(0)).collect())
+        };
+        let parts = |place: usize| -> Option<Vec<Parts>> {
+            let mut all = vec![Parts::default(); rows.count];
+            for cause in &causes {
+                let nanos = numbers(cause.columns()[place])?;
+                all.iter_mut().zip(nanos).for_each(|(parts, nanos)| parts.add(*cause, nanos));
+            }
+            Some(all)
+        };
+        let (items, nanos, since) =
+            (numbers("item")?, numbers("delivery_latency_ns")?, numbers("hop_since_ns")?);
+        let [nodes, publishers, from, hops] = ["node", "publisher", "from", "hops"].map(small);
+        let (nodes, publishers, from, hops) = (nodes?, publishers?, from?, hops?);
+        let is_last: Vec<bool> =
+            rows.cells::<bool>("is_last")?.map(|cell| cell.copied().unwrap_or(false)).collect();
+        let (whole, of_hop) = (parts(0)?, parts(1)?);
+        all.extend((0..rows.count).map(|at| PathRow {
+            item: items[at],
+            node: nodes[at],
+            publisher: publishers[at],
+            from: from[at],
+            hops: hops[at],
+            is_last: is_last[at],
+            nanos: nanos[at],
+            since_nanos: since[at],
+            parts: Compact::from(&whole[at]),
+            hop: Compact::from(&of_hop[at]),
+        }));
+        Some(())
+    })?;
+    Ok(all)
+}

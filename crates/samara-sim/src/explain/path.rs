@@ -1,0 +1,103 @@
+//! Paths: how an item came from its origin to a host, hop by hop.
+
+use rustc_hash::FxHashMap;
+
+use super::{Arrival, Cause, Compact, Parts};
+
+/// The first arrivals of items at all hosts.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals(Vec<FxHashMap<u64, Arrival>>);
+
+/// The host where an item comes from, and the time since which it has it, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The publisher.
+    pub host: u32,
+    /// The time of the publication.
+    pub at: u64,
+}
+
+/// One hop of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The sender.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    /// The time since which the sender has the item, in nanoseconds.
+    pub since: u64,
+    /// The time of the arrival at the receiver, in nanoseconds.
+    pub at: u64,
+    /// The time from `since` to `at`, by cause.
+    pub parts: Parts,
+}
+
+impl Arrivals {
+    /// Creates the arrivals from those of each host, by item.
+    pub fn new(hosts: impl IntoIterator<Item = FxHashMap<u64, Arrival>>) -> Self {
+        Self(hosts.into_iter().collect())
+    }
+
+    /// Returns the first arrival of an item at a host.
+    pub fn get(&self, host: u32, item: u64) -> Option<&Arrival> {
+        self.0.get(host as usize)?.get(&item)
+    }
+
+    /// Returns all arrivals of a host with their items, by time and then by item.
+    pub fn at(&self, host: u32) -> Vec<(u64, &Arrival)> {
+        let of_host = self.0.get(host as usize).into_iter().flatten();
+        let mut all: Vec<_> = of_host.map(|(item, arrival)| (*item, arrival)).collect();
+        all.sort_unstable_by_key(|(item, arrival)| (arrival.at, *item));
+        all
+    }
+
+    /// Records an item that a host did not receive, but has made out of another one. Its path up to
+    /// then is that of the other item, whose arrival must be recorded.
+    pub fn make(&mut self, host: u32, item: u64, of: u64, at: u64) {
+        let Some(arrivals) = self.0.get_mut(host as usize) else { return };
+        let Some(last) = arrivals.get(&of).filter(|last| last.at <= at) else { return };
+        let mut parts = Parts::default();
+        parts += &last.parts;
+        parts.add(Cause::Processor, at - last.at);
+        let made = Arrival { at, parts: Compact::from(&parts), ..last.clone() };
+        arrivals.insert(item, made);
+    }
+
+    /// Returns the path of an item to a host; `None` if it has not arrived there. The hops follow
+    /// each other without gaps, from `origin.at` to the arrival. If a sender's own arrival is not
+    /// recorded, the cause of the time before is unknown.
+    pub fn path(&self, host: u32, item: u64, origin: Origin) -> Option<Vec<Hop>> {
+        let mut arrival = self.get(host, item)?;
+        let mut item = arrival.item;
+        let (mut to, mut hops) = (host, Vec::new());
+        loop {
+            let before = if arrival.from == origin.host { None } else { self.get(arrival.from, item) };
+            let before = before.filter(|before| before.at <= arrival.owed_at);
+            let since = before.map_or(origin.at, |before| before.at);
+            hops.push(hop(arrival, to, since, before.is_some() || arrival.from == origin.host));
+            let Some(before) = before else { break };
+            (to, arrival, item) = (arrival.from, before, before.item);
+        }
+        hops.reverse();
+        Some(hops)
+    }
+}
+
+fn hop(arrival: &Arrival, to: u32, since: u64, is_known: bool) -> Hop {
+    let Arrival { from, at, owed_at, trigger, .. } = *arrival;
+    let mut parts = Parts::default();
+    if since <= owed_at {
+        parts.add(if is_known { trigger.cause() } else { Cause::Unknown }, owed_at - since);
+        parts += &arrival.parts;
+    } else {
+        parts.add(Cause::Unknown, at.saturating_sub(since));
+    }
+    Hop { from, to, since, at, parts }
+}
+
+/// Returns the parts of a whole path.
+pub fn parts_of(path: &[Hop]) -> Parts {
+    let mut all = Parts::default();
+    path.iter().flat_map(|hop| hop.parts.iter()).for_each(|(cause, nanos)| all.add(cause, nanos));
+    all
+}
