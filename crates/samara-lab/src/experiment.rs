@@ -185,7 +185,7 @@ fn run<E: Experiment>(
         let (app, outbox) = host(number);
         (app, Outbox::new(outbox))
     };
-    let sim = Simulation::new(setup.config(), setup.hosts.configs.clone(), Arc::new(node))
+    let sim = Simulation::new(setup.config(), setup.host_configs(), Arc::new(node))
         .map_err(|error| RunError::Scenario(error.to_string()))?;
     let mut net = Net::new(sim, None);
     setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());

@@ -199,31 +199,22 @@ pub(crate) struct RunOptions {
     /// Number of threads; results do not depend on it. Default: all processors.
     #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
-    /// Deliveries to explain: `samara explain` shows where their time went.
-    #[arg(long, value_enum, default_value_t = Explain::Auto)]
-    pub(crate) explain: Explain,
+    /// Deliveries to explain, for `samara explain`: all, off, a number N for one of N items, or auto:
+    /// those of runs of up to 300 nodes.
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = explained)]
+    pub(crate) explain: Mode,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
 }
 
-/// The deliveries whose time is recorded by cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Explain {
-    /// All up to 1,000 nodes; a sample of the items beyond.
-    Auto,
-    /// All.
-    All,
-    /// None.
-    Off,
-}
-
-impl From<Explain> for Mode {
-    fn from(explain: Explain) -> Self {
-        match explain {
-            Explain::Auto => Self::Auto,
-            Explain::All => Self::All,
-            Explain::Off => Self::Off,
-        }
+/// Parses which deliveries to explain.
+fn explained(text: &str) -> Result<Mode, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(Mode::Auto),
+        ("all", _) => Ok(Mode::Every(1)),
+        ("off", _) => Ok(Mode::Off),
+        (_, Ok(items)) if items > 0 => Ok(Mode::Every(items)),
+        _ => Err("expected auto, all, off, or a number N for one of N items".to_owned()),
     }
 }
 

@@ -215,7 +215,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let results = run_all(
         &session.loaded,
-        (threads, options.explain.into()),
+        (threads, options.explain),
         &session.stop,
         &Shown { session: &session, bar: &bar },
     );

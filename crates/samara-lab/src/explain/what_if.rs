@@ -1,11 +1,12 @@
 //! Counterfactuals: a run again without one of its causes.
 
-use samara_sim::{Cause, Connection, Control, DownlinkQueue, Flush, Http2Config, SimConfig, Window};
+use samara_sim::{
+    Cause, Connection, Control, DownlinkQueue, Flush, HostConfig, Http2Config, SimConfig, Window,
+};
 use samara_spec::{Loaded, Point};
 use serde::Serialize;
 
 use super::{Explain, Means, Mode};
-use crate::network::Hosts;
 use crate::results::Measured;
 use crate::run::{RunError, RunOptions, run};
 
@@ -83,17 +84,16 @@ impl Without {
         }
     }
 
-    /// Changes the hosts of a network.
-    pub(crate) fn change_hosts(&self, hosts: &mut Hosts) {
+    /// Changes the rates of hosts in the simulation. Bounds and metrics refer to the network itself.
+    pub(crate) fn change_rates(&self, hosts: &mut [HostConfig]) {
         match self {
-            Self::Processing => hosts.validation.iter_mut().for_each(|time| *time = Default::default()),
             Self::PublisherUplinks(publishers) => {
                 for host in publishers {
-                    hosts.configs[*host as usize].uplink_bps = WIDE_BPS;
+                    hosts[*host as usize].uplink_bps = WIDE_BPS;
                 }
             }
-            Self::Uplinks => hosts.configs.iter_mut().for_each(|host| host.uplink_bps = WIDE_BPS),
-            Self::Downlinks => hosts.configs.iter_mut().for_each(|host| host.downlink_bps = WIDE_BPS),
+            Self::Uplinks => hosts.iter_mut().for_each(|host| host.uplink_bps = WIDE_BPS),
+            Self::Downlinks => hosts.iter_mut().for_each(|host| host.downlink_bps = WIDE_BPS),
             _ => {}
         }
     }
@@ -189,7 +189,7 @@ fn means(
     options: RunOptions<'_>,
     without: Option<Without>,
 ) -> Result<(Means, Vec<u32>), RunError> {
-    let explain = Explain { without, ..Explain::new(Mode::Auto) };
+    let explain = Explain { without, ..Explain::new(Mode::Every(1)) };
     let measured: Box<dyn Measured> = run(point, RunOptions { explain: &explain, ..options }, |_| {})?;
     let nothing = || RunError::Scenario("this family explains no deliveries".to_owned());
     let explained = measured.explained().ok_or_else(nothing)?;

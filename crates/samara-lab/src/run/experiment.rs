@@ -3,10 +3,11 @@
 use samara_gossipsub::config::Parameters;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
-use samara_sim::{Misconduct, NodeFactory, Record, SimConfig};
+use samara_sim::{HostConfig, Misconduct, NodeFactory, Record, SimConfig};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
@@ -137,8 +138,8 @@ impl<'a> Setup<'a> {
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
         let mut hosts = hosts.map_err(RunError::Scenario)?;
-        if let Some(without) = &options.explain.without {
-            without.change_hosts(&mut hosts);
+        if options.explain.without == Some(Without::Processing) {
+            hosts.validation.iter_mut().for_each(|time| *time = Duration::ZERO);
         }
         Ok(Self { point, options, hosts })
     }
@@ -151,6 +152,15 @@ impl<'a> Setup<'a> {
 
     pub(crate) fn scenario(&self) -> &'a Scenario {
         &self.point.scenario
+    }
+
+    /// Returns the hosts of the simulation.
+    pub(crate) fn host_configs(&self) -> Vec<HostConfig> {
+        let mut configs = self.hosts.configs.clone();
+        if let Some(without) = &self.options.explain.without {
+            without.change_rates(&mut configs);
+        }
+        configs
     }
 
     pub(crate) fn config(&self) -> SimConfig {
@@ -184,7 +194,7 @@ impl<'a> Setup<'a> {
         local: std::ops::Range<u32>,
         others: Option<Others<'o, N>>,
     ) -> Result<Net<'o, N>, RunError> {
-        let sim = N::simulation(self.config(), self.hosts.configs.clone(), factory, local)
+        let sim = N::simulation(self.config(), self.host_configs(), factory, local)
             .map_err(|error| RunError::Scenario(error.to_string()))?;
         Ok(Net::new(sim, others))
     }

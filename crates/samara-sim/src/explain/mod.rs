@@ -277,8 +277,6 @@ impl<F: Frame> Frame for Carried<F> {
 pub(crate) struct Trace {
     items: Items,
     batch: Option<u64>,
-    /// The write rank of the frame; 0 where ranks do not belong to frames.
-    rank: u64,
     owed_at: u64,
     trigger: Trigger,
     /// The first departure of the last byte. Set by the sender, read by the receiver.

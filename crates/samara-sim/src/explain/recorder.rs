@@ -61,6 +61,9 @@ struct Link {
 #[derive(Debug)]
 struct Waiting {
     trace: Arc<Trace>,
+    /// Those of the trace.
+    batch: Option<u64>,
+    rank: u64,
     taken_at: u64,
     /// The parts from the time when it was owed.
     parts: Parts,
@@ -104,13 +107,14 @@ impl Recorder {
         let trace = Arc::new(Trace {
             items: contents.items,
             batch,
-            rank,
             owed_at,
             trigger: Trigger::of_mark(copy.mark),
             sent: Default::default(),
         });
         link.waiting.push_back(Box::new(Waiting {
             trace: Arc::clone(&trace),
+            batch,
+            rank,
             taken_at: now,
             parts: waited,
             start,
@@ -151,11 +155,6 @@ impl Recorder {
         }
     }
 
-    /// Returns true if the last reason is that nothing keeps the link from sending.
-    pub(crate) fn is_free(&self, slot: u32) -> bool {
-        self.last.get(slot as usize).is_none_or(|last| last & !HAS_LOST == Cause::Timer as u8)
-    }
-
     fn last_of(&mut self, slot: u32) -> &mut u8 {
         let index = slot as usize;
         if self.last.len() <= index {
@@ -187,9 +186,11 @@ impl Recorder {
             self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
             return;
         };
-        let front = link.waiting.front().map(|waiting| &waiting.trace);
-        let front = front.filter(|front| front.rank == rank || front.rank == 0);
-        let batch = complete.first().or(front).and_then(|trace| trace.batch);
+        let front = link.waiting.front().filter(|front| front.rank == rank || front.rank == 0);
+        let batch = match complete.first() {
+            Some(trace) => trace.batch,
+            None => front.and_then(|front| front.batch),
+        };
         if !again {
             // Where ranks do not belong to frames, the data are those of the oldest copy.
             let id = if front.is_some_and(|front| front.rank == 0) { 0 } else { rank };
@@ -277,7 +278,7 @@ impl Recorder {
                 let waiting = &link.waiting;
                 let last = self.uplink.last_batch();
                 link.time.keep(|batch| {
-                    last == Some(batch) || waiting.iter().any(|waiting| waiting.trace.batch == Some(batch))
+                    last == Some(batch) || waiting.iter().any(|waiting| waiting.batch == Some(batch))
                 });
             }
         }

@@ -417,6 +417,13 @@ impl<F: Frame> Host<F> {
                 break;
             }
             self.outbox_dry = false;
+            if self.explained.is_some() && self.dispatch == Dispatch::Node {
+                for peer in &touched {
+                    if !self.links[peer.index()].data_ready {
+                        self.note_hold(now, peer.0, world);
+                    }
+                }
+            }
             if world.config.transport.connection.channels().is_some() {
                 // Urgent copies have their own channel.
                 for peer in &touched {
@@ -486,26 +493,27 @@ impl<F: Frame> Host<F> {
 
     /// Updates the interface when a link may have something to send.
     pub(super) fn refresh(&mut self, now: u64, slot: u32, world: &World<F>) {
-        if self.explained.is_some() {
-            self.note_hold(now, slot, world);
-        }
         let link = &mut self.links[slot as usize];
         let data = link.state == LinkState::Up && link.sender.can_send();
         if data != link.data_ready {
             link.data_ready = data;
             if data { self.links_with_data += 1 } else { self.links_with_data -= 1 }
         }
+        if !data && self.explained.is_some() {
+            self.note_hold(now, slot, world);
+        }
+        let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up && (data || link.acks_due > 0) {
             let rank = if link.acks_due > 0 { 0 } else { link.sender.next_rank() };
             self.nic.wait(slot, &mut link.nic, rank);
         }
     }
 
-    /// Records why a link cannot send now, unless it can.
+    /// Records why a link without data that can leave does not send.
     pub(super) fn note_hold(&mut self, now: u64, slot: u32, world: &World<F>) {
         let (Some(explained), transport) = (&mut self.explained, &world.config.transport) else { return };
         let Link { state, sender, .. } = &self.links[slot as usize];
-        if *state != LinkState::Up || sender.can_send() {
+        if *state != LinkState::Up {
             return;
         }
         let takes_more = || match self.dispatch {
@@ -514,9 +522,8 @@ impl<F: Frame> Host<F> {
         };
         let cause = match sender.held(now) {
             Some(cause) => cause,
-            // Nobody waits for the link, as before.
-            None if explained.0.is_free(slot) && self.node.pending_to(PeerId(slot)) == 0 => return,
-            None if takes_more() => Cause::Timer,
+            // Nobody waits for the link.
+            None if self.node.pending_to(PeerId(slot)) == 0 || takes_more() => Cause::Timer,
             None => sender.window_cause(),
         };
         explained.0.hold(now, slot, cause);
