@@ -211,7 +211,7 @@ pub(crate) struct RunOptions {
     #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
     /// Deliveries to explain, for `samara explain`: all, off, a number N for one of N items, or auto:
-    /// all of small runs, and a sample of large ones.
+    /// those of runs of up to 300 nodes.
     #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = explained)]
     pub(crate) explain: Mode,
     #[command(flatten)]

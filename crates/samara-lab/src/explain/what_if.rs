@@ -1,6 +1,8 @@
 //! Counterfactuals: a run again without one of its causes.
 
-use samara_sim::{Cause, Connection, Control, DownlinkQueue, Flush, Http2Config, SimConfig, Window};
+use samara_sim::{
+    Cause, Connection, Control, DownlinkQueue, Flush, HostConfig, Http2Config, SimConfig, Window,
+};
 use samara_spec::{Loaded, Point};
 use serde::Serialize;
 
@@ -187,7 +189,7 @@ fn means(
     options: RunOptions<'_>,
     without: Option<Without>,
 ) -> Result<(Means, Vec<u32>), RunError> {
-    let explain = Explain { without, ..Explain::new(Mode::Auto) };
+    let explain = Explain { without, ..Explain::new(Mode::Every(1)) };
     let measured: Box<dyn Measured> = run(point, RunOptions { explain: &explain, ..options }, |_| {})?;
     let nothing = || RunError::Scenario("this family explains no deliveries".to_owned());
     let explained = measured.explained().ok_or_else(nothing)?;
