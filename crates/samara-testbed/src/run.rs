@@ -479,12 +479,10 @@ fn columns(
     events.copies(&numbers, start).into_iter().for_each(|row| measured.collector.copy(row));
     measured.collector.queue_drops = events.dropped.len() as u64;
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
-    ColumnsMeasured {
-        withdrawn: withdrawn(snapshots),
-        mesh_size: snapshots.0.meshes() / joined.max(1) as f64,
-        traffic: traffic(snapshots, rpcs),
-        ..measured
-    }
+    measured.withdrawn = withdrawn(snapshots);
+    measured.mesh_size = snapshots.0.meshes() / joined.max(1) as f64;
+    measured.traffic = traffic(snapshots, rpcs);
+    measured
 }
 
 fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
