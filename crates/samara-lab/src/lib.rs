@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod family;
 mod files;
 pub mod group;
+pub mod index;
 pub mod messages;
 pub mod metric;
 pub mod mix;
