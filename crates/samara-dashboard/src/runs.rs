@@ -79,6 +79,11 @@ impl Runs {
         Some(if is_root { self.root.join(LIVE) } else { self.root.join(run.name).join(LIVE) })
     }
 
+    /// Reads the report of a run; `None` if there is no such run, or it has no report yet.
+    pub(crate) fn report(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.live(name)?.parent()?.join("report.html")).ok()
+    }
+
     fn own_name(&self) -> String {
         let absolute = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         absolute.file_name().map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())

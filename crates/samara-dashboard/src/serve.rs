@@ -45,6 +45,10 @@ const SCRIPT: [&str; 7] = [
 /// The page loads only from this server, and no other page may embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// A report is one file with its own scripts and styles, and loads nothing.
+const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                             img-src data: blob:; base-uri 'none'; frame-ancestors 'none'; sandbox allow-scripts \
+                             allow-downloads allow-popups";
 /// Maximum number of pages that receive updates at once.
 const PAGES_MAX: usize = 64;
 /// Maximum size of a request body in bytes. The only body is a token.
@@ -117,6 +121,9 @@ impl Dashboard {
             .route("/", get(|| async { asset("text/html; charset=utf-8", PAGE) }))
             .route("/style.css", get(|| async { asset("text/css; charset=utf-8", STYLE) }))
             .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT.join("\n")) }))
+            .route("/report", get(report))
+            // Browsers request an icon of every site.
+            .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
             .route("/v1/runs", get(runs))
             .route("/v1/snapshot", get(snapshot))
             .route("/v1/events", get(events))
@@ -139,7 +146,7 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
         Some(refused) => refused,
     };
     let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -234,6 +241,20 @@ async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Resp
             Err(problem(StatusCode::SERVICE_UNAVAILABLE, "pages show too many runs; close some"))
         }
         Err(_) => Err(problem(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the run")),
+    }
+}
+
+/// The report of a run that has finished.
+async fn report(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+    let watches = Arc::clone(&shared.watches);
+    let read = move || watches.runs.report(&wanted.run.unwrap_or_default());
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Some(page)) => {
+            let mut response = asset("text/html; charset=utf-8", page);
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+            response
+        }
+        _ => problem(StatusCode::NOT_FOUND, "no such run, or it has no report yet"),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod family;
 mod files;
 pub mod group;
+pub mod index;
 pub mod messages;
 pub mod metric;
 pub mod mix;

@@ -37,6 +37,14 @@ impl Metric {
     }
 }
 
+/// A metric in words: `time_to_custody_ms.p95` is "time to custody, p95".
+pub(crate) fn in_words(metric: &str) -> String {
+    let (name, below) = metric.split_once('.').unwrap_or((metric, ""));
+    let name = ["_ms", "_bytes", "_us"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+    let name = name.replace('_', " ");
+    if below.is_empty() { name } else { format!("{name}, {}", below.replace(['_', '.'], " ")) }
+}
+
 /// Declares the metrics of a family: a struct of their values and a table of their declarations.
 ///
 /// Each field states its unit, its better direction (`Less`, `More` or `Neither`), and its

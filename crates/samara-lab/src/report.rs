@@ -1,10 +1,10 @@
 //! Reports: the page of a scenario's results. Each family contributes its sections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
 use samara_report::{
-    Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
+    Drawing, Figure, HUES, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
 };
 use samara_spec::{Change, Loaded};
 use serde_json::{Map, Value as Json};
@@ -14,12 +14,17 @@ use crate::explain;
 use crate::family;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
-use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory};
+use crate::results::{self, Data, Findings, Origin, Outcome, RealRun, ResultsDirectory};
 use crate::statistics::{Spread, Statistics};
+
+/// Maximum number of seeds that a page lists.
+const SEEDS_MAX: usize = 8;
 
 /// The contribution of a family to a page.
 pub(crate) struct Body {
     pub(crate) findings: Vec<String>,
+    /// The main figure. Without one, the page shows the first figure of the sections.
+    pub(crate) figure: Option<Figure>,
     /// The summary for a terminal.
     pub(crate) summary: Summary,
     /// The sections before published figures and expectations.
@@ -37,7 +42,8 @@ impl Body {
         details: Vec<Section>,
     ) -> Self {
         let (legend, after) = (legend.to_owned(), findings.clone());
-        Self { findings, summary: Summary { legend, table, after, ..Summary::default() }, sections, details }
+        let summary = Summary { legend, table, after, ..Summary::default() };
+        Self { findings, figure: None, summary, sections, details }
     }
 }
 
@@ -64,15 +70,89 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     sections.extend(body.details);
     sections.push(again(loaded, findings));
     let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete);
+    let real = summary.runs.iter().any(|run| run.real.is_some());
+    let made = Made {
+        origin: summary.origin.as_ref(),
+        version: &summary.version,
+        digest: (!real).then_some(&summary.digest),
+        seeds: loaded.points.iter().map(|point| point.seed).collect(),
+        files: &["summary.json", "scenario.toml", "runs/", "figures/"],
+    };
     Page {
         kind: summary.scenario.clone(),
-        title: loaded.scenario.scenario.title.clone(),
-        description: described(loaded),
         is_bad: is_incomplete || checked.iter().any(ExpectationResult::fails),
         findings: with_failures(checked, body.findings),
+        figure: body.figure.or_else(|| first_figure(&mut sections)),
         sections,
         summary: body.summary,
+        ..made.frame(loaded, checked)
     }
+}
+
+/// The origin of a page's results.
+pub(crate) struct Made<'a> {
+    pub(crate) origin: Option<&'a Origin>,
+    pub(crate) version: &'a str,
+    /// The digest of all runs; `None` for real nodes.
+    pub(crate) digest: Option<&'a String>,
+    /// The seeds of all points; repeated ones count once.
+    pub(crate) seeds: BTreeSet<u64>,
+    /// The files beside the page.
+    pub(crate) files: &'a [&'a str],
+}
+
+impl Made<'_> {
+    /// The part of a page that all kinds of results share: title, changes, origin and links.
+    pub(crate) fn frame(&self, loaded: &Loaded, checked: &[ExpectationResult]) -> Page {
+        let held = checked.iter().filter(|result| result.holds).count();
+        let line = |label: &str, value: String| (label.to_owned(), value);
+        let mut provenance = Vec::new();
+        if !checked.is_empty() {
+            provenance.push(line("Expectations", format!("{held} of {} hold", checked.len())));
+        }
+        provenance.extend(self.origin.into_iter().flat_map(|origin| origin.lines(self.version)));
+        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
+        let seeds = match seeds.as_slice() {
+            [first, .., last] if seeds.len() > SEEDS_MAX => format!("{} from {first} to {last}", seeds.len()),
+            all => all.join(", "),
+        };
+        provenance.push(line(if self.seeds.len() == 1 { "Seed" } else { "Seeds" }, seeds));
+        provenance.extend(self.digest.map(|digest| line("Digest", format!("`{digest}`"))));
+        let mut links: Vec<(String, String)> =
+            self.files.iter().map(|file| line(file, (*file).to_owned())).collect();
+        let docs = loaded.scenario.family().docs;
+        if !docs.is_empty() {
+            let address = format!("{}/blob/main/docs/{docs}", env!("CARGO_PKG_REPOSITORY"));
+            links.push(("The protocol".to_owned(), address));
+        }
+        Page {
+            title: loaded.scenario.scenario.title.clone(),
+            description: loaded.scenario.scenario.description.clone(),
+            changes: loaded.changes.iter().map(Change::to_string).collect(),
+            provenance,
+            links,
+            ..Page::default()
+        }
+    }
+}
+
+/// Takes the first figure with lines or bars out of its section. A section without other parts goes
+/// with it.
+pub(crate) fn first_figure(sections: &mut Vec<Section>) -> Option<Figure> {
+    let is_main = |figure: &Figure| matches!(figure.drawing, Drawing::Lines(_) | Drawing::Bars(_));
+    for at in 0..sections.len() {
+        for part in &mut sections[at].parts {
+            let Part::Figures(figures) = part else { continue };
+            let Some(place) = figures.iter().position(is_main) else { continue };
+            let figure = figures.remove(place);
+            sections[at].parts.retain(|part| !matches!(part, Part::Figures(figures) if figures.is_empty()));
+            if sections[at].parts.is_empty() {
+                sections.remove(at);
+            }
+            return Some(figure);
+        }
+    }
+    None
 }
 
 /// Returns a sentence on each fault that had no effect, since runs ended before, from the numbers of
@@ -96,14 +176,6 @@ fn absent_tables(summary: &results::Summary) -> Option<String> {
         more => format!(" In all, {} runs lack tables; see absent in summary.json.", more + 1),
     };
     Some(format!("{} has no {table}.parquet: {reason}.{more}", run.name))
-}
-
-/// The description of a scenario, and the keys that differ from it.
-pub(crate) fn described(loaded: &Loaded) -> String {
-    let description = &loaded.scenario.scenario.description;
-    let changes: Vec<String> = loaded.changes.iter().map(Change::to_string).collect();
-    let changed = (!changes.is_empty()).then(|| format!("Changed: {}.", changes.join(", ")));
-    [Some(description.clone()), changed].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
 /// Writes a page and its figures into a results directory.
@@ -316,6 +388,27 @@ pub(crate) fn grouped<T, K: PartialEq>(
     groups
 }
 
+/// The colour of each run of a scenario, by its name: the same in all figures, and with other runs
+/// left out.
+///
+/// A name has its own hue where that is free among the runs before it, so that most runs keep their
+/// hues in other scenarios.
+pub(crate) fn colours(loaded: &Loaded) -> BTreeMap<String, usize> {
+    let mut colours: BTreeMap<String, usize> = BTreeMap::new();
+    let own = [loaded.scenario.scenario.name.clone()];
+    let runs = loaded.scenario.runs.iter().map(|run| &run.name);
+    for (at, name) in runs.chain(&own).enumerate() {
+        let hash = name
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let turn = at / HUES * HUES;
+        let hues = (0..HUES).map(|step| turn + (hash as usize + step) % HUES);
+        let free = hues.into_iter().find(|hue| !colours.values().any(|taken| taken == hue));
+        colours.insert(name.clone(), free.unwrap_or(turn));
+    }
+    colours
+}
+
 /// Converts a name into a part of a file name.
 pub(crate) fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
@@ -347,6 +440,8 @@ pub(crate) struct Results<'a, D: Data> {
 pub(crate) struct Runs<D> {
     pub(crate) run: String,
     pub(crate) label: String,
+    /// The number of the run's colour in all figures.
+    pub(crate) colour: usize,
     /// Values of the sweep's axes, as written in the scenario.
     pub(crate) point: Vec<String>,
     pub(crate) all: Vec<Outcome<D>>,
@@ -413,7 +508,9 @@ impl<'a, D: Data> Results<'a, D> {
         let axes = axes(loaded);
         let results = findings.results.iter().filter_map(Outcome::typed::<D>);
         let key = |result: &Outcome<D>| (result.run.name.clone(), point(&axes, &result.run.parameters));
+        let colours = colours(loaded);
         let runs = |((run, point), all): ((String, Vec<String>), Vec<Outcome<D>>)| Runs {
+            colour: colours.get(&run).copied().unwrap_or(0),
             run,
             label: all[0].point.label.clone(),
             point,
@@ -452,6 +549,32 @@ impl<'a, D: Data> Results<'a, D> {
         let headings = headings.into_iter().map(Into::into);
         let all = std::iter::once("run".to_owned()).chain(labels).chain(headings);
         Table::new(all, 1 + self.axes.len(), self.rows.iter().map(|row| row.row(cells(row))).collect())
+    }
+
+    /// Returns tables of a figure with the values of the last axis side by side: one for each
+    /// combination of the others.
+    pub(crate) fn pivots(&self, shown: &Shown<D>) -> Vec<Part> {
+        let Some((_, axis)) = self.axes.last() else { return Vec::new() };
+        let last = self.axes.len() - 1;
+        let unit = shown.unit;
+        let table = |(place, _, rows): (String, String, Vec<&Runs<D>>)| {
+            let values = grouped(&rows, |row| row.point[last].as_str());
+            let values: Vec<&str> = values.into_iter().map(|(value, _)| value).collect();
+            let headings = std::iter::once(format!("{}{place}, by {axis}", shown.title));
+            let headings = headings.chain(values.iter().map(|value| (*value).to_owned()));
+            let row = |(run, rows): (&str, Vec<&&Runs<D>>)| {
+                let cell = |value: &&str| {
+                    let row = rows.iter().find(|row| row.point[last] == *value);
+                    row.map_or_else(|| MISSING.to_owned(), |row| unit.written(row.mean(shown.value)))
+                };
+                let label = rows[0].label.clone();
+                Row { label, ..Row::new(run, values.iter().map(cell).collect()) }
+            };
+            let rows = grouped(rows, |row| row.run.as_str());
+            let rows = rows.into_iter().map(|(run, rows)| row((run, rows.iter().collect()))).collect();
+            Part::Table(Table { fold: None, ..Table::new(headings, 1, rows) })
+        };
+        self.panels().into_iter().map(table).collect()
     }
 
     /// Returns a table of the means of figures over seeds.
@@ -497,7 +620,10 @@ impl<'a, D: Data> Results<'a, D> {
     /// Draws the distribution of times, with a curve for each run.
     pub(crate) fn distribution(&self, caption: &str, axis: &str, points: fn(&D) -> &[(f64, f64)]) -> Figure {
         let curve = |row: &Runs<D>| (row.label.clone(), points(row.first()).to_vec());
-        let lines = Lines::shares("share of deliveries made", axis, self.rows.iter().map(curve));
+        let mut lines = Lines::shares("share of deliveries made", axis, self.rows.iter().map(curve));
+        for (line, row) in lines.lines.iter_mut().zip(&self.rows) {
+            line.colour = Some(row.colour);
+        }
         let caption = format!("{caption}; dots at 50 % and 99 %.{}", lines.hidden());
         Figure::new("latency", caption, lines)
     }
@@ -549,7 +675,13 @@ fn lines<D: Data>(rows: &[&Runs<D>], xs: &[f64], value: Value<D>, bound: Option<
         let intervals = rows.iter().map(|(row, _)| row.interval(value));
         let (means, confidence): (Vec<f64>, Vec<f64>) = intervals.unzip();
         let points = rows.iter().map(|(_, x)| **x).zip(means).collect();
-        Line { label: rows[0].0.label.clone(), points, confidence, style: Style::Dots }
+        Line {
+            label: rows[0].0.label.clone(),
+            points,
+            confidence,
+            colour: Some(rows[0].0.colour),
+            ..Line::default()
+        }
     };
     let mut lines: Vec<Line> =
         grouped(rows.iter().zip(xs), |(row, _)| &row.run).into_iter().map(line).collect();

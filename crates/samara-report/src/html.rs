@@ -1,24 +1,38 @@
 //! Renders a page as one self-contained HTML file, without network access, fonts or libraries.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 
-use crate::draw::COLOURS;
-use crate::section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Table};
+use crate::draw::HUES;
+use crate::section::{
+    Arrival, Card, Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Table,
+};
 
 /// Maximum number of curves drawn on the right. Of more curves, every n-th is drawn.
 const CURVES_MAX: usize = 1000;
 /// Maximum deadline that has a line in a figure, as a multiple of the last arrival.
 pub const DEADLINE_MAX: f64 = 1.5;
-/// The packed time of an arrival that did not happen.
-const NEVER: u32 = 0x00ff_ffff;
+/// Maximum number of rows of bars in half of a page.
+const BARS_MAX: usize = 14;
+/// The packed time of an arrival that did not happen, and the packed number of an unknown sender.
+const NEVER: u16 = u16::MAX;
+/// Minimum step of packed times.
+const STEP_NANOS_MIN: u64 = 50_000;
 
 impl Page {
     /// The page as one HTML file.
     pub fn html(&self) -> String {
-        let paragraphs = self.description.split("\n\n").filter(|text| !text.trim().is_empty());
+        let mut figures = Figures(Vec::new());
+        let hero = self.figure.as_ref().map(|figure| figures.figure(figure, true));
+        // A count of failures says little without the first failure.
+        let is_count = self.is_bad && self.findings.first().is_some_and(|first| first.ends_with(" fail."));
+        let (first, others) = self.findings.split_at(self.findings.len().min(1 + usize::from(is_count)));
+        let sections: Vec<Markup> = self.sections.iter().map(|section| figures.section(section)).collect();
+        let places = self.places();
         let page = html! {
             (PreEscaped("<!doctype html>\n"))
             html lang="en" {
@@ -26,43 +40,191 @@ impl Page {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (self.title) " · Samara" }
-                    style { (PreEscaped(include_str!("page.css"))) }
+                    style { (PreEscaped(include_str!("page/page.css"))) }
                 }
                 body {
                     header {
                         p.kind { "Samara · " (self.kind) }
                         h1 { (self.title) }
-                        @for paragraph in paragraphs { p.lead { (prose(&paragraph.replace('\n', " "))) } }
+                        @if !self.changes.is_empty() {
+                            p.changed { strong { "Changed" } @for change in &self.changes { " " code { (change) } } }
+                        }
+                        section.headline.bad[self.is_bad] aria-label="Key findings" {
+                            @for sentence in first { p.finding { (sentence) } }
+                            (hero.unwrap_or_default())
+                            @if !others.is_empty() { ul { @for sentence in others { li { (sentence) } } } }
+                        }
+                        @if !self.provenance.is_empty() { (provenance(&self.provenance)) }
+                        @if !self.links.is_empty() {
+                            p.links { @for (name, address) in &self.links { a href=(address) { (name) } " " } }
+                        }
+                    }
+                    nav aria-label="Contents" {
+                        ul { @for (id, heading) in &places { li { a href=(format!("#{id}")) { (heading) } } } }
                     }
                     main {
-                        @if !self.findings.is_empty() {
-                            section.headline.bad[self.is_bad] aria-label="Key findings" {
-                                ul { @for sentence in &self.findings { li { (sentence) } } }
-                            }
+                        @if !self.description.trim().is_empty() { (self.about()) }
+                        @for (content, (id, _)) in sections.iter().zip(places.iter().skip(self.has_about())) {
+                            section id=(id) { (content) }
                         }
-                        @for section in &self.sections { (self::section(section)) }
                     }
+                    (figures.data())
                 }
             }
         };
         page.into_string()
     }
-}
 
-fn section(section: &Section) -> Markup {
-    html! {
-        section {
-            h2 { (section.heading) }
-            @if !section.text.is_empty() { p { (prose(&section.text)) } }
-            @for part in &section.parts { (self::part(part)) }
+    fn has_about(&self) -> usize {
+        usize::from(!self.description.trim().is_empty())
+    }
+
+    /// The anchors of all sections with their headings.
+    fn places(&self) -> Vec<(String, String)> {
+        let about = (self.has_about() > 0).then_some("About this scenario");
+        let mut places: Vec<(String, String)> = Vec::new();
+        for heading in about.into_iter().chain(self.sections.iter().map(|section| section.heading.as_str())) {
+            let mut id = anchor(heading);
+            while places.iter().any(|(other, _)| *other == id) {
+                id.push('-');
+            }
+            places.push((id, heading.to_owned()));
+        }
+        places
+    }
+
+    fn about(&self) -> Markup {
+        let paragraphs = self.description.split("\n\n").filter(|text| !text.trim().is_empty());
+        html! {
+            details.about id=(anchor("About this scenario")) {
+                summary { "About this scenario" }
+                @for paragraph in paragraphs { p { (prose(&paragraph.replace('\n', " "))) } }
+            }
         }
     }
+}
+
+/// The name of a section in addresses.
+fn anchor(heading: &str) -> String {
+    let words = heading.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    // The prefix keeps headings apart from the names of other elements.
+    format!("s-{}", words.collect::<Vec<_>>().join("-").to_lowercase())
+}
+
+fn provenance(all: &[(String, String)]) -> Markup {
+    html! {
+        dl.provenance {
+            @for (label, value) in all { div { dt { (label) } dd { (prose(value)) } } }
+        }
+    }
+}
+
+/// The figures of a page, in the order of their places.
+struct Figures<'a>(Vec<&'a Figure>);
+
+impl<'a> Figures<'a> {
+    fn section(&mut self, section: &'a Section) -> Markup {
+        let parts: Vec<Markup> = section.parts.iter().map(|part| self.part(part)).collect();
+        html! {
+            h2 { (section.heading) }
+            @if !section.text.is_empty() { p { (prose(&section.text)) } }
+            @for part in &parts { (part) }
+        }
+    }
+
+    fn part(&mut self, part: &'a Part) -> Markup {
+        match part {
+            Part::Figures(figures) => {
+                let all: Vec<Markup> = figures.iter().map(|one| self.figure(one, false)).collect();
+                html! { div.sweep { @for figure in &all { (figure) } } }
+            }
+            other => self::part(other),
+        }
+    }
+
+    /// The place of a figure, which the page's script fills.
+    fn figure(&mut self, figure: &'a Figure, is_hero: bool) -> Markup {
+        let at = self.0.len();
+        self.0.push(figure);
+        let (title, is_wide) = (capitalised(figure.title()), figure.is_wide());
+        let id = format!("figure-{}", figure.name);
+        let label = format!("{title}. {}", figure.caption);
+        html! {
+            figure.drawn.wide[is_wide || is_hero] data-figure=(at) id=(id) {
+                div.title { (title) }
+                div.plot role="img" aria-label=(label.trim()) {}
+                @if figure.has_legend() { div.legend {} }
+                figcaption {
+                    @if !figure.caption.is_empty() { span { (figure.caption) } " " }
+                    span.save {
+                        @for kind in ["svg", "png", "csv"] {
+                            button type="button" data-save=(kind) aria-label=(format!("Save {title} as {kind}")) {
+                                (kind.to_ascii_uppercase())
+                            }
+                        }
+                        a href=(format!("#{id}")) aria-label=(format!("Link to {title}")) { "#" }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The data and the scripts of the figures.
+    fn data(&self) -> Markup {
+        let data: Vec<serde_json::Value> = self.0.iter().map(|figure| figure.data()).collect();
+        let data = serde_json::Value::Array(data).to_string().replace('<', "\\u003c");
+        html! {
+            @if !self.0.is_empty() {
+                noscript { p { "A script draws the figures. The folder figures beside this file has them as SVG and PNG." } }
+                script type="application/json" id="figure-data" { (PreEscaped(data)) }
+            }
+            script { (PreEscaped(SCRIPTS.concat())) }
+        }
+    }
+}
+
+/// The scripts of a page. They share one scope, in this order.
+const SCRIPTS: [&str; 8] = [
+    include_str!("page/scales.js"),
+    include_str!("page/draw.js"),
+    include_str!("page/figures.js"),
+    include_str!("page/tables.js"),
+    include_str!("page/panels.js"),
+    include_str!("page/explorer.js"),
+    include_str!("page/path.js"),
+    include_str!("page/race.js"),
+];
+
+impl Figure {
+    fn is_wide(&self) -> bool {
+        match &self.drawing {
+            Drawing::Maps(maps) => maps.is_wide(),
+            Drawing::Bars(bars) => bars.rows.len() > BARS_MAX,
+            _ => false,
+        }
+    }
+
+    fn has_legend(&self) -> bool {
+        match &self.drawing {
+            Drawing::Lines(lines) => lines.has_key && lines.lines.len() > 1,
+            Drawing::Bars(bars) => bars.key.len() > 1,
+            Drawing::Boxes(boxes) => boxes.key.len() > 1,
+            Drawing::Maps(_) => false,
+        }
+    }
+}
+
+/// A title with a capital first letter.
+fn capitalised(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn part(part: &Part) -> Markup {
     match part {
         Part::Table(table) => self::table(table),
-        Part::Figures(figures) => html! { div.sweep { @for figure in figures { (self::figure(figure)) } } },
+        // The caller numbers the figures of a page.
+        Part::Figures(_) => Markup::default(),
         Part::Terms(terms) => html! {
             dl { @for (term, text) in terms { dt { (term) } dd { (prose(text)) } } }
         },
@@ -74,6 +236,21 @@ fn part(part: &Part) -> Markup {
             details { summary { "The whole scenario (" (name) ")" } pre { (text) } }
         },
         Part::Explorer(explorer) => self::explorer(explorer),
+        Part::Cards(cards) => html! { div.cards { @for card in cards { (self::card(card)) } } },
+    }
+}
+
+fn card(card: &Card) -> Markup {
+    html! {
+        article.card.bad[card.is_bad] {
+            p.kind { (card.kind) " · " strong { (card.verdict) } }
+            h3 {
+                @match &card.address { Some(address) => { a href=(address) { (card.title) } }, None => (card.title) }
+            }
+            @if !card.text.is_empty() { p { (card.text) } }
+            @if let Some(figure) = &card.figure { img src=(figure) alt=(format!("Figure of {}", card.title)) loading="lazy"; }
+            p.note { (card.lines.join(" · ")) }
+        }
     }
 }
 
@@ -82,18 +259,6 @@ fn prose(text: &str) -> Markup {
     html! {
         @for (i, part) in text.split('`').enumerate() {
             @if i % 2 == 1 { code { (part) } } @else { (part) }
-        }
-    }
-}
-
-fn figure(figure: &Figure) -> Markup {
-    let svg = figure.svg();
-    let svg = svg.find("<svg").map_or(svg.as_str(), |start| &svg[start..]);
-    let is_wide = matches!(&figure.drawing, Drawing::Maps(maps) if maps.is_wide());
-    html! {
-        figure.static.wide[is_wide] {
-            (PreEscaped(svg))
-            @if !figure.caption.is_empty() { figcaption { (figure.caption) } }
         }
     }
 }
@@ -109,7 +274,7 @@ fn table(table: &Table) -> Markup {
                     tr {
                         @for (at, heading) in table.headings.iter().enumerate() {
                             @if has_bars && at == table.texts { th.bars scope="col" { (table.bars) } }
-                            th.n[at >= table.texts] scope="col" { (breakable(heading)) }
+                            th.n[at >= table.texts] scope="col" { (breakable(&if at == 0 { capitalised(heading) } else { heading.clone() })) }
                         }
                     }
                 }
@@ -189,34 +354,47 @@ fn breakable(heading: &str) -> Markup {
 }
 
 fn explorer(explorer: &Explorer) -> Markup {
-    let panels: Vec<(serde_json::Value, [usize; 2], usize)> =
-        explorer.panels.iter().enumerate().map(|(at, panel)| packed(at, panel)).collect();
+    let nodes: BTreeSet<u32> =
+        explorer.panels.iter().flat_map(|panel| &panel.arrivals).map(|one| one.node).collect();
+    let panels: Vec<Packed> = explorer.panels.iter().map(|panel| Packed::of(panel, &nodes)).collect();
     let each = explorer.each.each_ref().map(|(name, _)| name);
-    let data: Vec<&serde_json::Value> = panels.iter().map(|(data, ..)| data).collect();
-    let last = explorer.panels.iter().flat_map(|panel| &panel.records).filter_map(|record| record.2).max();
+    let data: Vec<&serde_json::Value> = panels.iter().map(|panel| &panel.data).collect();
+    let last = explorer.panels.iter().flat_map(|panel| &panel.arrivals).filter_map(|one| one.nanos).max();
     let last_ms = last.map_or(f64::INFINITY, |nanos| nanos as f64 / 1e6);
     // An axis up to a distant deadline would have no room for the curves.
     let deadline = explorer.deadline.as_ref().map(|(ms, name)| (*ms, name, *ms <= DEADLINE_MAX * last_ms));
     let line = deadline.filter(|(.., is_near)| *is_near).map(|(ms, name, _)| (ms, name));
-    let data = json!({ "axis": explorer.axis, "each": each, "panels": data, "deadline": line }).to_string();
+    let data = json!({
+        "axis": explorer.axis,
+        "each": each,
+        "panels": data,
+        "deadline": line,
+        "nodes": nodes,
+        "publisher": explorer.publisher,
+    });
     html! {
         div.controls {
-            label { input type="checkbox" id="same" checked; " same time scale" } " "
             @for (at, name) in each.iter().enumerate() {
                 label { (name) " " input type="number" id=(format!("key{at}")) min="0"; } " "
             }
             button id="clear" type="button" { "clear" } " "
+            label { input type="checkbox" id="same"; " same time scale" } " "
             output id="told" aria-live="polite" {}
         }
         canvas data-kind="runs" tabindex="0" role="img" aria-label="a curve for each run" {}
-        ul.key {
+        div.legend {
             @for (at, panel) in explorer.panels.iter().enumerate() {
-                li { i style=(format!("background:{}", COLOURS[at % COLOURS.len()])) {} (panel.label) }
+                button type="button" data-run=(at) aria-pressed="true" {
+                    i.dashed[panel.colour >= HUES] style=(format!("color:var(--c{})", panel.colour % HUES)) {}
+                    (panel.label)
+                }
             }
             @if let Some((_, name, is_near)) = deadline {
-                li { i.deadline {} (name) @if !is_near { ", right of the figure" } }
+                span { i.deadline {} (name) @if !is_near { ", right of the figure" } }
             }
         }
+        div.path id="path" hidden {}
+        (race(explorer))
         h2 { (explorer.panels_heading.0) }
         p { (explorer.panels_heading.1) }
         ul.key {
@@ -224,19 +402,19 @@ fn explorer(explorer: &Explorer) -> Markup {
             li { i.middle {} "median" }
             li { i.range {} "5th and 95th percentile" }
         }
-        @for (at, (panel, (_, counts, every))) in explorer.panels.iter().zip(&panels).enumerate() {
+        @for (at, (panel, packed)) in explorer.panels.iter().zip(&panels).enumerate() {
             article.pair {
                 h3 { (panel.label) }
                 p {
                     (panel.description)
-                    @if *every > 1 { " One " (each[1]) " in " (every) " is drawn." }
+                    @if packed.every > 1 { " One " (each[1]) " in " (packed.every) " is drawn." }
                 }
                 div.panels {
                     @for (kind, (name, caption)) in explorer.each.iter().enumerate() {
                         figure {
                             figcaption { (caption) }
                             canvas data-panel=(at) data-kind=(kind) tabindex="0" role="img" aria-label=(
-                                format!("{}: {} curves, one for each {name}", panel.label, counts[kind])
+                                format!("{}: {} curves, one for each {name}", panel.label, packed.curves[kind])
                             ) {}
                         }
                     }
@@ -249,39 +427,139 @@ fn explorer(explorer: &Explorer) -> Markup {
                  as SVG and PNG."
             }
         }
-        script type="application/json" id="panels" { (PreEscaped(data.replace('<', "\\u003c"))) }
-        script { (PreEscaped(include_str!("explorer.js"))) }
+        script type="application/json" id="run-data" { (PreEscaped(data.to_string().replace('<', "\\u003c"))) }
     }
 }
 
-/// The records of a panel for the script, the number of curves on both sides, and the step between
-/// those on the right.
-///
-/// A record is the key at the left (u16) and the time in quarters of a millisecond (u24, all ones
-/// if never), both little-endian.
-fn packed(at: usize, panel: &Panel) -> (serde_json::Value, [usize; 2], usize) {
-    let rows: Vec<_> = panel.records.chunk_by(|one, other| one.0 == other.0).collect();
-    let every = rows.len().div_ceil(CURVES_MAX).max(1);
-    let (mut bytes, mut counts, mut last) = (Vec::new(), Vec::new(), 0);
-    for row in rows.iter().step_by(every) {
-        counts.push((row[0].0, row.len()));
-        for (_, left, time) in *row {
-            last = last.max(time.unwrap_or(0));
-            let quarters = time.map_or(NEVER, |nanos| (nanos / 250_000).min(u64::from(NEVER - 1)) as u32);
-            bytes.extend(left.to_le_bytes());
-            bytes.extend(&quarters.to_le_bytes()[..3]);
+/// The race of all runs under one clock.
+fn race(explorer: &Explorer) -> Markup {
+    let button = |kind: &str, words: &str| html! { button type="button" data-race=(kind) { (words) } " " };
+    html! {
+        div.race id="race" {
+            h3 { "The race" }
+            p {
+                "A dot for each node, in the order of its completion, which lights up when it has everything. "
+                "Click a dot to follow the node."
+            }
+            div.clock {
+                (button("play", "Play"))
+                input type="range" data-race="clock" min="0" max="1000" value="1000" aria-label="Time"; " "
+                output data-race="now" {} " "
+                label {
+                    "Order "
+                    select data-race="order" {
+                        option value="time" { "completion" }
+                        option value="hop" { "hops, then completion" }
+                        option value="node" { "number of the node" }
+                    }
+                } " "
+                (button("save-one", "SVG"))
+                (button("save-all", "SVG frames"))
+            }
+            div.lanes {
+                @for panel in &explorer.panels {
+                    div {
+                        div.lane-name { span { (panel.label) } " " output {} }
+                        canvas role="img" aria-label=(format!("{}: a dot for each node", panel.label)) {}
+                    }
+                }
+            }
         }
     }
-    let mut lefts: Vec<u16> = panel.records.iter().map(|record| record.1).collect();
-    lefts.sort_unstable();
-    lefts.dedup();
-    let sides = [lefts.len(), counts.len()];
-    let data = json!({
-        "label": panel.label,
-        "colour": COLOURS[at % COLOURS.len()],
-        "counts": counts,
-        "data": STANDARD.encode(bytes),
-        "last_ms": last as f64 / 1e6,
-    });
-    (data, sides, every)
+}
+
+/// The arrivals of a run for the script.
+struct Packed {
+    data: serde_json::Value,
+    /// The number of curves of the left and the right panel.
+    curves: [usize; 2],
+    /// The step between nodes with curves.
+    every: usize,
+}
+
+impl Packed {
+    /// Packs the arrivals of a run. Of more than [`CURVES_MAX`] nodes, every n-th has a curve. `nodes`
+    /// are those of all runs.
+    ///
+    /// A record is the item (u16), the time in steps and the sender (both u16, all ones if there is
+    /// none), little-endian. `counts` has the node, the number of its records, and 1 if they are only
+    /// for the paths of others. `done` has three bytes for each node: time and hops of the arrival
+    /// that completes it.
+    fn of(panel: &Panel, nodes: &BTreeSet<u32>) -> Self {
+        let rows: Vec<&[Arrival]> = panel.arrivals.chunk_by(|one, other| one.node == other.node).collect();
+        let every = rows.len().div_ceil(CURVES_MAX).max(1);
+        let last = panel.arrivals.iter().filter_map(|one| one.nanos).max().unwrap_or(0);
+        let step = (last / u64::from(NEVER - 1) + 1).max(STEP_NANOS_MIN);
+        let time = |nanos: Option<u64>| nanos.map_or(NEVER, |nanos| (nanos / step) as u16);
+        let sender = |from: u32| u16::try_from(from).unwrap_or(NEVER);
+        let (mut bytes, mut counts) = (Vec::new(), Vec::new());
+        let mut add = |node: u32, arrivals: &[&Arrival], is_extra: bool| {
+            counts.push((node, arrivals.len(), u8::from(is_extra)));
+            for one in arrivals {
+                let from = if one.nanos.is_some() { sender(one.from) } else { NEVER };
+                bytes.extend([one.item, time(one.nanos), from].iter().flat_map(|word| word.to_le_bytes()));
+            }
+        };
+        let drawn = || rows.iter().step_by(every);
+        drawn().for_each(|row| add(row[0].node, &row.iter().collect::<Vec<_>>(), false));
+        for (node, arrivals) in ancestors(panel, drawn().copied(), every) {
+            add(node, &arrivals, true);
+        }
+        let mut done = Vec::new();
+        let complete: BTreeMap<u32, &Arrival> =
+            rows.iter().filter_map(|row| Some((row[0].node, completing(row)?))).collect();
+        for node in nodes {
+            let arrival = complete.get(node);
+            done.extend(time(arrival.and_then(|one| one.nanos)).to_le_bytes());
+            done.push(arrival.map_or(0, |one| one.hops.min(255) as u8));
+        }
+        let items: BTreeSet<u16> = panel.arrivals.iter().map(|one| one.item).collect();
+        let data = json!({
+            "label": panel.label,
+            "colour": panel.colour,
+            "counts": counts,
+            "data": STANDARD.encode(bytes),
+            "done": STANDARD.encode(done),
+            "step_ms": step as f64 / 1e6,
+            "last_ms": last as f64 / 1e6,
+        });
+        Self { data, curves: [items.len(), drawn().count()], every }
+    }
+}
+
+/// The last arrival at a node; one that never came is the last.
+fn completing(row: &[Arrival]) -> Option<&Arrival> {
+    row.iter().max_by_key(|one| (one.nanos.is_none(), one.nanos))
+}
+
+/// The arrivals at nodes without curves on the ways of those that completed the drawn ones.
+fn ancestors<'a>(
+    panel: &'a Panel,
+    drawn: impl Iterator<Item = &'a [Arrival]>,
+    every: usize,
+) -> BTreeMap<u32, Vec<&'a Arrival>> {
+    let mut found: BTreeMap<u32, Vec<&Arrival>> = BTreeMap::new();
+    if every == 1 {
+        return found;
+    }
+    let all: BTreeMap<(u32, u16), &Arrival> =
+        panel.arrivals.iter().map(|one| ((one.node, one.item), one)).collect();
+    let mut seen: BTreeSet<(u32, u16)> = BTreeSet::new();
+    for row in drawn {
+        seen.extend(row.iter().map(|one| (one.node, one.item)));
+    }
+    let starts: Vec<(u32, u16)> = seen.iter().copied().collect();
+    for start in starts {
+        let mut at = all.get(&start);
+        while let Some(arrival) = at.filter(|one| one.nanos.is_some()) {
+            at = all.get(&(arrival.from, arrival.item));
+            match at {
+                Some(next) if seen.insert((next.node, next.item)) => {
+                    found.entry(next.node).or_default().push(next)
+                }
+                _ => break,
+            }
+        }
+    }
+    found
 }

@@ -7,7 +7,10 @@ mod section;
 pub mod words;
 
 pub use draw::{
-    Bar, Bars, Block, Boxes, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Style, Swept, Tick, Unit, png,
+    Bar, Bars, Block, Boxes, HUES, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Style, Swept, Tick,
+    Unit, png,
 };
 pub use html::DEADLINE_MAX;
-pub use section::{Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, plain};
+pub use section::{
+    Arrival, Card, Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, plain,
+};

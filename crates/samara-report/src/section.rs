@@ -23,6 +23,14 @@ pub struct Page {
     pub findings: Vec<String>,
     /// Whether the key findings report a failure.
     pub is_bad: bool,
+    /// The keys that differ from those of the scenario, one sentence each.
+    pub changes: Vec<String>,
+    /// The main figure, below the first key finding.
+    pub figure: Option<Figure>,
+    /// The origin of the results, such as command, version and date: labels and values.
+    pub provenance: Vec<(String, String)>,
+    /// Links to files beside the page and to documentation: names and addresses.
+    pub links: Vec<(String, String)>,
     /// All sections below the key findings.
     pub sections: Vec<Section>,
     /// The part that a terminal shows.
@@ -38,7 +46,7 @@ impl Page {
             Part::Explorer(explorer) => explorer.figures.as_slice(),
             _ => &[],
         });
-        figures.map(|figure| (figure.name.clone(), figure.svg())).collect()
+        self.figure.iter().chain(figures).map(|figure| (figure.name.clone(), figure.svg())).collect()
     }
 
     /// The files of the page: names and contents. A figure that is too large for PNG is written as
@@ -111,6 +119,26 @@ pub enum Part {
     Source(String, String),
     /// Curves that readers can explore.
     Explorer(Explorer),
+    /// Links to other pages, each with a verdict and a figure.
+    Cards(Vec<Card>),
+}
+
+/// A link to the page of a result.
+#[derive(Clone, Debug)]
+pub struct Card {
+    pub title: String,
+    /// The kind of result, such as the scenario's name.
+    pub kind: String,
+    /// The address of the page; `None` if it has none.
+    pub address: Option<String>,
+    /// The address of a figure.
+    pub figure: Option<String>,
+    pub verdict: String,
+    pub is_bad: bool,
+    /// The key finding.
+    pub text: String,
+    /// Date, version and other facts.
+    pub lines: Vec<String>,
 }
 
 /// A table. The first columns (`texts`) are text and aligned left, all others are numbers.
@@ -283,6 +311,8 @@ pub struct Explorer {
     pub each: [(String, String); 2],
     /// The panels, one for each run.
     pub panels: Vec<Panel>,
+    /// The node that publishes all items.
+    pub publisher: u32,
     /// The same curves as figures, for readers without scripts.
     pub figures: Vec<Figure>,
 }
@@ -294,7 +324,21 @@ pub struct Panel {
     pub label: String,
     /// The differences of this run from others.
     pub description: String,
-    /// For each pair of items its time: the key of the right curve, the key of the left curve, and
-    /// nanoseconds (`None` if never). Sorted by the first.
-    pub records: Vec<(u32, u16, Option<u64>)>,
+    /// The number of the run's colour.
+    pub colour: usize,
+    /// The arrivals of all items at all nodes, sorted by node.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// The first arrival of an item at a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub node: u32,
+    pub item: u16,
+    /// Nanoseconds since the publication; `None` if it never arrived.
+    pub nanos: Option<u64>,
+    /// The node that sent it.
+    pub from: u32,
+    /// The number of links that it crossed.
+    pub hops: u16,
 }

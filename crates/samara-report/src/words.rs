@@ -83,7 +83,7 @@ pub fn plural(count: f64, thing: &str) -> String {
 /// Formats a number with as many digits as are significant for a reader.
 pub fn number(value: f64) -> String {
     shown(value, || match value.abs() {
-        size if value.fract() == 0.0 && size < 1e7 => format!("{value:.0}"),
+        size if value.fract() == 0.0 && size < 1e7 => grouped(value),
         1e6.. => format!("{:.2} M", value / 1e6),
         100.0.. => format!("{value:.0}"),
         _ => format!("{value:.3}"),

@@ -16,6 +16,7 @@ use samara_scenario::table::read_pairs;
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "columns",
     title: "A publisher sends blocks of columns",
+    docs: "protocols/gossipsub.md",
     content: PartType::of::<Columns>(),
     protocols: &[
         ProtocolKind::of::<Parameters>("gossipsub"),

@@ -120,6 +120,8 @@ pub struct FamilySpec {
     pub section: &'static str,
     /// The experiment in a few words, for lists.
     pub title: &'static str,
+    /// The page on its protocol below `docs` of the repository; empty without one.
+    pub docs: &'static str,
     pub content: PartType,
     /// The protocols that its nodes can speak; the first one is the default.
     pub protocols: &'static [ProtocolKind],
@@ -159,6 +161,7 @@ impl FamilySpec {
     pub const BASE: Self = Self {
         section: "",
         title: "",
+        docs: "",
         content: PartType::of::<NoParameters>(),
         protocols: &[],
         unused: &[],

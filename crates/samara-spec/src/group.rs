@@ -21,6 +21,7 @@ pub const HEADER_BYTES: usize = 20;
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "group",
     title: "Members broadcast to each other",
+    docs: "protocols/ring.md",
     content: PartType::of::<Group>(),
     protocols: &[ProtocolKind::of::<Parameters>("ring")],
     unused: &[

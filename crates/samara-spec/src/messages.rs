@@ -32,6 +32,7 @@ pub const PAYLOAD_MIN: u64 = 4;
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "messages",
     title: "Random nodes publish a stream of messages",
+    docs: "protocols/gossipsub.md",
     content: PartType::of::<Messages>(),
     protocols: &[
         ProtocolKind::of::<Parameters>("gossipsub"),

@@ -15,6 +15,7 @@ use crate::{Checks, Loaded, Scenario, TransportKind};
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "mix",
     title: "Teams of nodes mix batches",
+    docs: "protocols/mix.md",
     content: PartType::of::<Mix>(),
     protocols: &[ProtocolKind::of::<Parameters>("cmix")],
     unused: &[

@@ -22,6 +22,7 @@ pub const HEADER_BYTES: usize = 24;
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "pool",
     title: "Clients submit transactions, blocks take them out",
+    docs: "protocols/cat.md",
     content: PartType::of::<Transactions>(),
     protocols: &[ProtocolKind::of::<Parameters>("cat")],
     unused: &[

@@ -72,6 +72,15 @@ pub(crate) enum Verb {
     /// waiting for other copies, congestion windows, serialisation, latency, losses and so on.
     /// docs/guides/explain.md describes them.
     Explain(ExplainOptions),
+    /// Write an index of the results in a folder, newest first.
+    ///
+    /// The page DIR/index.html shows the key finding, the main figure and the verdict of each result,
+    /// and links to its report.
+    Report {
+        /// A directory of several results directories.
+        #[arg(value_name = "DIR", default_value = "results")]
+        directory: PathBuf,
+    },
     /// Print the claims of the documents that Samara started from, beside our results.
     ///
     /// Each claim has a verdict. The exit status is 1 if a result contradicts its declared verdict.

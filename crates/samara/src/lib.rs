@@ -8,6 +8,7 @@ mod dashboard;
 mod distributed;
 mod export;
 mod live;
+mod origin;
 #[cfg(feature = "net")]
 mod real;
 mod session;
@@ -152,6 +153,11 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         }
         Verb::Compare(options) => compare(&options),
         Verb::Explain(options) => explained(&options),
+        Verb::Report { directory } => {
+            let path = directory.join("index.html");
+            write_named(&path, samara_lab::index::page(&directory)?.html())?;
+            print(&format!("index {}\n", path.display()))
+        }
         Verb::Sources(options) => sources::run(&options),
         Verb::Torture(options) => torture::run(&options),
         #[cfg(feature = "net")]

@@ -30,7 +30,7 @@ function count(value) {
   if (!isKnown(value)) return null;
   if (value >= 1e9) return `${(value / 1e9).toPrecision(3)} G`;
   if (value >= 1e6) return `${(value / 1e6).toPrecision(3)} M`;
-  return Math.round(value).toLocaleString("en").replace(/,/g, "\u202f");
+  return Math.round(value).toLocaleString("en");
 }
 
 function rate(value) {

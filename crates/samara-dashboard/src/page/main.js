@@ -1,6 +1,7 @@
 // Connects to the server and keeps the page up to date.
 
 const SECTIONS = [
+  ["curves", "Deliveries over simulated time", curves],
   ["progress", "Progress", progress],
   ["rounds", "Rounds and phases", rounds],
   ["teams", "Around the team", teams],
@@ -36,6 +37,11 @@ function setStatus(kind, text) {
   link.className = `link ${kind}`;
 }
 
+function setLive() {
+  const words = page.paused ? "paused" : page.isOver ? "finished" : "live";
+  setStatus(page.paused ? "paused" : "live", words);
+}
+
 function connect() {
   if (page.source) page.source.close();
   const query = page.wanted ? `?run=${encodeURIComponent(page.wanted)}` : "";
@@ -44,7 +50,7 @@ function connect() {
   page.lastEventAt = Date.now();
   const onEvent = () => {
     page.lastEventAt = Date.now();
-    setStatus(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
+    setLive();
   };
   source.addEventListener("hello", (event) => {
     const hello = JSON.parse(event.data);
@@ -123,6 +129,11 @@ function draw() {
       draw();
     },
   };
+  view.report = page.run ? `/report?run=${encodeURIComponent(page.run)}` : null;
+  const end = finished(page.state, width, view);
+  page.isOver = Boolean(end);
+  if (byId("link").textContent === "live" || byId("link").textContent === "finished") setLive();
+  put("finished", null, end);
   put("tiles", null, tiles(page.state));
   for (const [id, title, make] of SECTIONS) put(id, title, make(page.state, width, view));
   const shown = SECTIONS.filter(([id]) => byId(`s-${id}`));
@@ -174,7 +185,7 @@ function put(id, title, parts) {
 const focusable = (root) => [...root.querySelectorAll("button, summary, a, [tabindex]")];
 
 function insert(section, id) {
-  const order = ["tiles", ...SECTIONS.map(([name]) => name)];
+  const order = ["finished", "tiles", ...SECTIONS.map(([name]) => name)];
   const after = order
     .slice(order.indexOf(id) + 1)
     .map((name) => byId(`s-${name}`))
@@ -204,7 +215,7 @@ byId("pause").addEventListener("click", (event) => {
   page.paused = !page.paused;
   event.target.setAttribute("aria-pressed", String(page.paused));
   event.target.textContent = page.paused ? "Continue" : "Pause";
-  setStatus(page.paused ? "paused" : "live", page.paused ? "paused" : "live");
+  setLive();
   page.dirty = true;
 });
 new ResizeObserver(() => {

@@ -27,6 +27,53 @@ function table(caption, heads, rows) {
   );
 }
 
+// Whether all runs have ended, and the link to the report.
+function finished(state, width, view) {
+  const { overall } = state;
+  if (!overall || overall.waiting + overall.running > 0) return null;
+  const isWrong = overall.failed + overall.stopped > 0;
+  const words = isWrong
+    ? `Ended: ${overall.done} of ${overall.runs} runs are done, ${overall.failed} failed, ${overall.stopped} were stopped.`
+    : `Finished: ${overall.runs === 1 ? "the run is" : `all ${overall.runs} runs are`} done.`;
+  const link = view.report ? el("a", { href: view.report }, "Open the report") : null;
+  return [el("p", { class: `done ${isWrong ? "wrong" : ""}`, role: "status" }, words, " ", link)];
+}
+
+// The share of deliveries over virtual time, a curve for each run.
+function curves(state, width) {
+  const jobs = (state.jobs || []).map((id) => state[id]).filter((job) => job && (job.curve || []).length > 1);
+  if (!jobs.length) return null;
+  const height = 220,
+    left = 44,
+    right = 12,
+    base = height - 26,
+    top = 8;
+  const until = Math.max(...jobs.map((job) => job.curve[job.curve.length - 1][0])) || 1;
+  const x = (at) => left + (at / until) * (width - left - right);
+  const y = (share) => base - share * (base - top);
+  const grid = [0, 0.25, 0.5, 0.75, 1].map((share) => [
+    svg("line", { class: "grid", x1: left, x2: width - right, y1: y(share), y2: y(share) }),
+    svg("text", { x: left - 6, y: y(share) + 4, "text-anchor": "end" }, `${share * 100} %`),
+  ]);
+  const axis = ticks(0, until, width / 110).map((at) =>
+    svg("text", { x: x(at), y: base + 18, "text-anchor": at === 0 ? "start" : x(at) > width - 40 ? "end" : "middle" }, at === 0 ? "0" : ms(at)),
+  );
+  const hue = (i) => `var(--c${i % 6})`;
+  const dash = (i) => (i < 6 ? null : i < 12 ? "9 4" : "2 3");
+  const lines = jobs.map((job, i) => {
+    const points = job.curve.map(([at, share]) => `${x(at).toFixed(1)},${y(share).toFixed(1)}`).join(" ");
+    return svg("polyline", { class: "curve", points, stroke: hue(i), "stroke-dasharray": dash(i) }, svg("title", {}, job.run));
+  });
+  const words = `Share of deliveries over simulated time: ${jobs.map((job) => `${job.run} ${percent(job.curve[job.curve.length - 1][1])}`).join(", ")}`;
+  const key = jobs.map((job, i) =>
+    el("li", {}, svg("svg", { width: 26, height: 10, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: hue(i), "stroke-width": 3, "stroke-dasharray": dash(i) })), job.run),
+  );
+  return [
+    svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": words }, grid, axis, lines),
+    el("ul", { class: "key" }, key),
+  ];
+}
+
 const cell = (value, reason, cls) =>
   el("td", { class: cls || "n" }, value === null || value === undefined ? none(reason) : value);
 
@@ -38,7 +85,7 @@ function tiles(state) {
     const left =
       running.length && overall.waiting === 0 ? Math.max(...running.map((job) => job.left_ms ?? NaN)) : NaN;
     const rest = Number.isFinite(left)
-      ? `at most about ${span(left)} left`
+      ? `about ${span(left)} left at the present rate`
       : `${overall.done} of ${overall.runs} runs done`;
     found.push(
       tile(
@@ -174,7 +221,7 @@ function progress(state) {
       cell(span(job.wall_ms), waits || "not reported"),
       cell(
         job.state === "running" ? span(job.left_ms) : null,
-        job.state === "running" ? "too early for an estimate" : "not running",
+        job.state === "running" ? "too early, or the rate changes too much" : "not running",
       ),
     );
   });
@@ -195,7 +242,7 @@ function progress(state) {
         ["Simulated", "n"],
         ["Steps", "n"],
         ["Elapsed", "n"],
-        ["Left, at most", "n"],
+        ["Left", "n"],
       ],
       rows,
     ),

@@ -241,7 +241,12 @@ const RECENT_NS: u64 = 20_000_000_000;
 /// Minimum duration for an estimate.
 const LEAST_NS: u64 = 1_000_000_000;
 /// Minimum share for an estimate.
-const LEAST_SHARE: f64 = 0.005;
+const LEAST_SHARE: f64 = 0.05;
+/// Maximum ratio of the latest rate and that since the start. A run whose rate changes more has no
+/// estimate.
+const RATES_MAX: f64 = 1.5;
+/// Maximum number of points of a curve. Beyond it, every second one is dropped.
+const CURVE_MAX: usize = 160;
 
 /// Progress by source and run.
 #[derive(Debug, Default)]
@@ -254,6 +259,12 @@ struct Job {
     is_over: bool,
     /// Past values: time and share.
     past: VecDeque<(u64, f64)>,
+    /// The first of them.
+    first: Option<(u64, f64)>,
+    /// Deliveries over virtual time: nanoseconds and the share of the expected ones.
+    curve: Vec<(u64, f64)>,
+    /// A point of the curve stands for this number of reports, minus one.
+    skipped: (usize, usize),
 }
 
 impl Jobs {
@@ -268,10 +279,20 @@ impl Jobs {
         job.last.doing = progress.doing.as_deref().map(short);
         // A value outside of 0 to 1 is not a share.
         job.last.share = progress.share.filter(|share| (0.0..=1.0).contains(share));
+        let delivered = delivered(progress);
+        // A run ends when everything is delivered, often long before its last virtual time.
+        if let (Some(share), Some(delivered)) = (job.last.share, delivered) {
+            job.last.share = Some(share.max(delivered));
+        }
+        if let (Some(at), Some(delivered)) = (progress.virtual_ns, delivered) {
+            job.extend(at, delivered);
+        }
         if let (Some(wall), Some(share)) = (progress.wall_ns, job.last.share) {
             if job.past.back().is_some_and(|(before, _)| *before > wall) {
                 job.past.clear();
+                job.first = None;
             }
+            job.first.get_or_insert((wall, share));
             job.past.push_back((wall, share));
             if job.past.len() > HISTORY {
                 job.past.pop_front();
@@ -324,7 +345,36 @@ impl Jobs {
     }
 }
 
+/// The share of expected deliveries that were made.
+fn delivered(progress: &Progress) -> Option<f64> {
+    let expected = progress.deliveries_expected.filter(|expected| *expected > 0)?;
+    let share = progress.deliveries? as f64 / expected as f64;
+    Some(share.min(1.0))
+}
+
 impl Job {
+    /// Adds a point to the curve.
+    fn extend(&mut self, at: u64, delivered: f64) {
+        if self.curve.last().is_some_and(|(before, _)| *before > at) {
+            self.curve.clear();
+            self.skipped = (0, 0);
+        }
+        let (every, since) = &mut self.skipped;
+        *since += 1;
+        if *since > *every || delivered >= 1.0 && self.curve.last().is_none_or(|(_, last)| *last < 1.0) {
+            *since = 0;
+            self.curve.push((at, delivered));
+        }
+        if self.curve.len() > CURVE_MAX {
+            let mut at = 0;
+            self.curve.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            *every = *every * 2 + 1;
+        }
+    }
+
     /// Returns true if it ended before it was done.
     fn is_stopped(&self) -> bool {
         self.is_over && matches!(self.last.state, RunState::Waiting | RunState::Running)
@@ -344,19 +394,25 @@ impl Job {
             "copies": last.copies,
             "steps": last.steps,
             "left_ms": ms_or_null(self.left_ns()),
+            "curve": self.curve.iter().map(|(at, share)| json!([ms(*at as f64), share])).collect::<Vec<_>>(),
         })
     }
 
-    /// The remaining time at the latest rate. It is an upper limit, since a run ends once
-    /// everything is delivered.
+    /// The remaining time at the latest rate. `None` if that differs from the rate since the start:
+    /// then the progress of a run says little about its rest.
     fn left_ns(&self) -> Option<u64> {
         if self.last.state != RunState::Running || self.is_over {
             return None;
         }
         let (wall, share) = *self.past.back()?;
-        let (then, before) = *self.past.iter().find(|(then, _)| wall - then <= RECENT_NS)?;
-        let (took, grown) = (wall - then, share - before);
-        let is_known = wall >= LEAST_NS && share >= LEAST_SHARE && took > 0 && grown > 0.0;
-        is_known.then(|| ((1.0 - share) / grown * took as f64) as u64)
+        let recent = *self.past.iter().find(|(then, _)| wall - then <= RECENT_NS)?;
+        let rate = |(then, before): (u64, f64)| {
+            let (took, grown) = (wall.checked_sub(then)?, share - before);
+            (took > 0 && grown > 0.0).then(|| grown / took as f64)
+        };
+        let (latest, whole) = (rate(recent)?, rate(self.first?)?);
+        let is_steady = latest.max(whole) <= RATES_MAX * latest.min(whole);
+        let is_known = wall >= LEAST_NS && share >= LEAST_SHARE && is_steady;
+        is_known.then(|| ((1.0 - share) / latest) as u64)
     }
 }

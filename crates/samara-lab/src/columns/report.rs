@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use samara_engine::units::Span;
 use samara_report::words::{fixed, grouped, ms, number, percent, plural, signed_percent, times};
 use samara_report::{
-    DEADLINE_MAX, Explorer, Figure, Ink, Line, Lines, Look, Panel, Part, Scale, Section, Style, Summary,
-    Table, Unit,
+    Arrival, Bar, Bars, DEADLINE_MAX, Explorer, Figure, HUES, Ink, Line, Lines, Look, Mark, Panel, Part,
+    Scale, Section, Style, Summary, Table, Unit,
 };
 use samara_spec::columns::Columns;
 
@@ -77,7 +77,9 @@ pub(super) fn body(report: &Report<'_>) -> Body {
             0 | 1 => String::new(),
             _ => format!("Means over {seeds} seeds, with 95 % confidence intervals."),
         };
-        sections.push(Section::new("Over the sweep", text, report.over_sweep(&SWEPT, Some(bound))));
+        let mut section = Section::new("Over the sweep", text, report.over_sweep(&SWEPT, Some(bound)));
+        section.parts.extend(report.pivots(&SWEPT[0]));
+        sections.push(section);
     } else if !report.rows.is_empty() {
         details.push(explorer(report));
     }
@@ -89,7 +91,39 @@ pub(super) fn body(report: &Report<'_>) -> Body {
         sections.push(spread(report));
     }
     details.push(cost(report));
-    Body { findings: findings(report), summary: summary(report), sections, details }
+    let figure = (!report.is_sweep() && !report.rows.is_empty()).then(|| means(report));
+    Body { findings: findings(report), figure, summary: summary(report), sections, details }
+}
+
+/// Draws the mean of each run beside the bound.
+fn means(report: &Report<'_>) -> Figure {
+    let bar = |row: &Row| {
+        let (mean, bound) = (row.custody(|s| s.mean), row.bound());
+        let (missed, waited) = row.missed();
+        let text = match missed {
+            0 => ms(mean),
+            _ if missed == waited => "no node finished".to_owned(),
+            _ => format!(
+                "{} ({} of {} nodes)",
+                ms(mean),
+                grouped((waited - missed) as f64),
+                grouped(waited as f64)
+            ),
+        };
+        let colour = if missed > 0 { 8 } else { row.colour % HUES };
+        let parts = if mean.is_finite() { vec![(0.0, mean, colour)] } else { Vec::new() };
+        Bar { name: row.label.clone(), parts, bounds: vec![bound], text, ..Bar::default() }
+    };
+    let rows: Vec<Bar> = report.rows.iter().map(bar).collect();
+    let ends = report.rows.iter().flat_map(|row| [row.custody(|s| s.mean), row.bound()]);
+    let most = ends.filter(|end| end.is_finite()).fold(1.0, f64::max);
+    let key = vec![
+        (Mark::Bar(Ink::GREY), "mean over nodes".to_owned()),
+        (Mark::Dashes(Ink::BLACK), "lower bound: no schedule is faster".to_owned()),
+    ];
+    let scale = Scale::linear("", 0.0..most * 1.12, Unit::Milliseconds);
+    let title = "mean time until a node has all its columns".to_owned();
+    Figure::new("means", "", Bars { title, scale, rows, key })
 }
 
 /// Returns true if a run is the fastest of several runs without incomplete nodes.
@@ -164,6 +198,7 @@ fn spread(report: &Report<'_>) -> Section {
             label: row.label.clone(),
             points: (1..).map_while(point).collect(),
             style: Style::Plain,
+            colour: Some(row.colour),
             ..Line::default()
         }
     };
@@ -230,20 +265,30 @@ fn summary(report: &Report<'_>) -> Summary {
 
 /// Returns the results of the first seed of each run.
 fn first_seeds<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Outcome<ColumnsData>> {
-    let rows = report::grouped(&report.rows, |row| row.run.as_str());
-    rows.into_iter().map(|(_, rows)| rows[0].first())
+    first_rows(report).map(Row::first)
+}
+
+/// Returns the first row of each run.
+fn first_rows<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Row> {
+    report::grouped(&report.rows, |row| row.run.as_str()).into_iter().map(|(_, rows)| rows[0])
 }
 
 fn explorer(report: &Report<'_>) -> Section {
-    let panel = |result: &Outcome<ColumnsData>| {
-        let records = result.deliveries.iter().filter(|delivery| delivery.slot == 0).map(|delivery| {
-            let nanos = delivery.delivered().then(|| delivery.at - result.published[0]);
-            (delivery.host, delivery.column as u16, nanos)
-        });
+    let panel = |row: &Row| {
+        let result = row.first();
+        let arrivals =
+            result.deliveries.iter().filter(|delivery| delivery.slot == 0).map(|delivery| Arrival {
+                node: delivery.host,
+                item: delivery.column as u16,
+                nanos: delivery.delivered().then(|| delivery.at - result.published[0]),
+                from: delivery.from,
+                hops: delivery.hops,
+            });
         Panel {
             label: result.point.label.clone(),
             description: result.point.description.clone(),
-            records: records.collect(),
+            colour: row.colour,
+            arrivals: arrivals.collect(),
         }
     };
     let (comparison, hidden) = comparison(report);
@@ -260,7 +305,8 @@ fn explorer(report: &Report<'_>) -> Section {
         panels_heading: ("How columns spread, and how custody fills".to_owned(), text.to_owned()),
         each: [("column", "Columns: share of their subscribers"), ("node", "Nodes: share of their columns")]
             .map(|(name, caption)| (name.to_owned(), caption.to_owned())),
-        panels: first_seeds(report).map(panel).collect(),
+        panels: first_rows(report).map(panel).collect(),
+        publisher: report.loaded.scenario.part::<Columns>().publisher,
         figures,
     };
     let text = format!(
@@ -349,12 +395,12 @@ fn comparison(report: &Report<'_>) -> (Figure, String) {
         done.sort_by(f64::total_cmp);
         done
     };
-    let runs: Vec<(&str, Vec<f64>)> =
-        first_seeds(report).map(|result| (result.point.label.as_str(), done(result))).collect();
-    let line = |(label, times): &(&str, Vec<f64>)| Line {
-        label: (*label).to_owned(),
+    let runs: Vec<(&Row, Vec<f64>)> = first_rows(report).map(|row| (row, done(row.first()))).collect();
+    let line = |(row, times): &(&Row, Vec<f64>)| Line {
+        label: row.label.clone(),
         points: steps(times),
         style: Style::Plain,
+        colour: Some(row.colour),
         ..Line::default()
     };
     let times = || runs.iter().flat_map(|(_, times)| times).copied();
@@ -382,8 +428,9 @@ fn findings(report: &Report<'_>) -> Vec<String> {
         sentences.push("Times are those of the complete nodes only.".to_owned());
     }
     sentences.extend(report.rows.iter().filter(|row| row.missed().0 > 0).find_map(impossible));
-    if !report.is_sweep() {
-        sentences.extend(fastest(report));
+    match report.is_sweep() {
+        false => sentences.extend(fastest(report)),
+        true => sentences.extend(fastest_at_ends(report)),
     }
     sentences.extend(first_seeds(report).filter_map(slow_start));
     sentences.extend(report.findings.comparisons.iter().map(|comparison| {
@@ -440,6 +487,29 @@ fn impossible(row: &Row) -> Option<String> {
     (bound > deadline.millis_f64()).then(|| {
         let bound = ms(bound);
         format!("The mean cannot be less than {bound}, so no schedule meets the deadline of {deadline} at all nodes.")
+    })
+}
+
+/// Returns a sentence on the fastest runs at both ends of the last axis of a sweep.
+fn fastest_at_ends(report: &Report<'_>) -> Option<String> {
+    let (_, axis) = report.axes.last()?;
+    let values = report::grouped(&report.rows, |row| row.point.last());
+    let mean = |row: &&Row| row.custody(|s| s.mean);
+    let best = |(value, rows): &(Option<&String>, Vec<&Row>)| {
+        let complete = rows.iter().copied().filter(|row| row.incomplete() == 0.0 && mean(row).is_finite());
+        let best = complete.min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
+        Some((best.label.clone(), ms(mean(&best)), (*value)?.clone()))
+    };
+    let [first, .., last] = values.as_slice() else { return None };
+    let ((label, time, value), (other, other_time, other_value)) = (best(first)?, best(last)?);
+    Some(match label == other {
+        true => format!(
+            "\"{label}\" has the least mean time to custody at both ends: {time} at {axis} {value}, {other_time} at {other_value}."
+        ),
+        false => format!(
+            "The least mean time to custody has \"{label}\" at {axis} {value} ({time}), and \"{other}\" at {other_value} \
+             ({other_time})."
+        ),
     })
 }
 

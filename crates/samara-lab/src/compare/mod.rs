@@ -52,8 +52,10 @@ struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Same,
+    /// A difference that one seed, or one of each result, does not decide.
+    Undecided,
     /// The difference may be due to the seeds.
-    Unclear,
+    Noise,
     Better,
     Worse,
     /// The metric is neither better nor worse.
@@ -64,7 +66,8 @@ impl Verdict {
     fn word(self) -> &'static str {
         match self {
             Self::Same => "same",
-            Self::Unclear => "not significant",
+            Self::Undecided => "undecided",
+            Self::Noise => "within noise",
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Changed => "changed",
@@ -79,12 +82,13 @@ impl Change {
         if difference == 0.0 { 0.0 } else { difference / self.a.mean.abs() }
     }
 
-    /// Returns the verdict. With one seed every difference counts.
+    /// Returns the verdict: with one seed of either result, a difference is undecided.
     fn verdict(&self) -> Verdict {
         let difference = self.b.mean - self.a.mean;
         match (self.test, self.better) {
             _ if self.is_same => Verdict::Same,
-            (Some(test), _) if !test.is_significant() => Verdict::Unclear,
+            (None, _) => Verdict::Undecided,
+            (Some(test), _) if !test.is_significant() => Verdict::Noise,
             (_, Some(Better::Less)) if difference < 0.0 => Verdict::Better,
             (_, Some(Better::More)) if difference > 0.0 => Verdict::Better,
             (_, Some(_)) if difference != 0.0 => Verdict::Worse,

@@ -1,16 +1,21 @@
 //! Renders a comparison as a page, as a table for a terminal, and as a comment on a pull request.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use samara_report::words::plural;
+use samara_report::words::{MISSING, plural};
 use samara_report::{
-    Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Summary, Table, Unit, plain,
+    Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, plain,
 };
 
 use super::{Change, Compared, Crossed, Verdict};
-use crate::metric::{is_first, rank};
+use crate::metric::{in_words, is_first, rank};
 use crate::report::{grouped, unit_of};
+use crate::results::{Saved, utc};
 
+/// Maximum number of changes in words, and the minimum of such a change.
+const MAIN_MAX: usize = 5;
+const MAIN_SHARE_MIN: f64 = 0.005;
 /// Maximum number of rows in the figure of changes.
 const CHANGES_MAX: usize = 36;
 /// Maximum number of runs with a figure of their distributions.
@@ -47,12 +52,7 @@ impl Compared {
         if !crossed.is_empty() {
             text = format!("**Thresholds are exceeded:**\n\n{text}\n");
         }
-        let [better, worse, changed, unclear, same] = self.counts();
-        let _ = writeln!(
-            text,
-            "`{a}` and `{b}`: {better} figures better, {worse} worse, {changed} changed otherwise, {unclear} not significant, {same} \
-             the same.\n",
-        );
+        let _ = writeln!(text, "`{a}` and `{b}`: {}.\n", self.counted());
         let row = |change: &Change| {
             let verdict = change.verdict();
             let strong = if matches!(verdict, Verdict::Better | Verdict::Worse) { "**" } else { "" };
@@ -78,14 +78,14 @@ impl Compared {
     /// Returns an error if a table of one of the results cannot be read.
     pub fn html(&self, crossed: &[Crossed]) -> Result<String, String> {
         let [a, b] = self.names();
-        let mut sections = Vec::new();
+        let mut sections = vec![self.differences()];
         if !crossed.is_empty() {
             let line = |crossed: &Crossed| {
                 let Crossed { run, metric, change, threshold } = crossed;
                 format!("✗ {run}: {metric}: {change}; allowed: {threshold}")
             };
             let failures = Part::Failures(String::new(), crossed.iter().map(line).collect());
-            sections.push(Section::new("Exceeded thresholds", "", failures));
+            sections.insert(0, Section::new("Exceeded thresholds", "", failures));
         }
         sections.extend(self.drawn_changes().map(|figure| Section::new("Changes", "", vec![figure])));
         let drawn = self.distributions()?;
@@ -96,19 +96,71 @@ impl Compared {
         let page = Page {
             kind: format!("{}, compared", self.a.scenario),
             title: format!("{a} and {b}"),
-            description: String::new(),
-            findings: self.findings(),
+            findings: self.findings(crossed.len()),
             is_bad: !crossed.is_empty(),
             sections,
-            summary: Summary::default(),
+            ..Page::default()
         };
         Ok(page.html())
     }
 
-    /// Counts the changes that are better, worse, neither, not significant, and absent.
-    fn counts(&self) -> [usize; 5] {
-        [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Unclear, Verdict::Same]
-            .map(|verdict| self.changes.iter().filter(|change| change.verdict() == verdict).count())
+    /// Returns the difference in configuration, and the origin of both results.
+    fn differences(&self) -> Section {
+        let [a, b] = self.names();
+        let (left, right) = (&self.a.configuration, &self.b.configuration);
+        let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+        let of =
+            |side: &BTreeMap<String, String>, key| side.get(key).map_or(MISSING, String::as_str).to_owned();
+        let differing = keys.into_iter().filter(|key| left.get(*key) != right.get(*key));
+        let rows: Vec<Row> =
+            differing.map(|key| Row::new(key, vec![of(left, key), of(right, key)])).collect();
+        let text = match rows.len() {
+            _ if left.is_empty() || right.is_empty() => "The configuration of a result is unknown.",
+            0 => "Both results have the same configuration.",
+            _ => "",
+        };
+        let origin = |saved: &Saved| {
+            let (command, date) =
+                saved.origin.as_ref().map_or((MISSING.to_owned(), MISSING.to_owned()), |origin| {
+                    (origin.command.clone(), utc(origin.finished_unix_s))
+                });
+            let commit = saved.origin.as_ref().map(|origin| format!(" ({})", origin.commit));
+            let version = format!("{}{}", saved.version, commit.unwrap_or_default());
+            let seeds = grouped(&saved.runs, |run| run.key()).iter().map(|(_, runs)| runs.len()).max();
+            [command, version, date, seeds.unwrap_or(0).to_string(), saved.digest.clone()]
+        };
+        let sides = origin(&self.a).into_iter().zip(origin(&self.b));
+        let labels = ["Command", "Version", "Date", "Seeds", "Digest"];
+        let origins =
+            labels.into_iter().zip(sides).map(|(label, (a, b))| Row::new(label, vec![a, b])).collect();
+        let table = |first: &str, rows| Part::Table(Table::new([first, &a, &b], 3, rows));
+        let mut parts = Vec::new();
+        if !rows.is_empty() {
+            parts.push(table("Key", rows));
+        }
+        parts.push(table("Result", origins));
+        Section { heading: "What differs".to_owned(), text: text.to_owned(), parts }
+    }
+
+    /// Counts the changes by verdict, such as "3 better, 80 the same".
+    fn counted(&self) -> String {
+        let count =
+            |verdict: Verdict| self.changes.iter().filter(|change| change.verdict() == verdict).count();
+        let named = [
+            (Verdict::Better, "better"),
+            (Verdict::Worse, "worse"),
+            (Verdict::Changed, "changed without a better direction"),
+            (Verdict::Undecided, "undecided with one seed"),
+            (Verdict::Noise, "within noise"),
+            (Verdict::Same, "the same"),
+        ];
+        let counts: Vec<String> = named
+            .into_iter()
+            .map(|(verdict, words)| (count(verdict), words))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, words)| format!("{count} {words}"))
+            .collect();
+        format!("of {}, {}", plural(self.changes.len() as f64, "figure"), counts.join(", "))
     }
 
     /// Returns the changes of the headline metrics.
@@ -116,23 +168,45 @@ impl Compared {
         self.changes.iter().filter(|change| !change.is_same && is_first(&change.metric))
     }
 
-    fn findings(&self) -> Vec<String> {
-        let [better, worse, changed, unclear, same] = self.counts();
-        let mut sentences = vec![format!(
-            "Of {}, {better} are better, {worse} worse, {changed} changed without a better direction, {unclear} not significant, {same} the same.",
-            plural(self.changes.len() as f64, "figure")
-        )];
+    fn findings(&self, crossed: usize) -> Vec<String> {
+        let exceeded = (crossed > 0).then(|| format!("{} exceeded.", plural(crossed as f64, "threshold")));
+        let is_main = |change: &&Change| change.share().is_finite() && change.share().abs() >= MAIN_SHARE_MIN;
+        let all = || self.headlines().filter(is_main);
+        let is_decided = |change: &&Change| {
+            matches!(change.verdict(), Verdict::Better | Verdict::Worse | Verdict::Changed)
+        };
+        let main: Vec<&Change> = match all().any(|change| is_decided(&change)) {
+            true => all().filter(is_decided).collect(),
+            false => all().filter(|change| change.verdict() == Verdict::Undecided).collect(),
+        };
+        let mut sentences: Vec<String> = exceeded.into_iter().collect();
+        if self.changes.iter().any(|change| change.verdict() == Verdict::Undecided) {
+            let text = "Undecided: one seed cannot tell a change from noise. Repeat both results with more seeds, \
+                        for example --set scenario.seeds=[1,2,3,4,5].";
+            sentences.push(text.to_owned());
+        }
+        // The largest change of each metric, most important metrics first.
+        let metric = |change: &&Change| change.metric.split('.').next().unwrap_or_default().to_owned();
+        let mut groups = grouped(main, metric);
+        groups.sort_by_key(|(_, changes)| changes.iter().map(|change| rank(&change.metric)).min());
+        for (_, changes) in groups.iter().take(MAIN_MAX) {
+            let largest = changes.iter().max_by(|a, b| a.share().abs().total_cmp(&b.share().abs()));
+            sentences.extend(largest.map(|change| change.sentence()));
+        }
+        if sentences.is_empty() {
+            sentences.push("No headline figure changes beyond noise.".to_owned());
+        }
+        let mut letters = self.counted();
+        letters.replace_range(..1, "O");
+        sentences.push(format!("{letters}."));
         sentences.extend(self.notes.iter().filter_map(|note| {
             let mut letters = note.chars();
             Some(format!("{}{}.", letters.next()?.to_uppercase(), letters.as_str()))
         }));
-        sentences.push(
-            "± is Student's 95 % confidence interval of the mean over seeds; p is the p-value of Welch's test, significant below 0.05.".to_owned(),
-        );
         sentences
     }
 
-    /// Returns a table for each run; the first is open.
+    /// Returns a table of changed figures for each run; the first is open.
     fn all_figures(&self) -> Section {
         let [a, b] = self.names();
         let row = |change: &Change| {
@@ -147,12 +221,16 @@ impl Compared {
         };
         let of_run = |one: &Change, other: &Change| one.name() == other.name();
         let table = |(at, changes): (usize, &[Change])| {
-            let rows = changes.iter().map(row).collect();
-            let table = Table::new(["Metric", &a, &b, "Change", "p", ""], 1, rows);
-            Part::Table(table.folded(changes[0].name(), at == 0))
+            let rows: Vec<Row> = changes.iter().filter(|change| !change.is_same).map(row).collect();
+            let same = changes.len() - rows.len();
+            let name = format!("{}: {} changed, {same} the same", changes[0].name(), rows.len());
+            let table = Table::new(["Metric", &a, &b, "Change", "p", "Verdict"], 1, rows);
+            Part::Table(table.folded(name, at == 0))
         };
         let parts = self.changes.chunk_by(of_run).enumerate().map(table).collect();
-        Section { heading: "All figures".to_owned(), text: String::new(), parts }
+        let text = "± is Student's 95 % confidence interval of the mean over seeds; p is the p-value of Welch's test, significant below \
+                    0.05. A difference that is not significant is within noise.";
+        Section { heading: "All figures".to_owned(), text: text.to_owned(), parts }
     }
 
     /// Draws the changes of the headline metrics of all runs; `None` if there are none.
@@ -165,21 +243,22 @@ impl Compared {
         };
         // Keep the most important ones in their original order.
         let mut by_rank: Vec<usize> = (0..drawn.len()).collect();
-        by_rank.sort_by_key(|at| (drawn[*at].verdict() == Verdict::Unclear, rank(&drawn[*at].metric)));
+        by_rank.sort_by_key(|at| (drawn[*at].verdict() == Verdict::Noise, rank(&drawn[*at].metric)));
         by_rank.truncate(CHANGES_MAX);
-        by_rank.sort_unstable();
+        by_rank.sort_by_key(|at| rank(&drawn[*at].metric));
         drawn = by_rank.into_iter().map(|at| drawn[at]).collect();
         let colour = |verdict: Verdict| match verdict {
             Verdict::Better => 3,
             Verdict::Worse => 0,
             Verdict::Changed => 1,
-            Verdict::Unclear | Verdict::Same => 8,
+            Verdict::Undecided | Verdict::Noise | Verdict::Same => 8,
         };
         let row = |change: &&Change| {
             let (share, half) =
                 (change.share(), change.test.map_or(0.0, |test| test.half / change.a.mean.abs()));
             Bar {
-                name: format!("{}: {}", change.name(), change.metric),
+                name: format!("{}: {}", in_words(&change.metric), change.name()),
+                text: change.written(),
                 interval: (half > 0.0).then_some([share - half, share + half]),
                 dot: Some(share),
                 colour: colour(change.verdict()),
@@ -190,15 +269,19 @@ impl Compared {
         let ends = rows.iter().flat_map(|row| row.interval.into_iter().flatten().chain(row.dot));
         let (least, most) = ends.fold((0.0_f64, 0.0_f64), |(low, high), at| (low.min(at), high.max(at)));
         let room = ((most - least) * 0.06).max(0.005);
-        let verdicts = [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Unclear];
-        let key = verdicts.map(|verdict| (Mark::Dot(Ink::of(colour(verdict))), verdict.word().to_owned()));
+        let verdicts =
+            [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Undecided, Verdict::Noise];
+        let shown =
+            verdicts.into_iter().filter(|verdict| drawn.iter().any(|change| change.verdict() == *verdict));
+        let key: Vec<(Mark, String)> =
+            shown.map(|verdict| (Mark::Dot(Ink::of(colour(verdict))), verdict.word().to_owned())).collect();
         let [a, b] = self.names();
         let caption = format!(
             "Bars: 95 % confidence intervals of the difference (Welch), as a share of the first mean; none with one seed. Changes of more \
              than 300 % and from 0 are in the tables only.{more}"
         );
         let scale = Scale::linear("", least - room..most + room, Unit::Share);
-        let drawn = Bars { title: format!("Change from {a} to {b}"), scale, key: key.to_vec(), rows };
+        let drawn = Bars { title: format!("Change from {a} to {b}"), scale, key, rows };
         (!drawn.rows.is_empty()).then(|| Figure::new("changes", caption, drawn))
     }
 
@@ -232,6 +315,14 @@ impl Compared {
 }
 
 impl Change {
+    /// Returns the change in words.
+    fn sentence(&self) -> String {
+        let unit = unit_of(&self.metric);
+        let [before, after] = [self.a, self.b].map(|side| unit.written(side.mean));
+        let (name, metric, verdict) = (self.name(), in_words(&self.metric), self.verdict().word());
+        format!("{name}: {metric} from {before} to {after} ({}, {verdict}).", self.written())
+    }
+
     /// Returns both means, the difference, and p.
     fn cells(&self) -> Vec<String> {
         let [a, b] = [self.a, self.b].map(|side| side.written(unit_of(&self.metric)));

@@ -2,7 +2,7 @@
 
 use samara_engine::Shape;
 use samara_engine::shape::{Transfer, rounds};
-use samara_report::words::{fixed, number, percent, percent_range, short_ms};
+use samara_report::words::{fixed, listed, number, percent, percent_range, short_ms};
 use samara_report::{
     Bar, Bars, Block, Boxes, Figure, Ink, Line, Lines, Map, MapLine, Maps, Mark, Scale, Section, Unit,
 };
@@ -136,7 +136,8 @@ const COUNTERS: [(&str, Value<GroupData>); 15] = [
 pub(super) fn body(report: &Report<'_>) -> Body {
     let table = report.table(&COLUMNS);
     let figures = if report.is_sweep() { over_sweep(report) } else { side_by_side(report) };
-    let figures = Section::new(report.figures_heading(), "", figures);
+    let mut figures = Section::new(report.figures_heading(), "", figures);
+    figures.parts.extend(report.pivots(&SHOWN[0]));
     let throughput = Section::new("Throughput and its bounds", LEGEND, table.clone());
     let mut sections = if report.is_sweep() { vec![figures, throughput] } else { vec![throughput, figures] };
     sections.extend(gateways(report).into_iter().chain(schedule_rounds(report)));
@@ -399,6 +400,23 @@ fn price(rows: &[&Row], title: String, value: Value<GroupData>) -> Lines {
     Lines::new(title, (x, y), lines)
 }
 
+/// Returns a sentence on the times without a delivery, if there are faults.
+fn gaps(report: &Report<'_>) -> Option<String> {
+    let has_faults = report.all().any(|result| !result.point.scenario.faults.is_empty());
+    let gap = |row: &&Row| row.mean(|m| m.longest_gap_ms);
+    let worst = report.rows.iter().filter(|_| has_faults).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    // The other runs, each at its worst place.
+    let others = report.rows.iter().filter(|row| row.run != worst.run);
+    let others = report::grouped(others, |row| row.run.as_str());
+    let most = |rows: &Vec<&Row>| rows.iter().map(gap).fold(0.0, f64::max);
+    let best = others.iter().min_by(|a, b| most(&a.1).total_cmp(&most(&b.1)))?;
+    let [worst_gap, best_gap] = [gap(&worst), most(&best.1)].map(short_ms);
+    Some(format!(
+        "The longest time without a delivery is {worst_gap} (\"{}\"), and at most {best_gap} with \"{}\".",
+        worst.label, best.1[0].label
+    ))
+}
+
 fn findings(report: &Report<'_>) -> Vec<String> {
     let rows = &report.rows;
     let is_wrong = |row: &&Row| row.mean(|m| (m.lost + m.faults()) as f64) > 0.0;
@@ -411,11 +429,15 @@ fn findings(report: &Report<'_>) -> Vec<String> {
             "{deliveries} deliveries in {runs} runs: no losses, no duplicates, and no violations of order."
         )
     } else {
-        format!("Messages were lost, duplicated or out of order in: {}.", wrong.join(", "))
+        let names: Vec<String> = wrong.iter().map(|name| format!("\"{name}\"")).collect();
+        format!("Messages were lost, duplicated or out of order in {}.", listed(&names))
     }];
+    sentences.extend(gaps(report));
     let gains = rows.iter().filter(|row| gain(row) > 1.05);
     if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))) {
-        sentences.push(format!(
+        // What the runs show comes first, unless something is wrong.
+        let place = if wrong.is_empty() { 0 } else { sentences.len() };
+        sentences.insert(place, format!(
             "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with the same number of senders, \
              and {:.1} % of the bound of all shapes.",
             best.label,

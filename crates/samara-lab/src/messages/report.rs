@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use samara_report::words::{fixed, number, percent, short_ms};
 use samara_report::{
-    Block, Boxes, Figure, Ink, Line, Lines, Look, Mark, Row as TableRow, Scale, Section, Style, Summary,
-    Table, Unit,
+    Bar, Bars, Block, Boxes, Figure, Ink, Line, Lines, Look, Mark, Row as TableRow, Scale, Section, Style,
+    Summary, Table, Unit,
 };
 use samara_spec::Point;
 
@@ -15,6 +15,8 @@ use crate::results::Outcome;
 
 /// Maximum number of listed links for a run with full queues.
 const LINKS_MAX: usize = 12;
+/// Maximum number of runs in the main figure.
+const MEANS_MAX: usize = 20;
 /// Number of bars in a histogram.
 const BINS: usize = 120;
 /// Height of a figure of hops in pixels.
@@ -57,7 +59,9 @@ const SWEPT: [Shown<MessagesData>; 3] = [
 pub(super) fn body(report: &Report<'_>) -> Body {
     let mut details = Vec::new();
     if report.is_sweep() {
-        details.push(Section::new("Over the sweep", "", report.over_sweep(&SWEPT, None)));
+        let mut section = Section::new("Over the sweep", "", report.over_sweep(&SWEPT, None));
+        section.parts.extend(report.pivots(&SWEPT[0]));
+        details.push(section);
     } else {
         let firsts = report.rows.iter().map(Runs::first);
         for (name, series) in report::grouped(firsts, |result| result.point.series.as_str()) {
@@ -71,7 +75,45 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     details.extend(overflows(report));
     let legend = "Dissemination time: from the publication of a message until the last node has it. Hops: of that last delivery.";
     let summary = Summary { legend: legend.to_owned(), table: summary(report), ..Summary::default() };
-    Body { findings: findings(report), summary, sections: vec![dissemination(report)], details }
+    Body {
+        findings: findings(report),
+        figure: means(report),
+        summary,
+        sections: vec![dissemination(report)],
+        details,
+    }
+}
+
+/// Draws the mean dissemination time of each run beside the bound; `None` for a sweep.
+fn means(report: &Report<'_>) -> Option<Figure> {
+    let mean = |row: &Row| row.mean(|m| of(m.dissemination_ms, |s| s.mean));
+    let shown = || report.rows.iter().take(MEANS_MAX);
+    let ends = shown().flat_map(|row| [mean(row), row.mean(|m| m.lower_bound_ms)]);
+    let scale = Scale::fitting("", ends.filter(|end| *end > 0.0), Unit::Milliseconds);
+    let bar = |row: &Row| {
+        let (mean, bound) = (mean(row), row.mean(|m| m.lower_bound_ms));
+        let series = &row.first().point.series;
+        let name = if series.is_empty() { row.label.clone() } else { format!("{series}: {}", row.label) };
+        let text = if mean.is_finite() { short_ms(mean) } else { "no message reached every node".to_owned() };
+        // Bars of very different lengths are dots on a logarithmic axis.
+        let (parts, dot) = match (mean.is_finite(), scale.is_logarithmic()) {
+            (true, false) => (vec![(0.0, mean, 1)], None),
+            (true, true) => (Vec::new(), Some(mean)),
+            (false, _) => (Vec::new(), None),
+        };
+        Bar { name, parts, dot, colour: 1, bounds: vec![bound], text, ..Bar::default() }
+    };
+    let rows: Vec<Bar> = shown().map(bar).collect();
+    let mark = if scale.is_logarithmic() { Mark::Dot(Ink::of(1)) } else { Mark::Bar(Ink::of(1)) };
+    let key =
+        vec![(mark, "mean over messages".to_owned()), (Mark::Dashes(Ink::BLACK), "lower bound".to_owned())];
+    let caption = match report.rows.len().saturating_sub(MEANS_MAX) {
+        0 => String::new(),
+        more => format!("{more} more runs are in the table."),
+    };
+    let title = "mean time until the last node has a message".to_owned();
+    let figure = Figure::new("means", caption, Bars { title, scale, rows, key });
+    (!report.is_sweep() && !report.rows.is_empty()).then_some(figure)
 }
 
 /// The headings and times of a row.
@@ -326,15 +368,15 @@ fn findings(report: &Report<'_>) -> Vec<String> {
         worst.sort_by(|a, b| incomplete(b).total_cmp(&incomplete(a)));
         let some = worst.iter().take(4).map(|row| {
             let share = percent(incomplete(row) / row.mean(|m| m.messages as f64), 2);
-            format!("{} ({}, {share})", row.named(), number(incomplete(row)))
+            format!("{} ({} of its messages)", row.named(), share)
         });
         let some: Vec<String> = some.collect();
         sentences.push(format!(
-            "{} of {} messages did not reach every node. Most of them in: {}.",
+            "{} of {} messages did not reach every node.",
             number(missing),
-            number(total),
-            some.join(", ")
+            number(total)
         ));
+        sentences.push(format!("Most of them in {}.", some.join(", ")));
         let is_clean = |row: &&Row| incomplete(row) == 0.0 && row.mean(|m| m.queue_drops as f64) == 0.0;
         let clean = rows.iter().filter(is_clean).count();
         sentences.push(format!("{clean} of {runs} runs had no incomplete messages and no full queues."));

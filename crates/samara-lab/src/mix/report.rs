@@ -260,7 +260,9 @@ fn costs(report: &Report<'_>) -> Option<Section> {
 /// Returns the figures: over a sweep, or side by side for each series.
 fn figures(report: &Report<'_>) -> Vec<Section> {
     if report.is_sweep() {
-        return vec![Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN, None))];
+        let mut section = Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN, None));
+        section.parts.extend(report.pivots(&SHOWN[0]));
+        return vec![section];
     }
     let section = |(series, rows): (&str, Vec<&Row>)| {
         let mut letters = series.chars();
@@ -524,7 +526,14 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     } else {
         format!("{} rounds: {} payloads, orders or ends were wrong.", number(rounds), number(bad))
     }];
-    sentences.extend(series(report).iter().filter_map(|(_, rows)| best(rows)));
+    let gains = series(report);
+    let gains = gains.iter().filter_map(|(_, rows)| best(rows));
+    // What the runs show comes first, unless something is wrong.
+    sentences = if bad == 0.0 {
+        gains.chain(sentences).collect()
+    } else {
+        sentences.into_iter().chain(gains).collect()
+    };
     sentences.extend(faults(report));
     sentences.extend(known);
     sentences

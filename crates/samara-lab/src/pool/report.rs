@@ -384,12 +384,15 @@ impl Report<'_> {
     }
 
     fn findings(&self) -> Vec<String> {
-        let mut sentences = vec![self.delivered()];
-        if self.results.is_sweep() {
-            sentences.extend(self.savings_over_sweep());
-        } else {
-            sentences.extend(self.savings());
-        }
+        let savings = match self.results.is_sweep() {
+            true => self.savings_over_sweep().into_iter().collect::<Vec<_>>(),
+            false => self.savings(),
+        };
+        // What the runs show comes first, unless something is missing.
+        let is_complete = self.rows().iter().all(|row| row.mean(|m| m.incomplete as f64) == 0.0);
+        let mut sentences = if is_complete { savings.clone() } else { Vec::new() };
+        sentences.push(self.delivered());
+        sentences.extend(savings.into_iter().filter(|_| !is_complete));
         sentences.extend(self.overtaking());
         sentences
     }

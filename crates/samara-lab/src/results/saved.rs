@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use samara_scenario::keys;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::columns::Rows;
-use super::{Run, Summary};
+use super::{Origin, Run, Summary};
 
 /// Maximum number of points of a curve; more make no visible difference.
 const CURVE_MAX: usize = 400;
@@ -24,6 +25,10 @@ pub struct Saved {
     pub version: String,
     /// The digest of all runs.
     pub digest: String,
+    /// The origin of the result, if a command made it.
+    pub origin: Option<Origin>,
+    /// All values of its scenario by key, without those that only describe it.
+    pub configuration: BTreeMap<String, String>,
     /// Whether the nodes were real.
     pub is_real: bool,
     pub runs: Vec<SavedRun>,
@@ -97,6 +102,8 @@ struct SummaryFile {
     scenario: String,
     version: String,
     digest: String,
+    #[serde(default)]
+    origin: Option<Origin>,
     runs: Vec<RunFile>,
 }
 
@@ -131,7 +138,8 @@ impl Saved {
                 tables.entry(key).or_default().push(Tables::Directory(directory));
             }
         }
-        Ok(Self::of(path.to_path_buf(), summary, tables))
+        let configuration = configuration(&path.join("scenario.toml"));
+        Ok(Self { configuration, ..Self::of(path.to_path_buf(), summary, tables) })
     }
 
     /// Wraps a result in memory: its summary, and the available tables of each run. Comparisons
@@ -152,6 +160,7 @@ impl Saved {
             scenario: summary.scenario.clone(),
             version: summary.version.clone(),
             digest: summary.digest.clone(),
+            origin: summary.origin.clone(),
             runs: summary.runs.iter().map(run).collect(),
         };
         Self::of(PathBuf::from(name), file, of_runs)
@@ -163,6 +172,8 @@ impl Saved {
             scenario: summary.scenario,
             version: summary.version,
             digest: summary.digest,
+            origin: summary.origin,
+            configuration: BTreeMap::new(),
             is_real: summary.runs.iter().any(|run| run.real.is_some()),
             runs: summary.runs.into_iter().map(SavedRun::of).collect(),
             tables,
@@ -252,6 +263,22 @@ impl SavedRun {
             .collect();
         Self { name: run.name, parameters: without_seed(&run.parameters), metrics }
     }
+}
+
+/// Reads the values of a scenario, by key; empty if there is none. Expectations, published figures and
+/// descriptions are left out, since they change no result.
+fn configuration(path: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let Ok(table) = text.parse::<toml::Table>() else { return BTreeMap::new() };
+    let mut rows = Vec::new();
+    keys::flatten("", &toml::Value::Table(table), &mut rows);
+    let section = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
+    let describes = |key: &str| {
+        let last = key.rsplit('.').next().unwrap_or_default();
+        ["expect", "published"].contains(&section(key).as_str())
+            || ["title", "description", "label", "note"].contains(&last)
+    };
+    rows.into_iter().filter(|(key, _)| !describes(key)).collect()
 }
 
 fn key(name: &str, parameters: &Map<String, Value>) -> String {

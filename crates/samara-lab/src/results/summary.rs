@@ -8,7 +8,7 @@ use samara_spec::{Loaded, Point, json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Outcome, relate};
+use super::{Origin, Outcome, relate};
 use crate::expect::{Expectation, ExpectationResult};
 use crate::explain::Means;
 use crate::reference::{self, Comparison, PublishedComparison};
@@ -28,6 +28,19 @@ pub struct Summary {
     pub nodes: u32,
     /// A digest of all runs: equal digests mean equal runs.
     pub digest: String,
+    /// The origin of the result, if a command made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// The first sentence of the report.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub finding: String,
+    /// The name of the report's main figure.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub figure: String,
+    /// Whether the result is complete, nothing is missing, and no expectation fails.
+    pub passes: bool,
+    /// The number of expectations that hold, and of all that count.
+    pub expectations: [usize; 2],
     /// Wall-clock time in seconds.
     pub wall_s: f64,
     /// Processor time of the whole process, in seconds.
@@ -175,6 +188,8 @@ pub struct Used {
     pub peak_rss_bytes: u64,
     /// The resources of each process, if several simulated one network.
     pub processes: Vec<ProcessUse>,
+    /// The origin of the results, if a command made them.
+    pub origin: Option<Origin>,
 }
 
 impl Used {
@@ -185,6 +200,7 @@ impl Used {
             cpu_s: usage::cpu_seconds(),
             peak_rss_bytes: usage::peak_rss_bytes(),
             processes: Vec::new(),
+            origin: None,
         }
     }
 }
@@ -219,14 +235,22 @@ impl Findings {
             let of_run = |expectation: &Expectation| expectation.check(&result.run.name, &metrics);
             expectations.iter().filter_map(of_run).collect::<Vec<_>>()
         });
+        let checked: Vec<ExpectationResult> = checked.collect();
+        let expectations = counted(&checked);
         Ok(Self {
-            checked: checked.collect(),
+            checked,
             comparisons: reference::compare(loaded, &results)?,
-            summary: summary(loaded, &results, used),
+            summary: Summary { expectations, ..summary(loaded, &results, used) },
             is_complete: results.len() == loaded.points.len(),
             results,
         })
     }
+}
+
+/// The number of expectations that hold, and of all, without those that do not count.
+pub fn counted(checked: &[ExpectationResult]) -> [usize; 2] {
+    let counting = || checked.iter().filter(|result| result.counts);
+    [counting().filter(|result| result.holds).count(), counting().count()]
 }
 
 fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
@@ -237,6 +261,11 @@ fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
         seed: first.map_or(0, |point| point.seed),
         nodes: first.map_or(0, |point| point.scenario.network.nodes),
         digest: combined_digest(results.iter().map(|result| result.run.digest.as_str())),
+        origin: used.origin,
+        finding: String::new(),
+        passes: true,
+        figure: String::new(),
+        expectations: [0, 0],
         wall_s: used.wall_s,
         cpu_s: used.cpu_s,
         peak_rss_bytes: used.peak_rss_bytes,

@@ -7,15 +7,16 @@ use std::collections::BTreeSet;
 
 use samara_report::words::{MISSING, plural};
 use samara_report::{
-    Bar, Bars, Figure, Line, Lines, Page, Part, Row as TableRow, Scale, Section, Summary, Swept, Table,
+    Bar, Bars, Figure, HUES, Line, Lines, Page, Part, Row as TableRow, Scale, Section, Summary, Swept, Table,
 };
 use samara_spec::Loaded;
 
 use super::{Aggregate, PointRecord, SweepSummary};
 use crate::expect::{ExpectationResult, figure_of};
-use crate::metric::{is_first, rank};
+use crate::metric::{Better, better, in_words, is_first, rank};
 use crate::report::{
-    Body, axes, described, expectations, grouped, late_faults, point, unit_of, with_failures,
+    Body, Made, axes, colours, expectations, first_figure, grouped, late_faults, point, unit_of,
+    with_failures,
 };
 use crate::results::Findings;
 use crate::statistics::Spread;
@@ -50,14 +51,21 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
     sections.push(Section::new("Means", "", report.table(COLUMNS_MAX)));
     sections.extend(expectations(checked));
     sections.push(again(loaded, summary));
+    let made = Made {
+        origin: summary.origin.as_ref(),
+        version: &summary.version,
+        digest: Some(&summary.digest),
+        seeds: summary.seeds.iter().copied().collect(),
+        files: &["summary.json", "sweep.parquet", "scenario.toml", "figures/"],
+    };
     Page {
         kind: format!("{}, a sweep", summary.scenario),
-        title: loaded.scenario.scenario.title.clone(),
-        description: described(loaded),
         findings: with_failures(checked, report.findings()),
         is_bad: report.is_bad() || checked.iter().any(ExpectationResult::fails),
+        figure: first_figure(&mut sections),
         sections,
         summary: Summary { table: report.table(TERMINAL_COLUMNS_MAX), ..Summary::default() },
+        ..made.frame(loaded, checked)
     }
 }
 
@@ -94,6 +102,8 @@ fn name_of(path: &str) -> &str {
 /// Points that differ only in their seeds.
 struct Row<'a> {
     aggregate: &'a Aggregate,
+    /// The number of the run's colour in all figures.
+    colour: usize,
     point: Vec<String>,
 }
 
@@ -112,7 +122,12 @@ impl Row<'_> {
 impl<'a> Report<'a> {
     fn new(loaded: &Loaded, summary: &'a SweepSummary) -> Self {
         let axes = axes(loaded);
-        let row = |aggregate: &'a Aggregate| Row { aggregate, point: point(&axes, &aggregate.parameters) };
+        let colours = colours(loaded);
+        let row = |aggregate: &'a Aggregate| Row {
+            aggregate,
+            colour: colours.get(&aggregate.name).copied().unwrap_or(0),
+            point: point(&axes, &aggregate.parameters),
+        };
         let rows = summary.aggregates.iter().map(row).collect();
         let paths = summary.aggregates.iter().flat_map(|aggregate| aggregate.metrics.keys());
         let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
@@ -177,7 +192,8 @@ impl<'a> Report<'a> {
         }
         parts.push(plural(summary.seeds.len() as f64, "seed"));
         let finished = plural(summary.runs.len() as f64, "finished point");
-        let mut sentences = vec![format!("{finished} of {}: {}.", summary.points, parts.join(", "))];
+        let mut sentences: Vec<String> = self.best().into_iter().collect();
+        sentences.push(format!("{finished} of {}: {}.", summary.points, parts.join(", ")));
         sentences.extend(late_faults(summary.runs.iter().map(|run| &run.late_faults)));
         if self.seeds() > 1 {
             sentences.push(
@@ -190,6 +206,33 @@ impl<'a> Report<'a> {
                 .to_owned(),
         );
         sentences
+    }
+
+    /// Returns a sentence on the best and the worst mean of the first metric.
+    fn best(&self) -> Option<String> {
+        let metric = self.metrics.iter().find(|metric| better(metric).is_some() && self.differs(metric))?;
+        let is_less = better(metric) == Some(Better::Less);
+        let complete =
+            |row: &&Row<'_>| LACKS.iter().all(|lack| row.mean(lack).is_none_or(|(mean, _)| mean == 0.0));
+        let mean = |row: &Row<'_>| row.mean(metric).map(|(mean, _)| mean);
+        let mut rows: Vec<(f64, &Row<'_>)> =
+            self.rows.iter().filter(complete).filter_map(|row| Some((mean(row)?, row))).collect();
+        rows.sort_by(|a, b| if is_less { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) });
+        let [(first, best), .., (last, worst)] = rows.as_slice() else { return None };
+        let named = |row: &Row<'_>| {
+            let values =
+                self.axes.iter().zip(&row.point).map(|((_, label), value)| format!(", {label} {value}"));
+            format!("\"{}\"{}", row.aggregate.label, values.collect::<String>())
+        };
+        let unit = unit_of(metric);
+        let words = in_words(metric);
+        Some(format!(
+            "Best {words}: {} with {}; worst: {} with {}.",
+            unit.written(*first),
+            named(best),
+            unit.written(*last),
+            named(worst)
+        ))
     }
 
     fn failed(&self) -> Option<Section> {
@@ -262,11 +305,13 @@ impl<'a> Report<'a> {
                 ),
                 points: rows.iter().map(|(_, x)| **x).zip(means).collect(),
                 confidence,
+                // Lines of one run at several places differ by their places only.
+                colour: (panel.len() == last).then_some(rows[0].0.colour),
                 ..Line::default()
             }
         };
         let lines = grouped(rows.iter().zip(&xs), key).into_iter().map(line).collect();
-        let title = format!("{metric}{}", named(&self.axes, panel));
+        let title = format!("{}{}", in_words(metric), named(&self.axes, panel));
         let drawn = Lines::over(title, (&self.axes[last].1, &swept), unit_of(metric), lines);
         let name = panel.iter().fold(format!("sweep-{metric}"), |name, value| format!("{name}-{value}"));
         Figure::new(name, self.caption(), drawn)
@@ -274,7 +319,8 @@ impl<'a> Report<'a> {
 
     /// Draws all runs side by side.
     fn side_by_side(&self, metric: &str) -> Figure {
-        let row = |(colour, row): (usize, &Row<'_>)| {
+        let row = |row: &Row<'_>| {
+            let colour = row.colour % HUES;
             let of_row = self.summary.runs.iter().filter(|run| run.name == row.aggregate.name);
             let (mean, half) = row.mean(metric).unwrap_or((f64::NAN, 0.0));
             Bar {
@@ -287,14 +333,14 @@ impl<'a> Report<'a> {
                 ..Bar::default()
             }
         };
-        let rows: Vec<Bar> = self.rows.iter().enumerate().map(row).collect();
+        let rows: Vec<Bar> = self.rows.iter().map(row).collect();
         let ends = rows.iter().flat_map(|row| {
             row.values.iter().copied().chain(row.interval.into_iter().flatten()).chain(row.dot)
         });
         let most = ends.filter(|value| value.is_finite()).fold(1e-6, f64::max);
         let scale = Scale::linear("", 0.0..most * 1.06, unit_of(metric));
         let caption = format!("{} Pale dots: single seeds.", self.caption());
-        let drawn = Bars { title: metric.to_owned(), scale, rows, key: Vec::new() };
+        let drawn = Bars { title: in_words(metric), scale, rows, key: Vec::new() };
         Figure::new(format!("sweep-{metric}"), caption, drawn)
     }
 

@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    Area, BELOW, Chart, Drawn, Ink, LABEL_SIZE, LEFT, MARGIN, Mark, SIZE, Scale, Swept, Unit, chart, drawn,
-    drawn_with, shortened, text_pixels, write,
+    Area, BELOW, Chart, Drawn, HUES, Ink, LABEL_SIZE, LEFT, MARGIN, Mark, SIZE, Scale, Swept, Unit, chart,
+    drawn, drawn_with, shortened, text_pixels, write,
 };
 
 /// Opacity of confidence bands and of the areas of histograms.
@@ -37,6 +37,8 @@ pub struct Lines {
     pub ring: String,
     /// Whether the key lists the lines.
     pub has_key: bool,
+    /// Whether lines join their points. Values that are no numbers have nothing between them.
+    pub is_joined: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +51,8 @@ pub struct Line {
     pub confidence: Vec<f64>,
     /// The style of the line.
     pub style: Style,
+    /// The number of its colour, if that differs from its place among the lines.
+    pub colour: Option<usize>,
 }
 
 /// Styles of lines.
@@ -70,6 +74,11 @@ pub enum Style {
 }
 
 impl Line {
+    /// The colour of the line at a place among others.
+    fn ink(&self, place: usize) -> Ink {
+        Ink::line(self.colour.unwrap_or(place))
+    }
+
     /// The first point at or above a share of the vertical axis.
     fn reaches(&self, share: f64) -> Option<(f64, f64)> {
         self.points.iter().copied().find(|(_, reached)| *reached >= share)
@@ -98,7 +107,8 @@ impl Line {
 impl Lines {
     /// Creates lines with a key, without rings.
     pub fn new(title: impl Into<String>, scales: (Scale, Scale), lines: Vec<Line>) -> Self {
-        Self { title: title.into(), scales, lines, rings: Vec::new(), ring: String::new(), has_key: true }
+        let (rings, ring) = (Vec::new(), String::new());
+        Self { title: title.into(), scales, lines, rings, ring, has_key: true, is_joined: true }
     }
 
     /// Creates lines of values over the axis of a sweep.
@@ -113,7 +123,8 @@ impl Lines {
             means.chain(line.known().map(|((_, value), half)| value + half))
         });
         let y = Scale::fitting("", ends, unit);
-        Self::new(title, (Scale::swept(axis, swept), y), lines)
+        let lines = Self::new(title, (Scale::swept(axis, swept), y), lines);
+        Self { is_joined: swept.numbers, ..lines }
     }
 
     /// Creates distributions: for each curve a label, and the shares of events within a time in
@@ -167,7 +178,7 @@ impl Lines {
         }
         let marks = self.lines.iter().enumerate().map(|(i, line)| match line.style {
             Style::Bound => (Mark::Dashes(Ink::BLACK), line),
-            _ => (Mark::Line(Ink::of(i)), line),
+            _ => (Mark::Line(line.ink(i)), line),
         });
         let named = marks.filter(|(_, line)| self.has_key && !line.points.is_empty());
         let named = named.map(|(mark, line)| (mark, line.label.clone()));
@@ -177,7 +188,7 @@ impl Lines {
 
     /// The lines, with their numbers, if each can have its label at its end: all end at the right edge
     /// and the labels fit above one another. Otherwise empty, and the figure has a key.
-    fn direct_labels(&self) -> Vec<(usize, &Line)> {
+    pub(super) fn direct_labels(&self) -> Vec<(usize, &Line)> {
         let named: Vec<(usize, &Line)> =
             self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()).collect();
         let is_at_edge = |line: &Line| {
@@ -185,7 +196,10 @@ impl Lines {
             matches!(line.style, Style::Dots | Style::Bound)
                 && end.is_some_and(|(x, _)| self.scales.0.share_of(*x) > 0.9)
         };
-        let fits = self.has_key && self.rings.is_empty() && (2..=DIRECT_MAX).contains(&named.len());
+        let fits = self.has_key
+            && self.is_joined
+            && self.rings.is_empty()
+            && (2..=DIRECT_MAX).contains(&named.len());
         if fits && named.iter().all(|(_, line)| is_at_edge(line)) { named } else { Vec::new() }
     }
 
@@ -200,7 +214,7 @@ impl Lines {
             }
         }
         for (i, line) in self.lines.iter().enumerate() {
-            let colour = Ink::of(i).rgb();
+            let colour = line.ink(i).rgb();
             let is_inside = |(x, y): &(f64, f64)| y.is_finite() && *x <= ends.end;
             let points = || line.points.iter().copied().filter(is_inside);
             let dot = |at| Circle::new(at, 4, colour.filled());
@@ -227,10 +241,17 @@ impl Lines {
                 }
                 Style::Plain => {}
             }
-            if let Some(band) = line.band(bottom) {
+            if let Some(band) = line.band(bottom).filter(|_| self.is_joined) {
                 chart.draw_series([Polygon::new(band, colour.mix(BAND))])?;
             }
-            chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
+            let stroke = colour.stroke_width(2);
+            if !self.is_joined {
+                // Dots and intervals are enough.
+            } else if line.colour.unwrap_or(i) < HUES {
+                chart.draw_series(LineSeries::new(points(), stroke))?;
+            } else {
+                chart.draw_series(DashedLineSeries::new(points(), 12, 4, stroke))?;
+            }
             chart.draw_series(line.known().map(|((x, value), half)| {
                 PathElement::new([(x, (value - half).max(bottom)), (x, value + half)], colour)
             }))?;
@@ -260,7 +281,7 @@ fn label_ends(area: &Area<'_>, chart: &Chart<'_, '_>, lines: &[(usize, &Line)], 
     }
     let text_left = left + LEADER_PIXELS as i32;
     for ((y, x, number, line), place) in ends.into_iter().zip(places) {
-        let colour = if line.style == Style::Bound { BLACK } else { Ink::of(number).rgb() };
+        let colour = if line.style == Style::Bound { BLACK } else { line.ink(number).rgb() };
         let leader = [(x + 6, y), (left, y), (text_left - 6, place)];
         area.draw(&PathElement::new(leader, colour.mix(0.6).stroke_width(1)))?;
         let room = f64::from(SIZE.0 as i32 - text_left);

@@ -137,7 +137,7 @@ impl Maps {
     }
 
     /// The minimum and maximum of all numbers, or 0 and 1 for shares.
-    fn range(&self) -> (f64, f64) {
+    pub(super) fn range(&self) -> (f64, f64) {
         if self.is_share {
             return (0.0, 1.0);
         }

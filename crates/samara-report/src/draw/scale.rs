@@ -92,6 +92,21 @@ impl Scale {
         self.range.clone()
     }
 
+    /// The name of the axis.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the scale is logarithmic.
+    pub fn is_logarithmic(&self) -> bool {
+        self.by_powers
+    }
+
+    /// The values with labels, or the unit of which round values get labels.
+    pub(super) fn ticks(&self) -> Result<&[Tick], Unit> {
+        self.ticks.as_deref().map_err(|unit| *unit)
+    }
+
     fn place(&self, value: f64) -> f64 {
         if self.by_powers { value.max(f64::MIN_POSITIVE).ln() } else { value }
     }
@@ -201,7 +216,9 @@ impl Swept {
         let mut ticks: Vec<Tick> = Vec::new();
         for (place, value) in all.iter().zip(values) {
             if !ticks.iter().any(|(other, _)| other == place) {
-                ticks.push((*place, (*value).to_owned()));
+                // A list of one value is shown as that value.
+                let only = value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
+                ticks.push((*place, only.filter(|only| !only.contains(',')).unwrap_or(value).to_owned()));
             }
         }
         ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -298,6 +315,17 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The name of the unit for the page's script.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Count => "count",
+            Self::Milliseconds => "ms",
+            Self::Bytes => "bytes",
+            Self::Share => "share",
+        }
+    }
+
     /// Formats a value with its unit, as short as it is exact.
     pub fn label(self, value: f64) -> String {
         let with = |parts: &[(f64, &str)]| {

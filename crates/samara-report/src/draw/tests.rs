@@ -152,35 +152,79 @@ fn figure_height_is_that_of_chart_and_key() {
     assert!(svg.contains(&format!("height=\"{}\"", 300 + Key::new(key, 400).height())), "{svg}");
 }
 
-/// Figures in a page follow its light or dark colours by rules for their neutral colours.
+/// Scripts and figures use colours by name, and the page's style sheet has each in light and dark.
 #[test]
-fn neutral_colours_of_figures_have_rules_in_pages() {
-    let points = vec![(1.0, 0.2), (5.0, 0.9)];
-    let line = |style| Line { label: "a".to_owned(), points: points.clone(), style, ..Line::default() };
-    let scales = (Scale::linear("x", 0.0..5.0, Unit::Count), Scale::share());
-    let lines = Lines::new("title", scales.clone(), vec![line(Style::Dots), line(Style::Bound)]).svg();
-    let block = Block { text: "7".to_owned(), ..Block::new([(1.0, 0.1), (2.0, 0.5)], Ink::LIGHT) };
-    let boxes = vec![block, Block::new([(1.0, 0.1), (2.0, 0.5)], Ink::WARM)];
-    let title = "boxes".to_owned();
-    let boxes = Boxes { title, scales, height: 300, boxes, lines: Vec::new(), key: Vec::new() }.svg();
-    let style = include_str!("../page.css");
+fn colours_of_pages_have_a_light_and_a_dark_value() {
+    let style = include_str!("../page/page.css");
+    let dark = style.find("prefers-color-scheme:dark").unwrap();
+    let end = style[dark..].find('\n').unwrap() + dark;
+    let scripts = [
+        include_str!("../page/draw.js"),
+        include_str!("../page/figures.js"),
+        include_str!("../page/path.js"),
+        include_str!("../page/race.js"),
+    ];
+    let boxes =
+        [Ink::BLACK, Ink::GREY, Ink::LIGHT, Ink::WARM].map(|ink| Block::new([(0.0, 0.0), (1.0, 1.0)], ink));
+    let title = String::new();
+    let scales = (Scale::share(), Scale::share());
+    let boxes = Boxes { title, scales, height: 9, boxes: boxes.into(), lines: Vec::new(), key: Vec::new() };
+    let data = crate::Figure::new("boxes", "", boxes).data().to_string();
     let mut count = 0;
-    for svg in [lines, boxes] {
-        for node in roxmltree::Document::parse(&svg).unwrap().descendants() {
-            for attribute in ["fill", "stroke"] {
-                let Some(ink) = node.attribute(attribute).and_then(Ink::hex) else { continue };
-                let Ink(red, green, blue) = ink;
-                let on_field = [ON_LIGHT, ON_DARK].contains(&ink.rgb());
-                if red.abs_diff(green).max(green.abs_diff(blue)) > 20 || on_field {
-                    continue;
-                }
-                count += 1;
-                let rule = format!("[{attribute}=\"#{red:02X}{green:02X}{blue:02X}\"]");
-                assert!(style.contains(&rule), "page.css has no rule for {rule}");
+    for text in scripts.into_iter().chain([data.as_str()]) {
+        for name in text.split("var(--").skip(1).filter_map(|rest| rest.split_once(')')).map(|(name, _)| name)
+        {
+            let name = if name.starts_with("c$") { "c1" } else { name };
+            let declared = format!("--{name}:");
+            count += 1;
+            assert!(style[..dark].contains(&declared) && style[dark..end].contains(&declared), "{name}");
+        }
+    }
+    assert!(count > 30, "{count}");
+    for (place, colour) in COLOURS.iter().enumerate() {
+        assert!(style[..dark].contains(&format!("--c{place}:{colour};")), "{colour} is that of files too");
+    }
+}
+
+/// The simulated distance of colours for readers with protanopia and deuteranopia, after Machado et al.
+/// (2009), in CIELAB.
+#[test]
+fn colours_of_lines_differ_for_colour_blind_readers() {
+    const EYES: [[[f64; 3]; 3]; 3] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [
+            [0.152_286, 1.052_583, -0.204_868],
+            [0.114_503, 0.786_281, 0.099_216],
+            [-0.003_882, -0.048_116, 1.051_998],
+        ],
+        [
+            [0.367_322, 0.860_646, -0.227_968],
+            [0.280_085, 0.672_501, 0.047_413],
+            [-0.011_820, 0.042_940, 0.968_881],
+        ],
+    ];
+    let lab = |ink: Ink, eye: &[[f64; 3]; 3]| {
+        let linear = [ink.0, ink.1, ink.2].map(|part| match f64::from(part) / 255.0 {
+            low @ ..=0.04045 => low / 12.92,
+            high => ((high + 0.055) / 1.055).powf(2.4),
+        });
+        let mix = |row: &[f64; 3]| row.iter().zip(linear).map(|(a, b)| a * b).sum::<f64>().clamp(0.0, 1.0);
+        let [red, green, blue] = [mix(&eye[0]), mix(&eye[1]), mix(&eye[2])];
+        let root = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+        let x = root((0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.950_47);
+        let y = root(0.2126 * red + 0.7152 * green + 0.0722 * blue);
+        let z = root((0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.088_83);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    };
+    for eye in &EYES {
+        for one in 0..HUES {
+            for other in 0..one {
+                let [a, b] = [one, other].map(|number| lab(Ink::line(number), eye));
+                let distance = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                assert!(distance > 14.0, "colours {one} and {other}: {distance}");
             }
         }
     }
-    assert!(count > 20, "{count}");
 }
 
 #[test]

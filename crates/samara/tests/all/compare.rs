@@ -116,7 +116,9 @@ fn page_and_comment_report_the_same_changes() {
         assert!(page.contains(part), "{part}");
     }
     // The figure of changes, and two distributions for each of the two runs.
-    assert_eq!(page.matches("<svg").count(), 5);
+    assert_eq!(page.matches("<figure").count(), 5);
+    let difference = page.find("network.latency").expect("the key that differs");
+    assert!(difference < page.rfind("Distributions of times").unwrap(), "the difference comes first");
     for loads in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(loads), "the page has {loads}");
     }
@@ -168,4 +170,43 @@ fn faults_after_the_end_of_a_run_are_reported() {
     assert!(
         scratch.read("s/report.html").contains("fault.0 had no effect in 3 of 3 runs: they ended before.")
     );
+}
+
+#[test]
+fn one_seed_decides_nothing() {
+    let results = Scratch::new("compare-undecided");
+    let run = "run peerdas-small --only batch --seed 1 --quiet --out";
+    results.ok(run.split(' ').chain(["fast"]));
+    results.ok(run.split(' ').chain(["slow", "--set", "network.latency=80 ms"]));
+    let found = compared(&results, "fast", "slow");
+    let verdicts: Vec<&str> =
+        found["changes"].as_array().unwrap().iter().filter_map(|change| change["verdict"].as_str()).collect();
+    assert!(verdicts.contains(&"undecided"), "{verdicts:?}");
+    assert!(verdicts.iter().all(|verdict| ["undecided", "same"].contains(verdict)), "{verdicts:?}");
+    results.ok("compare fast slow --html c.html".split(' '));
+    let page = results.read("c.html");
+    let first = page.split("class=\"finding\">").nth(1).unwrap();
+    assert!(first.starts_with("Undecided: one seed cannot tell a change from noise."), "{first}");
+}
+
+#[test]
+fn index_lists_results_with_verdicts() {
+    let results = Scratch::new("index");
+    results.ok("run peerdas-small --only batch --seed 1 --quiet --out all/good".split(' '));
+    let late = "run peerdas-small --only batch --seed 1 --quiet --out all/bad&ly --set columns.deadline=1ms";
+    results.samara(late.split(' '));
+    results.write("all/note.txt", "not a result");
+    let output = results.ok(["report", "all"]);
+    assert!(output.contains("index all/index.html"), "{output}");
+    let page = results.read("all/index.html");
+    assert!(page.contains("1 of 2 results fails or is unfinished."), "{page}");
+    assert!(
+        page.contains("href=\"good/report.html\"") && page.contains("href=\"bad%26ly/report.html\""),
+        "{page}"
+    );
+    assert!(page.contains("src=\"good/figures/means.svg\""), "{page}");
+    assert!(results.path("all/good/figures/means.svg").exists());
+    assert!(page.contains("samara run peerdas-small --only batch --seed 1 --quiet --out all/good"), "{page}");
+    let error = results.refused(["report", "all/good"]);
+    assert!(error.contains("no results; expected directories"), "{error}");
 }

@@ -1,9 +1,10 @@
-//! Tests of the page in headless Chromium.
+//! Tests of the page, and of reports, in headless Chromium.
 //!
 //! Without Chromium these tests print that they were skipped, or fail if `SAMARA_REQUIRE_BROWSER`
 //! is set. Screenshots are left in `target/tmp/dashboard-pictures`.
 
 mod chrome;
+mod report;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -229,4 +230,43 @@ fn sign_in_with_the_token() {
         ));
         until(&mut chrome, then);
     }
+}
+
+#[test]
+fn a_finished_run_links_to_its_report() {
+    let Some(mut chrome) = chrome("finished") else { return };
+    let results = directory("browser-finished");
+    let run = results.join("one");
+    let writer = LiveWriter::create(&run, "session").unwrap();
+    writer.say(1, started("session", Clock::Wall, 1));
+    let samara_trace::live::Event::Progress(progress) = running(0.5, 500 * MS) else { panic!("no progress") };
+    for step in 1..=10_u64 {
+        let (virtual_ns, expected) = (Some(step * 100 * MS), Some(100));
+        let event = samara_trace::live::Progress {
+            virtual_ns,
+            deliveries: Some(step * 10),
+            deliveries_expected: expected,
+            share: Some(0.01 * step as f64),
+            ..progress.clone()
+        };
+        writer.say_of(Some("a"), step, samara_trace::live::Event::Progress(event));
+    }
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    for width in [1280, 400] {
+        chrome.window(width, 800, "light");
+        chrome.open(&server.url("/"));
+        until(&mut chrome, "document.querySelector('#s-curves polyline')");
+        let bar = "document.querySelector('[role=progressbar]').getAttribute('aria-valuenow')";
+        until(&mut chrome, &format!("{bar} === '100'"));
+        fits(&mut chrome);
+    }
+    assert_eq!(chrome.eval("document.querySelectorAll('#s-finished').length"), 0);
+    std::fs::write(run.join("report.html"), "<p id=here>the report</p>").unwrap();
+    let done = samara_trace::live::Progress { state: samara_trace::live::RunState::Done, ..progress };
+    writer.say_of(Some("a"), 11, samara_trace::live::Event::Progress(done));
+    until(&mut chrome, &format!("{LINK} === 'finished' && document.querySelector('#s-finished a')"));
+    let address = chrome.eval("document.querySelector('#s-finished a').href");
+    chrome.open(address.as_str().unwrap());
+    until(&mut chrome, "document.querySelector('#here')");
+    assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
 }

@@ -78,3 +78,34 @@ fn invalid_share_is_unknown() {
         assert!(lines.part("overall")["share"].is_null());
     }
 }
+
+#[test]
+fn progress_follows_deliveries_and_their_curve() {
+    let mut lines = Lines::default();
+    // A run with most deliveries long before its last virtual time.
+    for step in 0..=1000_u64 {
+        let Event::Progress(progress) = running(0.0002 * step as f64, step * MS) else {
+            panic!("no progress")
+        };
+        let (virtual_ns, expected) = (Some(step * MS), Some(1000));
+        let event =
+            Progress { virtual_ns, deliveries: Some(step), deliveries_expected: expected, ..progress };
+        lines.say_of("session", Some("a"), step, Event::Progress(event));
+    }
+    let job = lines.part("job/session/a");
+    assert_eq!(job["share"], 1.0);
+    let curve = job["curve"].as_array().unwrap();
+    assert!((40..=200).contains(&curve.len()), "{}", curve.len());
+    assert_eq!((&curve[0], &curve[curve.len() - 1][1]), (&serde_json::json!([0.0, 0.0]), &1.0.into()));
+}
+
+#[test]
+fn changing_rates_have_no_estimate() {
+    let mut lines = Lines::default();
+    for second in 1..=40_u64 {
+        // Slow for half a minute, then ten times as fast.
+        let share = if second <= 30 { 0.004 * second as f64 } else { 0.12 + 0.04 * (second - 30) as f64 };
+        lines.say_of("session", Some("a"), second, running(share, second * 1000 * MS));
+    }
+    assert!(lines.part("job/session/a")["left_ms"].is_null());
+}

@@ -1,37 +1,19 @@
-"use strict";
-(() => {
-  const { axis, each, panels, deadline } = JSON.parse(document.getElementById("panels").textContent);
-  if (!panels.length) return;
-  const NEVER = 0xffffff;
-  for (const panel of panels) {
-    const bytes = Uint8Array.from(atob(panel.data), (c) => c.charCodeAt(0));
-    const view = new DataView(bytes.buffer);
-    const lefts = new Map(), rights = new Map();
-    const add = (map, key, time) => { if (!map.has(key)) map.set(key, []); map.get(key).push(time); };
-    let at = 0;
-    for (const [right, count] of panel.counts) {
-      for (let i = 0; i < count; i++, at += 5) {
-        const left = view.getUint16(at, true), raw = view.getUint16(at + 2, true) + view.getUint8(at + 4) * 65536;
-        const time = raw === NEVER ? Infinity : raw / 4;
-        add(lefts, left, time);
-        add(rights, right, time);
-      }
-    }
-    // Sorted by the time of completion, which determines colours, keys and drawing order.
-    const sorted = (map) => [...map].map(([key, times]) => ({ key, times: Float64Array.from(times).sort() }))
-      .sort((a, b) => a.times[a.times.length - 1] - b.times[b.times.length - 1] || a.key - b.key);
-    panel.curves = [sorted(lefts), sorted(rights)];
-  }
+const startExplorer = () => {
+  if (!RUNS || !RUNS.panels.length) return;
+  const { axis, each, panels, deadline } = RUNS;
   const shared = Math.max(...panels.map((panel) => panel.last_ms), 1, deadline ? deadline[0] : 0);
   // The comparison has one curve per run: the share of complete right curves over time.
   const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves[1], ({ times }) => times[times.length - 1]) }));
-  const state = { same: true, kept: {}, over: null };
+  const state = { same: false, kept: {}, over: null, hidden: new Set() };
+  // The names of the selected items of the left and the right panels.
+  const NAMES = ["column", "node"];
   const told = document.getElementById("told");
-  const canvases = [...document.querySelectorAll("canvas")].map((canvas) => {
+  const canvases = [...document.querySelectorAll("canvas[data-kind]")].map((canvas) => {
     const panel = panels[canvas.dataset.panel], kind = canvas.dataset.kind;
     return { canvas, panel, kind, curves: panel ? panel.curves[kind] : done, background: null };
   });
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const inkOf = (curve) => style(`--c${curve.colour % HUES}`);
   // Returns the colour for a position from 0 to 1 in the page's colour map, which is viridis on
   // white.
   const ramp = () => {
@@ -104,7 +86,13 @@
       }
     } else {
       ctx.lineWidth = 2;
-      for (const curve of item.curves) { ctx.strokeStyle = curve.colour; trace(ctx, curve.times, s); }
+      for (const curve of item.curves) {
+        if (state.hidden.has(curve.key)) continue;
+        ctx.strokeStyle = inkOf(curve);
+        ctx.setLineDash(curve.colour < HUES ? [] : [9, 4]);
+        trace(ctx, curve.times, s);
+      }
+      ctx.setLineDash([]);
     }
     if (deadline && deadline[0] <= s.last) {
       const x = Math.round(s.x(deadline[0])) + 0.5, isRight = x > s.w / 2;
@@ -116,10 +104,11 @@
     ctx.setLineDash([]);
     item.background = layer; item.scales = s;
   };
-  const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 6; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 3; ctx.strokeStyle = curve.colour || colour; trace(ctx, curve.times, s); };
+  const strong = (ctx, curve, s, colour) => { ctx.lineWidth = 6; ctx.strokeStyle = style("--paper"); trace(ctx, curve.times, s); ctx.lineWidth = 3; ctx.strokeStyle = curve.colour === undefined ? colour : inkOf(curve); trace(ctx, curve.times, s); };
   const paint = (item) => {
-    // A panel without layout cannot be drawn. The resize that follows draws it.
-    if (!item.canvas.clientWidth || !item.canvas.clientHeight) return;
+    // A panel far from the window is drawn when it comes near, and one without layout by the resize
+    // that follows.
+    if (!item.isNear || !item.canvas.clientWidth || !item.canvas.clientHeight) return;
     if (!item.background) drawBackground(item);
     const ratio = devicePixelRatio || 1, s = item.scales, canvas = item.canvas;
     if (canvas.width !== item.background.width || canvas.height !== item.background.height) { canvas.width = item.background.width; canvas.height = item.background.height; }
@@ -140,21 +129,21 @@
     const s = item.scales, ms = (px - box.left) / (s.w - box.left - box.right) * s.last, share = (s.h - box.bottom - py) / (s.h - box.top - box.bottom);
     let best = null, distance = 14;
     for (const curve of item.curves) {
+      if (!item.panel && state.hidden.has(curve.key)) continue;
       const n = curve.times.length, level = Math.min(Math.max(Math.ceil(share * n), 1), n);
       const d = Math.abs(s.x(curve.times[level - 1]) - px);
       if (d < distance) { distance = d; best = curve; }
     }
     return ms >= 0 && share >= -0.02 && share <= 1.05 ? best : null;
   };
-  const format = (ms) => ms === Infinity ? "never" : ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(0)} ms`;
+  const format = timeOf;
   const describe = (item, curve) => {
     const n = curve.times.length, what = `${each[item.kind]} ${curve.key}`;
     return `${item.panel ? `${item.panel.label}, ${what}` : curve.label}: first ${format(curve.times[0])}, half ${format(curve.times[Math.ceil(n / 2) - 1])}, all ${format(curve.times[n - 1])}`;
   };
   const keep = (item, curve) => {
-    state.kept[item.kind] = curve ? curve.key : null;
-    if (item.panel) document.getElementById(`key${item.kind}`).value = curve ? curve.key : "";
-    repaint();
+    if (item.panel) selection.set({ [NAMES[item.kind]]: curve ? curve.key : null });
+    else { state.kept[item.kind] = curve ? curve.key : null; repaint(); }
   };
   const point = (item, curve) => {
     const over = curve ? { kind: item.kind, key: curve.key } : null;
@@ -179,22 +168,41 @@
       event.preventDefault();
     });
   }
-  each.forEach((_, kind) => {
-    document.getElementById(`key${kind}`).addEventListener("input", (event) => {
-      state.kept[kind] = event.target.value === "" ? null : Number(event.target.value);
-      const item = canvases.find((item) => item.kind === String(kind)), curve = item && item.curves.find((curve) => curve.key === state.kept[kind]);
-      told.textContent = curve ? describe(item, curve) : event.target.value === "" ? "" : "no such curve";
-      repaint();
+  NAMES.forEach((name, kind) => {
+    document.getElementById(`key${kind}`).addEventListener("input", (event) => selection.set({ [name]: event.target.value === "" ? null : Number(event.target.value) }));
+  });
+  selection.onChange((selected) => {
+    NAMES.forEach((name, kind) => {
+      state.kept[kind] = selected[name];
+      const field = document.getElementById(`key${kind}`), value = selected[name] === null ? "" : String(selected[name]);
+      if (field.value !== value) field.value = value;
     });
+    repaint();
   });
   document.getElementById("same").addEventListener("change", (event) => { state.same = event.target.checked; redraw(); });
   document.getElementById("clear").addEventListener("click", () => {
     state.kept = {};
-    each.forEach((_, kind) => { document.getElementById(`key${kind}`).value = ""; });
     told.textContent = "";
-    repaint();
+    selection.set({ node: null, column: null });
   });
+  for (const button of document.querySelectorAll("[data-run]")) {
+    button.addEventListener("click", () => {
+      const run = Number(button.dataset.run);
+      if (!state.hidden.delete(run)) state.hidden.add(run);
+      button.setAttribute("aria-pressed", String(!state.hidden.has(run)));
+      redraw();
+    });
+  }
+  const seen = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      const item = canvases.find(({ canvas }) => canvas === target);
+      item.isNear = isIntersecting;
+      paint(item);
+    }
+  }, { rootMargin: "400px" });
+  canvases.forEach(({ canvas }) => seen.observe(canvas));
+  addEventListener("beforeprint", () => { canvases.forEach((item) => { item.isNear = true; }); repaint(); });
   addEventListener("resize", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   redraw();
-})();
+};
