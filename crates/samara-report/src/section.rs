@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 
 use crate::draw::{Bars, Boxes, Lines, Maps, small_png};
 use crate::words::plural;
@@ -193,6 +193,9 @@ impl Row {
     }
 }
 
+/// Width of the widest column of a table in a terminal.
+const TEXT_COLUMNS_MAX: u16 = 50;
+
 impl Table {
     /// Creates a table, which is folded if it is long.
     pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, texts: usize, rows: Vec<Row>) -> Self {
@@ -217,6 +220,10 @@ impl Table {
         }
         for column in table.column_iter_mut().skip(self.texts) {
             column.set_cell_alignment(CellAlignment::Right);
+        }
+        // Reasons of verdicts are sentences.
+        for column in table.column_iter_mut() {
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(TEXT_COLUMNS_MAX)));
         }
         format!("{table}\n")
     }

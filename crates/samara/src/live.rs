@@ -142,7 +142,10 @@ fn event(state: RunState, doing: Option<&str>, wall_ns: Option<u64>, progress: O
 struct Rounds {
     writer: LiveWriter,
     slots: u64,
-    /// Changes that were reported, each of which is reported only once.
+    /// The first round that may still change, and the one at the next report: nodes finish some
+    /// phases after the end of their round.
+    first: (u64, u64),
+    /// Reported changes of these rounds, each of which is reported only once.
     reported: HashSet<Change>,
     teams: BTreeMap<usize, Vec<u32>>,
     last_ns: u64,
@@ -159,6 +162,15 @@ enum Change {
     Phase(u64, u32, Phase, Edge),
 }
 
+impl Change {
+    fn round(&self) -> u64 {
+        match *self {
+            Self::Made(round) | Self::Opened(round) | Self::Entered(round) => round,
+            Self::Left(round) | Self::Ended(round) | Self::Phase(round, ..) => round,
+        }
+    }
+}
+
 /// An event to report: its time, its node (`None` for the scheduler), and what happened.
 type Reported = (u64, Option<u32>, Event);
 
@@ -168,18 +180,23 @@ impl Rounds {
         let writer = LiveWriter::create(results, &format!("simulation-{run}"))?;
         let (role, run) = ("simulation".to_owned(), Some(run.to_owned()));
         writer.say(0, Event::Started { role, clock: Clock::Virtual, started_unix_ns: unix_ns(), run });
-        Ok(Self { writer, slots, reported: HashSet::new(), teams: BTreeMap::new(), last_ns: 0 })
+        let (reported, teams) = (HashSet::new(), BTreeMap::new());
+        Ok(Self { writer, slots, first: (0, 0), reported, teams, last_ns: 0 })
     }
 
     /// Reports all changes since the last call.
     fn report(&mut self, collector: &Collector) {
         let mut changes = Vec::new();
-        for row in collector.rounds.values() {
+        let (first, ended) = self.first;
+        for row in collector.rounds.range(first..).map(|(_, row)| row) {
             self.round(row, &mut changes);
         }
-        for ((round, host, phase), times) in &collector.phases {
+        for ((round, host, phase), times) in collector.phases.range((first, 0, Phase::ALL[0])..) {
             self.phase(*round, *host, *phase, times, &mut changes);
         }
+        let open = collector.rounds.range(ended..).find(|(_, row)| row.ended.is_none());
+        self.first = (ended, open.map_or(ended, |(round, _)| *round));
+        self.reported.retain(|change| change.round() >= ended);
         changes.sort_by_key(|(at, ..)| *at);
         for (at, node, event) in changes {
             // The times of a source never go back, so a change that was detected late is reported
