@@ -58,7 +58,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         body.summary.after.push(remark);
     }
     body.summary.after.extend(left_out(loaded));
-    let (measured, others) = (beside_measured(comparisons), beside_others(&summary.published));
+    let (measured, others) = (beside_measured(comparisons), beside_others(loaded, &summary.published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let others = others.map(|table| Section::new("Comparison with published figures", "", table));
@@ -199,11 +199,14 @@ pub const ADVISORY: &str =
 
 /// The results with the labels of runs, which the tables of the page show.
 fn labelled(loaded: &Loaded, checked: &[ExpectationResult]) -> Vec<ExpectationResult> {
-    let label = |name: &str| {
-        let point = loaded.points.iter().find(|point| point.run == name);
-        point.map_or(name, |point| &point.label).to_owned()
-    };
-    checked.iter().map(|one| ExpectationResult { run: label(&one.run), ..one.clone() }).collect()
+    let label = |one: &ExpectationResult| label_of(loaded, &one.run).to_owned();
+    checked.iter().map(|one| ExpectationResult { run: label(one), ..one.clone() }).collect()
+}
+
+/// The label of a run; its name if the scenario has no such run.
+fn label_of<'a>(loaded: &'a Loaded, name: &'a str) -> &'a str {
+    let point = loaded.points.iter().find(|point| point.run == name);
+    point.map_or(name, |point| &point.label)
 }
 
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
@@ -254,7 +257,7 @@ fn left_out(loaded: &Loaded) -> Option<String> {
 }
 
 /// Published figures beside ours. What we refute comes with its cause.
-fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
+fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<Table> {
     let row = |known: &PublishedComparison| {
         let figure = &known.figure;
         let theirs = format!("{}{}", figure.relation.words(), number(figure.value));
@@ -265,7 +268,10 @@ fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
         let place = [&figure.source, &figure.place].map(String::as_str);
         let source = place.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
         let [ours, difference] = [number(known.ours.mean), signed_percent(known.deviation())];
-        Row::new(known.run(), vec![known.metric(), source, theirs, ours, difference, verdict])
+        let name = known.run();
+        let label = name.replacen(&figure.run, label_of(loaded, &figure.run), 1);
+        let cells = vec![known.metric(), source, theirs, ours, difference, verdict];
+        Row { label, ..Row::new(name, cells) }
     };
     let headings = ["run", "metric", "source", "theirs", "ours", "difference", "verdict"];
     let table = Table { fold: None, ..Table::new(headings, 3, published.iter().map(row).collect()) };
