@@ -79,7 +79,7 @@ const drawBars = (figure, width) => {
   const widest = Math.max(40, ...figure.rows.map((row) => textWidth(row.name)));
   const left = isNarrow ? 4 : Math.min(widest, width * 0.32) + 18;
   const isLong = figure.rows.length > LONG;
-  const pitch = isNarrow ? 44 : isLong ? 26 : 32, top = isNarrow ? 2 : 6, bottom = top + pitch * figure.rows.length, right = width - 16;
+  const pitch = isNarrow ? 44 : isLong ? 26 : 32, top = isNarrow ? 2 : 6, bottom = top + pitch * figure.rows.length, right = width - (isNarrow ? 34 : 16);
   const x = scaleOf(figure.x, left, right);
   const parts = x.marks.map(([value, label]) => {
     const at = x.at(value), half = textWidth(label) / 2;
