@@ -1,12 +1,14 @@
 //! Reports: the page of a scenario's results. Each family contributes its sections.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod frame;
+
+use std::collections::BTreeMap;
 
 use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
 use samara_report::{
-    Drawing, Figure, HUES, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
+    Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
 };
-use samara_spec::{Change, Loaded};
+use samara_spec::Loaded;
 use serde_json::{Map, Value as Json};
 
 use crate::expect::ExpectationResult;
@@ -14,11 +16,10 @@ use crate::explain;
 use crate::family;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
-use crate::results::{self, Data, Findings, Origin, Outcome, RealRun, ResultsDirectory};
+use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory};
 use crate::statistics::{Spread, Statistics};
 
-/// Maximum number of seeds that a page lists.
-const SEEDS_MAX: usize = 8;
+pub(crate) use frame::{Made, colours, first_figure};
 
 /// The contribution of a family to a page.
 pub(crate) struct Body {
@@ -59,7 +60,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         body.summary.after.push(remark);
     }
     body.summary.after.extend(left_out(loaded));
-    let (measured, others) = (beside_measured(comparisons), beside_others(&summary.published));
+    let (measured, others) = (beside_measured(comparisons), beside_others(loaded, &summary.published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let others = others.map(|table| Section::new("Comparison with published figures", "", table));
@@ -87,72 +88,6 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         summary: body.summary,
         ..made.frame(loaded, checked)
     }
-}
-
-/// The origin of a page's results.
-pub(crate) struct Made<'a> {
-    pub(crate) origin: Option<&'a Origin>,
-    pub(crate) version: &'a str,
-    /// The digest of all runs; `None` for real nodes.
-    pub(crate) digest: Option<&'a String>,
-    /// The seeds of all points; repeated ones count once.
-    pub(crate) seeds: BTreeSet<u64>,
-    /// The files beside the page.
-    pub(crate) files: &'a [&'a str],
-}
-
-impl Made<'_> {
-    /// The part of a page that all kinds of results share: title, changes, origin and links.
-    pub(crate) fn frame(&self, loaded: &Loaded, checked: &[ExpectationResult]) -> Page {
-        let held = checked.iter().filter(|result| result.holds).count();
-        let line = |label: &str, value: String| (label.to_owned(), value);
-        let mut provenance = Vec::new();
-        if !checked.is_empty() {
-            provenance.push(line("Expectations", format!("{held} of {} hold", checked.len())));
-        }
-        provenance.extend(self.origin.into_iter().flat_map(|origin| origin.lines(self.version)));
-        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
-        let seeds = match seeds.as_slice() {
-            [first, .., last] if seeds.len() > SEEDS_MAX => format!("{} from {first} to {last}", seeds.len()),
-            all => all.join(", "),
-        };
-        provenance.push(line(if self.seeds.len() == 1 { "Seed" } else { "Seeds" }, seeds));
-        provenance.extend(self.digest.map(|digest| line("Digest", format!("`{digest}`"))));
-        let mut links: Vec<(String, String)> =
-            self.files.iter().map(|file| line(file, (*file).to_owned())).collect();
-        let docs = loaded.scenario.family().docs;
-        if !docs.is_empty() {
-            let address = format!("{}/blob/main/docs/{docs}", env!("CARGO_PKG_REPOSITORY"));
-            links.push(("The protocol".to_owned(), address));
-        }
-        Page {
-            title: loaded.scenario.scenario.title.clone(),
-            description: loaded.scenario.scenario.description.clone(),
-            changes: loaded.changes.iter().map(Change::to_string).collect(),
-            provenance,
-            links,
-            ..Page::default()
-        }
-    }
-}
-
-/// Takes the first figure with lines or bars out of its section. A section without other parts goes
-/// with it.
-pub(crate) fn first_figure(sections: &mut Vec<Section>) -> Option<Figure> {
-    let is_main = |figure: &Figure| matches!(figure.drawing, Drawing::Lines(_) | Drawing::Bars(_));
-    for at in 0..sections.len() {
-        for part in &mut sections[at].parts {
-            let Part::Figures(figures) = part else { continue };
-            let Some(place) = figures.iter().position(is_main) else { continue };
-            let figure = figures.remove(place);
-            sections[at].parts.retain(|part| !matches!(part, Part::Figures(figures) if figures.is_empty()));
-            if sections[at].parts.is_empty() {
-                sections.remove(at);
-            }
-            return Some(figure);
-        }
-    }
-    None
 }
 
 /// Returns a sentence on each fault that had no effect, since runs ended before, from the numbers of
@@ -201,11 +136,14 @@ pub const ADVISORY: &str =
 
 /// The results with the labels of runs, which the tables of the page show.
 fn labelled(loaded: &Loaded, checked: &[ExpectationResult]) -> Vec<ExpectationResult> {
-    let label = |name: &str| {
-        let point = loaded.points.iter().find(|point| point.run == name);
-        point.map_or(name, |point| &point.label).to_owned()
-    };
-    checked.iter().map(|one| ExpectationResult { run: label(&one.run), ..one.clone() }).collect()
+    let label = |one: &ExpectationResult| label_of(loaded, &one.run).to_owned();
+    checked.iter().map(|one| ExpectationResult { run: label(one), ..one.clone() }).collect()
+}
+
+/// The label of a run; its name if the scenario has no such run.
+fn label_of<'a>(loaded: &'a Loaded, name: &'a str) -> &'a str {
+    let point = loaded.points.iter().find(|point| point.run == name);
+    point.map_or(name, |point| &point.label)
 }
 
 pub(crate) fn expectations(checked: &[ExpectationResult]) -> Option<Section> {
@@ -256,7 +194,7 @@ fn left_out(loaded: &Loaded) -> Option<String> {
 }
 
 /// Published figures beside ours. What we refute comes with its cause.
-fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
+fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<Table> {
     let row = |known: &PublishedComparison| {
         let figure = &known.figure;
         let theirs = format!("{}{}", figure.relation.words(), number(figure.value));
@@ -267,7 +205,10 @@ fn beside_others(published: &[PublishedComparison]) -> Option<Table> {
         let place = [&figure.source, &figure.place].map(String::as_str);
         let source = place.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
         let [ours, difference] = [number(known.ours.mean), signed_percent(known.deviation())];
-        Row::new(known.run(), vec![known.metric(), source, theirs, ours, difference, verdict])
+        let name = known.run();
+        let label = name.replacen(&figure.run, label_of(loaded, &figure.run), 1);
+        let cells = vec![known.metric(), source, theirs, ours, difference, verdict];
+        Row { label, ..Row::new(name, cells) }
     };
     let headings = ["run", "metric", "source", "theirs", "ours", "difference", "verdict"];
     let table = Table { fold: None, ..Table::new(headings, 3, published.iter().map(row).collect()) };
@@ -386,27 +327,6 @@ pub(crate) fn grouped<T, K: PartialEq>(
         }
     }
     groups
-}
-
-/// The colour of each run of a scenario, by its name: the same in all figures, and with other runs
-/// left out.
-///
-/// A name has its own hue where that is free among the runs before it, so that most runs keep their
-/// hues in other scenarios.
-pub(crate) fn colours(loaded: &Loaded) -> BTreeMap<String, usize> {
-    let mut colours: BTreeMap<String, usize> = BTreeMap::new();
-    let own = [loaded.scenario.scenario.name.clone()];
-    let runs = loaded.scenario.runs.iter().map(|run| &run.name);
-    for (at, name) in runs.chain(&own).enumerate() {
-        let hash = name
-            .bytes()
-            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        let turn = at / HUES * HUES;
-        let hues = (0..HUES).map(|step| turn + (hash as usize + step) % HUES);
-        let free = hues.into_iter().find(|hue| !colours.values().any(|taken| taken == hue));
-        colours.insert(name.clone(), free.unwrap_or(turn));
-    }
-    colours
 }
 
 /// Converts a name into a part of a file name.

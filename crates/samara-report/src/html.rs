@@ -60,7 +60,10 @@ impl Page {
                         }
                     }
                     nav aria-label="Contents" {
-                        ul { @for (id, heading) in &places { li { a href=(format!("#{id}")) { (heading) } } } }
+                        ul {
+                            @for (id, heading) in &places { li { a href=(format!("#{id}")) { (heading) } } }
+                            @if self.has_race() { li { a href="#race" { "The race" } } }
+                        }
                     }
                     main {
                         @if !self.description.trim().is_empty() { (self.about()) }
@@ -73,6 +76,11 @@ impl Page {
             }
         };
         page.into_string()
+    }
+
+    fn has_race(&self) -> bool {
+        let mut parts = self.sections.iter().flat_map(|section| &section.parts);
+        parts.any(|part| matches!(part, Part::Explorer(_)))
     }
 
     fn has_about(&self) -> usize {
@@ -364,6 +372,8 @@ fn explorer(explorer: &Explorer) -> Markup {
     // An axis up to a distant deadline would have no room for the curves.
     let deadline = explorer.deadline.as_ref().map(|(ms, name)| (*ms, name, *ms <= DEADLINE_MAX * last_ms));
     let line = deadline.filter(|(.., is_near)| *is_near).map(|(ms, name, _)| (ms, name));
+    let region = nodes.iter().map(|node| explorer.regions.1.get(*node as usize));
+    let region: Vec<u16> = region.map_while(|region| region.copied()).collect();
     let data = json!({
         "axis": explorer.axis,
         "each": each,
@@ -371,6 +381,8 @@ fn explorer(explorer: &Explorer) -> Markup {
         "deadline": line,
         "nodes": nodes,
         "publisher": explorer.publisher,
+        "regions": explorer.regions.0,
+        "region": region,
     });
     html! {
         div.controls {
@@ -450,12 +462,14 @@ fn race(explorer: &Explorer) -> Markup {
                     select data-race="order" {
                         option value="time" { "completion" }
                         option value="hop" { "hops, then completion" }
+                        @if !explorer.regions.0.is_empty() { option value="region" { "regions, then completion" } }
                         option value="node" { "number of the node" }
                     }
                 } " "
                 (button("save-one", "SVG"))
                 (button("save-all", "SVG frames"))
             }
+            p.note data-race="groups" {}
             div.lanes {
                 @for panel in &explorer.panels {
                     div {

@@ -320,6 +320,8 @@ pub struct Explorer {
     pub panels: Vec<Panel>,
     /// The node that publishes all items.
     pub publisher: u32,
+    /// The names of regions, and the region of each node by its number; both empty without regions.
+    pub regions: (Vec<String>, Vec<u16>),
     /// The same curves as figures, for readers without scripts.
     pub figures: Vec<Figure>,
 }

@@ -36,7 +36,7 @@ function finished(state, width, view) {
     ? `Ended: ${overall.done} of ${overall.runs} runs are done, ${overall.failed} failed, ${overall.stopped} were stopped.`
     : `Finished: ${overall.runs === 1 ? "the run is" : `all ${overall.runs} runs are`} done.`;
   const link = view.report ? el("a", { href: view.report }, "Open the report") : null;
-  return [el("p", { class: `done ${isWrong ? "wrong" : ""}`, role: "status" }, words, " ", link)];
+  return [el("p", { class: `ended ${isWrong ? "wrong" : ""}`, role: "status" }, words, " ", link)];
 }
 
 // The share of deliveries over virtual time, a curve for each run.

@@ -330,6 +330,8 @@ pub struct ColumnsData {
     pub deliveries: Vec<Delivery>,
     /// For each slot and host, the time to custody in milliseconds; `None` for incomplete hosts.
     pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
+    /// The names of regions, and the region of each host; both empty without regions.
+    pub regions: (Vec<String>, Vec<u16>),
 }
 
 impl Data for ColumnsData {
@@ -360,6 +362,10 @@ impl Measured for ColumnsMeasured {
             published: self.published.clone(),
             deliveries: self.collector.deliveries().to_vec(),
             custody_ms: (0..).zip(&self.published).map(custody).collect(),
+            regions: match self.hosts.regions.as_slice() {
+                [] => (Vec::new(), Vec::new()),
+                names => (names.to_vec(), self.hosts.configs.iter().map(|host| host.region).collect()),
+            },
         };
         let parameter = ("blobs", self.point.scenario.part::<Columns>().blobs.into());
         Outcome::new(&self.point, self.digest, parameter, data)

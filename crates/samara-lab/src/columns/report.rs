@@ -307,6 +307,7 @@ fn explorer(report: &Report<'_>) -> Section {
             .map(|(name, caption)| (name.to_owned(), caption.to_owned())),
         panels: first_rows(report).map(panel).collect(),
         publisher: report.loaded.scenario.part::<Columns>().publisher,
+        regions: first_seeds(report).next().map(|result| result.regions.clone()).unwrap_or_default(),
         figures,
     };
     let text = format!(

@@ -412,8 +412,8 @@ fn gaps(report: &Report<'_>) -> Option<String> {
     let best = others.iter().min_by(|a, b| most(&a.1).total_cmp(&most(&b.1)))?;
     let [worst_gap, best_gap] = [gap(&worst), most(&best.1)].map(short_ms);
     Some(format!(
-        "The longest time without a delivery is {worst_gap} (\"{}\"), and at most {best_gap} with \"{}\".",
-        worst.label, best.1[0].label
+        "The longest times without a delivery range from {best_gap} (\"{}\") to {worst_gap} (\"{}\").",
+        best.1[0].label, worst.label
     ))
 }
 

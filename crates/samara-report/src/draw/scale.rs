@@ -195,7 +195,7 @@ impl ValueFormatter<f64> for Axis {
 
 /// Minimum ratio of the last to the first value for a logarithmic axis, as for sizes of networks
 /// and messages.
-const RATIOS_FROM: f64 = 12.0;
+const RATIOS_FROM: f64 = 9.0;
 
 /// The values of a sweep's axis, with their positions and labels.
 #[derive(Clone, Debug, PartialEq)]

@@ -26,14 +26,16 @@ const drawLines = (figure, width, hidden) => {
   const labels = figure.direct && width >= NARROW;
   const room = labels ? Math.min(Math.max(...figure.lines.map((line) => textWidth(line.label))), width < 800 ? 200 : 260) + 22 : 14;
   const height = width < NARROW ? 270 : 340, top = 10, bottom = height - (figure.x.name ? 44 : 26), right = width - room;
-  const y = scaleOf(figure.y, bottom, top), left = leftOf(y), x = scaleOf(figure.x, left, right);
+  const y = scaleOf(figure.y, bottom, top), left = leftOf(y);
+  // Values that are no numbers have nothing between them: series stand side by side there.
+  const slot = figure.apart ? (right - left) / Math.max((figure.x.ticks || []).length, 1) : 0;
+  const x = scaleOf(figure.x, left + slot / 2, right - slot / 2);
   const parts = [axes(x, y, { left, right, top, bottom })];
   const seen = figure.lines.map((line, i) => [line, i]).filter(([, i]) => !hidden.has(i));
   const ends = [];
   seen.forEach(([line], turn) => {
-    // Values that are no numbers have nothing between them: series stand side by side there.
     const isApart = figure.apart && line.style !== "bound";
-    const aside = isApart ? (turn - (seen.length - 1) / 2) * Math.min(9, (right - left) / (figure.x.ticks || [0]).length * 0.8 / seen.length) : 0;
+    const aside = isApart ? (turn - (seen.length - 1) / 2) * Math.min(12, slot * 0.8 / seen.length) : 0;
     const colour = line.style === "bound" ? "var(--ink)" : line.ink || colourOf(line.colour);
     const dash = line.style === "bound" ? "5 4" : dashOf(line.colour);
     const points = pointsOf(line.points).filter(([px, py]) => py !== null && px !== null && px <= figure.x.ends[1] * (1 + 1e-9));
@@ -77,7 +79,7 @@ const drawBars = (figure, width) => {
   const widest = Math.max(40, ...figure.rows.map((row) => textWidth(row.name)));
   const left = isNarrow ? 4 : Math.min(widest, width * 0.32) + 18;
   const isLong = figure.rows.length > LONG;
-  const pitch = isNarrow ? 44 : isLong ? 26 : 32, top = isNarrow ? 2 : 6, bottom = top + pitch * figure.rows.length, right = width - 16;
+  const pitch = isNarrow ? 44 : isLong ? 26 : 32, top = isNarrow ? 2 : 6, bottom = top + pitch * figure.rows.length, right = width - (isNarrow ? 34 : 16);
   const x = scaleOf(figure.x, left, right);
   const parts = x.marks.map(([value, label]) => {
     const at = x.at(value), half = textWidth(label) / 2;
@@ -94,7 +96,10 @@ const drawBars = (figure, width) => {
       lines.forEach((line, k) => parts.push(text(left - 8, middle + (k - (lines.length - 1) / 2) * 13, line, "end", 'fill="var(--ink)"')));
     }
     for (const [start, end, colour] of row.parts) if (start !== null && end !== null) parts.push(box(x.at(start), middle - half, x.at(end) - x.at(start), 2 * half, `fill="var(--c${colour % 9})"`));
-    for (const bound of row.bounds) if (bound !== null) parts.push(stroke(x.at(bound), middle - half - 4, x.at(bound), middle + half + 4, 'stroke="var(--bound)" stroke-width="2.5"'));
+    for (const bound of row.bounds) if (bound !== null) {
+      const ends = [x.at(bound), middle - half - 4, x.at(bound), middle + half + 4];
+      parts.push(stroke(...ends, 'stroke="var(--paper)" stroke-width="5"'), stroke(...ends, 'stroke="var(--ink)" stroke-width="2"'));
+    }
     for (const value of row.values) if (value !== null) parts.push(circle(x.at(value), middle, 3, `fill="var(--c${row.colour % 9})" opacity="0.35"`));
     if (row.interval) {
       const [low, high] = row.interval.map(x.at), ink = `stroke="var(--c${row.colour % 9})" stroke-width="2"`;

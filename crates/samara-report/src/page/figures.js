@@ -32,7 +32,7 @@ const pngOf = (file, width, height, done) => {
 // A legend entry for each line, which switches it, and one for each mark.
 const MARKS = {
   line: (ink) => `<svg width="24" height="10"><line x1="1" y1="5" x2="23" y2="5" stroke="${ink}" stroke-width="3"/></svg>`,
-  dashes: () => '<svg width="14" height="16"><line x1="7" y1="0" x2="7" y2="16" stroke="var(--bound)" stroke-width="2.5"/></svg>',
+  dashes: () => '<svg width="14" height="16"><line x1="7" y1="0" x2="7" y2="16" stroke="var(--ink)" stroke-width="2"/></svg>',
   bar: (ink) => `<svg width="14" height="14"><rect width="14" height="14" rx="2" fill="${ink}"/></svg>`,
   dot: (ink) => `<svg width="12" height="12"><circle cx="6" cy="6" r="5" fill="${ink}"/></svg>`,
   ring: (ink) => `<svg width="16" height="16"><circle cx="8" cy="8" r="6" fill="none" stroke="${ink}" stroke-width="2"/></svg>`,

@@ -28,7 +28,7 @@ const decodedRuns = () => {
     panel.curves = [sorted(lefts), sorted(rights)];
     // Every node: when it was complete, and the hops of the copy that completed it.
     const all = bytesOf(panel.done);
-    panel.nodes = runs.nodes.map((node, i) => ({ node, ms: time(all.getUint16(3 * i, true)), hops: all.getUint8(3 * i + 2) }));
+    panel.nodes = runs.nodes.map((node, i) => ({ node, ms: time(all.getUint16(3 * i, true)), hops: all.getUint8(3 * i + 2), region: runs.region[i] }));
     panel.name = panel.label;
   }
   return runs;
@@ -45,7 +45,8 @@ const selection = (() => {
   const set = (changes) => {
     Object.assign(state, changes);
     const parts = Object.entries(state).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${value}`);
-    history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : `${location.pathname}${location.search}`);
+    // A page within another one, as in a notebook, has no address of its own.
+    if (/^(file|https?):/.test(location.protocol)) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : `${location.pathname}${location.search}`);
     tell();
   };
   read();

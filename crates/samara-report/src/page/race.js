@@ -5,7 +5,7 @@ const startRace = () => {
   const { panels } = RUNS, SECONDS = 8, MOMENTS = 6;
   const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
   const until = Math.max(...panels.flatMap((panel) => panel.nodes.map(({ ms }) => (ms < Infinity ? ms : 0))), 1) * 1.02;
-  const [play, range, clock, order, saveOne, saveAll] = ["play", "clock", "now", "order", "save-one", "save-all"].map((name) => place.querySelector(`[data-race=${name}]`));
+  const [play, range, clock, order, groups, saveOne, saveAll] = ["play", "clock", "now", "order", "groups", "save-one", "save-all"].map((name) => place.querySelector(`[data-race=${name}]`));
   let now = until, isPlaying = false, before = 0;
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const items = [...place.querySelectorAll("canvas")].map((canvas, i) => {
@@ -21,6 +21,7 @@ const startRace = () => {
         const most = Math.max(...all.map(({ hops }) => hops), 1);
         return Array.from({ length: most + 1 }, (_, hop) => all.filter((one) => one.hops === hop)).filter((row) => row.length);
       }
+      if (order.value === "region") return RUNS.regions.map((_, region) => all.filter((one) => one.region === region)).filter((row) => row.length);
       return [order.value === "node" ? [...all].sort((a, b) => a.node - b.node) : all];
     };
     const rows = rowsOf(), gap = 6;
@@ -96,7 +97,11 @@ const startRace = () => {
     if (isCalm.matches) setTimeout(step, 1000); else requestAnimationFrame(frame);
   });
   range.addEventListener("input", () => { stop(); now = Number(range.value) / 1000 * until; paintAll(false); });
-  order.addEventListener("change", () => { items.forEach((item) => { item.spots = null; }); paintAll(true); });
+  const describe = () => {
+    const most = Math.max(...panels.flatMap((panel) => panel.nodes.map(({ hops }) => hops)), 1);
+    groups.textContent = { hop: `Groups from the top: 1 to ${most} hops from the publisher.`, region: `Groups from the top: ${RUNS.regions.join(", ")}.` }[order.value] || "";
+  };
+  order.addEventListener("change", () => { describe(); items.forEach((item) => { item.spots = null; }); paintAll(true); });
   for (const item of items) {
     item.canvas.addEventListener("click", (event) => {
       const near = [...item.spots].find(([, [x, y]]) => event.offsetX >= x && event.offsetX < x + item.size && event.offsetY >= y && event.offsetY < y + item.size);

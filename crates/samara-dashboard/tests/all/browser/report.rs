@@ -77,6 +77,10 @@ fn page() -> Page {
         each: ["column", "node"].map(|name| (name.to_owned(), name.to_owned())),
         panels: (0..9).map(panel).collect(),
         publisher: PUBLISHER,
+        regions: (
+            vec!["Europe".to_owned(), "Asia".to_owned()],
+            (0..NODES).map(|node| u16::from(node % 3 == 0)).collect(),
+        ),
         figures: Vec::new(),
     };
     let all = vec![Figure::new("lines", "A caption.", lines), Figure::new("links", "", maps)];
@@ -206,6 +210,21 @@ fn race_and_paths_follow_the_clock_and_the_address() {
     chrome.eval(&scrub(300));
     let some = chrome.eval(counts);
     assert!(some[0] != "0 of 999" && some[0] != "999 of 999" && some[0] != some[8], "{some}");
+    let choose = |order: &str| {
+        format!(
+            "(() => {{ const o = document.querySelector('[data-race=order]'); o.value = '{order}'; o.dispatchEvent(new Event('change')) }})()"
+        )
+    };
+    let groups = "document.querySelector('[data-race=groups]').textContent";
+    for (order, text) in [
+        ("hop", "Groups from the top: 1 to 5 hops from the publisher."),
+        ("region", "Groups from the top: Europe, Asia."),
+        ("time", ""),
+    ] {
+        chrome.eval(&choose(order));
+        assert_eq!(chrome.eval(groups), text);
+        assert_eq!(chrome.eval(counts), some, "the order changes no count");
+    }
     chrome.eval("document.querySelector('[data-race=play]').click()");
     until(&mut chrome, "Number(document.querySelector('[data-race=clock]').value) > 330");
     chrome.eval("document.querySelector('[data-race=play]').click()");
