@@ -134,8 +134,7 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
         let section = family.spec.section;
         return Err(format!("scenarios with [{section}] have no metric \"{name}\" (docs/results.md)"));
     }
-    let hint =
-        closest(name, own.into_iter()).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
+    let hint = closest(name, own).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
     Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
 }
 
