@@ -249,9 +249,12 @@ fn what_if(options: &ExplainOptions) -> Result<ExitCode, String> {
     let loaded = samara_spec::load(&scenario.to_string_lossy(), &[], &[], None).map_err(|e| e.to_string())?;
     let stop = session::stop_on_interrupt()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    // The file has all runs of the scenario, also those that were left out.
+    let saved = Saved::open(&options.results)?;
     let seed = loaded.points.first().map(|point| point.seed);
     let is_wanted = |point: &&samara_spec::Point| {
-        Some(point.seed) == seed && options.run.as_ref().is_none_or(|run| *run == point.run)
+        let was_run = saved.runs.iter().any(|run| run.name == point.run);
+        Some(point.seed) == seed && was_run && options.run.as_ref().is_none_or(|run| *run == point.run)
     };
     let mut found = Vec::new();
     for point in loaded.points.iter().filter(is_wanted) {

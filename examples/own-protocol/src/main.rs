@@ -6,14 +6,15 @@ mod engine;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use engine::{Heard, PushPull};
+use engine::{Gossip, Heard, PushPull};
 use samara_engine::Time;
 use samara_engine::outbox::{Dispatch, LaneConfig, OutboxConfig};
 use samara_engine::units::{Size, Span};
 use samara_lab::experiment::{Commands, Experiment, Plan};
+use samara_lab::explain::{ContentsOf, Delivered};
 use samara_lab::statistics::Statistics;
 use samara_lab::torture::{Broken, Draw, FaultKind};
-use samara_sim::{HostStats, Record};
+use samara_sim::{Cause, Contents, HostStats, Origin, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,8 @@ struct Spread {
     nodes: u32,
     lower_bound_ms: f64,
     latencies_ms: Vec<f64>,
+    /// The same deliveries, for `samara explain`.
+    delivered: Vec<Delivered>,
     copies: u64,
     /// Each node with each rumour that has arrived there.
     heard: BTreeSet<(u32, u32)>,
@@ -119,6 +122,7 @@ impl Experiment for Spread {
             nodes: plan.nodes(),
             lower_bound_ms: bounds.iter().sum::<f64>() / bounds.len().max(1) as f64,
             latencies_ms: Vec::new(),
+            delivered: Vec::new(),
             copies: 0,
             heard: BTreeSet::new(),
         })
@@ -147,7 +151,30 @@ impl Experiment for Spread {
         if is_new && is_first {
             let nanos = record.at.as_nanos() - self.start_of(number).as_nanos();
             self.latencies_ms.push(nanos as f64 / 1e6);
+            self.delivered.push(Delivered {
+                node: record.host,
+                item: number.into(),
+                origin: Origin { host: number % self.nodes, at: self.start_of(number).as_nanos() },
+                at: record.at.as_nanos(),
+                made_of: None,
+                is_last: true,
+                after: Cause::Processor,
+            });
         }
+    }
+
+    fn contents(&self) -> Option<ContentsOf<Gossip>> {
+        Some(Box::new(|frame, _| match frame {
+            Gossip::Rumour { number, .. } => {
+                let item = u64::from(*number);
+                Contents { items: [item].into_iter().collect(), batch: Some(item) }
+            }
+            Gossip::Have { .. } => Contents::default(),
+        }))
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        self.delivered.clone()
     }
 
     fn share_done(&self, now: Time) -> f64 {

@@ -38,9 +38,9 @@ pub struct ColumnsMeasured {
     /// The lower bound of the mean time to custody, in milliseconds.
     pub lower_bound_ms: f64,
     /// The same bound with its parts.
-    bound: samara_bounds::Bound,
+    pub bound: samara_bounds::Bound,
     /// The least length of the frame of a segment.
-    frame_bytes: u32,
+    pub frame_bytes: u32,
     /// Copies withdrawn before they left, over all nodes.
     pub withdrawn: u64,
     /// Mean size of the meshes at the first publication.

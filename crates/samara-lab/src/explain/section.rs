@@ -38,8 +38,8 @@ pub(crate) fn section(findings: &Findings) -> Option<Section> {
     }
     let first = findings.results.iter().find_map(|outcome| outcome.run.explained.as_ref())?;
     let mut text = format!(
-        "The mean time of {}, divided into its causes: the parts add up. `samara explain` shows the path of \
-         each delivery.",
+        "The mean of {}, divided into its causes: the parts add up. `samara explain` shows the path of each \
+         delivery.",
         first.of
     );
     if first.every > 1 {
@@ -49,8 +49,7 @@ pub(crate) fn section(findings: &Findings) -> Option<Section> {
         text += " The bound, below each run, has the parts that no protocol can avoid.";
     }
     let causes = causes(&runs);
-    let figure =
-        Figure::new("time-by-cause", "Times that others could use are in no part.", bars(&runs, &causes));
+    let figure = Figure::new("time-by-cause", "Bars beside those of the bounds.", bars(&runs, &causes));
     let parts = vec![Part::Figures(vec![figure]), Part::Table(table(&runs, &causes))];
     Some(Section { heading: "Where the time went".to_owned(), text, parts })
 }

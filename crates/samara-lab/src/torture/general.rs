@@ -3,6 +3,9 @@
 use serde_json::Value;
 
 use super::Broken;
+use samara_sim::Compact;
+
+use crate::explain::{Explained, PathRow};
 use crate::family;
 use crate::results::Outcome;
 use crate::run::Audit;
@@ -59,6 +62,15 @@ pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
         }
     }
     broken
+}
+
+/// Returns a broken promise if the parts of a delivery do not add up to its time.
+pub(super) fn unexplained(explained: &Explained) -> Option<Broken> {
+    let total = |parts: &Compact| parts.iter().map(|(_, nanos)| nanos).sum::<u64>();
+    let adds_up =
+        |row: &&PathRow| total(&row.parts) == row.nanos && row.since_nanos + total(&row.hop) == row.nanos;
+    let row = explained.rows.iter().find(|row| !adds_up(row))?;
+    Broken::unless(false, "the parts of a delivery add up to its time", || format!("{row:?}"))
 }
 
 /// Collects the numbers of a metric with their paths.

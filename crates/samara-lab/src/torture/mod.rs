@@ -16,7 +16,7 @@ use samara_engine::{Purpose, derive_seed};
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, Overrides, Point, load_source, load_with};
 
-use crate::explain::Explain;
+use crate::explain::{Explain, Mode};
 use crate::family::{self, Family};
 use crate::run::{Audit, RunError, RunOptions, lock, run};
 pub use draw::Draw;
@@ -288,23 +288,25 @@ impl Case {
             Ok(point) => point,
             Err(message) => return Checked::Invalid(message),
         };
-        let once = |threads| {
+        let once = |threads, explain: Mode| {
             let mut audit = Audit::default();
-            let options = RunOptions { threads, inputs: &self.inputs, stop, explain: &Explain::default() };
+            let explain = &Explain::new(explain);
+            let options = RunOptions { threads, inputs: &self.inputs, stop, explain };
             let measured = run(&point, options, |progress| audit = progress.audit.unwrap_or(audit))?;
             Ok((measured, audit))
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let (measured, audit) = once(1)?;
+            let (measured, audit) = once(1, Mode::Every(1))?;
             let outcome = measured.outcome();
             let mut broken = general::broken(&outcome, &audit);
             broken.extend(measured.broken());
+            broken.extend(measured.explained().and_then(general::unexplained));
             if self.repeats {
-                let (again, _) = once(3)?;
+                let (again, _) = once(3, Mode::Off)?;
                 let digests = [&outcome.run.digest, &again.outcome().run.digest];
                 broken.extend(Broken::unless(
                     digests[0] == digests[1],
-                    "a run does not depend on the number of threads",
+                    "a run depends neither on the number of threads nor on its explanation",
                     || format!("digest {} on one thread, {} on three", digests[0], digests[1]),
                 ));
             }

@@ -1,6 +1,7 @@
 //! Tests of the lab: scenarios and their inputs, runs and sweeps, and the families of experiments.
 
 mod deliveries;
+mod explain;
 mod group;
 mod inputs;
 mod messages;

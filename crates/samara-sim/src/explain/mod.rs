@@ -64,12 +64,10 @@ causes! {
     /// The node has the item but not all that belongs to it: the rest of a message, or the messages
     /// before it in an order.
     Order = "order",
-    /// An announcement, the request that follows, and what the request waits for.
+    /// A frame of a peer is awaited: a request after an announcement, or a credit.
     Request = "request",
     /// A timer of the protocol: a heartbeat, a round, or a copy that its schedule holds back.
     Timer = "timer",
-    /// The peer that was asked does not send.
-    Withheld = "withheld",
     /// The link does not exist yet, or not any more.
     Handshake = "handshake",
     /// The uplink sends copies of the same batch that go first.

@@ -1,0 +1,101 @@
+//! Where the time of deliveries went, in every family that says what its frames carry.
+
+use std::sync::atomic::AtomicBool;
+
+use samara_lab::explain::{Explain, Explained, Mode, what_if};
+use samara_lab::results::{Measured, Outcome};
+use samara_lab::run::{RunOptions, run};
+use samara_scenario::Inputs;
+use samara_sim::Cause;
+
+use crate::loaded;
+
+/// Runs the first point of a scenario.
+fn measured(scenario: &str, set: &[(&str, &str)], only: &str, mode: Mode) -> Box<dyn Measured> {
+    let loaded = loaded(scenario, set, &[only], Some(1));
+    let (stop, explain) = (AtomicBool::new(false), Explain::new(mode));
+    let options = RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop, explain: &explain };
+    run(&loaded.points[0], options, |_| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs the first point of a scenario with and without an explanation. Returns the outcome and the
+/// explanation.
+fn explained(scenario: &str, set: &[(&str, &str)], only: &str) -> (Outcome, Explained) {
+    let with = measured(scenario, set, only, Mode::Every(1));
+    let without = measured(scenario, set, only, Mode::Off);
+    assert!(without.explained().is_none());
+    let explained = with.explained().unwrap_or_else(|| panic!("{scenario}: nothing is explained")).clone();
+    assert_eq!(with.outcome().run.digest, without.outcome().run.digest, "{scenario} {only}");
+    for row in &explained.rows {
+        let parts: u64 = row.parts.iter().map(|(_, nanos)| nanos).sum();
+        let hop: u64 = row.hop.iter().map(|(_, nanos)| nanos).sum();
+        assert_eq!((parts, row.since_nanos + hop), (row.nanos, row.nanos), "{scenario} {only}: {row:?}");
+        assert!(row.parts.iter().all(|(cause, _)| cause != Cause::Unknown), "{scenario} {only}: {row:?}");
+    }
+    (with.outcome(), explained)
+}
+
+/// Returns a number of the metrics by its path.
+fn metric(outcome: &Outcome, path: &[&str]) -> f64 {
+    let value = path.iter().fold(&outcome.run.metrics, |value, key| &value[*key]);
+    value.as_f64().unwrap_or_else(|| panic!("{path:?} is {value}"))
+}
+
+#[test]
+fn parts_of_columns_are_the_mean_time_to_custody() {
+    for only in ["sequential", "staggered", "node-wide"] {
+        let (outcome, explained) = explained("peerdas", &[("network.nodes", "80")], only);
+        assert_eq!(explained.rows.len(), 79 * 16, "{only}");
+        let means = explained.means();
+        let mean = metric(&outcome, &["time_to_custody_ms", "mean"]);
+        assert!((means.mean_ms - mean).abs() < 1e-6, "{only}: {} ms, not {mean}", means.mean_ms);
+        let bound: f64 = means.bound_ms.values().filter_map(serde_json::Value::as_f64).sum();
+        assert!((bound - metric(&outcome, &["lower_bound_ms"])).abs() < 1e-6, "{only}");
+    }
+}
+
+#[test]
+fn rebuilt_segments_have_the_path_of_the_last_one_received() {
+    let set = [
+        ("network.nodes", "40"),
+        ("network.topology.degree", "16"),
+        ("columns.custody", "128"),
+        ("columns.repair.time_per_blob", "20 ms"),
+    ];
+    let (_, explained) = explained("peerdas", &set, "batch");
+    let rebuilt = explained.rows.iter().filter(|row| row.parts.iter().any(|part| part.0 == Cause::Processor));
+    assert!(rebuilt.count() > 100);
+}
+
+#[test]
+fn deliveries_of_messages_transactions_and_groups_are_explained() {
+    let messages = [("messages.duration", "2 s"), ("messages.rate", "20"), ("messages.cool_down", "10 s")];
+    for only in ["gossipsub", "plumtree", "floodsub"] {
+        let (outcome, explained) = explained("gossip-baselines", &messages, only);
+        assert!(explained.rows.len() > 3_000, "{only}");
+        let mean = metric(&outcome, &["delivery_latency_ms", "mean"]);
+        assert!((explained.means().mean_ms / mean - 1.0).abs() < 1e-3, "{only}");
+    }
+    let pool = [("network.nodes", "24"), ("pool.duration", "4 s"), ("pool.block_interval", "2 s")];
+    for only in ["cat-2026", "cat", "flood-priority"] {
+        assert!(explained("cat", &pool, only).1.rows.len() > 500, "{only}");
+    }
+    for only in ["ring", "daisychain"] {
+        assert!(explained("ring", &[("group.messages", "100")], only).1.rows.len() > 500, "{only}");
+    }
+}
+
+#[test]
+fn counterfactuals_are_ordered_by_gain() {
+    let loaded = loaded("peerdas", &[("network.nodes", "80")], &["batch"], Some(1));
+    let (stop, explain) = (AtomicBool::new(false), Explain::default());
+    let options = RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop, explain: &explain };
+    let found = what_if(&loaded, &loaded.points[0], options).unwrap();
+    let gains: Vec<f64> = found.without.iter().map(|one| one.gain_ms).collect();
+    assert!(gains.len() > 3 && gains.is_sorted_by(|a, b| a >= b), "{found:?}");
+    // The publisher sends 128 columns through 20 Mbit/s.
+    assert!(
+        gains[0] > 0.5 * found.mean_ms && found.without[0].without.contains("unlimited uplinks"),
+        "{found:?}"
+    );
+}
