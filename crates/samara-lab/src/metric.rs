@@ -148,8 +148,8 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
         return Err(format!("scenarios with [{section}] have no metric \"{name}\" (docs/results.md)"));
     }
     let below = path.split_once(name).map_or("", |(_, below)| below);
-    let hint = closest(name, own.into_iter())
-        .map_or_else(String::new, |name| format!("; did you mean \"{name}{below}\"?"));
+    let hint =
+        closest(name, own).map_or_else(String::new, |name| format!("; did you mean \"{name}{below}\"?"));
     Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
 }
 
