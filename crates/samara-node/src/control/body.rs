@@ -72,7 +72,8 @@ pub(super) fn read<T: DeserializeOwned>(json: Value) -> Result<T, String> {
         // The reader has the terms of configuration files.
         let mut message = message.replace("a table", "an object");
         if key.ends_with("random_bytes") {
-            message = message.replace(WHOLE_NUMBER, "a whole number of bytes without a unit, such as 1000000");
+            message =
+                message.replace(WHOLE_NUMBER, "a whole number of bytes without a unit, such as 1000000");
         }
         let mut place = String::new();
         for part in key.split('.').filter(|part| !part.is_empty()) {
