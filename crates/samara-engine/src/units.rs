@@ -12,6 +12,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 type Unit = (&'static str, f64);
 
+/// Other spellings of units, in lower case.
+const SPELLINGS: [(&str, &str); 19] = [
+    ("bps", "bit/s"),
+    ("kbps", "kbit/s"),
+    ("mbps", "Mbit/s"),
+    ("gbps", "Gbit/s"),
+    ("usec", "us"),
+    ("msec", "ms"),
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("m", "min"),
+    ("mins", "min"),
+    ("minute", "min"),
+    ("minutes", "min"),
+    ("hour", "h"),
+    ("hours", "h"),
+    ("byte", "B"),
+    ("bytes", "B"),
+    ("percent", "%"),
+];
+
 /// The syntax of a kind of quantity: its name, an example, and its units.
 struct Kind {
     name: &'static str,
@@ -72,10 +95,14 @@ impl Kind {
             return Err(wrong(&format!("\"{text}\" has no unit")));
         }
         let Some((_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
-            return Err(wrong(&format!("unknown unit \"{unit}\"")));
+            let meant = self.meant(unit).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+            return Err(wrong(&format!("unknown unit \"{unit}\"")) + &meant);
         };
-        if !number.is_finite() || number < 0.0 {
-            return Err(wrong(&format!("\"{text}\" is negative or not finite")));
+        if number < 0.0 {
+            return Err(wrong(&format!("\"{text}\" is negative")));
+        }
+        if !number.is_finite() {
+            return Err(wrong(&format!("\"{text}\" is not finite")));
         }
         let value = number * factor;
         if value > self.most.0 {
@@ -85,6 +112,14 @@ impl Kind {
             ));
         }
         Ok(value)
+    }
+
+    /// Returns the unit that an unknown one stands for: the same in another case, or another spelling.
+    fn meant(&self, unit: &str) -> Option<&'static str> {
+        let lower = unit.to_lowercase();
+        let spelt = SPELLINGS.iter().find(|(other, _)| *other == lower).map(|(_, name)| *name);
+        let names = || self.units.iter().map(|(name, _)| *name);
+        names().find(|name| name.to_lowercase() == lower || spelt == Some(name))
     }
 
     /// Writes a value as a person would: short, and not as a fraction of a unit if there is a

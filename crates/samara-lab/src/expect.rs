@@ -6,7 +6,7 @@ use samara_spec::Loaded;
 use serde_json::Value;
 
 use crate::family;
-use crate::metric::{declared, unit};
+use crate::metric::{declared, has_value, is_distribution, unit, unit_in};
 use crate::report::grouped;
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
@@ -19,6 +19,7 @@ pub struct Expectation {
     holds: Holds,
     /// The limit in the unit of the metric.
     limit: f64,
+    unit: &'static str,
     text: String,
     counts: bool,
 }
@@ -47,6 +48,8 @@ pub struct ExpectationResult {
     /// False if it describes a built-in scenario of which keys were changed: it is shown, but is no
     /// failure.
     pub counts: bool,
+    /// The metric `incomplete`, if the value leaves these out: times are those of what arrived.
+    pub left_out: u64,
 }
 
 impl ExpectationResult {
@@ -59,6 +62,9 @@ impl ExpectationResult {
     pub fn line(&self) -> String {
         let Self { run, expected, .. } = self;
         match (self.holds, self.counts) {
+            (true, _) if self.left_out > 0 => {
+                format!("✓ {run}: {expected}, without what did not arrive (incomplete: {})", self.left_out)
+            }
             (true, _) => format!("✓ {run}: {expected}"),
             (false, true) => format!("✗ {run}: {expected}, but it is {}", self.written()),
             (false, false) => format!("– {run}: {expected}, here {}", self.written()),
@@ -95,7 +101,8 @@ impl Expectation {
         let parse = |(key, text): (&String, &String)| {
             known(loaded, key).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))?;
             let counts = !loaded.advisory.contains(key);
-            let one = |one| Self::parse(key, one).map(|parsed| Self { counts, ..parsed });
+            let own = |parsed: &Self| unit_in(family::of(&loaded.scenario), &parsed.metric);
+            let one = |one| Self::parse(key, one).map(|parsed| Self { counts, unit: own(&parsed), ..parsed });
             let all: Result<Vec<Self>, String> = text.split(',').map(one).collect();
             all.map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
         };
@@ -126,7 +133,8 @@ impl Expectation {
             format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"{example}\"")
         })?;
         let limit = limit(metric, rest)?;
-        Ok(Self { run, metric: metric.to_owned(), holds, limit, text: text.to_owned(), counts: true })
+        let unit = unit(metric);
+        Ok(Self { run, metric: metric.to_owned(), holds, limit, unit, text: text.to_owned(), counts: true })
     }
 
     /// Checks the metrics of a run; `None` if the expectation applies to another run.
@@ -137,8 +145,10 @@ impl Expectation {
         let found = figure_of(metrics, &self.metric);
         let holds = found.is_some_and(|found| (self.holds)(found, self.limit));
         let expected = format!("{} {}", self.metric, self.text);
-        let (run, unit, counts) = (run.to_owned(), unit(&self.metric), self.counts);
-        Some(ExpectationResult { run, expected, found, unit, holds, counts })
+        let incomplete = metrics.get("incomplete").and_then(Value::as_u64).unwrap_or(0);
+        let left_out = if is_distribution(&self.metric) { incomplete } else { 0 };
+        let (run, unit, counts) = (run.to_owned(), self.unit, self.counts);
+        Some(ExpectationResult { run, expected, found, unit, holds, counts, left_out })
     }
 }
 
@@ -154,7 +164,8 @@ fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
     if let Some(run) = run.filter(|run| !runs.contains(run)) {
         return Err(format!("there is no run \"{run}\"; the runs are {}", runs.join(", ")));
     }
-    declared(metric, Some(family::of(&loaded.scenario)))
+    declared(metric, Some(family::of(&loaded.scenario)))?;
+    has_value(metric)
 }
 
 /// Returns the value at a path, for example `time_to_custody_ms.p95`.
@@ -172,6 +183,9 @@ pub(crate) fn limit(metric: &str, text: &str) -> Result<f64, String> {
         ("s", _) => Span::parse(text).map(|span| span.millis_f64() / 1000.0),
         ("bytes", _) => Size::parse(text).map(|size| size.bytes() as f64),
         ("bit/s", _) => Rate::parse(text).map(|rate| rate.bps() as f64),
+        ("share", Some(number)) if number > 1.0 => {
+            Err(format!("\"{text}\" is more than 1; write \"{text} %\", or a share from 0 to 1"))
+        }
         (_, Some(number)) => Ok(number),
         ("share", None) => Share::parse(text).map(Share::fraction),
         (unit, None) => {

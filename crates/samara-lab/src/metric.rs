@@ -4,7 +4,10 @@
 
 use samara_scenario::closest;
 
-use crate::family::{Family, all as all_families};
+use crate::family::{BUILTIN, Family, all as all_families};
+
+/// The paths of the values of [`Statistics`](crate::statistics::Statistics).
+const STATISTICS: [&str; 5] = [".mean", ".p50", ".p95", ".p99", ".max"];
 
 /// The direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -24,6 +27,8 @@ pub struct Metric {
     pub better: Option<Better>,
     /// Headlines of the metric: paths below the name, or an empty path for the metric itself.
     pub headlines: &'static [&'static str],
+    /// True if the metric has the values of [`Statistics`](crate::statistics::Statistics).
+    pub is_distribution: bool,
     pub meaning: &'static str,
 }
 
@@ -79,6 +84,7 @@ macro_rules! metrics {
                     unit: $unit,
                     better: $crate::direction!($better),
                     headlines: &[$($headline),*],
+                    is_distribution: $crate::metric::is_statistics(stringify!($ty)),
                     meaning: concat!($($meaning),+),
                 },
             )*];
@@ -99,9 +105,24 @@ macro_rules! direction {
     };
 }
 
-/// Returns the declarations of all families, one family after the other.
+/// Returns true if this is the written type of statistics.
+#[doc(hidden)]
+pub const fn is_statistics(written: &str) -> bool {
+    matches!(written.as_bytes(), b"Statistics" | b"Option<Statistics>")
+}
+
+/// Returns the declarations of all families, one family after the other. Those of experiments that the
+/// program adds come first, since their metrics may have names of Samara's.
 fn all() -> impl Iterator<Item = &'static Metric> {
-    all_families().into_iter().flat_map(|family| family.metrics)
+    let mut families = all_families();
+    families.rotate_left(BUILTIN.len());
+    families.into_iter().flat_map(|family| family.metrics)
+}
+
+/// Returns the declaration of a metric by an experiment that the program adds.
+fn added(path: &str) -> Option<&'static Metric> {
+    let families = all_families().into_iter().skip(BUILTIN.len());
+    families.flat_map(|family| family.metrics).find(|metric| metric.name == name(path))
 }
 
 /// Returns the declaration of a metric by its dotted path.
@@ -134,8 +155,26 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
         let section = family.spec.section;
         return Err(format!("scenarios with [{section}] have no metric \"{name}\" (docs/results.md)"));
     }
-    let hint = closest(name, own).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
+    let below = path.split_once(name).map_or("", |(_, below)| below);
+    let hint =
+        closest(name, own).map_or_else(String::new, |name| format!("; did you mean \"{name}{below}\"?"));
     Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
+}
+
+/// Returns true if the path is a value of a distribution.
+pub(crate) fn is_distribution(path: &str) -> bool {
+    find(path).is_some_and(|metric| metric.is_distribution)
+}
+
+/// Returns an error for the path of a distribution that names none of its values.
+pub(crate) fn has_value(path: &str) -> Result<(), String> {
+    let name = name(path);
+    let below = path.split_once(name).map_or("", |(_, below)| below);
+    if !is_distribution(path) || STATISTICS.contains(&below) {
+        return Ok(());
+    }
+    let values: Vec<String> = STATISTICS.iter().map(|below| format!("{name}{below}")).collect();
+    Err(format!("\"{path}\" is no single value; expected one of {}", values.join(", ")))
 }
 
 /// Returns the better direction of a metric; `None` if it has none.
@@ -148,6 +187,11 @@ pub fn unit(path: &str) -> &'static str {
     find(path).map_or("", |metric| metric.unit)
 }
 
+/// Returns the unit of a metric in a family. The same count may have another unit in another one.
+pub(crate) fn unit_in(family: &Family, path: &str) -> &'static str {
+    family.metrics.iter().find(|metric| metric.name == name(path)).map_or("", |metric| metric.unit)
+}
+
 /// Returns the rank of a metric. Headlines come first, in the order of their declarations; all
 /// others share the last rank.
 pub fn rank(path: &str) -> usize {
@@ -156,7 +200,10 @@ pub fn rank(path: &str) -> usize {
 
 /// Returns true if a metric is a headline.
 pub fn is_first(path: &str) -> bool {
-    all().flat_map(Metric::headline_paths).any(|headline| headline == path)
+    match added(path) {
+        Some(metric) => metric.headline_paths().any(|headline| headline == path),
+        None => all().flat_map(Metric::headline_paths).any(|headline| headline == path),
+    }
 }
 
 #[cfg(test)]

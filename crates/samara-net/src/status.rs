@@ -156,11 +156,7 @@ pub enum StartError {
     Options(#[from] OptionError),
     /// Each seed, with the reason why the last attempt to reach it failed.
     #[cfg(feature = "ring")]
-    #[error(
-        "no seed answered within {within:?}: {}; expected a member of the group at one of these \
-         addresses; start it first, or unset `require_seed` to found the group",
-        reasons(.seeds)
-    )]
+    #[error("{}", no_seed(.seeds, *.within))]
     NoSeed { seeds: Vec<(SocketAddr, Option<Closed>)>, within: Duration },
     #[cfg(feature = "ring")]
     #[error("the member cannot join through the seed {seed}: {why}")]
@@ -183,10 +179,29 @@ impl std::fmt::Debug for StartError {
     }
 }
 
+/// Names each seed with the reason, and the remedy. A member that refuses a node may be one of another
+/// group, but founding a further group is no remedy then.
 #[cfg(feature = "ring")]
-fn reasons(seeds: &[(SocketAddr, Option<Closed>)]) -> String {
+fn no_seed(seeds: &[(SocketAddr, Option<Closed>)], within: Duration) -> String {
     let reason = |why: &Option<Closed>| why.as_ref().map_or("no answer yet".to_owned(), Closed::to_string);
-    seeds.iter().map(|(seed, why)| format!("{seed}: {}", reason(why))).collect::<Vec<_>>().join("; ")
+    let reasons: Vec<String> = seeds.iter().map(|(seed, why)| format!("{seed}: {}", reason(why))).collect();
+    let is_refused = |why: &Option<Closed>| {
+        matches!(why, Some(Closed::Refused(_) | Closed::Unauthenticated | Closed::OtherGroup))
+    };
+    let (verb, remedy) = if seeds.iter().any(|(_, why)| is_refused(why)) {
+        (
+            "admitted this node",
+            "a member refuses nodes with another secret, group name or kind of authentication; compare these with \
+             the seed's, whose log has the reason",
+        )
+    } else {
+        (
+            "answered",
+            "expected a member of the group at one of these addresses; start it first, or unset `require_seed` to \
+             found the group",
+        )
+    };
+    format!("no seed {verb} within {within:?}: {}; {remedy}", reasons.join("; "))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

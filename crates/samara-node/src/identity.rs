@@ -37,6 +37,11 @@ impl<'a> Key<'a> {
                 Ok(Self { pair, new_file: None })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                    let what = format!("the folder {} does not exist; create it", folder.display());
+                    return Err(wrong(path, what));
+                }
                 Ok(Self { pair: Keypair::generate_ed25519(), new_file: Some(path) })
             }
             Err(error) => Err(wrong(path, format!("cannot read the file: {error}"))),
@@ -88,6 +93,16 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_folder_is_an_error_before_the_node_starts() {
+        let folder = std::env::temp_dir().join(format!("samara-no-folder-{}", std::process::id()));
+        let error = Key::from_file(&folder.join("a.key")).err().unwrap();
+        assert!(
+            error.ends_with(&format!("the folder {} does not exist; create it", folder.display())),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_key_is_created_once_and_for_its_owner_only() {

@@ -382,6 +382,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         if !self.0.is_table() {
+            // A type may have an example of its own.
+            let own = (&visitor as &dyn Expected).to_string();
+            if own.starts_with("a table") {
+                return Err(Mismatch::new(self.found(), &own.as_str()));
+            }
             let example = match self.0 {
                 toml::Value::String(kind) if keys.contains(&"kind") => {
                     format!(", such as {{ kind = {kind:?} }}")

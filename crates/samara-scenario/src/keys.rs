@@ -65,6 +65,10 @@ pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result
     let [first, rest @ .., last] = parts.as_slice() else {
         return Err("expected section.key, for example network.nodes".to_owned());
     };
+    let is_index = |part: &String| part.parse::<usize>().is_ok();
+    if !table.contains_key(first) && rest.first().is_some_and(is_index) {
+        return Err(format!("there is no [[{first}]] to change; set the whole list: {first}='[{{ ... }}]'"));
+    }
     let mut current = table.entry(first).or_insert_with(|| toml::Value::Table(toml::Table::new()));
     for part in rest {
         current = step(current, part)?;

@@ -37,10 +37,15 @@ pub use {
     table::Names,
 };
 
-/// The candidate that is most similar to a word, if one is similar enough.
+/// The candidate that is most similar to a word, if one is similar enough; otherwise the first one
+/// that begins with the word.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let longer =
+        || candidates.iter().copied().find(|candidate| word.len() > 2 && candidate.starts_with(word));
     candidates
-        .into_iter()
+        .iter()
+        .copied()
         .map(|candidate| (strsim::levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| {
             let is_like = *distance < 2 || 2 * distance < word.len().max(candidate.len());
@@ -48,4 +53,5 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+        .or_else(longer)
 }

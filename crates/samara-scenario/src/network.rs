@@ -254,7 +254,10 @@ pub enum Placed {
 
 /// A table of latencies in a file (`docs/guides/networks.md` has the formats).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { file = \"latency.csv\", kind = \"one-way\", unit = \"ms\" }"
+)]
 pub struct LatencyFile {
     /// The file: a path relative to the scenario file, plain or compressed with zstd.
     pub file: String,

@@ -328,7 +328,7 @@ impl Checks<'_> {
             self.wrong(&format!("columns.publisher_{link}"), "is 0 bit/s; it must be positive");
         }
         let bytes = workload.column_bytes();
-        if bytes == 0 {
+        if bytes == 0 && workload.blobs > 0 && workload.count > 0 {
             let message = "the columns have no bytes; blobs x 2 x blob_size / columns is 0";
             self.wrong("columns.blob_size", message);
         }

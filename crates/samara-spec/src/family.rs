@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::check::Checks;
-use crate::{Scenario, columns, group, messages, mix, pool};
+use crate::{Scenario, columns, group, hints, messages, mix, pool};
 
 /// A table of a scenario whose type a family knows: the content of its section, or the parameters
 /// of a protocol.
@@ -58,7 +58,7 @@ type Read = fn(&toml::Value) -> Result<Box<dyn Part>, (String, String)>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct PartType {
-    read: Read,
+    pub(crate) read: Read,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -259,7 +259,7 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
     let content = content.map_err(|(key, message)| (below(family.section, key), message))?;
     let mut parameters = table.get("protocol").unwrap_or(&empty).clone();
     let kind = parameters.as_table_mut().and_then(|table| table.remove("kind"));
-    let protocol = match kind {
+    let protocol = match &kind {
         None => family.protocols.first(),
         Some(kind) => family.protocols.iter().find(|protocol| kind.as_str() == Some(protocol.name)),
     };
@@ -268,11 +268,17 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
             family.protocols.iter().map(|protocol| format!("\"{}\"", protocol.name)).collect();
         let found = table.get("protocol").and_then(|protocol| protocol.get("kind"));
         let found = found.map(toml::Value::to_string).unwrap_or_default();
-        let message = format!("found {found}; [{}] has {}", family.section, kinds.join(", "));
+        let kind = kind.as_ref().and_then(toml::Value::as_str);
+        let remedy = kind.map(|kind| hints::of_kind(kind, family)).unwrap_or_default();
+        let message = format!("found {found}; [{}] has {}{remedy}", family.section, kinds.join(", "));
         return Err(("protocol.kind".to_owned(), message));
     };
-    let parameters = (protocol.parameters.read)(&parameters)
-        .map_err(|(key, message)| (below("protocol", key), message))?;
+    let parameters = (protocol.parameters.read)(&parameters).map_err(|(key, mut message)| {
+        if let (Some(preset), "preset") = (parameters.get("preset").and_then(toml::Value::as_str), &*key) {
+            message += &hints::of_preset(preset, family);
+        }
+        (below("protocol", key), message)
+    })?;
     Ok(Selected { family, content, protocol, parameters })
 }
 

@@ -10,6 +10,7 @@ mod check;
 pub mod columns;
 pub mod family;
 pub mod group;
+mod hints;
 mod load;
 pub mod messages;
 pub mod mix;
@@ -104,7 +105,13 @@ impl Scenario {
         let sections: Vec<&str> = family::all().iter().map(|family| family.section).collect();
         let known: Vec<&str> = COMMON.into_iter().chain(sections.iter().copied()).collect();
         if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err((key.clone(), unknown_key(key, &known)));
+            let has_experiment = table.keys().any(|key| sections.contains(&key.as_str()));
+            let own = if has_experiment || !table[key].is_table() {
+                ""
+            } else {
+                "; the section of an experiment of your own needs the program that has it"
+            };
+            return Err((key.clone(), unknown_key(key, &known) + own));
         }
         let is_common = |key: &str| key != "protocol" && !sections.contains(&key);
         let common = table.iter().filter(|(key, _)| is_common(key));

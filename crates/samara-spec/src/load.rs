@@ -11,7 +11,7 @@ use samara_scenario::keys::{GridAxis, get, parse_value, plain, set_key, unset_ke
 use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
 
 use crate::resolve::{KEYS_OF_KINDS, clear_superseded, idle_topology, resolve, varies_topology, written};
-use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check};
+use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check, hints};
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -401,7 +401,15 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
         }
         Err(error) => {
             let names: Vec<&str> = builtins().iter().map(|builtin| builtin.name).collect();
+            let run = format!("name = \"{name}\"");
+            let with_run = builtins().iter().find(|builtin| {
+                builtin.text.split("[[run]]").skip(1).any(|text| text.trim_start().starts_with(&run))
+            });
             let hint = match closest(name, names.iter().copied()) {
+                _ if with_run.is_some() => {
+                    let scenario = with_run.map_or("", |builtin| builtin.name);
+                    format!("\"{name}\" is a run of {scenario}: `samara run {scenario} --only {name}`")
+                }
                 Some(name) => format!("did you mean the built-in scenario \"{name}\"?"),
                 None => "`samara list` shows the built-in scenarios".to_owned(),
             };
@@ -442,10 +450,8 @@ fn name_after_file(source: &str, table: &mut toml::Table) {
 }
 
 fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
-    Scenario::from_table(table).map_err(|(key, mut message)| {
-        if key.starts_with("expect.") {
-            message += "; put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\"";
-        }
+    Scenario::from_table(table).map_err(|(key, message)| {
+        let message = hints::with_remedy(&key, message, table);
         (key, message)
     })
 }
@@ -510,7 +516,7 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
     let value = parse_value(text);
     clear_superseded(table, key, &value);
     let is_plain = !value.is_table() && !value.is_array();
-    set_key(table, key, value)?;
+    set_key(table, key, value).map_err(|message| hints::with_place(key, message, table))?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
     let at = if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") };
     let message = message + &at;

@@ -399,7 +399,9 @@ impl Checks<'_> {
         }
         let hostile = transactions.groups.iter().filter(|group| group.adversary.is_some());
         let hostile: f64 = hostile.map(|group| group.share.fraction()).sum();
-        if hostile * f64::from(scenario.network.nodes) > f64::from(scenario.network.nodes) - 2.0 {
+        if hostile > 0.0
+            && hostile * f64::from(scenario.network.nodes) > f64::from(scenario.network.nodes) - 2.0
+        {
             self.wrong("pool.group", "leaves fewer than 2 honest nodes");
         }
     }

@@ -122,6 +122,14 @@ pub(crate) fn idle_topology(own: TopologyKind, points: &[Point]) -> Option<Strin
     if points.iter().any(|point| reads(&point.scenario)) {
         return None;
     }
+    if kind == TopologyKind::File {
+        // Another kind would not read the file, which is an error as well.
+        return Some(
+            "has no effect with network.topology.kind = \"file\"; replace the whole table, such as \
+             network.topology='{ degree = 20 }'"
+                .to_owned(),
+        );
+    }
     let read = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind);
     let instead = read.map_or(String::new(), |(_, key)| format!("set {key}, or "));
     let [kind, own] = [kind, own].map(|kind| serde_json::json!(kind));

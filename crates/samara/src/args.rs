@@ -101,8 +101,8 @@ pub(crate) enum Verb {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
         config: Option<PathBuf>,
-        /// Write a new certificate with its key to this file, for `mix.identity`, print its
-        /// fingerprint, and exit.
+        /// Write a new certificate with its key to this file, for `mix.identity` or
+        /// `ring.identity`, print its fingerprint, and exit.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "end_with_stdin"])]
         new_certificate: Option<PathBuf>,
         /// Stop when standard input closes, which happens when the parent process ends.
@@ -156,8 +156,8 @@ pub(crate) struct ScenarioOptions {
     /// be repeated. KEY= without a value removes the key.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Select only this run of the scenario; can be repeated.
-    #[arg(long, alias = "run", value_name = "RUN")]
+    /// Select only this run of the scenario; can be repeated. Commas separate several runs.
+    #[arg(long, alias = "run", value_name = "RUN", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Use this seed instead of the scenario's.
     #[arg(long, allow_negative_numbers = true, value_parser = whole(SEEDS))]

@@ -85,7 +85,7 @@ impl Cli {
 /// commands need a single process.
 pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
     let parsed = commands().try_get_matches().and_then(|matches| Args::from_arg_matches(&matches));
-    let arguments = parsed.unwrap_or_else(|error| refuse(&error));
+    let arguments = parsed.unwrap_or_else(|error| refuse(error));
     let outcome = match (arguments.verb, ranks) {
         (Verb::Run(options), Some(ranks)) => distributed::run(&options, ranks),
         (_, Some(_)) => {
@@ -95,7 +95,7 @@ pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
         (verb, None) => single_process(verb),
     };
     outcome.unwrap_or_else(|message| {
-        eprintln!("samara: {message}");
+        eprintln!("{}: {message}", program());
         ExitCode::from(BAD_INPUT)
     })
 }
@@ -103,7 +103,18 @@ pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
 /// Returns the commands. A program with experiments of its own shows none that only `samara` has a use
 /// for.
 fn commands() -> clap::Command {
-    let commands = Args::command();
+    // These print or write a scenario, so its expectations decide nothing.
+    let without_strict = |command: clap::Command| command.mut_arg("strict", |arg| arg.hide(true));
+    let commands = Args::command().mut_subcommand("show", without_strict);
+    let commands = commands.mut_subcommand("export", |export| {
+        let names: Vec<String> = export.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+        names.iter().fold(export, |all, name| {
+            all.mut_subcommand(name, |one| {
+                let has_strict = one.get_arguments().any(|arg| arg.get_id() == "strict");
+                if has_strict { without_strict(one) } else { one }
+            })
+        })
+    });
     if !samara_spec::family::has_added() {
         return commands;
     }
@@ -119,23 +130,40 @@ fn commands() -> clap::Command {
 }
 
 /// Prints an error of the arguments, and ends the program.
-fn refuse(error: &clap::Error) -> ! {
+///
+/// The suggestions of the parser include hidden commands and aliases, and values that no command has.
+fn refuse(mut error: clap::Error) -> ! {
+    let commands = commands();
+    let is_shown = |name: &String| commands.find_subcommand(name).is_some_and(|one| !one.is_hide_set());
+    if let Some(ContextValue::Strings(names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        let names: Vec<String> = names.into_iter().filter(is_shown).collect();
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    }
     let unknown = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word,
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word.clone(),
         _ => error.exit(),
     };
-    let is_key = unknown.contains('=') && !unknown.starts_with('-');
+    error.remove(ContextKind::Suggested);
+    if error.get(ContextKind::SuggestedArg) == Some(&ContextValue::String("--run".to_owned())) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String("--only".to_owned()));
+    }
     let _ = error.print();
-    if is_key {
-        eprintln!("\n  tip: --set sets a key: --set {}", args::quoted(unknown));
+    let is_word = !unknown.starts_with('-');
+    if is_word && unknown.contains('=') {
+        eprintln!("\n  tip: --set sets a key: --set {}", args::quoted(&unknown));
+    } else if is_word && std::env::args().nth(1).is_some_and(|verb| verb == "node") {
+        eprintln!("\n  tip: --config names the configuration: --config {}", args::quoted(&unknown));
     }
     std::process::exit(error.exit_code())
 }
 
-/// Returns the name of this program.
+/// Returns the name of this program, as at the start of its errors.
 fn program() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
-    Path::new(&path).file_stem().map_or_else(|| "samara".into(), |name| name.to_string_lossy().into_owned())
+    let name = Path::new(&path).file_stem().filter(|_| samara_spec::family::has_added());
+    name.map_or_else(|| "samara".into(), |name| name.to_string_lossy().into_owned())
 }
 
 fn single_process(verb: Verb) -> Result<ExitCode, String> {

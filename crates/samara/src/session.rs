@@ -88,7 +88,8 @@ impl Session {
         }
         Ok(if !is_complete {
             eprintln!(
-                "samara: interrupted; {} of {} runs are in {}",
+                "{}: interrupted; {} of {} runs are in {}",
+                crate::program(),
                 findings.results.len(),
                 loaded.points.len(),
                 self.directory.path().display()
@@ -115,7 +116,7 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
 /// Prints the warnings about the scenario's files.
 pub(crate) fn print_notes(loaded: &Loaded, quiet: bool) {
     for note in loaded.notes.iter().filter(|_| !quiet) {
-        eprintln!("samara: note: {note}");
+        eprintln!("{}: note: {note}", crate::program());
     }
 }
 

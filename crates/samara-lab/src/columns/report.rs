@@ -260,7 +260,8 @@ fn summary(report: &Report<'_>) -> Summary {
         shown.name += " *";
         legend += " * is the least mean of the runs without incomplete nodes.";
     }
-    Summary { before: missed(report, |row| row.run.clone()), legend, table, ..Summary::default() }
+    let (before, after) = (missed(report, |row| row.run.clone()), caveats(report));
+    Summary { before, legend, table, after, ..Summary::default() }
 }
 
 /// Returns the results of the first seed of each run.
@@ -421,14 +422,19 @@ fn comparison(report: &Report<'_>) -> (Figure, String) {
     (Figure::new("custody", hidden.trim_start(), lines), hidden)
 }
 
+/// Returns what times mean if nodes are incomplete, and whether all nodes can be complete.
+fn caveats(report: &Report<'_>) -> Vec<String> {
+    let is_part = |row: &Row| row.missed().0 > 0 && row.missed().0 < row.missed().1;
+    let text = "Times are those of the complete nodes only, so a mean can be less than its bound.";
+    let times = report.rows.iter().any(is_part).then(|| text.to_owned());
+    let all = report.rows.iter().filter(|row| row.missed().0 > 0).find_map(impossible);
+    times.into_iter().chain(all).collect()
+}
+
 fn findings(report: &Report<'_>) -> Vec<String> {
     let missed = missed(report, |row| format!("\"{}\"", row.label));
     let mut sentences: Vec<String> = missed.iter().map(|sentence| format!("{sentence}.")).collect();
-    let is_part = |row: &Row| row.missed().0 > 0 && row.missed().0 < row.missed().1;
-    if report.rows.iter().any(is_part) {
-        sentences.push("Times are those of the complete nodes only.".to_owned());
-    }
-    sentences.extend(report.rows.iter().filter(|row| row.missed().0 > 0).find_map(impossible));
+    sentences.extend(caveats(report));
     match report.is_sweep() {
         false => sentences.extend(fastest(report)),
         true => sentences.extend(fastest_at_ends(report)),
@@ -456,9 +462,14 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
     let slots = report.all().map(|result| result.published.len()).max().unwrap_or(0);
     let sentence = |((missed, deadline), rows): &((_, _), Vec<&Row>)| {
         let (missed, waited): &(usize, usize) = missed;
-        let names: Vec<String> = rows.iter().take(NAMES_MAX).map(|row| named(row)).collect();
-        let others = match rows.len() - names.len() {
-            0 => String::new(),
+        // If all runs are alike, none is a better one to name.
+        let is_all = rows.len() > NAMES_MAX && rows.len() == report.rows.len();
+        let names: Vec<String> = match is_all {
+            true => vec![format!("all {} runs", rows.len())],
+            false => rows.iter().take(NAMES_MAX).map(|row| named(row)).collect(),
+        };
+        let others = match rows.len().saturating_sub(names.len()) {
+            more if is_all || more == 0 => String::new(),
             more => format!(" and {}", plural(more as f64, "more run")),
         };
         let [missed, waited] = [missed, waited].map(|count| grouped(*count as f64));

@@ -138,7 +138,8 @@ impl<'a> Report<'a> {
         let first = metrics.first().map(|path| name_of(path)).unwrap_or_default();
         let bound = summary.aggregates.iter().any(|aggregate| aggregate.metrics.contains_key(BOUND));
         let columns = all.iter().filter(|path| name_of(path) == first).cloned();
-        let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(metrics.iter().skip(1).cloned());
+        let others = metrics.iter().skip(1).filter(|path| *path != BOUND).cloned();
+        let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(others);
         Self { columns: columns.collect(), summary, axes, rows, metrics }
     }
 

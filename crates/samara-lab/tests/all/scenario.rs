@@ -315,7 +315,12 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     ("peerdas", "network.downlink_queue.kind", "true", "found true; expected a name"),
     ("peerdas", "network.downlink_queue.kind", "red", "found `red`; expected `drop-tail` or `codel`"),
     ("peerdas", "network.downlink_queue", "{ kind = \"drop-tail\" }", "missing key `size`"),
-    ("peerdas", "network.class", "[{ name = \"x\" }]", "missing key `share` (at network.class.0)"),
+    (
+        "peerdas",
+        "network.class",
+        "[{ name = \"x\" }]",
+        "missing key `share`; add one, such as share = \"20 %\" (at network.class.0)",
+    ),
     ("peerdas", "scenario.seeds", "5", "found 5; expected a list"),
     (
         "peerdas",
@@ -328,8 +333,58 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "gossip-baselines",
         "network.latency_file",
         "x.csv",
-        "found \"x.csv\"; expected a table with the keys file, kind, ",
+        "found \"x.csv\"; expected a table such as { file = \"latency.csv\", kind = \"one-way\", unit = \"ms\" }",
     ),
+    (
+        "gossip-baselines",
+        "network.latency_file",
+        "{ file = \"x.csv\", unit = \"ms\" }",
+        "missing key `kind`; add kind = \"one-way\" or kind = \"round-trip\"",
+    ),
+    ("gossip-baselines", "messages.rate", "5/s", "; the number of messages per second, such as 50"),
+    ("cat", "pool.rate", "50/s", "expected a number; the number of transactions per second, such as 50"),
+    ("peerdas", "fault.0.share", "20 %", "there is no [[fault]] to change; set the whole list: fault='[{"),
+    (
+        "peerdas",
+        "blobs",
+        "72",
+        "expected section.key, for example network.nodes; did you mean columns.blobs?",
+    ),
+    (
+        "gossip-baselines",
+        "network.topology.degree",
+        "20",
+        "kind = \"file\"; replace the whole table, such as network.topology='{ degree = 20 }'",
+    ),
+    ("peerdas", "degree", "6", "did you mean protocol.degree?"),
+    ("cat", "churn", "20 %", "for example network.nodes; [[fault]] describes churn (docs/guides/faults.md)"),
+    (
+        "cat",
+        "protocol.kind",
+        "flooding",
+        "found \"flooding\"; [pool] has \"cat\"; protocol.preset selects its version: found `flooding`; expected one of",
+    ),
+    (
+        "cat",
+        "protocol.kind",
+        "floodsub",
+        "\"floodsub\" needs a file with [columns] or [messages], whose results",
+    ),
+    ("cat-real", "protocol.kind", "gossipsub", "\"gossipsub\" needs a file with [columns] or [messages]"),
+    ("ring", "protocol.preset", "daisy", "did you mean `daisychain`?"),
+    (
+        "gossip-study",
+        "protocol.preset",
+        "flood-fifo",
+        "; [messages] has gossipsub, and \"flood-fifo\" is a preset of cat, which needs a file with [pool]",
+    ),
+    ("cat", "network.uplink", "25 Mbps", "unknown unit \"Mbps\"; expected a rate such as"),
+    ("cat", "network.uplink", "25 Mbps", "in bit/s, kbit/s, Mbit/s, Gbit/s; did you mean Mbit/s?"),
+    ("cat", "network.uplink", "25 MBit/s", "; did you mean Mbit/s?"),
+    ("cat", "network.latency", "4 sec", "; did you mean s?"),
+    ("cat", "pool.size", "2kb", "; did you mean kB?"),
+    ("cat", "pool.size", "1 KB", "; did you mean kB?"),
+    ("cat", "network.latency", "-4 s", "\"-4 s\" is negative; expected a time"),
     ("cat", "protocol.announce", "5", "found `5`; expected one of"),
     ("cat", "protocol.timeout", "{}", "found a table; expected a time with its unit, such as \"200 ms\", or"),
     (
@@ -352,7 +407,12 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "a column has 204.8 MB; a message of the protocol has at most 10 MiB, which allows 5120 blobs of 128 KiB",
     ),
     ("peerdas", "columns.slot_interval", "8761 h", "with 1 slots; together at most 8760 h"),
-    ("peerdas", "fault", "[{ kind = \"crash\", share = \"5 %\" }]", "missing key `at` (at fault.0)"),
+    (
+        "peerdas",
+        "fault",
+        "[{ kind = \"crash\", share = \"5 %\" }]",
+        "missing key `at`; add the time since the start of the run, such as at = \"10 s\"",
+    ),
     (
         "peerdas",
         "fault",
@@ -382,6 +442,41 @@ fn wrong_values_are_described_in_the_terms_of_scenario_files() {
         let start = format!("{scenario}: --set {key}={value}: ");
         assert!(error.starts_with(&start) && error.contains(expected), "{key}={value}: {error}");
         assert_plain(key, &error);
+    }
+}
+
+/// Each problem has one line, at the key that causes it.
+#[test]
+fn one_wrong_value_is_one_problem() {
+    let own = "[network]\nnodes = 1\n[pool]\n";
+    let own = load_source("own.toml", own, Inputs::default(), &Overrides::default()).unwrap_err();
+    assert_eq!(own.to_string(), "own.toml:2: network.nodes: is 1; allowed is 2 to 1048576");
+    let zero = load("peerdas", &[("columns.blobs".to_owned(), "0".to_owned())], &[], None).unwrap_err();
+    assert_eq!(zero.to_string(), "peerdas: --set columns.blobs=0: is 0; allowed is 1 to 100000");
+}
+
+#[test]
+fn misplaced_keys_of_files_are_errors_with_a_remedy() {
+    for (text, expected) in [
+        (
+            "[messages]\n[[run]]\nname = \"flooding\"\nset = { \"protocol.preset\" = \"flood-fifo\" }\n",
+            "in run \"flooding\": found `flood-fifo`; expected one of `spec`",
+        ),
+        (
+            "[messages]\n[[run]]\nname = \"flooding\"\nset = { \"protocol.preset\" = \"flood-fifo\" }\n",
+            "\"flood-fifo\" is a preset of cat, which needs a file with [pool]",
+        ),
+        (
+            "[pool]\n[[run]]\nname = \"a\"\npreset = \"cat-2023\"\n",
+            "; a run changes keys with set, such as set = { \"protocol.preset\" = ... }",
+        ),
+        (
+            "[rumours]\ncount = 3\n",
+            "; the section of an experiment of your own needs the program that has it",
+        ),
+    ] {
+        let error = load_source("own.toml", text, Inputs::default(), &Overrides::default()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{text}: {error}");
     }
 }
 
@@ -684,6 +779,19 @@ fn expectations_understand_units_and_paths() {
     assert_eq!(holds("batch: incomplete", "== 0", "batch"), Some(true));
     assert_eq!(holds("batch: incomplete", "== 0", "other"), None);
     assert_eq!(holds("no.such.metric", "> 0", "a"), Some(false), "expectations on missing metrics fail");
+    let late = serde_json::json!({ "time_to_custody_ms": { "max": 3900.0 }, "incomplete": 920 });
+    let line = |metric: &str, text: &str| {
+        Expectation::parse(metric, text).unwrap().check("batch", &late).map(|outcome| outcome.line()).unwrap()
+    };
+    assert_eq!(
+        line("time_to_custody_ms.max", "< 30 s"),
+        "✓ batch: time_to_custody_ms.max < 30 s, without what did not arrive (incomplete: 920)"
+    );
+    assert_eq!(
+        line("incomplete", "< 1000"),
+        "✓ batch: incomplete < 1000",
+        "the count itself leaves nothing out"
+    );
     for (metric, text, expected) in [
         ("x", "4 s", "does not start with <"),
         ("incomplete", "0", "\"0\" does not start with <, <=, ==, >= or >; expected for example \"<= 20\""),
@@ -695,6 +803,7 @@ fn expectations_understand_units_and_paths() {
             "\"5 apples\" is not a number; expected one such as \"20\", the number of nodes",
         ),
         ("duplication_factor", "< nan", "\"nan\" is not a number"),
+        ("delivery_ratio", "== 100", "\"100\" is more than 1; write \"100 %\", or a share from 0 to 1"),
     ] {
         let error = Expectation::parse(metric, text).unwrap_err();
         assert!(error.contains(expected), "{metric} {text}: {error}");

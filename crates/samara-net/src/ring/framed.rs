@@ -266,7 +266,7 @@ impl Handshake {
         }
         let [protection] = hear::<1>(stream, &mut said).await?;
         if protection != self.protection as u8 {
-            return Err(Closed::handshake("the peer protects its links in another way"));
+            return Err(Closed::handshake("the peer has another kind of authentication"));
         }
         hear::<NONCE_BYTES>(stream, &mut said).await?;
         let own = nonce()?;
@@ -336,7 +336,7 @@ async fn hear_text(
     }
     let start = said.len();
     said.resize(start + len, 0);
-    stream.read_exact(&mut said[start..]).await.map_err(Closed::handshake)?;
+    stream.read_exact(&mut said[start..]).await.map_err(tls_failed)?;
     // Texts of strangers end up in logs.
     let text = std::str::from_utf8(&said[start..]).ok().filter(|text| !text.contains(char::is_control));
     text.map(str::to_owned).ok_or_else(|| Closed::Handshake(format!("{what}: expected printable text")))
@@ -355,6 +355,7 @@ fn tls_failed(error: std::io::Error) -> Closed {
     match inner {
         Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => Closed::Unauthenticated,
         Some(Error::AlertReceived(alert)) => Closed::Refused(format!("TLS alert {alert:?}")),
+        _ if error.kind() == ErrorKind::UnexpectedEof => Closed::handshake("it ended the connection"),
         _ => Closed::handshake(error),
     }
 }

@@ -315,7 +315,11 @@ impl Member {
                     }
                     continue;
                 }
-                hub::Event::LinkDown { .. } | hub::Event::Refused(..) => continue,
+                hub::Event::Refused(from, why) => {
+                    self.log_refusal(from, &why);
+                    continue;
+                }
+                hub::Event::LinkDown { .. } => continue,
             };
             match event {
                 // The semaphore counts the room in the queue.
@@ -342,6 +346,17 @@ impl Member {
             tracing::warn!(%seed, %why, "cannot join through a seed");
         }
         self.failed_seeds.insert(seed, why);
+    }
+
+    /// Logs why this member refused a node that dialled: the node does not learn it. Warnings become
+    /// rare, since strangers can cause any number of refusals.
+    fn log_refusal(&self, from: SocketAddr, why: &Closed) {
+        let count = self.hub.counters.closed.get(why.name()).copied().unwrap_or(0);
+        if count.is_power_of_two() {
+            tracing::warn!(%from, %why, cause = why.name(), count, "refused a node");
+        } else {
+            tracing::debug!(%from, %why, cause = why.name(), "refused a node");
+        }
     }
 
     fn pause_or_resume(&mut self) {

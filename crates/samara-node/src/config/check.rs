@@ -264,6 +264,12 @@ pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
         )
     };
     let address: Multiaddr = text.parse().map_err(|error| wrong(&format!(": {error}")))?;
+    let is_name = |part: Protocol<'_>| {
+        matches!(part, Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_) | Protocol::Dnsaddr(_))
+    };
+    if address.iter().any(is_name) {
+        return Err(wrong(", but a node resolves no names (DNS)"));
+    }
     let mut parts = address.iter();
     let ip = matches!(parts.next(), Some(Protocol::Ip4(_) | Protocol::Ip6(_)));
     let port = match parts.next() {

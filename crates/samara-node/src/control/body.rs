@@ -59,6 +59,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Number {
     }
 }
 
+/// The expectation of a size in the reader's words.
+const WHOLE_NUMBER: &str = "a whole number from 0 to 9223372036854775807";
+
 /// Reads JSON into a type.
 ///
 /// # Errors
@@ -67,7 +70,11 @@ pub(super) fn read<T: DeserializeOwned>(json: Value) -> Result<T, String> {
     let value = value(json)?;
     from_value(&value).map_err(|(key, message)| {
         // The reader has the terms of configuration files.
-        let message = message.replace("a table", "an object");
+        let mut message = message.replace("a table", "an object");
+        if key.ends_with("random_bytes") {
+            message =
+                message.replace(WHOLE_NUMBER, "a whole number of bytes without a unit, such as 1000000");
+        }
         let mut place = String::new();
         for part in key.split('.').filter(|part| !part.is_empty()) {
             if part.bytes().all(|byte| byte.is_ascii_digit()) {

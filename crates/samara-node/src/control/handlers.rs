@@ -1,6 +1,5 @@
 //! The handlers of the control API, one function for each request.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::IntoResponse;
@@ -15,7 +14,7 @@ use super::requests::{
     Batch, Broadcasts, Commit, Dial, KEYS_MAX, MessageSpec, Nothing, Publications, Submissions, TopicName,
     TxSpec, planned_txs,
 };
-use super::{Api, Failure};
+use super::{Api, Failure, Json};
 use crate::config::{address, check_topic};
 use crate::group::Group;
 use crate::metrics::{self, Scrape, Usage};
@@ -150,7 +149,14 @@ pub(super) async fn not_found(uri: Uri) -> Failure {
 }
 
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {
-    let message = format!("{} does not accept {method}; see docs/guides/node.md", uri.path());
+    // Each path has one of the two methods, or both.
+    let expected = match method {
+        Method::GET => "POST",
+        Method::POST => "GET",
+        _ => "GET or POST",
+    };
+    let path = uri.path();
+    let message = format!("{path} does not accept {method}; expected {expected} (docs/guides/node.md)");
     Failure(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 

@@ -9,16 +9,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest, State};
 use axum::http::StatusCode;
-use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
@@ -91,6 +92,18 @@ pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
 pub(crate) async fn serve_metrics(listener: TcpListener, api: Api) {
     let router = Router::new().route("/metrics", get(handlers::metrics));
     serve(listener, router, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
+}
+
+/// An answer: JSON on one line, which ends there, since people read answers in terminals.
+struct Json<T>(T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_string(&self.0) {
+            Ok(text) => ([(CONTENT_TYPE, "application/json")], text + "\n").into_response(),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
-use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::swarm::{DialError, NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::rpc::Topic;
@@ -187,8 +187,10 @@ impl Node {
                 self.redial.lost(peer_id, now);
             }
             SwarmEvent::OutgoingConnectionError { connection_id, peer_id, error } => {
-                let peer = peer_id.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
-                tracing::info!(peer, %error, "cannot connect");
+                let peer = peer_id.map(tracing::field::display);
+                for (address, error) in failures(&error) {
+                    tracing::warn!(address, peer, error, "cannot connect");
+                }
                 self.redial.failed(connection_id, now);
             }
             SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
@@ -355,15 +357,20 @@ fn check_free(address: &Multiaddr) -> std::io::Result<()> {
     socket.listen(1)
 }
 
-/// Returns the error for an address, with the innermost cause: outer ones of libp2p have no text.
-fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
+/// Returns the text of the innermost cause: outer errors of libp2p have none, or repeat it.
+fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
+    cause.to_string()
+}
+
+fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
     format!(
-        "network.listen.{at}: cannot listen on {address}: {cause}; \
-         expected a free port at an address of this machine"
+        "network.listen.{at}: cannot listen on {address}: {}; \
+         expected a free port at an address of this machine",
+        innermost(error)
     )
 }
 
@@ -390,4 +397,31 @@ fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
         .with_swarm_config(|config| config.with_idle_connection_timeout(idle))
         .build();
     Ok(swarm)
+}
+
+/// Returns the addresses that could not be dialled, each with the cause.
+fn failures(error: &DialError) -> Vec<(String, String)> {
+    match error {
+        DialError::Transport(failed) => {
+            failed.iter().map(|(address, error)| (address.to_string(), innermost(error))).collect()
+        }
+        _ => vec![("unknown".to_owned(), innermost(error))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use libp2p::TransportError;
+
+    use super::*;
+
+    #[test]
+    fn failed_dials_name_each_address_and_the_cause_once() {
+        let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
+        let refused = io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused));
+        let error = DialError::Transport(vec![(address, TransportError::Other(refused))]);
+        assert_eq!(failures(&error), [("/ip4/127.0.0.1/tcp/1".to_owned(), "connection refused".to_owned())]);
+    }
 }

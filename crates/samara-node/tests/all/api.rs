@@ -24,7 +24,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "/v1/publish",
             "{\"topic\":\"t\",\"random_bytes\":-1}",
             422,
-            &["random_bytes: found -1; expected a whole number from 0"],
+            &["random_bytes: found -1; expected a whole number of bytes without a unit"],
         ),
         (
             "/v1/publish",
@@ -103,7 +103,13 @@ async fn invalid_requests_are_rejected_with_a_reason() {
         ("/v1/stop", "", 400, &["the body is not JSON: EOF", "expected an object such as {}"]),
         ("/v1/stop", "{\"now\":true}", 422, &["unknown key `now`; expected none here"]),
         ("/v1/nothing", "{}", 404, &["unknown path /v1/nothing"]),
-        ("/v1/status", "{}", 405, &["/v1/status does not accept POST"]),
+        ("/v1/status", "{}", 405, &["/v1/status does not accept POST; expected GET"]),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":\"1 MB\"}",
+            422,
+            &["found \"1 MB\"; expected a whole number of bytes without a unit, such as 1000000"],
+        ),
     ];
     for (path, body, expected, words) in cases {
         let (status, answer) = node.try_post(path, body).await;
@@ -118,9 +124,11 @@ async fn invalid_requests_are_rejected_with_a_reason() {
         ("/v1/batches/x", "found the path /v1/batches/x; expected a whole number after"),
         ("/v1/batches/-1", "expected a whole number"),
         ("/v1/batches/%ff", "{\"error\":\"found the path /v1/batches/%ff; expected a whole number"),
+        ("/v1/publish", "/v1/publish does not accept GET; expected POST"),
     ] {
         let (status, body) = request(node.control, "GET", path, "").await;
         assert!(status >= 400 && body.contains(word), "{path}: {status} {body}");
+        assert!(body.ends_with("}\n"), "{path}: an answer is a line: {body:?}");
     }
 }
 

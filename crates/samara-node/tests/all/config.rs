@@ -90,7 +90,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "node.toml:4: network.listen.0: ",
         &["/udp/1\"", "/tcp/"],
     ),
-    ("[network]\ndial = [\"/dns4/a/tcp/1\"]", "node.toml:4: network.dial.0: ", &["/dns4/a", "/ip4/"]),
+    (
+        "[network]\ndial = [\"/dns4/a/tcp/1\"]",
+        "node.toml:4: network.dial.0: ",
+        &["/dns4/a", "a node resolves no names (DNS)", "/ip4/"],
+    ),
     ("[network]\nredial_first = \"2\"", "node.toml:4: network.redial_first: ", &["\"2\" has no unit", "ms"]),
     (
         "[network]\nredial_max = \"1 ms\"",

@@ -208,7 +208,8 @@ impl LatencyTable {
         }
         if self.size < hosts as usize {
             return Err(format!(
-                "{}: has {} rows for {hosts} nodes; expected a row for each",
+                "{0}: has {1} rows for {hosts} nodes; set network.nodes to at most {1}, remove it, or use a file \
+                 with a row for each node",
                 self.file, self.size
             ));
         }

@@ -100,7 +100,9 @@ fn hosts_are_matched_to_rows() {
     assert_eq!(table.rows_of_hosts(3, None), Ok(vec![0, 1, 2]), "no names: in the order of rows");
     assert_eq!(
         table.rows_of_hosts(4, None),
-        Err("l: has 3 rows for 4 nodes; expected a row for each".to_owned())
+        Err("l: has 3 rows for 4 nodes; set network.nodes to at most 3, remove it, or use a file with a row for each \
+             node"
+            .to_owned())
     );
     let names: Names = ["aa"].into_iter().collect();
     assert_eq!(

@@ -143,7 +143,12 @@ fn gather(
     }
     let todo: Vec<&Planned> = planned.iter().filter(|planned| !finished.contains_key(&planned.id)).collect();
     if !finished.is_empty() && !options.quiet {
-        eprintln!("samara: {} of {} points are finished already", finished.len(), planned.len());
+        eprintln!(
+            "{}: {} of {} points are finished already",
+            crate::program(),
+            finished.len(),
+            planned.len()
+        );
     }
     let mut gathered = Gathered { finished, failed: Vec::new() };
     if !todo.is_empty() {
@@ -325,7 +330,7 @@ impl Progress {
     /// Prints a message, also without a terminal, since logs need failures.
     fn say(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("samara: {text}"));
+            self.bar.suspend(|| eprintln!("{}: {text}", crate::program()));
         }
     }
 

@@ -159,10 +159,33 @@ fn bad_input_exits_with_status_2() {
             "--set network.nodes has two values, 50 and 60; keep one of them",
         ),
         ("run peerdas-small network.nodes=50", "tip: --set sets a key: --set network.nodes=50"),
+        ("run peerdas --only batch,none", "--only none: there is no such run"),
+        ("show batch", "\"batch\" is a run of peerdas: `samara run peerdas --only batch`"),
+        ("show peerdas --runs batch", "a similar argument exists: '--only'"),
+        ("node a.toml", "tip: --config names the configuration: --config a.toml"),
     ] {
         let error = scratch.refused(args.split(' '));
         assert!(error.contains(expected), "{args}: {error}");
     }
+}
+
+/// The parser of arguments knows hidden commands, and suggests values where no command has any.
+#[test]
+fn suggestions_leave_out_hidden_commands_and_values() {
+    let scratch = Scratch::new("suggestions");
+    for (args, hidden) in [
+        ("init", "end-with"),
+        ("plot", "point"),
+        ("run peerdas --dry-run", "as a value"),
+        ("show peerdas --runs batch", "'--run'"),
+    ] {
+        let error = scratch.refused(args.split(' '));
+        assert!(error.contains("error: ") && !error.contains(hidden), "{args}: {error}");
+    }
+    for args in ["show --help", "export graph --help"] {
+        assert!(!scratch.ok(args.split(' ')).contains("--strict"), "{args}");
+    }
+    assert!(scratch.ok(["run", "--help"]).contains("--strict"));
 }
 
 /// Runs that results cannot tell apart, and expectations that nothing can meet.
@@ -176,7 +199,13 @@ fn ambiguous_runs_and_unknown_expectations_are_refused() {
         ("[[run]]\nname = \"\"", "run.0.name: is \"\""),
         ("[[sweep.axis]]\nkey = \"network.nodes\"\nvalues = []", "sweep.axis.0.values: is empty"),
         ("[expect]\n\"bacth:incomplete\" = \"== 0\"", "there is no run \"bacth\"; the runs are x"),
-        ("[expect]\n\"time_to_custdy_ms.p95\" = \"< 4 s\"", "did you mean \"time_to_custody_ms\"?"),
+        ("[expect]\n\"time_to_custdy_ms.p95\" = \"< 4 s\"", "did you mean \"time_to_custody_ms.p95\"?"),
+        (
+            "[expect]\ntime_to_custody_ms = \"< 4 s\"",
+            "\"time_to_custody_ms\" is no single value; expected one of time_to_custody_ms.mean, ",
+        ),
+        ("[expect]\n\"time_to_custody_ms.p90\" = \"< 4 s\"", "\"time_to_custody_ms.p90\" is no single value"),
+        ("[expect]\ndelivery_ratio = \"== 100\"", "\"100\" is more than 1; write \"100 %\""),
         ("[expect]\nearly_timeouts = \"== 0\"", "[columns] have no metric \"early_timeouts\""),
     ] {
         scratch.write("x.toml", scenario(rest));

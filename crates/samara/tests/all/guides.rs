@@ -68,6 +68,7 @@ fn documented_commands_are_understood() {
     for name in ["mine.toml", "scenario.toml"] {
         scratch.write(name, scratch.ok(["show", "peerdas"]));
     }
+    scratch.write("churn.toml", scratch.ok(["show", "cat"]));
     scratch.ok("export graph mine.toml --format graphml -o mine.graphml".split(' '));
     let mut checked = std::collections::HashSet::new();
     for page in pages {

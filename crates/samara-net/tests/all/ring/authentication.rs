@@ -168,7 +168,11 @@ async fn strangers_without_the_secret_are_refused() {
     let other = Secret::new("not the one of the others").unwrap();
     let joins = options().with_seeds([target.address()]).with_secret(other);
     let error = Group::join(joins.require_seed(Duration::from_secs(1))).await.map(drop).unwrap_err();
-    assert!(error.to_string().contains("the peer refused the link"), "{error}");
+    let error = error.to_string();
+    assert!(error.starts_with("no seed admitted this node within 1s: "), "{error}");
+    assert!(error.contains("the peer refused the link: it ended the connection; "), "{error}");
+    assert!(error.contains("another secret, group name or kind of authentication"), "{error}");
+    assert!(!error.contains("require_seed"), "founding another group is no remedy: {error}");
     nodes[0].group.broadcast("still").await.unwrap();
     nodes[1].wait_for_messages(1).await;
 }

@@ -1,0 +1,121 @@
+//! Remedies in errors about keys: where a key belongs, and what a required one looks like.
+
+use serde_json::{Map, Value};
+
+use crate::Scenario;
+use crate::family::{self, FamilySpec, ProtocolKind};
+
+/// The start of a key, a part of the message about it, and the remedy.
+const REMEDIES: [(&str, &str, &str); 7] = [
+    ("network.latency_file", "missing key `kind`", "add kind = \"one-way\" or kind = \"round-trip\""),
+    ("fault.", "missing key `kind`", "add one, such as kind = \"crash\""),
+    (
+        "fault.",
+        "missing key `at`",
+        "add the time since the start of the run, such as at = \"10 s\" (docs/guides/faults.md)",
+    ),
+    ("pool.rate", "expected a number", "the number of transactions per second, such as 50"),
+    ("messages.rate", "expected a number", "the number of messages per second, such as 50"),
+    ("network.class.", "missing key `share`", "add one, such as share = \"20 %\""),
+    ("expect.", "", "put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\""),
+];
+
+/// Words of users that are no key, each with the place of the matter.
+const MATTERS: [(&str, &str); 2] = [
+    ("churn", "[[fault]] describes churn (docs/guides/faults.md)"),
+    ("crash", "[[fault]] describes crashes (docs/guides/faults.md)"),
+];
+
+/// Adds the remedy for a problem with a key to its message.
+pub(crate) fn with_remedy(key: &str, message: String, table: &toml::Table) -> String {
+    let remedies = REMEDIES.into_iter();
+    let mut fitting = remedies.filter(|(start, part, _)| key.starts_with(start) && message.contains(part));
+    if let Some((.., remedy)) = fitting.next() {
+        return format!("{message}; {remedy}");
+    }
+    // A run with the key of a section: `run.1.preset`.
+    let mut parts = key.split('.');
+    if let (Some("run"), Some(_), Some(name), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        && message.starts_with("unknown key")
+    {
+        let without: toml::Table =
+            table.clone().into_iter().filter(|(section, _)| section != "run").collect();
+        let place = places(name, &without).into_iter().next().unwrap_or_else(|| format!("section.{name}"));
+        return format!("{message}; a run changes keys with set, such as set = {{ \"{place}\" = ... }}");
+    }
+    message
+}
+
+/// Adds the keys of the scenario's sections that have this name, or the place of the matter, to a
+/// message about a key without a section.
+pub(crate) fn with_place(key: &str, message: String, table: &toml::Table) -> String {
+    let matter = MATTERS.iter().find(|(word, _)| *word == key).map(|(_, place)| (*place).to_owned());
+    let place = || {
+        let places = places(key, table);
+        (!places.is_empty()).then(|| format!("did you mean {}?", places.join(" or ")))
+    };
+    match matter.or_else(place) {
+        Some(hint) => format!("{message}; {hint}"),
+        None => message,
+    }
+}
+
+/// Returns the dotted keys with this name in the sections of a valid scenario.
+fn places(name: &str, table: &toml::Table) -> Vec<String> {
+    let Ok(scenario) = Scenario::from_table(table) else { return Vec::new() };
+    let (family, schema) = (scenario.family(), crate::schema());
+    let has = |part: &Value| keys_of(&schema, part).is_some_and(|keys| keys.contains_key(name));
+    let sections = [family.section, "network", "transport", "scenario"];
+    let in_section = |section: &&str| schema["properties"].get(*section).is_some_and(has);
+    let own_kind = |variant: &&Value| variant["properties"]["kind"]["const"] == scenario.selected.protocol();
+    let variants = schema["properties"]["protocol"]["anyOf"].as_array().into_iter().flatten();
+    let in_protocol = variants.filter(own_kind).any(has).then_some("protocol");
+    let found = sections.into_iter().filter(in_section).chain(in_protocol);
+    found.map(|section| format!("{section}.{name}")).collect()
+}
+
+/// Returns the keys of a part of a schema, which may be a reference.
+fn keys_of<'a>(schema: &'a Value, part: &'a Value) -> Option<&'a Map<String, Value>> {
+    let reference = part.get("$ref").and_then(Value::as_str);
+    let part = reference.map_or(Some(part), |reference| schema.pointer(reference.trim_start_matches('#')))?;
+    part.get("properties")?.as_object()
+}
+
+/// Returns the remedy for a preset that the protocol of a scenario does not have, if another protocol
+/// has it.
+pub(crate) fn of_preset(preset: &str, own: &FamilySpec) -> String {
+    let has = |protocol: &&ProtocolKind| read_preset(protocol, preset).is_ok();
+    if let Some(protocol) = own.protocols.iter().find(has) {
+        return format!("; \"{preset}\" needs protocol.kind = \"{}\"", protocol.name);
+    }
+    let other = |family: &'static FamilySpec| Some((family, family.protocols.iter().find(has)?));
+    match family::all().into_iter().find_map(other) {
+        Some((family, protocol)) => format!(
+            "; [{}] has {}, and \"{preset}\" is a preset of {}, which needs a file with [{}]",
+            own.section, own.protocols[0].name, protocol.name, family.section
+        ),
+        None => String::new(),
+    }
+}
+
+/// Returns the remedy for a kind of protocol that the experiment of a scenario does not have.
+pub(crate) fn of_kind(kind: &str, own: &FamilySpec) -> String {
+    let others = family::all().into_iter();
+    let others = others.filter(|family| family.protocols.iter().any(|protocol| protocol.name == kind));
+    let others: Vec<String> = others.map(|family| format!("[{}]", family.section)).collect();
+    if !others.is_empty() {
+        let others = others.join(" or ");
+        return format!("; \"{kind}\" needs a file with {others}, whose results `samara compare` compares");
+    }
+    match own.protocols.iter().find_map(|protocol| read_preset(protocol, kind).err()) {
+        Some((key, message)) if key == "preset" => {
+            format!("; protocol.preset selects its version: {message}")
+        }
+        _ => String::new(),
+    }
+}
+
+fn read_preset(protocol: &ProtocolKind, preset: &str) -> Result<(), (String, String)> {
+    let table = toml::Table::from_iter([("preset".to_owned(), preset.into())]);
+    (protocol.parameters.read)(&table.into()).map(drop)
+}
