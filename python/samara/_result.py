@@ -154,7 +154,7 @@ class Result:
 
     @property
     def paths(self) -> Table:
-        """A row for each explained delivery: where its time went.
+        """A row for each explained delivery: where its time went. Runs with `tables=["paths"]` have it.
 
         `delivery_latency_ns` is the sum of the columns of causes, such as `same_batch_ns`. Those that
         begin with `hop_` have the parts since the sender had the item.

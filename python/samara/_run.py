@@ -51,8 +51,9 @@ def run(
     names and shares of runs instead.
 
     `tables` names the tables to keep in memory, by default all, except those with more than
-    `rows_max` rows. `out` is a results directory like that of `samara run`; tables are written as
-    soon as their run ends. `force` overwrites a finished result.
+    `rows_max` rows. Deliveries are explained only if it names `paths`. `out` is a results directory
+    like that of `samara run`; tables are written as soon as their run ends. `force` overwrites a
+    finished result.
 
     Raises a [`samara.ScenarioError`][] with all problems of the scenario, the exception of a
     policy, or `KeyboardInterrupt`.

@@ -146,6 +146,7 @@ impl Loaded {
     ///
     /// `progress` is called several times a second with a list of names and shares. `tables` names
     /// the tables to keep in memory, all by default, except those with more than `rows_max` rows.
+    /// Only if it names `paths`, deliveries are explained.
     /// `out` is a results directory.
     #[pyo3(signature = (*, threads = None, progress = None, tables = None, rows_max = 50_000_000, out = None, force = false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]

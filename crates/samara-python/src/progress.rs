@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use samara_lab::explain::Mode;
+use samara_lab::explain::{Mode, PATHS};
 use samara_lab::results::{Measured, Outcome, ResultsDirectory, tables};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
 use samara_spec::{Loaded, Point};
@@ -24,6 +24,13 @@ pub(crate) struct Keep {
     pub(crate) names: Option<Vec<String>>,
     /// Maximum number of rows of a table in memory.
     pub(crate) rows_max: usize,
+}
+
+impl Keep {
+    /// Returns true if this table is named, and not only kept because all are.
+    fn names_table(&self, name: &str) -> bool {
+        self.names.iter().flatten().any(|own| own == name)
+    }
 }
 
 /// Observes all runs.
@@ -116,12 +123,12 @@ pub(crate) fn run(
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<(Vec<Option<Outcome>>, Vec<Tables>)> {
     let mut interrupt = None;
+    let explain = if observer.keep.names_table(PATHS) { Mode::Auto } else { Mode::Off };
     let results = py.detach(|| {
         std::thread::scope(|scope| {
             let (sender, receiver) = channel();
             let (stop, watch) = (&failure.stop, &observer);
-            let worker =
-                scope.spawn(move || sender.send(run_all(loaded, (threads, Mode::Auto), stop, watch)));
+            let worker = scope.spawn(move || sender.send(run_all(loaded, (threads, explain), stop, watch)));
             loop {
                 match receiver.recv_timeout(UPDATE_EVERY) {
                     Ok(results) => return Ok(results),

@@ -92,7 +92,7 @@ pub fn builtins() -> &'static [Builtin] {
         "mix-stream" "6 s",
         "mix-teams" "108 s",
         "mix-pool" "8 s",
-        "mix-soak" "3100 s",
+        "mix-soak" "310 s",
         "mix-team" "> 45 s",
         "mix-batch" "> 45 s",
         "mix-real" "370 s",

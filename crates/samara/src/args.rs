@@ -219,9 +219,9 @@ pub(crate) struct RunOptions {
     /// Number of threads; results do not depend on it. Default: all processors.
     #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
-    /// Deliveries to explain, for `samara explain`: all, off, a number N for one of N items, or auto:
-    /// those of runs of up to 300 nodes.
-    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = explained)]
+    /// Deliveries to record for `samara explain`: off, all, a number N for one of N items, or auto:
+    /// all of short runs, and a sample of long ones.
+    #[arg(long, value_name = "WHICH", default_value = "off", value_parser = explained)]
     pub(crate) explain: Mode,
     #[command(flatten)]
     pub(crate) output: OutputOptions,

@@ -22,14 +22,11 @@ pub(crate) use section::section;
 pub use show::{Shown, json, show};
 pub use what_if::{Counterfactual, WHY_PARTS_DIFFER, WhatIf, Without, what_if};
 
-/// Nodes up to which a run records by default. Recording takes a fifth of the time and of the memory of
-/// a run, which hardly matters up to here.
-pub const NODES_MAX: u32 = 300;
 /// Deliveries up to which all are recorded: a row takes some 200 bytes.
 pub const ROWS_MAX: u64 = 1_000_000;
 
 /// The name of the table.
-pub(crate) const PATHS: &str = "paths";
+pub const PATHS: &str = "paths";
 
 /// Which deliveries of a run are explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +34,7 @@ pub enum Mode {
     /// None.
     #[default]
     Off,
-    /// Up to [`NODES_MAX`] nodes: all up to [`ROWS_MAX`] deliveries, and a sample of the items beyond.
+    /// All up to [`ROWS_MAX`] deliveries, and a sample of the items beyond.
     Auto,
     /// One of this many items.
     Every(u64),
@@ -58,11 +55,10 @@ impl Explain {
     }
 
     /// Returns the sampling interval of items; `None` if nothing is recorded.
-    pub(crate) fn every(&self, nodes: u32, deliveries: Option<u64>) -> Option<u64> {
+    pub(crate) fn every(&self, deliveries: Option<u64>) -> Option<u64> {
         match self.mode {
             Mode::Off => None,
             Mode::Every(items) => Some(items),
-            Mode::Auto if nodes > NODES_MAX => None,
             Mode::Auto => Some(deliveries.unwrap_or(0).div_ceil(ROWS_MAX).max(1)),
         }
     }

