@@ -322,7 +322,7 @@ fn errors_name_key_and_line() {
     );
     assert_eq!(
         error(&by_latency("nodes = 17"), latencies(matrix(16, |_, _| 1.0))),
-        "small.toml:5: network.latency_file: latency.csv: has 16 rows for 17 nodes; expected a row for each"
+        "small.toml:5: network.latency_file: latency.csv: has 16 rows for 17 nodes; set network.nodes to at most 16, remove it, or use a file with a row for each node"
     );
     assert_eq!(
         error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
