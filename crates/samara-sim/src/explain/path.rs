@@ -63,14 +63,18 @@ impl Arrivals {
         arrivals.insert(item, made);
     }
 
-    /// Returns the path of an item to a host; `None` if it has not arrived there. The hops follow
-    /// each other without gaps, from `origin.at` to the arrival. If a sender's own arrival is not
-    /// recorded, the cause of the time before is unknown.
+    /// Returns the path of an item to a host; `None` if it has not arrived there, or if a node had it
+    /// before its publication, because a hostile node invented it. The hops follow each other without
+    /// gaps, from `origin.at` to the arrival. If a sender's own arrival is not recorded, the cause of
+    /// the time before is unknown.
     pub fn path(&self, host: u32, item: u64, origin: Origin) -> Option<Vec<Hop>> {
         let mut arrival = self.get(host, item)?;
         let mut item = arrival.item;
         let (mut to, mut hops) = (host, Vec::new());
         loop {
+            if arrival.at < origin.at {
+                return None;
+            }
             let before = if arrival.from == origin.host { None } else { self.get(arrival.from, item) };
             let before = before.filter(|before| before.at <= arrival.owed_at);
             let since = before.map_or(origin.at, |before| before.at);
