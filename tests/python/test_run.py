@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -237,6 +238,8 @@ def test_results_are_written_as_by_the_command_line(tmp_path: Path) -> None:
     for directory in (tmp_path / "out", later):
         names = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
         assert {"complete", "report.html", "scenario.toml", "summary.json"} <= names
+        summary = json.loads((directory / "summary.json").read_text())
+        assert summary["passes"] and summary["finding"] and f"figures/{summary['figure']}.svg" in names
         assert "figures/custody.svg" in names and "figures/custody.png" in names
         run = "runs/batch-seed1"
         assert {f"{run}/{table}.parquet" for table in ("deliveries", "copies", "traffic", "configuration")} <= names

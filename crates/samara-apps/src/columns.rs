@@ -87,8 +87,7 @@ impl<M: Segment> Blocks<M> {
 }
 
 impl<M> Blocks<M> {
-    /// Returns the number of a message. Published messages are recognised by their address in
-    /// memory.
+    /// Returns the number of a message, which is recognised by its address in memory.
     pub fn id_of(&self, topic: &Topic, message: &Arc<M>) -> Option<ColumnId> {
         let segment = *self.index.get(topic)?;
         let slots = self.messages.iter().skip(segment as usize).step_by(self.topics.len());

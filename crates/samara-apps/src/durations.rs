@@ -43,8 +43,7 @@ impl Durations {
         self.0.max() as f64 / 1e6
     }
 
-    /// Returns, for each bucket, its upper end in milliseconds and the share of all durations up to
-    /// it.
+    /// Returns the upper end of each bucket in milliseconds, with the share of durations up to it.
     pub fn distribution_ms(&self) -> Vec<(f64, f64)> {
         let all = self.count() as f64;
         let mut sum = 0.0;

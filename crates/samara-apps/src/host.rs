@@ -105,8 +105,7 @@ impl Neighbours {
     }
 }
 
-/// Returns the engine and the outbox of a host that speaks GossipSub. The configuration must be
-/// valid.
+/// Returns the engine and the outbox of a GossipSub host. The configuration must be valid.
 pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame>) {
     match GossipSub::new(Arc::clone(config), identity_of(host)) {
         Ok(gossip) => (gossip, Outbox::new(config.outbox_config())),

@@ -7,7 +7,7 @@ use samara_report::words::plural;
 use samara_report::{Card, Page, Part, Section};
 use serde::Deserialize;
 
-use crate::results::{Origin, utc};
+use crate::results::{Headline, utc};
 
 /// The part of a summary that a card shows.
 #[derive(Deserialize)]
@@ -15,18 +15,8 @@ struct Summary {
     scenario: String,
     version: String,
     digest: String,
-    #[serde(default)]
-    origin: Option<Origin>,
-    #[serde(default)]
-    finding: String,
-    #[serde(default)]
-    figure: String,
-    /// Unknown in results of older versions.
-    #[serde(default)]
-    passes: Option<bool>,
-    /// The number of expectations that hold, and of all.
-    #[serde(default)]
-    expectations: [usize; 2],
+    #[serde(flatten)]
+    headline: Headline,
 }
 
 /// Returns the page on the results in the directories of `folder`, or on that in `folder` itself.
@@ -66,13 +56,12 @@ pub fn page(folder: &Path) -> Result<Page, String> {
 fn card(directory: &Path) -> Option<(u64, Card)> {
     let file = directory.join("summary.json");
     let summary: Summary = serde_json::from_str(&std::fs::read_to_string(&file).ok()?).ok()?;
+    let Headline { origin, finding, figure, passes, expectations: [held, all] } = summary.headline;
     let written = || file.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
-    let at = summary.origin.as_ref().map(|origin| origin.finished_unix_s);
+    let at = origin.as_ref().map(|origin| origin.finished_unix_s);
     let at = at.or_else(|| written().map(|since| since.as_secs())).unwrap_or(0);
     let name = directory.file_name()?.to_string_lossy().into_owned();
-    let [held, all] = summary.expectations;
     let is_complete = directory.join("complete").exists();
-    let passes = summary.passes.unwrap_or(held == all);
     let verdict = match (is_complete, passes) {
         (false, _) => "unfinished",
         (true, true) => "passes",
@@ -80,15 +69,15 @@ fn card(directory: &Path) -> Option<(u64, Card)> {
     };
     let counted = if all > 0 { format!(": {held} of {all} expectations hold") } else { String::new() };
     let verdict = format!("{verdict}{counted}");
-    let figure = format!("figures/{}.svg", summary.figure);
-    let has_figure = !summary.figure.is_empty() && directory.join(&figure).exists();
+    let has_figure = !figure.is_empty();
+    let figure = format!("figures/{figure}.svg");
+    let has_figure = has_figure && directory.join(&figure).exists();
     let has_page = directory.join("report.html").exists();
-    let command = summary.origin.map(|origin| origin.command);
     let lines = [
         Some(utc(at)),
         Some(format!("Samara {}", summary.version)),
         Some(format!("digest {}", summary.digest)),
-        command,
+        origin.map(|origin| origin.command),
     ];
     let card = Card {
         address: has_page.then(|| format!("{}/report.html", encoded(&name))),
@@ -97,7 +86,7 @@ fn card(directory: &Path) -> Option<(u64, Card)> {
         kind: summary.scenario,
         verdict,
         is_bad: !is_complete || !passes,
-        text: summary.finding,
+        text: finding,
         lines: lines.into_iter().flatten().collect(),
     };
     Some((at, card))

@@ -73,7 +73,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete);
     let real = summary.runs.iter().any(|run| run.real.is_some());
     let made = Made {
-        origin: summary.origin.as_ref(),
+        origin: summary.headline.origin.as_ref(),
         version: &summary.version,
         digest: (!real).then_some(&summary.digest),
         seeds: loaded.points.iter().map(|point| point.seed).collect(),

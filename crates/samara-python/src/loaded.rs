@@ -178,8 +178,9 @@ impl Loaded {
         let observer = Observer::new(&loaded, &keep, directory.as_ref());
         let (results, tables) =
             progress::run(py, &loaded, observer, threads, &self.failure, progress.as_ref())?;
-        let findings = Findings::of(&loaded, results, Used::since(start)).map_err(RunError::new_err)?;
+        let mut findings = Findings::of(&loaded, results, Used::since(start)).map_err(RunError::new_err)?;
         let page = py.detach(|| report::page(&loaded, &findings));
+        findings.summary.headline.take(&page, findings.is_complete);
         if let Some(directory) = &directory {
             py.detach(|| report::write(&page, directory)).map_err(errors::directory)?;
             directory.finish(&findings.summary, findings.is_complete).map_err(errors::directory)?;

@@ -71,9 +71,7 @@ impl Session {
         let used = Used { processes: self.processes.clone(), origin, ..Used::since(self.start) };
         let mut findings = Findings::of(loaded, results, used)?;
         let page = report::page(loaded, &findings);
-        findings.summary.passes = findings.is_complete && !page.is_bad;
-        findings.summary.finding = page.findings.first().cloned().unwrap_or_default();
-        findings.summary.figure = page.figure.as_ref().map(|figure| figure.name.clone()).unwrap_or_default();
+        findings.summary.headline.take(&page, findings.is_complete);
         // Of no run, every sentence of the report would be true.
         let is_empty = findings.results.is_empty();
         if !is_empty {

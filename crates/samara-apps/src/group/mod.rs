@@ -1,5 +1,4 @@
-//! Members of a group that broadcast to each other, independent of the protocol, and their
-//! applications.
+//! Members of a group that broadcast to each other by any protocol, and their applications.
 
 mod ledger;
 mod source;
@@ -158,8 +157,7 @@ impl Broadcasts for Federation {
         }
     }
 
-    /// Returns the counts of the site's ring, plus those of the leaders' ring while the member
-    /// leads.
+    /// Returns the counts of the site's ring, with those of the leaders' ring at a leader.
     fn counts(&self) -> Counts {
         let mut counts = Broadcasts::counts(self.local());
         if let Some(bridge) = self.bridge().map(Broadcasts::counts) {
@@ -419,8 +417,7 @@ impl<B: Broadcasts> GroupMember<B> {
         }
     }
 
-    /// Broadcasts until the source is empty or the engine is full, then sets a timer for the next
-    /// message.
+    /// Broadcasts until the source is empty or the engine is full, then sets a timer.
     fn go_on(&mut self, cx: &mut Context<'_, B::Frame, Suspected>) {
         let mut left = BURST;
         loop {

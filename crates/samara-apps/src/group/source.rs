@@ -53,8 +53,7 @@ pub struct Source {
     pub count: u64,
     /// The time at which broadcasting ends.
     pub until: Time,
-    /// Time from one message to the next. If `None`, messages follow as fast as the engine takes
-    /// them.
+    /// Time from one message to the next; `None` for as fast as the engine takes them.
     pub interval: Option<Duration>,
     /// Time that a message takes on the fastest link. No application makes messages faster than
     /// that for long, even if it is alone and nothing holds it up.
@@ -64,8 +63,7 @@ pub struct Source {
 /// A sender that has sent this many messages at one moment pauses for the time they take on a link.
 pub(super) const BURST: u32 = 1_024;
 
-/// Messages made at the same moment, each starting a few bytes after the previous one, so that they
-/// overlap.
+/// Messages made at the same moment. Each starts a few bytes after the previous one: they overlap.
 ///
 /// Nothing reads the bytes after a header. Separate messages of a large group would take far more
 /// memory than everything else, and each delivery would wait for that memory.

@@ -26,5 +26,5 @@ pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio};
 pub(crate) use saved::without_seed;
 pub use saved::{Curve, Saved, SavedRun};
-pub use summary::{Findings, ProcessUse, RealRun, Run, Summary, Used, combined_digest, counted};
+pub use summary::{Findings, Headline, ProcessUse, RealRun, Run, Summary, Used, combined_digest, counted};
 pub use tables::{Table, tables};

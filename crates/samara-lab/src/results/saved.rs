@@ -160,7 +160,7 @@ impl Saved {
             scenario: summary.scenario.clone(),
             version: summary.version.clone(),
             digest: summary.digest.clone(),
-            origin: summary.origin.clone(),
+            origin: summary.headline.origin.clone(),
             runs: summary.runs.iter().map(run).collect(),
         };
         Self::of(PathBuf::from(name), file, of_runs)

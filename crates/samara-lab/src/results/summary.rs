@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use samara_report::Page;
 use samara_spec::{Loaded, Point, json};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Origin, Outcome, relate};
@@ -28,19 +29,8 @@ pub struct Summary {
     pub nodes: u32,
     /// A digest of all runs: equal digests mean equal runs.
     pub digest: String,
-    /// The origin of the result, if a command made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
-    /// The first sentence of the report.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub finding: String,
-    /// The name of the report's main figure.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub figure: String,
-    /// Whether the result is complete, nothing is missing, and no expectation fails.
-    pub passes: bool,
-    /// The number of expectations that hold, and of all that count.
-    pub expectations: [usize; 2],
+    #[serde(flatten)]
+    pub headline: Headline,
     /// Wall-clock time in seconds.
     pub wall_s: f64,
     /// Processor time of the whole process, in seconds.
@@ -56,6 +46,34 @@ pub struct Summary {
     /// Comparisons with published figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedComparison>,
+}
+
+/// What an index of results shows of one, besides its scenario.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Headline {
+    /// The origin of the result, if a command made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// The first sentence of the report.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub finding: String,
+    /// The name of the report's main figure.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub figure: String,
+    /// Whether the result is complete, nothing is missing, and no expectation fails.
+    pub passes: bool,
+    /// The number of expectations that hold, and of all that count.
+    pub expectations: [usize; 2],
+}
+
+impl Headline {
+    /// Takes the finding, the figure and the verdict of the result's page.
+    pub fn take(&mut self, page: &Page, is_complete: bool) {
+        self.passes = is_complete && !page.is_bad;
+        self.finding = page.findings.first().cloned().unwrap_or_default();
+        self.figure = page.figure.as_ref().map(|figure| figure.name.clone()).unwrap_or_default();
+    }
 }
 
 /// Resources of one of several processes.
@@ -240,7 +258,7 @@ impl Findings {
         Ok(Self {
             checked,
             comparisons: reference::compare(loaded, &results)?,
-            summary: Summary { expectations, ..summary(loaded, &results, used) },
+            summary: summary(loaded, &results, expectations, used),
             is_complete: results.len() == loaded.points.len(),
             results,
         })
@@ -253,7 +271,7 @@ pub fn counted(checked: &[ExpectationResult]) -> [usize; 2] {
     [counting().filter(|result| result.holds).count(), counting().count()]
 }
 
-fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
+fn summary(loaded: &Loaded, results: &[Outcome], expectations: [usize; 2], used: Used) -> Summary {
     let first = loaded.points.first();
     Summary {
         scenario: loaded.scenario.scenario.name.clone(),
@@ -261,11 +279,7 @@ fn summary(loaded: &Loaded, results: &[Outcome], used: Used) -> Summary {
         seed: first.map_or(0, |point| point.seed),
         nodes: first.map_or(0, |point| point.scenario.network.nodes),
         digest: combined_digest(results.iter().map(|result| result.run.digest.as_str())),
-        origin: used.origin,
-        finding: String::new(),
-        passes: true,
-        figure: String::new(),
-        expectations: [0, 0],
+        headline: Headline { origin: used.origin, expectations, ..Headline::default() },
         wall_s: used.wall_s,
         cpu_s: used.cpu_s,
         peak_rss_bytes: used.peak_rss_bytes,

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::files::{At, FileError};
-use crate::results::{Column, Origin, Rows, Run, column, combined_digest, without_seed};
+use crate::results::{Column, Headline, Rows, Run, column, combined_digest, without_seed};
 use crate::statistics::Spread;
 
 pub use directory::{Opened, SweepDirectory};
@@ -233,19 +233,8 @@ pub struct SweepSummary {
     pub nodes: u32,
     /// Digest of all points, equal to that of `samara run` with the same scenario.
     pub digest: String,
-    /// The origin of the result, if a command made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
-    /// The first sentence of the report.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub finding: String,
-    /// The name of the report's main figure.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub figure: String,
-    /// Whether the result is complete, nothing is missing, and no expectation fails.
-    pub passes: bool,
-    /// The number of expectations that hold, and of all.
-    pub expectations: [usize; 2],
+    #[serde(flatten)]
+    pub headline: Headline,
     /// Wall-clock time of the process that finished the sweep, in seconds.
     pub wall_s: f64,
     /// Processor time of all points, in seconds.
@@ -294,11 +283,7 @@ impl SweepSummary {
             seeds,
             nodes: loaded.points.first().map_or(0, |point| point.scenario.network.nodes),
             digest: combined_digest(runs.iter().map(|run| run.digest.as_str())),
-            origin: None,
-            finding: String::new(),
-            passes: true,
-            figure: String::new(),
-            expectations: [0, 0],
+            headline: Headline::default(),
             wall_s,
             cpu_s: runs.iter().map(|run| run.cpu_s).sum(),
             peak_rss_bytes: runs.iter().map(|run| run.peak_rss_bytes).max().unwrap_or(0),

@@ -52,7 +52,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
     sections.extend(expectations(checked));
     sections.push(again(loaded, summary));
     let made = Made {
-        origin: summary.origin.as_ref(),
+        origin: summary.headline.origin.as_ref(),
         version: &summary.version,
         digest: Some(&summary.digest),
         seeds: summary.seeds.iter().copied().collect(),

@@ -96,13 +96,11 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
         .flat_map(|record| expectations.iter().filter_map(|e| e.check(&record.name, &record.metrics)))
         .collect();
     let mut summary = SweepSummary::new(&loaded, records, gathered.failed, start.elapsed().as_secs_f64());
-    summary.origin = Some(crate::origin::origin());
-    summary.expectations = samara_lab::results::counted(&outcomes);
+    summary.headline.origin = Some(crate::origin::origin());
+    summary.headline.expectations = samara_lab::results::counted(&outcomes);
     let is_complete = summary.runs.len() == planned.len();
     let page = samara_lab::sweep::page(&loaded, &summary, &outcomes);
-    summary.passes = is_complete && !page.is_bad;
-    summary.finding = page.findings.first().cloned().unwrap_or_default();
-    summary.figure = page.figure.as_ref().map(|figure| figure.name.clone()).unwrap_or_default();
+    summary.headline.take(&page, is_complete);
     write_report(&directory, &page)?;
     directory.finish(&summary, is_complete)?;
     show(options.format, &summary, &page, directory.path())?;

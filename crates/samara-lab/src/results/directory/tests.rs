@@ -5,6 +5,7 @@ use samara_spec::load;
 
 use super::*;
 use crate::explain::Explain;
+use crate::results::Headline;
 use crate::run::{RunOptions, run};
 
 /// A small run that tests write.
@@ -44,11 +45,7 @@ fn summary(digest: &str) -> Summary {
         seed: 1,
         nodes: 1,
         digest: digest.to_owned(),
-        origin: None,
-        finding: String::new(),
-        passes: true,
-        figure: String::new(),
-        expectations: [0, 0],
+        headline: Headline::default(),
         wall_s: 0.0,
         cpu_s: 0.0,
         peak_rss_bytes: 0,
