@@ -6,6 +6,7 @@ _default:
 # Format, lints and the rules for the repository.
 check:
     cargo fmt --all -- --check
+    .ci/locks
     cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
     cargo test --locked --package samara --test all -- architecture tidy
 
