@@ -1,17 +1,21 @@
 //! A replicated log: each process appends the lines of its standard input, and all processes have
-//! the same log.
+//! the same log, newcomers included.
 //!
 //! `cargo run -- ADDRESS` founds a group, `cargo run -- ADDRESS SEED...` joins that of the seeds.
 //! At the end of its input a process leaves. `--secret FILE` in front names a file that all members
 //! have; addresses outside of loopback need one. docs/guides/groups.md shows three processes.
+
+mod log;
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use samara_net::ring::{Event, Group, Member, Options, Payload, Preset, Secret, View};
+use log::{Log, Message};
+use samara_net::ring::{Event, Group, Member, Options, Preset, Secret, View};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -19,35 +23,6 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const GROUP: &str = "replicated-log";
 /// Time within which a seed must answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The entries since this process joined. The library transfers no state: an application whose
-/// newcomers need earlier entries broadcasts them when a view has new members.
-#[derive(Default)]
-struct Log {
-    entries: Vec<(Member, String)>,
-}
-
-impl Log {
-    /// Appends a message. All members call this in the same order, own messages included.
-    fn append(&mut self, origin: Member, payload: &Payload) {
-        // A copy, since the payload is a slice of the block of 256 KiB in which it arrived.
-        let text = String::from_utf8_lossy(&payload.to_bytes()).into_owned();
-        self.entries.push((origin, text));
-        if let Some((origin, text)) = self.entries.last() {
-            println!("{} {origin}: {text}", self.entries.len());
-        }
-    }
-
-    fn apply(&mut self, event: Event) {
-        match event {
-            Event::Delivered { origin, payload, .. } => self.append(origin, &payload),
-            Event::View(view) => println!("view {}: {}", view.id.counter, members(&view)),
-            Event::Suspected { member, cause } => println!("{member} is suspected of failure: {cause}"),
-            Event::Slow { member } => println!("the group waits for {member}"),
-            _ => {}
-        }
-    }
-}
 
 fn members(view: &View) -> String {
     view.members.iter().map(Member::to_string).collect::<Vec<_>>().join(", ")
@@ -82,12 +57,20 @@ fn options() -> Outcome<Options> {
     Ok(if seeds.is_empty() { options } else { options.require_seed(PATIENCE) })
 }
 
-/// Broadcasts the lines of standard input, and leaves the group at its end.
-async fn broadcast_lines(group: Group) -> Outcome<()> {
+/// Broadcasts the lines of standard input and the starts of views, and leaves the group at the end
+/// of the input.
+async fn broadcast(group: Group, mut starts: UnboundedReceiver<Message>) -> Outcome<()> {
     let mut lines = BufReader::new(stdin()).lines();
-    while let Some(line) = lines.next_line().await? {
+    loop {
+        let message = tokio::select! {
+            line = lines.next_line() => match line? {
+                Some(line) => Message::Line(line),
+                None => break,
+            },
+            Some(start) = starts.recv() => start,
+        };
         // Waits while the group accepts no more messages.
-        group.broadcast(line).await?;
+        group.broadcast(serde_json::to_vec(&message)?).await?;
     }
     // Returns once all members that stay have the messages of this one.
     Ok(group.leave().await?)
@@ -95,15 +78,30 @@ async fn broadcast_lines(group: Group) -> Outcome<()> {
 
 async fn run() -> Outcome<()> {
     let (group, mut events) = Group::join(options()?).await?;
+    let mut log = Log::new(group.address());
+    let (start_sender, starts) = unbounded_channel();
     // A separate task: a member that waits for room must still take its deliveries.
-    let input = tokio::spawn(broadcast_lines(group));
-    let mut log = Log::default();
+    let broadcasts = tokio::spawn(broadcast(group, starts));
     while let Some(event) = events.next().await {
-        log.apply(event);
+        match event {
+            Event::Delivered { origin, payload, .. } => {
+                log.deliver(origin.to_string(), serde_json::from_slice(&payload.to_bytes())?);
+            }
+            Event::View(view) => {
+                println!("view {}: {}", view.id.counter, members(&view));
+                if let Some(start) = log.install(&view) {
+                    // The task has ended if this process is leaving: then another one sends a start.
+                    let _ = start_sender.send(start);
+                }
+            }
+            Event::Suspected { member, cause } => println!("{member} is suspected of failure: {cause}"),
+            Event::Slow { member } => println!("the group waits for {member}"),
+            _ => {}
+        }
     }
     // The events end once this member has left, or its task has dropped the group.
-    input.await??;
-    println!("left with {} entries", log.entries.len());
+    broadcasts.await??;
+    println!("left with {} entries", log.len());
     Ok(())
 }
 
