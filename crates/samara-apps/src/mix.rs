@@ -293,7 +293,7 @@ impl Engine for Host {
 }
 
 /// Times that each kind of work takes on one core: per slot, or per round for keys and secrets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs([Duration; WorkKind::ALL.len()]);
 
 impl Costs {

@@ -64,7 +64,7 @@ impl Explain {
     }
 
     pub(crate) fn put(&self, explained: Explained) {
-        *lock(&self.found) = Some(explained);
+        lock(&self.found).get_or_insert(explained);
     }
 
     pub(crate) fn take(&self) -> Option<Explained> {
@@ -168,6 +168,7 @@ impl Explained {
     pub(crate) fn of(
         mut arrivals: Arrivals,
         mut delivered: Vec<Delivered>,
+        paths: impl Fn(&Arrivals, &[Delivered]) -> Vec<Option<Vec<Hop>>>,
         every: u64,
         main: MainTime,
     ) -> Self {
@@ -178,7 +179,8 @@ impl Explained {
                 arrivals.make(delivery.node, delivery.item, of, delivery.at);
             }
         }
-        let rows = delivered.iter().map(|delivery| row(&arrivals, delivery)).collect();
+        let paths = paths(&arrivals, &delivered);
+        let rows = delivered.iter().zip(paths).map(|(delivery, path)| row(delivery, path)).collect();
         Self { rows, every, main }
     }
 
@@ -249,11 +251,9 @@ impl Explained {
     }
 }
 
-/// Resolves the path of a delivery.
-fn row(arrivals: &Arrivals, delivery: &Delivered) -> PathRow {
+/// Returns the row of a delivery. Without a path, the cause of all of its time is unknown.
+fn row(delivery: &Delivered, path: Option<Vec<Hop>>) -> PathRow {
     let Delivered { node, item, origin, at, is_last, after, .. } = *delivery;
-    let is_before = |arrival: &&samara_sim::Arrival| arrival.at <= at;
-    let path = arrivals.get(node, item).filter(is_before).and_then(|_| arrivals.path(node, item, origin));
     let mut path = path.unwrap_or_else(|| {
         let mut parts = Parts::default();
         parts.add(Cause::Unknown, at.saturating_sub(origin.at));

@@ -19,7 +19,7 @@ const WIDE_BPS: u64 = 1_000_000_000_000_000;
 /// A property of the network that a counterfactual run lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Without {
-    /// Validation takes no time.
+    /// Validation and computation take no time.
     Processing,
     /// All links are up from the start.
     Handshakes,
@@ -70,7 +70,7 @@ impl Without {
     /// Returns a description for tables.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::Processing => "no validation time",
+            Self::Processing => "no processing time",
             Self::Handshakes => "links up from the start",
             Self::CongestionWindows => "open congestion windows, no pacing",
             Self::IdleRestart => "no smaller window after idle times",

@@ -5,6 +5,7 @@ mod calibrate;
 pub mod measure;
 pub(crate) mod metrics;
 pub(crate) mod outcome;
+mod paths;
 mod report;
 pub(crate) mod run;
 mod torture;

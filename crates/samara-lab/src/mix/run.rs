@@ -5,15 +5,18 @@ use std::sync::Arc;
 use samara_apps::Simulated;
 use samara_apps::mix::{Act, Costs, Host, RoundEvent, Shared};
 use samara_engine::Time;
-use samara_mix::{Config, Ignored, Parameters};
+use samara_mix::{Config, Ignored, MixFrame, Parameters};
 use samara_sim::{
-    Connection, Control, HostConfig, HostStats, Http2Config, Record, SimConfig, Transport, Window,
+    Arrivals, Connection, Control, Hop, HostConfig, HostStats, Http2Config, Record, SimConfig, Transport,
+    Window,
 };
 use samara_spec::mix::Mix;
 use samara_spec::{FaultKind, Point, Scenario};
 
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
+use super::paths::{self, Pieces};
+use crate::explain::{ContentsOf, Delivered, MainTime, Without};
 use crate::network::{self, Hosts};
 use crate::results::Deliveries;
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
@@ -130,14 +133,20 @@ pub(crate) fn run(
     watch: &mut dyn FnMut(&Collector),
 ) -> Result<MixMeasured, RunError> {
     let mut setup = Setup::new(point, options, point.scenario.network.nodes + 1)?;
-    let mut transport = network::transport(&point.scenario);
-    let has_mechanisms = point.scenario.part::<Mix>().mechanisms;
+    let mut transport = setup.config().transport;
+    let has_mechanisms = point.scenario.part::<Mix>().mechanisms && options.explain.without.is_none();
     let mechanisms = if has_mechanisms { &Mechanism::ALL[..] } else { &[] };
     let runs = 1.0 + mechanisms.len() as f64;
     let mut shared = |number: usize, done: Progress| {
         progress(Progress { share: (number as f64 + done.share) / runs, ..done });
     };
-    let state = || Arc::new(Shared::of(point));
+    let state = || {
+        let mut shared = Shared::of(point);
+        if options.explain.without == Some(Without::Processing) {
+            shared.costs = Costs::default();
+        }
+        Arc::new(shared)
+    };
     let mut measured = simulated(&setup, &transport, &state(), |told, done| {
         watch(told);
         shared(0, done);
@@ -159,7 +168,7 @@ pub(super) fn simulated(
     let (mix, factory) = (setup.scenario().part(), Arc::clone(shared));
     let sim = Host::simulation(
         SimConfig { transport: transport.clone(), ..setup.config() },
-        setup.hosts.configs.clone(),
+        setup.host_configs(),
         Arc::new(move |host| Host::new(host, &factory)),
         0..setup.hosts.configs.len() as u32,
     );
@@ -262,6 +271,31 @@ impl Stepped for Run<'_> {
 
     fn observe(&mut self, record: Record<RoundEvent>) {
         self.told.take(record);
+    }
+
+    fn contents(&self) -> Option<ContentsOf<MixFrame>> {
+        Some(paths::contents(self.shared.config.group))
+    }
+
+    fn deliveries_max(&self, _nodes: u32) -> Option<u64> {
+        Some(u64::from(self.mix.rounds) * u64::from(self.mix.team))
+    }
+
+    fn sampled_by(item: u64) -> u64 {
+        paths::round_of(item)
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        paths::delivered(self.told.rounds.values())
+    }
+
+    fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
+        let pieces = Pieces::new(arrivals, self.nodes(), self.shared.config.transfer);
+        delivered.iter().map(|delivery| pieces.path(delivery)).collect()
+    }
+
+    fn main_time(&self) -> MainTime {
+        MainTime { name: "the latency of a batch", ..MainTime::default() }
     }
 
     fn progress(&self, net: &Net<'_, Host>) -> Progress {

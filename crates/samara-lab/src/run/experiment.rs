@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
-use samara_sim::{HostConfig, Misconduct, NodeFactory, Record, SimConfig};
+use samara_sim::{Arrivals, Hop, HostConfig, Misconduct, NodeFactory, Record, SimConfig};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
@@ -42,9 +42,24 @@ pub(crate) trait Stepped: Sized {
         None
     }
 
+    /// Returns the number by which an item is in the sample or not: its own, unless several items
+    /// belong together.
+    fn sampled_by(item: u64) -> u64 {
+        item
+    }
+
     /// Returns the deliveries to explain.
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
+    }
+
+    /// Returns the path of each delivery; `None` if the record does not have it.
+    fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
+        let path = |to: &Delivered| {
+            let has_arrived = arrivals.get(to.node, to.item).is_some_and(|arrival| arrival.at <= to.at);
+            has_arrived.then(|| arrivals.path(to.node, to.item, to.origin)).flatten()
+        };
+        delivered.iter().map(path).collect()
     }
 
     /// Returns the time that the family's main metric measures.
@@ -95,7 +110,9 @@ pub(crate) fn simulate<E: Stepped>(
     watch(&experiment, Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) });
     if let Some(every) = every {
         let arrivals = net.sim.take_arrivals();
-        let explained = Explained::of(arrivals, experiment.delivered(), every, experiment.main_time());
+        let paths = |arrivals: &Arrivals, delivered: &[Delivered]| experiment.paths(arrivals, delivered);
+        let main = experiment.main_time();
+        let explained = Explained::of(arrivals, experiment.delivered(), paths, every, main);
         if !explained.rows.is_empty() {
             options.explain.put(explained);
         }
@@ -113,7 +130,7 @@ fn record<E: Stepped>(experiment: &E, net: &mut Net<'_, E::App>, explain: &Expla
     net.sim.explain(move |frame, key| {
         let mut contents = contents(frame, key);
         if every > 1 {
-            contents.items.retain(|item| is_sampled(*item, every));
+            contents.items.retain(|item| is_sampled(E::sampled_by(*item), every));
         }
         contents
     });

@@ -85,6 +85,26 @@ fn deliveries_of_messages_transactions_and_groups_are_explained() {
     }
 }
 
+/// A path through a team of five has ten hops: five nodes decrypt, the last sends to the first, five
+/// permute, and the last sends the results.
+#[test]
+fn batches_of_a_mix_are_explained() {
+    let set = [("mix.rounds", "4"), ("mix.batch", "64"), ("protocol.realtime_slots", "16")];
+    for only in ["unary", "streamed"] {
+        let (outcome, explained) = explained("mix-stream", &set, only);
+        assert_eq!(explained.rows.len(), 4 * 5, "{only}");
+        let mean = metric(&outcome, &["batch_latency_ms", "mean"]);
+        assert!((explained.means().mean_ms / mean - 1.0).abs() < 1e-9, "{only}: {mean}");
+        for row in &explained.rows {
+            let part = |cause| row.parts.iter().find(|(other, _)| *other == cause).map_or(0, |part| part.1);
+            assert_eq!(part(Cause::Unknown) + part(Cause::Request), 0, "{only}: {row:?}");
+            assert!(part(Cause::Processor) > 0, "{only}: {row:?}");
+            assert_eq!(row.hops, if row.is_last { 10 } else { row.hops }, "{only}: {row:?}");
+            assert_eq!(part(Cause::Latency), u64::from(row.hops) * 45_000_000, "{only}: {row:?}");
+        }
+    }
+}
+
 #[test]
 fn counterfactuals_are_ordered_by_gain() {
     let loaded = loaded("peerdas", &[("network.nodes", "80")], &["batch"], Some(1));

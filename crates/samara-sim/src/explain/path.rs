@@ -78,7 +78,7 @@ impl Arrivals {
             let before = if arrival.from == origin.host { None } else { self.get(arrival.from, item) };
             let before = before.filter(|before| before.at <= arrival.owed_at);
             let since = before.map_or(origin.at, |before| before.at);
-            hops.push(hop(arrival, to, since, before.is_some() || arrival.from == origin.host));
+            hops.push(arrival.hop(to, since, before.is_some() || arrival.from == origin.host));
             let Some(before) = before else { break };
             (to, arrival, item) = (arrival.from, before, before.item);
         }
@@ -87,16 +87,21 @@ impl Arrivals {
     }
 }
 
-fn hop(arrival: &Arrival, to: u32, since: u64, is_known: bool) -> Hop {
-    let Arrival { from, at, owed_at, trigger, .. } = *arrival;
-    let mut parts = Parts::default();
-    if since <= owed_at {
-        parts.add(if is_known { trigger.cause() } else { Cause::Unknown }, owed_at - since);
-        parts += &arrival.parts;
-    } else {
-        parts.add(Cause::Unknown, at.saturating_sub(since));
+impl Arrival {
+    /// Returns the hop to `to`, from the moment `since` which the sender has the item. If the record
+    /// does not know how the sender got it, `is_known` is false, and the cause of the time until the
+    /// sender owed the copy is unknown.
+    pub fn hop(&self, to: u32, since: u64, is_known: bool) -> Hop {
+        let Self { from, at, owed_at, trigger, .. } = *self;
+        let mut parts = Parts::default();
+        if since <= owed_at {
+            parts.add(if is_known { trigger.cause() } else { Cause::Unknown }, owed_at - since);
+            parts += &self.parts;
+        } else {
+            parts.add(Cause::Unknown, at.saturating_sub(since));
+        }
+        Hop { from, to, since, at, parts }
     }
-    Hop { from, to, since, at, parts }
 }
 
 /// Returns the parts of a whole path.
