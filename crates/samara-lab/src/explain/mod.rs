@@ -6,6 +6,7 @@ mod section;
 mod show;
 mod what_if;
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use samara_engine::MessageKey;
@@ -120,6 +121,8 @@ pub struct PathRow {
     /// The host that sent the copy.
     pub from: u32,
     pub hops: u32,
+    /// False for a transfer on the way of a delivery, which paths that pass a node twice have.
+    pub is_delivery: bool,
     /// True if the delivery ends the time that the family's main metric measures.
     pub is_last: bool,
     /// Nanoseconds from the publication to the delivery.
@@ -169,8 +172,8 @@ impl Explained {
         mut arrivals: Arrivals,
         mut delivered: Vec<Delivered>,
         paths: impl Fn(&Arrivals, &[Delivered]) -> Vec<Option<Vec<Hop>>>,
-        every: u64,
-        main: MainTime,
+        has_loops: bool,
+        (every, main): (u64, MainTime),
     ) -> Self {
         delivered.retain(|delivery| is_sampled(delivery.item, every));
         delivered.sort_by_key(|delivery| (delivery.at, delivery.node, delivery.item));
@@ -180,7 +183,19 @@ impl Explained {
             }
         }
         let paths = paths(&arrivals, &delivered);
-        let rows = delivered.iter().zip(paths).map(|(delivery, path)| row(delivery, path)).collect();
+        let mut transfers = BTreeMap::new();
+        if has_loops {
+            for (delivery, path) in delivered.iter().zip(&paths) {
+                let path = path.as_deref().unwrap_or_default();
+                for (number, hop) in path.iter().enumerate().take(path.len().saturating_sub(1)) {
+                    let until = Delivered { node: hop.to, at: hop.at, is_last: false, ..*delivery };
+                    let transfer = || row(&until, Some(path[..=number].to_vec()), false);
+                    transfers.entry((until.item, until.at, until.node)).or_insert_with(transfer);
+                }
+            }
+        }
+        let deliveries = delivered.iter().zip(paths).map(|(delivery, path)| row(delivery, path, true));
+        let rows = deliveries.chain(transfers.into_values()).collect();
         Self { rows, every, main }
     }
 
@@ -210,7 +225,7 @@ impl Explained {
             parts.iter().map(|(cause, ms)| (cause.label().to_owned(), (ms / whole).into())).collect()
         };
         Means {
-            deliveries: self.rows.len() as u64,
+            deliveries: self.rows.iter().filter(|row| row.is_delivery).count() as u64,
             every: self.every,
             by_cause_ms: map(&parts, 1.0),
             shares: map(&parts, mean_ms.max(1e-9)),
@@ -233,6 +248,7 @@ impl Explained {
             ("publisher", column(rows.iter().map(|row| row.publisher))),
             ("from", column(rows.iter().map(|row| row.from))),
             ("hops", column(rows.iter().map(|row| row.hops))),
+            ("is_delivery", column(rows.iter().map(|row| row.is_delivery))),
             ("is_last", column(rows.iter().map(|row| row.is_last))),
             ("delivery_latency_ns", column(rows.iter().map(|row| row.nanos))),
             ("hop_since_ns", column(rows.iter().map(|row| row.since_nanos))),
@@ -252,7 +268,7 @@ impl Explained {
 }
 
 /// Returns the row of a delivery. Without a path, the cause of all of its time is unknown.
-fn row(delivery: &Delivered, path: Option<Vec<Hop>>) -> PathRow {
+fn row(delivery: &Delivered, path: Option<Vec<Hop>>, is_delivery: bool) -> PathRow {
     let Delivered { node, item, origin, at, is_last, after, .. } = *delivery;
     let mut path = path.unwrap_or_else(|| {
         let mut parts = Parts::default();
@@ -271,6 +287,7 @@ fn row(delivery: &Delivered, path: Option<Vec<Hop>>) -> PathRow {
         publisher: origin.host,
         from: last.map_or(origin.host, |hop| hop.from),
         hops: path.len() as u32,
+        is_delivery,
         is_last,
         nanos: at.saturating_sub(origin.at),
         since_nanos: last.map_or(0, |hop| hop.since.saturating_sub(origin.at)),

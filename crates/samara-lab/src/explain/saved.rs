@@ -76,10 +76,10 @@ impl SavedPaths {
 
 fn rows(path: &Path, means: &MeansFile) -> Result<Vec<PathRow>, String> {
     let causes: Vec<Cause> = means.causes.iter().filter_map(|label| Cause::of_label(label)).collect();
-    let fixed =
-        ["item", "node", "publisher", "from", "hops", "is_last", "delivery_latency_ns", "hop_since_ns"];
+    let flags = ["is_delivery", "is_last"];
+    let fixed = ["item", "node", "publisher", "from", "hops", "delivery_latency_ns", "hop_since_ns"];
     let of_causes = causes.iter().flat_map(|cause| cause.columns());
-    let names: Vec<&str> = fixed.into_iter().chain(of_causes).collect();
+    let names: Vec<&str> = fixed.into_iter().chain(flags).chain(of_causes).collect();
     let mut all = Vec::new();
     Rows::read(path, &names, |rows| {
         let numbers = |name: &str| -> Option<Vec<u64>> {
@@ -100,8 +100,10 @@ fn rows(path: &Path, means: &MeansFile) -> Result<Vec<PathRow>, String> {
             (numbers("item")?, numbers("delivery_latency_ns")?, numbers("hop_since_ns")?);
         let [nodes, publishers, from, hops] = ["node", "publisher", "from", "hops"].map(small);
         let (nodes, publishers, from, hops) = (nodes?, publishers?, from?, hops?);
-        let is_last: Vec<bool> =
-            rows.cells::<bool>("is_last")?.map(|cell| cell.copied().unwrap_or(false)).collect();
+        let [is_delivery, is_last] = flags.map(|name| -> Option<Vec<bool>> {
+            Some(rows.cells::<bool>(name)?.map(|cell| cell.copied().unwrap_or(false)).collect())
+        });
+        let (is_delivery, is_last) = (is_delivery?, is_last?);
         let (whole, of_hop) = (parts(0)?, parts(1)?);
         all.extend((0..rows.count).map(|at| PathRow {
             item: items[at],
@@ -109,6 +111,7 @@ fn rows(path: &Path, means: &MeansFile) -> Result<Vec<PathRow>, String> {
             publisher: publishers[at],
             from: from[at],
             hops: hops[at],
+            is_delivery: is_delivery[at],
             is_last: is_last[at],
             nanos: nanos[at],
             since_nanos: since[at],

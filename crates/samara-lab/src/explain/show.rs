@@ -56,7 +56,7 @@ fn selected(rows: &[PathRow], shown: Shown) -> Vec<&PathRow> {
         Shown::Node(node) => row.node == node,
         Shown::Item(item) => row.item == item,
     };
-    let mut selected: Vec<&PathRow> = rows.iter().filter(is_shown).collect();
+    let mut selected: Vec<&PathRow> = rows.iter().filter(|row| row.is_delivery).filter(is_shown).collect();
     selected.sort_by_key(|row| (std::cmp::Reverse(row.nanos), row.node, row.item));
     if let Shown::Slowest(count) = shown {
         selected.truncate(count);
@@ -64,19 +64,33 @@ fn selected(rows: &[PathRow], shown: Shown) -> Vec<&PathRow> {
     selected
 }
 
-/// Returns the hops of a path from the publisher on.
-fn hops<'a>(row: &'a PathRow, by_place: &HashMap<(u32, u64), &'a PathRow>) -> Vec<&'a PathRow> {
-    let mut path = vec![row];
-    let mut last = row;
-    while last.from != last.publisher
-        && let Some(before) = by_place.get(&(last.from, last.item))
-        && path.len() < row.hops as usize
-    {
-        path.push(before);
-        last = before;
+/// The rows by node and item.
+struct ByPlace<'a>(HashMap<(u32, u64), Vec<&'a PathRow>>);
+
+impl<'a> ByPlace<'a> {
+    fn of(rows: &'a [PathRow]) -> Self {
+        let mut by_place = HashMap::<_, Vec<_>>::new();
+        rows.iter().for_each(|row| by_place.entry((row.node, row.item)).or_default().push(row));
+        Self(by_place)
     }
-    path.reverse();
-    path
+
+    /// Returns the hops of a path from the publisher on.
+    fn hops(&self, row: &'a PathRow) -> Vec<&'a PathRow> {
+        let mut path = vec![row];
+        let mut last = row;
+        while last.hops > 1
+            && let Some(rows) = self.0.get(&(last.from, last.item))
+            && path.len() < row.hops as usize
+        {
+            // A path that passes a node twice has several rows there.
+            let is_before = |row: &&&PathRow| row.nanos == last.since_nanos;
+            let Some(before) = rows.iter().find(is_before).or(rows.first()) else { break };
+            path.push(before);
+            last = before;
+        }
+        path.reverse();
+        path
+    }
 }
 
 /// Returns the causes of a part, the largest first: "latency 50.0 ms, ...".
@@ -107,7 +121,7 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
     let mut text = format!(
         "{}{seed}: {} deliveries{sample}; means over the {} that end the time of the main metric\n",
         run.run,
-        run.rows.len(),
+        run.rows.iter().filter(|row| row.is_delivery).count(),
         last.len()
     );
     text += &format!("  {:<22}{:>10}{:>8}{:>10}\n", "cause", "mean ms", "share", "first of");
@@ -120,8 +134,7 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
             row.first_of
         );
     }
-    let by_place: HashMap<(u32, u64), &PathRow> =
-        run.rows.iter().map(|row| ((row.node, row.item), row)).collect();
+    let by_place = ByPlace::of(&run.rows);
     for row in selected(&run.rows, shown) {
         text += &format!(
             "\n  item {} at node {} after {:.1} ms: {}\n",
@@ -130,7 +143,7 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
             row.nanos as f64 / 1e6,
             listed(&row.parts)
         );
-        for hop in hops(row, &by_place) {
+        for hop in by_place.hops(row) {
             text += &format!(
                 "    {:>10.1} ms  {} -> {}: {}\n",
                 hop.since_nanos as f64 / 1e6,
@@ -154,8 +167,7 @@ pub fn json(runs: &[SavedPaths], shown: Shown) -> Value {
     };
     let of_run = |run: &SavedPaths| {
         let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
-        let by_place: HashMap<(u32, u64), &PathRow> =
-            run.rows.iter().map(|row| ((row.node, row.item), row)).collect();
+        let by_place = ByPlace::of(&run.rows);
         let path = |row: &PathRow| {
             let hop = |hop: &&PathRow| {
                 json!({"from": hop.from, "to": hop.node, "since_ns": hop.since_nanos, "at_ns": hop.nanos,
@@ -163,14 +175,15 @@ pub fn json(runs: &[SavedPaths], shown: Shown) -> Value {
             };
             json!({"item": row.item, "node": row.node, "publisher": row.publisher,
                    "delivery_latency_ns": row.nanos, "parts_ns": parts(&row.parts),
-                   "path": hops(row, &by_place).iter().map(hop).collect::<Vec<_>>()})
+                   "path": by_place.hops(row).iter().map(hop).collect::<Vec<_>>()})
         };
         let cause = |row: &CauseRow| {
             json!({"cause": row.cause.label(), "mean_ms": row.mean_ms, "share": row.share,
                    "first_of": row.first_of})
         };
         json!({"run": run.run, "parameters": run.parameters, "every": run.every,
-               "deliveries": run.rows.len(), "causes": causes(&last).iter().map(cause).collect::<Vec<_>>(),
+               "deliveries": run.rows.iter().filter(|row| row.is_delivery).count(),
+               "causes": causes(&last).iter().map(cause).collect::<Vec<_>>(),
                "paths": selected(&run.rows, shown).into_iter().map(path).collect::<Vec<_>>()})
     };
     json!({"runs": runs.iter().map(of_run).collect::<Vec<_>>()})

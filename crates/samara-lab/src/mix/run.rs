@@ -243,6 +243,7 @@ impl Run<'_> {
 impl Stepped for Run<'_> {
     type App = Host;
     type Measured = MixMeasured;
+    const HAS_LOOPS: bool = true;
 
     fn step(&mut self, net: &mut Net<'_, Host>) -> Result<Step, RunError> {
         let now = net.now();

@@ -23,6 +23,8 @@ pub(crate) trait Stepped: Sized {
     /// The engine and application of a host.
     type App: Engine;
     type Measured;
+    /// Whether the paths of items can pass a node twice.
+    const HAS_LOOPS: bool = false;
 
     /// Inspects the network, issues commands, and returns the time up to which to simulate.
     fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError>;
@@ -112,7 +114,7 @@ pub(crate) fn simulate<E: Stepped>(
         let arrivals = net.sim.take_arrivals();
         let paths = |arrivals: &Arrivals, delivered: &[Delivered]| experiment.paths(arrivals, delivered);
         let main = experiment.main_time();
-        let explained = Explained::of(arrivals, experiment.delivered(), paths, every, main);
+        let explained = Explained::of(arrivals, experiment.delivered(), paths, E::HAS_LOOPS, (every, main));
         if !explained.rows.is_empty() {
             options.explain.put(explained);
         }
