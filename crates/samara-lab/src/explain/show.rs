@@ -93,9 +93,10 @@ impl<'a> ByPlace<'a> {
     }
 }
 
-/// Returns the causes of a part, the largest first: "latency 50.0 ms, ...".
+/// Returns the causes of a part, the largest first: "latency 50.0 ms, ...". Causes that would have
+/// 0.0 ms are left out.
 fn listed(parts: &Compact) -> String {
-    let mut parts: Vec<(Cause, u64)> = parts.iter().collect();
+    let mut parts: Vec<(Cause, u64)> = parts.iter().filter(|(_, nanos)| *nanos >= 50_000).collect();
     parts.sort_by_key(|(_, nanos)| std::cmp::Reverse(*nanos));
     let named = parts.iter().map(|(cause, nanos)| format!("{} {:.1} ms", name(*cause), *nanos as f64 / 1e6));
     named.collect::<Vec<_>>().join(", ")
