@@ -177,6 +177,18 @@ pub fn least_latency_nanos(hosts: &Hosts) -> u64 {
     least.as_nanos() as u64
 }
 
+/// Returns the latency from one host to another in nanoseconds, or its minimum if it is drawn.
+pub fn latency_nanos(hosts: &Hosts, from: u32, to: u32) -> u64 {
+    let region = |host: u32| usize::from(hosts.configs[host as usize].region);
+    let latency = match &hosts.latency {
+        Latency::Constant(latency) => *latency,
+        Latency::Uniform { min, .. } => *min,
+        Latency::Regions(matrix) => matrix[region(from)][region(to)],
+        Latency::Pairs(pairs) => pairs.get(from, to),
+    };
+    latency.as_nanos() as u64
+}
+
 /// Returns the hosts that a fault hits. A random fault never hits the publisher of blocks.
 pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     let mut rng = NodeRng::new(seed, fault as u64, Purpose::Faults);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use samara_lab::columns::measure::CopyRow;
+use samara_sim::{Arrival, Arrivals, Cause, Compact, Parts, Trigger};
 use samara_trace::{Body, TraceReader};
 
 use crate::TestbedError;
@@ -35,6 +36,10 @@ pub(crate) struct Events {
     pub(crate) published: Vec<Published>,
     /// Receptions by time.
     pub(crate) received: Vec<Received>,
+    /// The times at which a node (first) sent a message (last) to another, in order.
+    sent: FxHashMap<(u32, u32, usize), Vec<u64>>,
+    /// The time at which a node (first) received the first request of another for a message (last).
+    requested: FxHashMap<(u32, u32, usize), u64>,
     /// RPCs with messages that a node (first) lost before they left for a peer (second).
     pub(crate) dropped: Vec<(u32, u32)>,
 }
@@ -59,6 +64,7 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
             }
         }
     }
+    let number = |id: &Option<Vec<u8>>| id.as_ref().and_then(|id| messages.get(id).copied());
     let host = |peer: Option<Vec<u8>>| peer.and_then(|peer| peers.get(&peer).copied()).unwrap_or(u32::MAX);
     for (trace, node) in traces.iter().zip(0..) {
         for event in TraceReader::open(trace)? {
@@ -73,10 +79,29 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
                     }
                     continue;
                 }
+                Some(Body::SendRpc(body)) => {
+                    let to = host(body.send_to);
+                    let sent = body.meta.into_iter().flat_map(|meta| meta.messages);
+                    for message in sent.filter_map(|message| number(&message.message_id)) {
+                        events.sent.entry((node, to, message)).or_default().push(at);
+                    }
+                    continue;
+                }
+                Some(Body::RecvRpc(body)) => {
+                    let from = host(body.received_from);
+                    let control = body.meta.and_then(|meta| meta.control);
+                    let wanted = control.into_iter().flat_map(|control| control.iwant);
+                    for id in wanted.flat_map(|iwant| iwant.message_ids) {
+                        if let Some(message) = messages.get(&id) {
+                            events.requested.entry((node, from, *message)).or_insert(at);
+                        }
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             let from = host(from);
-            let message = id.and_then(|id| messages.get(&id).copied());
+            let message = number(&id);
             // A node also delivers its own messages to itself.
             if let Some(message) = message.filter(|_| from != node) {
                 events.received.push(Received { at, node, from, message, first });
@@ -121,6 +146,50 @@ impl Events {
             .collect()
     }
 
+    /// The first arrivals of messages, with the item of each message and times from `start`.
+    /// `latency` returns that of the emulated link between two nodes. From the moment at which the
+    /// sender had the message: a request, the wait in the outbox, the latency, and the rest of the
+    /// transport.
+    pub(crate) fn arrivals<I: Copy + Into<u64>>(
+        &self,
+        (items, nodes): (&[Option<I>], u32),
+        start: u64,
+        latency: impl Fn(u32, u32) -> u64,
+    ) -> Arrivals {
+        let own = self.published.iter().enumerate();
+        let mut had: FxHashMap<(u32, usize), u64> =
+            own.map(|(message, own)| ((own.node, message), own.at)).collect();
+        let mut arrivals = vec![FxHashMap::default(); nodes as usize];
+        for copy in self.received.iter().filter(|copy| copy.first) {
+            let Received { at, node, from, message, .. } = *copy;
+            had.insert((node, message), at);
+            let (Some(item), Some(has)) = (items[message], had.get(&(from, message)).copied()) else {
+                continue;
+            };
+            let way = (from, node, message);
+            let sent = self.sent.get(&way).and_then(|sent| sent.iter().rfind(|sent| **sent <= at));
+            let sent = sent.map_or(has, |sent| (*sent).max(has));
+            let requested = self.requested.get(&way).filter(|requested| (has..=sent).contains(*requested));
+            let owed = requested.copied().unwrap_or(has);
+            let rest = at.saturating_sub(sent);
+            let on_link = latency(from, node).min(rest);
+            let mut parts = Parts::default();
+            parts.add(Cause::Outbox, sent - owed);
+            parts.add(Cause::Latency, on_link);
+            parts.add(Cause::Transport, rest - on_link);
+            let arrival = Arrival {
+                item: item.into(),
+                from,
+                at: at.saturating_sub(start),
+                owed_at: owed.saturating_sub(start),
+                trigger: if requested.is_some() { Trigger::Frame } else { Trigger::Command },
+                parts: Compact::from(&parts),
+            };
+            arrivals[node as usize].entry(item.into()).or_insert(arrival);
+        }
+        Arrivals::new(arrivals)
+    }
+
     /// The copies of columns, with times from `start`.
     pub(crate) fn copies(&self, columns: &[Option<u32>], start: u64) -> Vec<CopyRow> {
         let row = |copy: &Received| {
@@ -133,5 +202,55 @@ impl Events {
             })
         };
         self.received.iter().filter_map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_sim::{Hop, Origin, parts_of};
+
+    use super::*;
+
+    fn path_of(events: &Events, node: u32) -> Vec<Hop> {
+        let arrivals = events.arrivals((&[Some(7_u32)], 3), 1_000, |_, _| 30);
+        arrivals.path(node, 7, Origin { host: 0, at: 0 }).unwrap()
+    }
+
+    fn received(at: u64, node: u32, from: u32) -> Received {
+        Received { at, node, from, message: 0, first: true }
+    }
+
+    /// Node 0 publishes at 1,000, node 1 has the message at 1,100, and node 2 requests it from there.
+    #[test]
+    fn parts_of_a_real_path_are_those_of_the_traces() {
+        let events = Events {
+            published: vec![Published { node: 0, topic: String::new(), at: 1_000 }],
+            received: vec![received(1_100, 1, 0), received(1_400, 2, 1)],
+            // The second transmission was lost, or came too late.
+            sent: [((0, 1, 0), vec![1_020]), ((1, 2, 0), vec![1_340, 1_500])].into_iter().collect(),
+            requested: [((1, 2, 0), 1_330)].into_iter().collect(),
+            dropped: Vec::new(),
+        };
+        let causes = |node| parts_of(&path_of(&events, node)).iter().collect::<Vec<_>>();
+        let first = [(Cause::Latency, 30), (Cause::Outbox, 20), (Cause::Transport, 50)];
+        assert_eq!(causes(1), first);
+        let both = [(Cause::Request, 230), (Cause::Latency, 60), (Cause::Outbox, 30), (Cause::Transport, 80)];
+        assert_eq!(causes(2), both);
+    }
+
+    /// A node of another implementation may trace no transmissions, or stamp them late.
+    #[test]
+    fn missing_transmissions_count_as_transport() {
+        let mut events = Events {
+            published: vec![Published { node: 0, topic: String::new(), at: 1_000 }],
+            received: vec![received(1_100, 1, 0)],
+            ..Events::default()
+        };
+        let parts = |events: &Events| parts_of(&path_of(events, 1)).iter().collect::<Vec<_>>();
+        assert_eq!(parts(&events), [(Cause::Latency, 30), (Cause::Transport, 70)]);
+        events.sent.insert((0, 1, 0), vec![1_101]);
+        assert_eq!(parts(&events), [(Cause::Latency, 30), (Cause::Transport, 70)]);
+        events.sent.insert((0, 1, 0), vec![1_090]);
+        assert_eq!(parts(&events), [(Cause::Latency, 10), (Cause::Outbox, 90)]);
     }
 }

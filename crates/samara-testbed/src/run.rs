@@ -7,12 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
+use samara_lab::network;
 use samara_lab::results::{Measured, RealRun};
-use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress, least_frame_bytes};
+use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress, least_frame_bytes, with_paths};
 use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
-use samara_sim::HostStats;
+use samara_sim::{Arrivals, HostStats};
 use samara_spec::Point;
 use samara_spec::mix::Mix;
 use samara_trace::live::LiveWriter;
@@ -228,8 +229,8 @@ pub(crate) fn of_traces(
     first_unix_ns: u64,
 ) -> Box<dyn Measured> {
     match &wanted.job {
-        Job::Messages { plan } => Box::new(messages(point, wanted, plan, events, snapshots, first_unix_ns)),
-        _ => Box::new(columns(point, wanted, events, snapshots, first_unix_ns)),
+        Job::Messages { plan } => messages(point, wanted, plan, events, snapshots, first_unix_ns),
+        _ => columns(point, wanted, events, snapshots, first_unix_ns),
     }
 }
 
@@ -419,7 +420,7 @@ fn messages(
     events: &Events,
     snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
-) -> MessagesMeasured {
+) -> Box<dyn Measured> {
     let start = first - wanted.warm_up(&point.scenario);
     // The bounds are those of the smallest message.
     let bounds = (plan.sizes.iter().min().copied().unwrap_or(0) as u32, Duration::ZERO);
@@ -447,13 +448,20 @@ fn messages(
         counts.answered = metrics.sum("samara_copies_owed_total", "answer") as u64;
     }
     events.dropped.iter().for_each(|(node, peer)| collector.lost(*node, *peer));
-    MessagesMeasured {
+    let measured = MessagesMeasured {
         measured_nanos: last.saturating_sub(wanted.warm_up(&point.scenario)),
         withdrawn: withdrawn(snapshots),
         mesh_size: snapshots.0.meshes() / f64::from(point.scenario.network.nodes),
         traffic: traffic(snapshots, rpcs),
         ..measured
-    }
+    };
+    let explained = measured.explained(arrivals(events, &numbers, wanted, start));
+    with_paths(Box::new(measured), explained)
+}
+
+fn arrivals(events: &Events, numbers: &[Option<u32>], wanted: &Wanted, start: u64) -> Arrivals {
+    let nodes = wanted.hosts.configs.len() as u32;
+    events.arrivals((numbers, nodes), start, |from, to| network::latency_nanos(&wanted.hosts, from, to))
 }
 
 fn columns(
@@ -462,7 +470,7 @@ fn columns(
     events: &Events,
     snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
-) -> ColumnsMeasured {
+) -> Box<dyn Measured> {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
     let start = first - wanted.warm_up(&point.scenario);
     let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
@@ -482,7 +490,8 @@ fn columns(
     measured.withdrawn = withdrawn(snapshots);
     measured.mesh_size = snapshots.0.meshes() / joined.max(1) as f64;
     measured.traffic = traffic(snapshots, rpcs);
-    measured
+    let explained = measured.explained(arrivals(events, &numbers, wanted, start));
+    with_paths(Box::new(measured), explained)
 }
 
 fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {

@@ -12,13 +12,13 @@ use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
-use samara_sim::{Cause, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
+use samara_sim::{Arrivals, Cause, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
 use samara_spec::columns::Columns;
 use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
 use super::measure::{Collector, CopyRow, Delivery};
-use crate::explain::{ContentsOf, Delivered, MainTime};
+use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Others, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines,
@@ -89,6 +89,16 @@ impl ColumnsMeasured {
         let limits = limits(scenario, self.collector.custody(), &self.hosts, self.frame_bytes);
         let parts = self.bound.parts_ms(&limits, |limits| bound(scenario, limits));
         [Cause::SameBatch, Cause::Serialisation, Cause::Latency].into_iter().zip(parts).collect()
+    }
+
+    fn main_time(&self) -> MainTime {
+        MainTime { name: "the time to custody", bound_ms: self.bound_parts() }
+    }
+
+    /// Explains the deliveries of a real run by the arrivals in its traces. An item is a slot times
+    /// the segments of a block, plus the segment.
+    pub fn explained(&self, arrivals: Arrivals) -> Explained {
+        Explained::of_traces(arrivals, self.delivered(), self.main_time())
     }
 
     /// Returns all deliveries. Those that end the time to custody of a node are the last ones.
@@ -368,7 +378,7 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 
     fn main_time(&self) -> MainTime {
-        MainTime { name: "the time to custody", bound_ms: self.measured.bound_parts() }
+        self.measured.main_time()
     }
 
     /// Returns the progress of the run, as the first process sees it.

@@ -199,6 +199,12 @@ impl Explained {
         Self { rows, every, main }
     }
 
+    /// Resolves the paths of real deliveries, at most [`ROWS_MAX`] of them or a sample of the items.
+    pub(crate) fn of_traces(arrivals: Arrivals, delivered: Vec<Delivered>, main: MainTime) -> Self {
+        let every = (delivered.len() as u64).div_ceil(ROWS_MAX).max(1);
+        Self::of(arrivals, delivered, paths, false, (every, main))
+    }
+
     /// Returns the mean parts over the deliveries that end the time of the main metric, in
     /// milliseconds.
     pub fn mean_parts_ms(&self) -> Vec<(Cause, f64)> {
@@ -265,6 +271,15 @@ impl Explained {
         }
         columns
     }
+}
+
+/// Returns the path of each delivery; `None` if the record does not have it.
+pub(crate) fn paths(arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
+    let path = |to: &Delivered| {
+        let has_arrived = arrivals.get(to.node, to.item).is_some_and(|arrival| arrival.at <= to.at);
+        has_arrived.then(|| arrivals.path(to.node, to.item, to.origin)).flatten()
+    };
+    delivered.iter().map(path).collect()
 }
 
 /// Returns the row of a delivery. Without a path, the cause of all of its time is unknown.

@@ -21,7 +21,7 @@ use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, identity_of};
 
 use super::measure::{MessageCollector, MessageRow};
-use crate::explain::{ContentsOf, Delivered};
+use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
 use crate::run::{
     Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines, simulate,
@@ -59,6 +59,20 @@ pub struct MessagesMeasured {
 }
 
 impl MessagesMeasured {
+    /// Explains the deliveries of a real run by the arrivals in its traces. An item is the number of a
+    /// message.
+    pub fn explained(&self, arrivals: samara_sim::Arrivals) -> Explained {
+        Explained::of_traces(arrivals, self.delivered(), MainTime::default())
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        let collector = &self.collector;
+        collector.deliveries.delivered(|row| {
+            let MessageRow { published, publisher, .. } = collector.rows[row.item as usize];
+            Origin { host: publisher, at: published }
+        })
+    }
+
     /// Creates empty measurements for a plan.
     ///
     /// Bounds assume frames of `frame_bytes` and links with a latency of at least `floor`.
@@ -315,11 +329,7 @@ impl<M: Member> Stepped for Run<M> {
     }
 
     fn delivered(&self) -> Vec<Delivered> {
-        let collector = &self.measured.collector;
-        collector.deliveries.delivered(|row| {
-            let MessageRow { published, publisher, .. } = collector.rows[row.item as usize];
-            Origin { host: publisher, at: published }
-        })
+        self.measured.delivered()
     }
 
     fn progress(&self, net: &Net<'_, Host<M>>) -> Progress {

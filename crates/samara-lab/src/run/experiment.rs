@@ -12,7 +12,7 @@ use samara_spec::{FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
-use crate::explain::{ContentsOf, Delivered, Explain, Explained, MainTime, Without, is_sampled};
+use crate::explain::{self, ContentsOf, Delivered, Explain, Explained, MainTime, Without, is_sampled};
 use crate::network::{self, Hosts};
 
 /// An experiment on one network: its course and its measurements.
@@ -57,11 +57,7 @@ pub(crate) trait Stepped: Sized {
 
     /// Returns the path of each delivery; `None` if the record does not have it.
     fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
-        let path = |to: &Delivered| {
-            let has_arrived = arrivals.get(to.node, to.item).is_some_and(|arrival| arrival.at <= to.at);
-            has_arrived.then(|| arrivals.path(to.node, to.item, to.origin)).flatten()
-        };
-        delivered.iter().map(path).collect()
+        explain::paths(arrivals, delivered)
     }
 
     /// Returns the time that the family's main metric measures.

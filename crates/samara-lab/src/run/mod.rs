@@ -117,9 +117,14 @@ pub fn run_seen(
     let watching = Watching { progress: &mut progress, rounds: &mut rounds };
     let measured = (family::of(&point.scenario).run)(point, options, watching)?;
     Ok(match options.explain.take() {
-        Some(explained) => Box::new(Together { measured, explained }),
+        Some(explained) => with_paths(measured, explained),
         None => measured,
     })
+}
+
+/// Adds the paths of the deliveries to the measurements of a run.
+pub fn with_paths(measured: Box<dyn Measured>, explained: Explained) -> Box<dyn Measured> {
+    Box::new(Together { measured, explained })
 }
 
 /// The measurements of a family, with the paths of the deliveries.

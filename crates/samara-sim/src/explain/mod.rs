@@ -100,6 +100,12 @@ causes! {
     Downlink = "downlink",
     /// A packet was lost: its repair, and what waits for that.
     Loss = "loss",
+    /// Real nodes: the copy waits in its node until it is written to a socket, behind other copies or
+    /// because its link takes no more.
+    Outbox = "outbox",
+    /// Real nodes: sockets, windows, links and losses between the two nodes, and the work of the
+    /// receiver, without the emulated latency.
+    Transport = "transport",
     /// The record does not say, for example because the copy came from outside it.
     Unknown = "unknown",
 }

@@ -292,6 +292,13 @@ fn blocks_of_go_reach_all_nodes() {
     assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
     assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
     assert_eq!(run["real"]["programs"], serde_json::json!(["go-node", "samara"]));
+    // The traces explain the time to custody.
+    let explained = &run["explained"];
+    let parts = explained["by_cause_ms"].as_object().unwrap();
+    let sum: f64 = parts.values().map(|ms| ms.as_f64().unwrap()).sum();
+    let mean = run["metrics"]["time_to_custody_ms"]["mean"].as_f64().unwrap();
+    assert!((sum - mean).abs() < 1e-6 * mean && parts.contains_key("transport"), "{run}");
+    assert!(!parts.contains_key("unknown"), "{explained}");
 }
 
 #[test]
