@@ -25,6 +25,7 @@ pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, Sus
 pub use federation::fuzz_letter;
 pub use federation::{
     Federation, FederationConfig, FederationCx, FederationEvent, FederationMetrics, Unused,
+    content_of as federated_content,
 };
 pub use member::{Member, Payload, View, ViewId};
 pub use wire::RingFrame;

@@ -12,6 +12,7 @@ use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsCommand, JgroupsEvent, JgroupsFrame, Multicast};
 use samara_ring::{
     Command, Cx, Event, Federation, FederationCx, FederationEvent, Payload, Ring, RingFrame, Unused,
+    federated_content,
 };
 use samara_sim::{Contents, host_of};
 
@@ -78,11 +79,8 @@ pub trait Broadcasts: Engine {
     /// Splits the bytes of a frame by purpose.
     fn parts(frame: &Self::Frame) -> [(Kind, usize); 2];
 
-    /// Returns the starts of messages in a frame. The default is for frames whose messages have another
-    /// form on their way: none.
-    fn starts(_frame: &Self::Frame) -> Vec<&Bytes> {
-        Vec::new()
-    }
+    /// Returns the starts of messages in a frame.
+    fn starts(frame: &Self::Frame) -> Vec<Bytes>;
 
     /// Translates an engine event for the application; `None` if it is of no concern to it.
     fn seen(event: Self::Event) -> Option<Seen>;
@@ -103,12 +101,12 @@ impl Broadcasts for Ring {
         parts(frame)
     }
 
-    fn starts(frame: &RingFrame) -> Vec<&Bytes> {
+    fn starts(frame: &RingFrame) -> Vec<Bytes> {
         match frame {
             RingFrame::Data(data) => {
-                data.units().iter().filter(|unit| unit.first).map(|unit| &unit.bytes).collect()
+                data.units().iter().filter(|unit| unit.first).map(|unit| unit.bytes.clone()).collect()
             }
-            RingFrame::Early(message) => vec![message],
+            RingFrame::Early(message) => vec![message.clone()],
             _ => Vec::new(),
         }
     }
@@ -146,6 +144,15 @@ impl Broadcasts for Federation {
 
     fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
         parts(frame)
+    }
+
+    /// Messages of sites and of the bridge are letters around those of the application.
+    fn starts(frame: &RingFrame) -> Vec<Bytes> {
+        let within = match frame {
+            RingFrame::Bridge(inner) => inner,
+            frame => frame,
+        };
+        Ring::starts(within).iter().filter_map(federated_content).collect()
     }
 
     fn seen(event: FederationEvent) -> Option<Seen> {
@@ -186,9 +193,9 @@ impl Broadcasts for Daisychain {
         [(Kind::Content, content), (kind, all - content)]
     }
 
-    fn starts(frame: &DaisyFrame) -> Vec<&Bytes> {
+    fn starts(frame: &DaisyFrame) -> Vec<Bytes> {
         match frame {
-            DaisyFrame::Message { content, .. } => vec![content],
+            DaisyFrame::Message { content, .. } => vec![content.clone()],
             DaisyFrame::Credit(_) => Vec::new(),
         }
     }
@@ -237,11 +244,11 @@ impl Broadcasts for Jgroups {
         [(Kind::Content, content), (kind, all - content)]
     }
 
-    fn starts(frame: &JgroupsFrame) -> Vec<&Bytes> {
+    fn starts(frame: &JgroupsFrame) -> Vec<Bytes> {
         match frame {
             JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => {
                 match &**multicast {
-                    Multicast::Message(_, content) => vec![content],
+                    Multicast::Message(_, content) => vec![content.clone()],
                     Multicast::Digest(_) | Multicast::Request { .. } => Vec::new(),
                 }
             }
@@ -284,7 +291,7 @@ pub fn contents<B: Broadcasts>(
     sent_at: SentAt,
 ) -> impl Fn(&B::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
     move |frame, _| {
-        let headers = B::starts(frame).into_iter().filter_map(|start| Header::of(start));
+        let headers = B::starts(frame).into_iter().filter_map(|start| Header::of(&start));
         let mut contents = Contents::default();
         let mut sent_at = sent_at.lock().unwrap_or_else(PoisonError::into_inner);
         for Header { origin, number, at } in headers {

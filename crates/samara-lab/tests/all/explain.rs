@@ -80,6 +80,12 @@ fn deliveries_of_messages_transactions_and_groups_are_explained() {
     for only in ["cat-2026", "cat", "flood-priority"] {
         assert!(explained("cat", &pool, only).1.rows.len() > 500, "{only}");
     }
+    // A message of another site passes two leaders.
+    let federation = [("group.duration", "200 ms"), ("group.warm_up", "500 ms")];
+    let (_, federation) = explained("ring-federation", &federation, "federation");
+    let unknown = |row: &&samara_lab::explain::PathRow| row.parts.iter().any(|part| part.0 == Cause::Unknown);
+    assert!(federation.rows.len() > 100 && federation.rows.iter().filter(unknown).count() == 0);
+    assert!(federation.rows.iter().any(|row| row.hops > 3));
     for only in ["ring", "daisychain"] {
         assert!(explained("ring", &[("group.messages", "100")], only).1.rows.len() > 500, "{only}");
     }

@@ -73,6 +73,15 @@ pub fn fuzz_letter(message: &Bytes, senders_max: usize) {
     assert!(entries <= senders_max);
 }
 
+/// Returns the content of a message of a federation's ring, or the start of it if `start` is only the
+/// first part of the message; `None` if the message is one between leaders.
+pub fn content_of(start: &Bytes) -> Option<Bytes> {
+    match Letter::decode(start, 0).ok()? {
+        Letter::Own { content, .. } | Letter::Relay { content, .. } => Some(content),
+        Letter::Base { .. } | Letter::Progress { .. } | Letter::State { .. } => None,
+    }
+}
+
 impl Field for Sender {
     const LEAST: usize = 10;
 

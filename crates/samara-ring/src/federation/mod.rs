@@ -44,6 +44,7 @@ use bytes::Bytes;
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, TimerToken};
 
 pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
+pub use letter::content_of;
 #[cfg(feature = "fuzzing")]
 pub use letter::fuzz_letter;
 
