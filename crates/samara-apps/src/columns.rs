@@ -150,7 +150,6 @@ pub enum Arrival<M> {
     Other,
 }
 
-/// The context of an engine.
 type Cx<'a, E> = Context<'a, <E as Engine>::Frame, <E as Engine>::Event>;
 
 /// An engine over which segments spread.
@@ -371,20 +370,6 @@ impl<E: Spreading> Node<E> {
         }
     }
 
-    fn first_copy(
-        &mut self,
-        key: MessageKey,
-        (topic, message): (&Topic, &Arc<E::Message>),
-        from: u32,
-        cx: &mut AppCx<'_, Self>,
-    ) {
-        if let Some(column) = self.shared.id_of(topic, message) {
-            self.columns.insert(key, column);
-            let first = self.hold(column, cx);
-            cx.emit(Event::Copy { column, from, first });
-        }
-    }
-
     /// Notes a segment, and starts to rebuild the block if there are enough of them. Returns false
     /// if the node has rebuilt it before.
     fn hold(&mut self, id: ColumnId, cx: &mut AppCx<'_, Self>) -> bool {
@@ -467,7 +452,11 @@ impl<E: Spreading> App for Node<E> {
                 }
             }
             Arrival::First { key, topic, message, from, validate } => {
-                self.first_copy(key, (&topic, &message), neighbours.host(from), cx);
+                if let Some(column) = self.shared.id_of(&topic, &message) {
+                    self.columns.insert(key, column);
+                    let first = self.hold(column, cx);
+                    cx.emit(Event::Copy { column, from: neighbours.host(from), first });
+                }
                 if let Some(id) = validate {
                     self.processor.take(id, cx);
                 }

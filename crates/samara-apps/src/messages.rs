@@ -25,7 +25,7 @@ const AUTHOR_BYTES: usize = 38;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
 
-pub(crate) fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
+pub fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
     let mut data = vec![0; count as usize];
     for word in data.chunks_mut(8) {
         word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);

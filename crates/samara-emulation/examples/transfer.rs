@@ -170,7 +170,7 @@ mod linux {
             let reno =
                 case.measure_real(|relay, case| quic.transfer(relay, case, &quic::as_in_the_model()))?;
             let cubic = case.measure_real(|relay, case| quic.transfer(relay, case, &quic::defaults()))?;
-            row("QUIC", &case, [reno, cubic], &simulated::quic())?;
+            row("QUIC", &case, [reno, cubic], &samara_sim::Transport::quic())?;
         }
         Ok(())
     }

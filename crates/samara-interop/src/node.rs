@@ -33,7 +33,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// Wait between two attempts.
 const CONNECT_AGAIN: Duration = Duration::from_millis(200);
 
-/// The validation delay of each topic.
 type Delays = Arc<Mutex<HashMap<Topic, Duration>>>;
 
 pub(crate) struct Node {

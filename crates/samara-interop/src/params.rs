@@ -80,26 +80,22 @@ pub(crate) enum Instruction {
         topic_id: String,
         delay_seconds: f64,
     },
+    #[allow(dead_code, reason = "parsed for validation only; the engine has no partial messages")]
     AddPartialMessage {
         /// The parts of the message, one bit each.
-        #[allow(dead_code, reason = "parsed for validation only; the engine has no partial messages")]
         parts: u8,
         #[serde(rename = "topicID")]
-        #[allow(dead_code, reason = "likewise")]
         topic_id: String,
         #[serde(rename = "groupID")]
-        #[allow(dead_code, reason = "likewise")]
         group_id: u64,
     },
+    #[allow(dead_code, reason = "parsed for validation only; the engine has no partial messages")]
     PublishPartial {
         #[serde(rename = "topicID")]
-        #[allow(dead_code, reason = "likewise")]
         topic_id: String,
         #[serde(rename = "groupID")]
-        #[allow(dead_code, reason = "likewise")]
         group_id: u64,
         #[serde(rename = "publishToNodeIDs", default)]
-        #[allow(dead_code, reason = "likewise")]
         publish_to_node_ids: Option<Vec<NodeId>>,
     },
 }

@@ -15,7 +15,6 @@ pub(crate) const ID_BYTES: usize = 8;
 /// Maximum wait in seconds: a year.
 const WAIT_MAX_S: u64 = 366 * 24 * 3600;
 
-/// Maximum validation delay in seconds.
 const DELAY_MAX_S: f64 = 3600.0;
 
 #[derive(Debug, PartialEq)]

@@ -284,7 +284,6 @@ impl<L: LinkLayer> Hub<L> {
         counters
     }
 
-    /// Returns the outbox's counters by lane.
     pub(crate) fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)> {
         let outbox = self.driver.outbox();
         let lanes = outbox.config().lanes.iter().zip(0..);

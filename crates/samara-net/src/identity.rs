@@ -152,22 +152,35 @@ impl ByFingerprint {
             _ => Ok(()),
         }
     }
-
-    fn proves(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
-const NO_TLS12: Error = Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered);
+/// The methods that the verifiers of both sides share: TLS 1.3 only.
+macro_rules! proof_of_key {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _certificate: &CertificateDer<'_>,
+            _signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let algorithms = &self.provider.signature_verification_algorithms;
+            verify_tls13_signature(message, certificate, signed, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.provider.signature_verification_algorithms.supported_schemes()
+        }
+    };
+}
 
 impl ServerCertVerifier for ByFingerprint {
     fn verify_server_cert(
@@ -181,27 +194,7 @@ impl ServerCertVerifier for ByFingerprint {
         self.check(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(NO_TLS12)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.proves(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
+    proof_of_key!();
 }
 
 impl ClientCertVerifier for ByFingerprint {
@@ -218,27 +211,7 @@ impl ClientCertVerifier for ByFingerprint {
         self.check(end_entity).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(NO_TLS12)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.proves(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
+    proof_of_key!();
 }
 
 fn verifier(allowed: Allowed) -> (Arc<ByFingerprint>, Arc<CryptoProvider>) {

@@ -36,7 +36,6 @@ impl From<Gone> for Refusal {
     }
 }
 
-/// A request to the task `T`.
 pub(crate) type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// The two ends of the queue of requests to a task.

@@ -121,6 +121,15 @@ pub enum Multicast {
     Digest(u64),
 }
 
+impl Multicast {
+    fn content_len(&self) -> usize {
+        match self {
+            Self::Message(_, content) => content.len(),
+            Self::Request { .. } | Self::Digest(_) => 0,
+        }
+    }
+}
+
 /// A frame between members. There is no wire format: these frames exist only in simulations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JgroupsFrame {
@@ -159,10 +168,7 @@ impl Frame for JgroupsFrame {
 
     fn payload_len(&self) -> usize {
         match self {
-            Self::Chained { multicast, .. } | Self::Direct { multicast, .. } => match &**multicast {
-                Multicast::Message(_, content) => content.len(),
-                Multicast::Request { .. } | Multicast::Digest(_) => 0,
-            },
+            Self::Chained { multicast, .. } | Self::Direct { multicast, .. } => multicast.content_len(),
             _ => 0,
         }
     }
@@ -214,25 +220,18 @@ struct Kept {
 
 impl Kept {
     fn push(&mut self, message: Arc<Multicast>) {
-        self.bytes += content_len(&message);
+        self.bytes += message.content_len() as u64;
         self.messages.push_back(message);
         while self.bytes > KEPT
             && let Some(oldest) = self.messages.pop_front()
         {
-            self.bytes -= content_len(&oldest);
+            self.bytes -= oldest.content_len() as u64;
             self.gone += 1;
         }
     }
 
     fn get(&self, number: u64) -> Option<&Arc<Multicast>> {
         self.messages.get(usize::try_from(number.checked_sub(self.gone + 1)?).ok()?)
-    }
-}
-
-fn content_len(multicast: &Multicast) -> u64 {
-    match multicast {
-        Multicast::Message(_, content) => content.len() as u64,
-        Multicast::Request { .. } | Multicast::Digest(_) => 0,
     }
 }
 

@@ -14,7 +14,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct Metrics(Vec<(String, f64)>);
 
 impl Metrics {
-    /// Parses the text of `/metrics`.
     pub(crate) fn parse(text: &str) -> Self {
         let values = text.lines().filter_map(|line| {
             let (key, value) = line.rsplit_once(' ')?;

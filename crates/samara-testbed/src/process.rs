@@ -73,11 +73,8 @@ impl NodeProcess {
         if let Some(stdout) = child.stdout.take() {
             // The thread ends with the process.
             std::thread::spawn(move || {
-                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        break;
-                    }
-                }
+                let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+                lines.try_for_each(|line| sender.send(line))
             });
         }
         Ok(Self {
@@ -247,10 +244,7 @@ impl NodeProcess {
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        self.kill();
     }
 }
 

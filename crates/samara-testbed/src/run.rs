@@ -69,6 +69,8 @@ pub(crate) const LEAD: Duration = Duration::from_secs(2);
 pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 /// Time after the last delivery in which late copies are still counted.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);
+/// The metric of withdrawn copies.
+const WITHDRAWN: &str = "samara_withdrawn_copies_total";
 
 /// Runs a point on real nodes. Calls `progress` with the current activity and its progress.
 ///
@@ -357,14 +359,23 @@ impl MetricsSnapshots {
         Ok(Self { metrics, relay })
     }
 
-    /// The sum of a metric over all nodes.
-    fn sum(&self, name: &str) -> f64 {
-        self.metrics.iter().map(|metrics| metrics.sum(name, "")).sum()
+    /// The sum of a metric over all nodes, and over all labels that contain `label`.
+    fn sum(&self, name: &str, label: &str) -> f64 {
+        self.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
     }
 
     fn meshes(&self) -> f64 {
-        self.sum("samara_mesh_size")
+        self.sum("samara_mesh_size", "")
     }
+}
+
+/// The growth of a metric over all nodes between two snapshots.
+pub(crate) fn growth(
+    (before, after): (&MetricsSnapshots, &MetricsSnapshots),
+    name: &str,
+    label: &str,
+) -> u64 {
+    (after.sum(name, label) - before.sum(name, label)).max(0.0) as u64
 }
 
 /// Traffic of each node between two snapshots. `frames` fills in the nodes' own counts; its second
@@ -450,7 +461,7 @@ fn messages(
     events.dropped.iter().for_each(|(node, peer)| collector.lost(*node, *peer));
     let measured = MessagesMeasured {
         measured_nanos: last.saturating_sub(wanted.warm_up(&point.scenario)),
-        withdrawn: withdrawn(snapshots),
+        withdrawn: growth(snapshots, WITHDRAWN, ""),
         mesh_size: snapshots.0.meshes() / f64::from(point.scenario.network.nodes),
         traffic: traffic(snapshots, rpcs),
         ..measured
@@ -487,16 +498,11 @@ fn columns(
     events.copies(&numbers, start).into_iter().for_each(|row| measured.collector.copy(row));
     measured.collector.queue_drops = events.dropped.len() as u64;
     let joined: usize = wanted.topics.iter().map(Vec::len).sum();
-    measured.withdrawn = withdrawn(snapshots);
+    measured.withdrawn = growth(snapshots, WITHDRAWN, "");
     measured.mesh_size = snapshots.0.meshes() / joined.max(1) as f64;
     measured.traffic = traffic(snapshots, rpcs);
     let explained = measured.explained(arrivals(events, &numbers, wanted, start));
     with_paths(Box::new(measured), explained)
-}
-
-fn withdrawn((before, after): (&MetricsSnapshots, &MetricsSnapshots)) -> u64 {
-    let all = |snapshots: &MetricsSnapshots| snapshots.sum("samara_withdrawn_copies_total");
-    (all(after) - all(before)).max(0.0) as u64
 }
 
 pub(crate) fn unix_ns() -> u64 {

@@ -131,7 +131,6 @@ impl WaitingBytes {
     }
 }
 
-/// An event that waits.
 #[derive(Debug)]
 struct Waiting {
     event: TraceEvent,

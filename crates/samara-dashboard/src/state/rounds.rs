@@ -154,13 +154,13 @@ impl Rounds {
         if round.latencies.is_some() || round.states.contains_key(&RoundState::Failed) {
             return;
         }
-        let first = round.flows.iter().find(|(_, flow)| flow.entered() > 0);
+        let first = round.flows.iter().find(|(_, flow)| total(&flow.entered) > 0);
         let Some((source, first)) = first else { return };
-        let has_all = |flow: &Flow| flow.left() >= first.entered();
+        let has_all = |flow: &Flow| total(&flow.left) >= total(&first.entered);
         // Exits on the clock that measured the entries are preferred. Another clock is used only
         // without them.
         let is_over = round.states.contains_key(&RoundState::Completed);
-        let are_all_in = is_over || round.slots.is_none_or(|slots| first.entered() >= slots);
+        let are_all_in = is_over || round.slots.is_none_or(|slots| total(&first.entered) >= slots);
         if !are_all_in {
             return;
         }
@@ -319,14 +319,6 @@ impl Flow {
             Some(last) if last.0 == at_ns || is_full => last.1 = last.1.saturating_add(slots),
             _ => pieces.push((at_ns, slots)),
         }
-    }
-
-    fn entered(&self) -> u64 {
-        total(&self.entered)
-    }
-
-    fn left(&self) -> u64 {
-        total(&self.left)
     }
 
     /// Time of the first entry here and of the last exit at `left_at`.

@@ -57,11 +57,6 @@ pub(crate) fn tcp() -> Transport {
     Transport { mss: MSS, header: HEADER, framing: Framing::PLAIN, ..Transport::tcp() }
 }
 
-/// QUIC with default settings.
-pub(crate) fn quic() -> Transport {
-    Transport::quic()
-}
-
 /// Returns the time from the command to the arrival, for each pair.
 pub(crate) fn transfer(case: &Case, transport: &Transport, seed: u64) -> Result<Vec<Duration>, Failure> {
     let config = SimConfig {

@@ -304,22 +304,16 @@ impl Paths {
 
     /// Returns the time in nanoseconds that the next packet travels, or `None` if it is lost.
     fn travel(&mut self, from: u32, to: u32) -> Option<u64> {
-        if !self.paths.contains_key(&(from, to)) {
-            let path = self.path(from, to);
-            self.paths.insert((from, to), path);
-        }
-        let path = self.paths.get_mut(&(from, to))?;
+        let path = self.paths.entry((from, to)).or_insert_with(|| {
+            let direction = u64::from(from) << 32 | u64::from(to);
+            let rng = NodeRng::new(self.seed, direction, Purpose::Transport);
+            Path { latency: self.latency.nanos(self.seed, &self.hosts, from, to), rng }
+        });
         if self.loss > 0.0 && path.rng.chance(self.loss) {
             return None;
         }
         let jitter = if self.jitter > 0 { path.rng.below(self.jitter + 1) } else { 0 };
         Some(path.latency + jitter)
-    }
-
-    fn path(&self, from: u32, to: u32) -> Path {
-        let direction = u64::from(from) << 32 | u64::from(to);
-        let rng = NodeRng::new(self.seed, direction, Purpose::Transport);
-        Path { latency: self.latency.nanos(self.seed, &self.hosts, from, to), rng }
     }
 }
 

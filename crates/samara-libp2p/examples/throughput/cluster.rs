@@ -1,14 +1,12 @@
 //! Processes of one implementation, and their resource usage as reported by the kernel.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-use nix::unistd::{SysconfVar, sysconf};
 
 use crate::histogram::Histogram;
 use crate::implementation::Anyhow;
+use crate::process::Process;
 
 /// Timeout of the wait for a mesh, and for messages in flight.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,46 +18,24 @@ pub(crate) struct Implementation {
     pub(crate) arguments: Vec<&'static str>,
 }
 
-/// A node in a separate process.
 pub(crate) struct Node {
-    child: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    process: Process,
     address: String,
 }
 
 impl Node {
     pub(crate) fn start(implementation: &Implementation, index: usize, of: usize) -> Anyhow<Self> {
-        let mut child = Command::new(&implementation.program)
-            .args(&implementation.arguments)
-            .args(["-index", &index.to_string(), "-of", &of.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let commands = child.stdin.take().ok_or("no standard input")?;
-        let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-        let mut node = Self { child, commands, answers, address: String::new() };
-        node.address = node.answer("listening")?;
-        Ok(node)
-    }
-
-    fn send(&mut self, command: &str) -> Anyhow<()> {
-        Ok(writeln!(self.commands, "{command}")?)
-    }
-
-    /// Returns the rest of the next line, which must start with this word.
-    fn answer(&mut self, word: &str) -> Anyhow<String> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        match line.trim_end().strip_prefix(word) {
-            Some(rest) => Ok(rest.trim_start().to_owned()),
-            None => Err(format!("a node answered {line:?}, expected {word:?}").into()),
-        }
+        let mut command = Command::new(&implementation.program);
+        command.args(&implementation.arguments);
+        command.args(["-index", &index.to_string(), "-of", &of.to_string()]);
+        let mut process = Process::spawn(&mut command)?;
+        let address = process.answer("listening", Duration::MAX)?;
+        Ok(Self { process, address })
     }
 
     fn request(&mut self, command: &str, word: &str) -> Anyhow<String> {
-        self.send(command)?;
-        self.answer(word)
+        self.process.tell(command)?;
+        self.process.answer(word, Duration::MAX)
     }
 
     pub(crate) fn dial(&mut self, other: &Self) -> Anyhow<()> {
@@ -90,32 +66,13 @@ impl Node {
         Ok((published.parse()?, received.parse()?))
     }
 
-    /// Returns the processor time of all threads in seconds, in user mode and in the kernel
-    /// (`proc_pid_stat(5)`: utime, stime).
-    fn processor_seconds(&self) -> Anyhow<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program may contain any character, so count fields after it: utime is
-        // field 14, stime 15.
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-        let ticks: u64 = fields.map(str::parse::<u64>).sum::<Result<_, _>>()?;
-        let per_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("no clock ticks")?;
-        Ok(ticks as f64 / per_second as f64)
-    }
-
     /// Returns the value of a line of `/proc/PID/status` in bytes.
     pub(crate) fn memory(&self, key: &str) -> Anyhow<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
         let number = line.and_then(|line| line.split_whitespace().next());
         let kib: u64 = number.ok_or_else(|| format!("/proc/PID/status has no {key}"))?.parse()?;
         Ok(kib << 10)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -180,8 +137,10 @@ impl Cluster {
         let begin = format!("begin {}", self.loads);
         self.nodes.iter_mut().try_for_each(|node| node.request(&begin, "begun").map(drop))?;
         let (start, processor) = (Instant::now(), self.processor_seconds()?);
-        self.nodes[silent..].iter_mut().try_for_each(|node| node.send(command))?;
-        self.nodes[silent..].iter_mut().try_for_each(|node| node.answer("done").map(drop))?;
+        self.nodes[silent..].iter_mut().try_for_each(|node| node.process.tell(command))?;
+        self.nodes[silent..]
+            .iter_mut()
+            .try_for_each(|node| node.process.answer("done", Duration::MAX).map(drop))?;
         Ok(Delivered {
             copies: self.wait_for_all()?,
             seconds: start.elapsed().as_secs_f64(),
@@ -200,7 +159,7 @@ impl Cluster {
     }
 
     fn processor_seconds(&self) -> Anyhow<f64> {
-        self.nodes.iter().map(Node::processor_seconds).sum()
+        self.nodes.iter().map(|node| node.process.processor_seconds()).sum()
     }
 
     /// Waits until every message of this load has arrived at every node, and returns the number of

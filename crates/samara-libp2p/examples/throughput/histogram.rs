@@ -36,6 +36,13 @@ impl Histogram {
     }
 }
 
+/// The middle value, the upper one of two middle values, or 0 for no values.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
 fn bucket(value: u64) -> u64 {
     if value < 2 << MANTISSA_BITS {
         return value;

@@ -14,6 +14,7 @@ mod cluster;
 mod histogram;
 mod implementation;
 mod node;
+mod process;
 mod table;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ use std::process::Command;
 use libp2p::gossipsub;
 
 use crate::cluster::{Cluster, Implementation, Node};
+use crate::histogram::median;
 use crate::implementation::Anyhow;
 use crate::table::Table;
 
@@ -143,7 +145,7 @@ fn speed(all: &[Implementation], round: usize, bytes: usize, seconds: f64, table
     }
     for (at, latencies) in latencies.into_iter().enumerate() {
         for (values, (_, name)) in latencies.into_iter().zip(ranks) {
-            table.add(&format!("{bytes} B: latency, {name}, ms"), at, table::median(values));
+            table.add(&format!("{bytes} B: latency, {name}, ms"), at, median(&values));
         }
     }
     Ok(())

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::histogram::median;
+
 /// Rows in order of their first value, with the values of all rounds for each implementation.
 pub(crate) struct Table {
     names: Vec<&'static str>,
@@ -37,12 +39,12 @@ impl fmt::Display for Table {
                 let ratios = sorted(values[0].iter().zip(theirs).map(|(ours, theirs)| ours / theirs));
                 let ratio = match (&ratios[..], at) {
                     ([least, .., most], 1..) => {
-                        format!(" ({:.2}, {least:.2} {most:.2})", median(ratios.clone()))
+                        format!(" ({:.2}, {least:.2} {most:.2})", median(&ratios))
                     }
                     ([only], 1..) => format!(" ({only:.2})"),
                     _ => String::new(),
                 };
-                let value = median(theirs.clone());
+                let value = median(theirs);
                 write!(f, "  {:>26}", format!("{value:.*}{ratio}", usize::from(value < 1000.0)))?;
             }
             writeln!(f)?;
@@ -55,12 +57,6 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
-}
-
-/// Returns the median, which is the upper of the two middle values; 0 if there are no values.
-pub(crate) fn median(values: Vec<f64>) -> f64 {
-    let values = sorted(values.into_iter());
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ pub(super) struct Connection {
     pub(super) in_flight_bytes: usize,
 }
 
-/// A frame in flight into a stream.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) len: usize,

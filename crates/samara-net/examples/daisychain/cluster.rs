@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crate::Anyhow;
 use crate::histogram::Histogram;
 use crate::network::Network;
-use crate::process::{Implementation, Node};
+use crate::node::Implementation;
+use crate::process::Process;
 
 /// Limit for a start, for messages in flight and for a view after a crash: DAISYCHAIN takes 40 to
 /// 55 s.
@@ -21,7 +22,6 @@ pub(crate) struct Delivered {
     pub(crate) latencies: Histogram,
 }
 
-/// The effects of a crash.
 pub(crate) struct Crash {
     /// The longest time without a delivery at any survivor.
     pub(crate) gap: Duration,
@@ -31,7 +31,6 @@ pub(crate) struct Crash {
     pub(crate) disagreed: u64,
 }
 
-/// The effects of a graceful leave.
 pub(crate) struct Leave {
     /// Messages, of the leaver or of others, that a remaining member did not deliver.
     pub(crate) missing: u64,
@@ -42,7 +41,7 @@ pub(crate) struct Leave {
 /// A group of members, each in its own process.
 pub(crate) struct Cluster {
     /// Members by rank, which is the order of joining.
-    nodes: Vec<Option<Node>>,
+    nodes: Vec<Option<Process>>,
     /// Messages sent in measured loads.
     sent: u64,
 }
@@ -58,7 +57,7 @@ impl Cluster {
         let mut nodes = Vec::new();
         for index in 0..count {
             let namespace = network.namespace(index);
-            let mut node = Node::start(implementation, namespace.as_deref(), index, &members)?;
+            let mut node = Process::start(implementation, namespace.as_deref(), index, &members)?;
             node.answer("joined", PATIENCE)?;
             nodes.push(Some(node));
         }
@@ -67,7 +66,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn up(&mut self) -> impl Iterator<Item = &mut Node> {
+    fn up(&mut self) -> impl Iterator<Item = &mut Process> {
         self.nodes.iter_mut().flatten()
     }
 
@@ -144,7 +143,7 @@ impl Cluster {
     /// Ends all streams. Returns for each member the messages sent since its start, or `None` for a
     /// member that has left or crashed.
     fn halt(&mut self) -> Anyhow<Vec<Option<u64>>> {
-        self.nodes.iter_mut().map(|node| node.as_mut().map(Node::halt).transpose()).collect()
+        self.nodes.iter_mut().map(|node| node.as_mut().map(Process::halt).transpose()).collect()
     }
 
     /// Waits until every member has every message, or until no message has arrived for a while.

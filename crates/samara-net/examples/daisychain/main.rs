@@ -22,6 +22,8 @@ mod histogram;
 mod measure;
 mod member;
 mod network;
+mod node;
+#[path = "../../../samara-libp2p/examples/throughput/process.rs"]
 mod process;
 mod protection;
 mod report;
@@ -35,7 +37,7 @@ use serde_json::json;
 
 use crate::measure::{Measuring, Plan};
 use crate::network::Network;
-use crate::process::Implementation;
+use crate::node::Implementation;
 
 pub(crate) type Anyhow<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 

@@ -2,9 +2,9 @@
 
 use crate::Anyhow;
 use crate::cluster::Cluster;
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, median};
 use crate::network::Network;
-use crate::process::Implementation;
+use crate::node::Implementation;
 use crate::report::{Report, Row};
 use crate::simulated;
 
@@ -21,7 +21,6 @@ pub(crate) struct Plan {
     /// Rounds of each cluster that warm up JVMs and windows. Only the first of them is reported, by
     /// itself.
     warm_up: usize,
-    /// Measured rounds of each cluster.
     rounds: usize,
     /// Messages of a round from all senders together: on loopback, and on the shaped network.
     messages: (u64, u64),
@@ -62,7 +61,6 @@ struct Figures {
     half_load: Histogram,
 }
 
-/// The measurements and their report.
 pub(crate) struct Measuring {
     implementations: Vec<Implementation>,
     plan: Plan,
@@ -268,11 +266,4 @@ impl Measuring {
         }
         Ok(())
     }
-}
-
-/// The middle value, the upper one of two middle values, or 0 for no values.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }

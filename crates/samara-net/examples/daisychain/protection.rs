@@ -8,9 +8,10 @@ use samara_net::ring::{Authentication, Certificates, Frames, Identity, Secret};
 
 use crate::Anyhow;
 use crate::cluster::Cluster;
-use crate::measure::{BYTES, median};
+use crate::histogram::median;
+use crate::measure::BYTES;
 use crate::network::Network;
-use crate::process::Implementation;
+use crate::node::Implementation;
 
 const KINDS: [&str; 4] = ["none", "fields", "encrypted", "tls"];
 const SECRET: &[u8] = b"a secret for measurements only";

@@ -15,14 +15,12 @@ pub(crate) struct Row {
     pub(crate) values: Vec<(&'static str, f64)>,
 }
 
-/// All measurements.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
 impl Report {
-    /// Adds a row and prints it.
     pub(crate) fn add(&mut self, row: Row) {
         println!("{row}");
         self.rows.push(row);

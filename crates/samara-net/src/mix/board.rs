@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use samara_mix::{Batch, Group, Outcome, Plan, Sealed, SenderId};
+use samara_mix::{Batch, Group, Plan, Sealed, SenderId};
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
@@ -179,41 +179,25 @@ impl Board {
         slots: Vec<Sealed>,
         now: Instant,
     ) -> Result<u32, Status> {
-        let taken = self.take(round, sender, slots, now);
-        taken.map_err(|(limit, status)| {
+        let refuse = |limit, status| {
             self.refused.count(limit);
             status
-        })
-    }
-
-    /// Refuses payloads of a sender that the node does not know any more.
-    pub(super) fn refuse_unknown(&self) -> Status {
-        self.refused.count("unknown_sender");
-        Status::failed_precondition("this node shares no secret with the sender; connect again")
-    }
-
-    fn take(
-        &mut self,
-        round: u64,
-        sender: SenderId,
-        slots: Vec<Sealed>,
-        now: Instant,
-    ) -> Result<u32, (&'static str, Status)> {
-        let gathering = self.open.get_mut(&round).ok_or_else(|| ("not_open", not_open()))?;
+        };
+        let gathering = self.open.get_mut(&round).ok_or_else(|| refuse("not_open", not_open()))?;
         let team = gathering.plan.team.len();
         if !slots.iter().all(|slot| slot.fits(self.group, team)) {
             let status = "the payload was sealed for another group or a team of another size";
-            return Err(("wrong_form", Status::invalid_argument(status)));
+            return Err(refuse("wrong_form", Status::invalid_argument(status)));
         }
         let room = gathering.room();
         if slots.len() > room {
             let status = format!("the round has room for {room} more payloads");
-            return Err(("room", Status::resource_exhausted(status)));
+            return Err(refuse("room", Status::resource_exhausted(status)));
         }
         let share = self.options.sender_share(gathering.plan.batch) as usize;
         let of_sender = gathering.of_sender.get(&sender).copied().unwrap_or_default() + slots.len();
         if of_sender > share {
-            return Err(("sender_share", share_exceeded(share)));
+            return Err(refuse("sender_share", share_exceeded(share)));
         }
         gathering.of_sender.insert(sender, of_sender);
         self.status.payloads += slots.len() as u64;
@@ -222,6 +206,12 @@ impl Board {
         let room = gathering.room() as u32;
         self.announce();
         Ok(room)
+    }
+
+    /// Refuses payloads of a sender that the node does not know any more.
+    pub(super) fn refuse_unknown(&self) -> Status {
+        self.refused.count("unknown_sender");
+        Status::failed_precondition("this node shares no secret with the sender; connect again")
     }
 
     /// Fills batches that have waited and have payloads of enough senders.
@@ -378,15 +368,6 @@ fn filling(group: Group, team: usize, is_dummy: bool) -> Sealed {
     let dummy = is_dummy && getrandom::fill(&mut content).is_ok();
     let dummy = dummy.then(|| Sealed::dummy(group, team, &content).ok()).flatten();
     dummy.unwrap_or_else(|| Sealed::void(group, team))
-}
-
-/// The number of an outcome on the wire.
-pub(super) fn kind(outcome: &Outcome) -> u32 {
-    match outcome {
-        Outcome::Content(_) => 0,
-        Outcome::Void => 1,
-        Outcome::Unreadable => 2,
-    }
 }
 
 #[cfg(test)]

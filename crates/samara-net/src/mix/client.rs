@@ -337,9 +337,7 @@ async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
         shared.registered.send_modify(|registered| {
             registered.remove(&node);
         });
-        if let Some(known) = shared.wires.get(node as usize) {
-            known.send_replace(None);
-        }
+        shared.wires[node as usize].send_replace(None);
         shared.open.send_modify(|open| open.replace(&shared.rules, node, Vec::new()));
         tokio::time::sleep(shared.options.retry).await;
     }
@@ -361,9 +359,7 @@ async fn stay(shared: &Shared, node: u32, wire: &Wire) -> Result<Infallible, Sta
     // A second agreement yields the same secret as long as the node runs.
     let secret = shared.keys.agree(&reply.public).map_err(|error| Status::internal(error.to_string()))?;
     shared.sender().register(node, secret);
-    if let Some(known) = shared.wires.get(node as usize) {
-        known.send_replace(Some(wire.clone()));
-    }
+    shared.wires[node as usize].send_replace(Some(wire.clone()));
     shared.registered.send_modify(|registered| {
         registered.insert(node);
     });

@@ -21,7 +21,6 @@ use tonic::server::Grpc;
 use tonic::{Code, Request as Call, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::board::kind;
 use super::grpc::{Answers, Metered, Method, Origin, caller, unimplemented};
 use super::node::Tally;
 use super::options::GatewayOptions;
@@ -78,7 +77,6 @@ pub(super) struct Inner {
     pub(super) registrations: Registrations,
     /// Registrations compute one after another: together they take one core at most.
     pub(super) agreeing: Semaphore,
-    /// Refused calls by limit.
     pub(super) refused: Tally,
     pub(super) options: GatewayOptions,
 }
@@ -93,7 +91,6 @@ impl Gateway {
         ask_later(&self.0.task, request).await.map_err(|_| Status::unavailable("this node is stopping"))
     }
 
-    /// Counts a refused call, and returns its status.
     fn refuse(&self, limit: &'static str, status: Status) -> Status {
         self.0.refused.count(limit);
         status
@@ -234,12 +231,10 @@ fn part(ended: &Ended, from: usize) -> ResultPart {
             slots: Vec::new(),
         },
         Ended::Delivered(outcomes) => {
-            let slots = outcomes.iter().skip(from).take(PART_SLOTS).map(|outcome| OutSlot {
-                kind: kind(outcome),
-                content: match outcome {
-                    Outcome::Content(content) => content.clone(),
-                    Outcome::Void | Outcome::Unreadable => Bytes::new(),
-                },
+            let slots = outcomes.iter().skip(from).take(PART_SLOTS).map(|outcome| match outcome {
+                Outcome::Content(content) => OutSlot { kind: 0, content: content.clone() },
+                Outcome::Void => OutSlot { kind: 1, content: Bytes::new() },
+                Outcome::Unreadable => OutSlot { kind: 2, content: Bytes::new() },
             });
             ResultPart { cause: String::new(), culprit: 0, slots: slots.collect() }
         }

@@ -11,7 +11,6 @@ use samara_mix::SenderId;
 #[derive(Debug)]
 pub(super) struct Quota {
     max: usize,
-    /// The maximum of each host.
     per_address_max: usize,
     used: Mutex<Used>,
 }
@@ -30,7 +29,6 @@ pub(super) struct Part {
     count: usize,
 }
 
-/// The exhausted part of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exhausted {
     All,
@@ -46,7 +44,6 @@ impl Quota {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an empty part for a host.
     pub(super) fn part(self: &Arc<Self>, address: IpAddr) -> Part {
         Part { quota: Arc::clone(self), address, count: 0 }
     }

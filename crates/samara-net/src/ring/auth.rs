@@ -156,7 +156,6 @@ impl Role {
     }
 }
 
-/// Keys of a member.
 pub(super) struct Keys {
     group: hmac::Key,
     /// Random for each life of the node.

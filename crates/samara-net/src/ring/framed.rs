@@ -73,7 +73,6 @@ pub(super) struct Framed {
     pub(super) handshake: Arc<Handshake>,
 }
 
-/// A connection after its handshake.
 pub(super) struct Connected {
     stream: TcpStream,
     tls: Option<Connection>,
@@ -89,7 +88,7 @@ pub(super) struct Handshake {
     /// Without authentication, a name must have the address of its host.
     is_open: bool,
     tls: Option<Tls>,
-    own: SocketAddr,
+    pub(super) own: SocketAddr,
     not_sent_bytes: u32,
     timeout: Duration,
 }
@@ -121,10 +120,6 @@ impl Tls {
 }
 
 impl Handshake {
-    pub(super) fn own(&self) -> SocketAddr {
-        self.own
-    }
-
     async fn dial(self: Arc<Self>, address: SocketAddr) -> Attempted<Framed> {
         let stream = connect(address, self.timeout).await?;
         self.within(self.call(stream, address)).await
@@ -139,57 +134,51 @@ impl Handshake {
         timeout(self.timeout, handshake).await.map_err(|_| Closed::HandshakeTimeout)?
     }
 
-    async fn call(&self, stream: TcpStream, address: SocketAddr) -> Attempted<Framed> {
+    async fn call(&self, mut stream: TcpStream, address: SocketAddr) -> Attempted<Framed> {
         let remote = self.set_up(&stream)?;
-        let Some(tls) = &self.tls else {
-            let mut stream = stream;
-            let (instance, said) = self.join(&mut stream, address).await?;
-            let seals = self.seals(Role::Dialler, &said)?;
-            return Ok(self.established(
-                address,
-                remote,
-                true,
-                instance,
-                Connected { stream, tls: None, seals },
-            ));
+        let (instance, connected) = match &self.tls {
+            None => {
+                let (instance, said) = self.join(&mut stream, address).await?;
+                let seals = self.seals(Role::Dialler, &said)?;
+                (instance, Connected { stream, tls: None, seals })
+            }
+            Some(tls) => {
+                let connector = tls.connectors.get(&address).ok_or(Closed::NoAddress)?;
+                let server = ServerName::try_from(SERVER_NAME).map_err(Closed::handshake)?;
+                let mut stream = connector.connect(server, stream).await.map_err(tls_failed)?;
+                let (instance, _) = self.join(&mut stream, address).await?;
+                let (stream, connection) = stream.into_inner();
+                (instance, Connected { stream, tls: Some(connection.into()), seals: None })
+            }
         };
-        let connector = tls.connectors.get(&address).ok_or(Closed::NoAddress)?;
-        let server = ServerName::try_from(SERVER_NAME).map_err(Closed::handshake)?;
-        let mut stream = connector.connect(server, stream).await.map_err(tls_failed)?;
-        let (instance, _) = self.join(&mut stream, address).await?;
-        let (stream, connection) = stream.into_inner();
-        let connected = Connected { stream, tls: Some(connection.into()), seals: None };
         Ok(self.established(address, remote, true, instance, connected))
     }
 
-    async fn answer(&self, stream: TcpStream) -> Attempted<Framed> {
+    async fn answer(&self, mut stream: TcpStream) -> Attempted<Framed> {
         let remote = self.set_up(&stream)?;
-        let Some(tls) = &self.tls else {
-            let mut stream = stream;
-            let is_of_host = |name: &SocketAddr| {
-                let ip = remote.ip();
-                !self.is_open
-                    || name.ip().to_canonical() == ip.to_canonical()
-                    || is_loopback(name.ip()) && is_loopback(ip)
-            };
-            let check = |name| if is_of_host(&name) { Ok(()) } else { Err(Closed::OtherAddress(name)) };
-            let (name, instance, said) = self.admit(&mut stream, check).await?;
-            let seals = self.seals(Role::Listener, &said)?;
-            return Ok(self.established(
-                name,
-                remote,
-                false,
-                instance,
-                Connected { stream, tls: None, seals },
-            ));
+        let (name, instance, connected) = match &self.tls {
+            None => {
+                let is_of_host = |name: &SocketAddr| {
+                    let ip = remote.ip();
+                    !self.is_open
+                        || name.ip().to_canonical() == ip.to_canonical()
+                        || is_loopback(name.ip()) && is_loopback(ip)
+                };
+                let check = |name| if is_of_host(&name) { Ok(()) } else { Err(Closed::OtherAddress(name)) };
+                let (name, instance, said) = self.admit(&mut stream, check).await?;
+                let seals = self.seals(Role::Listener, &said)?;
+                (name, instance, Connected { stream, tls: None, seals })
+            }
+            Some(tls) => {
+                let mut stream = tls.acceptor.accept(stream).await.map_err(tls_failed)?;
+                let held = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
+                let has_name = |name: &SocketAddr| tls.has_name(held.as_ref(), name);
+                let check = |name| if has_name(&name) { Ok(()) } else { Err(Closed::Unauthenticated) };
+                let (name, instance, _) = self.admit(&mut stream, check).await?;
+                let (stream, connection) = stream.into_inner();
+                (name, instance, Connected { stream, tls: Some(connection.into()), seals: None })
+            }
         };
-        let mut stream = tls.acceptor.accept(stream).await.map_err(tls_failed)?;
-        let held = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
-        let check =
-            |name| if tls.has_name(held.as_ref(), &name) { Ok(()) } else { Err(Closed::Unauthenticated) };
-        let (name, instance, _) = self.admit(&mut stream, check).await?;
-        let (stream, connection) = stream.into_inner();
-        let connected = Connected { stream, tls: Some(connection.into()), seals: None };
         Ok(self.established(name, remote, false, instance, connected))
     }
 

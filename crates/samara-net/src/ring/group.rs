@@ -339,7 +339,7 @@ impl Member {
     fn note_failure(&mut self, seed: SocketAddr, why: Closed) {
         // Of two connections between the same nodes one is closed; the other one is a link.
         let has_link = self.hub.links.of(&seed).is_some();
-        if has_link || seed == self.hub.layer.handshake.own() || !self.seeds.contains(&seed) {
+        if has_link || seed == self.hub.layer.handshake.own || !self.seeds.contains(&seed) {
             return;
         }
         if self.failed_seeds.get(&seed) != Some(&why) {

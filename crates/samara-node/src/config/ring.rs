@@ -192,7 +192,6 @@ impl Ring {
     }
 }
 
-/// Reads a secret.
 fn secret(path: &Path) -> Result<Secret, String> {
     match std::fs::read(path) {
         Ok(bytes) => {

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Failure;
+use crate::node::innermost;
 
 /// The JSON of a request's body.
 pub(super) struct Body<T>(pub(super) T);
@@ -28,10 +29,7 @@ impl From<JsonRejection> for Failure {
     fn from(rejection: JsonRejection) -> Self {
         let message = match &rejection {
             JsonRejection::JsonSyntaxError(error) => {
-                let mut cause: &dyn std::error::Error = error;
-                while let Some(source) = cause.source() {
-                    cause = source;
-                }
+                let cause = innermost(error);
                 format!("the body is not JSON: {cause}; expected an object such as {{}}")
             }
             JsonRejection::MissingJsonContentType(_) => {

@@ -57,7 +57,7 @@ impl Live {
             Event::Made { team, plan } => {
                 self.teams.insert(plan.round, *team as u64);
             }
-            Event::Round { round, state } => self.round(at, *round, *state, None),
+            Event::Round { round, state } => self.round(at, *round, *state),
             Event::Failed { round, failure } => {
                 // A failure at a node is its own report. The state of the round is the scheduler's.
                 let known = self.teams.remove(round);
@@ -95,7 +95,7 @@ impl Live {
         }
     }
 
-    fn round(&mut self, at: u64, round: u64, state: RoundState, cause: Option<String>) {
+    fn round(&mut self, at: u64, round: u64, state: RoundState) {
         let team = self.teams.get(&round).copied();
         let state = match state {
             RoundState::Pending => live::RoundState::Pending,
@@ -110,7 +110,7 @@ impl Live {
             // An event with the cause follows.
             RoundState::Failed => return,
         };
-        self.say(at, Line::Round { round, state, team, slots: None, cause });
+        self.say(at, Line::Round { round, state, team, slots: None, cause: None });
     }
 
     /// Writes the current counts, a few times a second.

@@ -32,7 +32,6 @@ struct Batch {
     messages: Vec<Tracked>,
 }
 
-/// The last batches of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     next: u64,

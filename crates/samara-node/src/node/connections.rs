@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::net::IpAddr;
 use std::task::{Context, Poll};
 
@@ -21,27 +20,14 @@ use samara_net::host;
 
 use crate::config::{Network, ip_of};
 
-/// The limit that a connection exceeds.
-#[derive(Clone, Copy, Debug)]
-enum Limit {
-    All,
-    Peer,
-    Address,
-    Pending,
-    Inbound,
-}
-
-impl Limit {
-    const ALL: [Self; 5] = [Self::All, Self::Peer, Self::Address, Self::Pending, Self::Inbound];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Peer => "peer",
-            Self::Address => "address",
-            Self::Pending => "pending",
-            Self::Inbound => "inbound",
-        }
+samara_engine::names! {
+    /// The limit that a connection exceeds.
+    enum Limit {
+        All = "all",
+        Peer = "peer",
+        Address = "address",
+        Pending = "pending",
+        Inbound = "inbound",
     }
 }
 
@@ -96,7 +82,14 @@ impl Limits {
             return Ok(());
         }
         self.refused.0[limit as usize] += 1;
-        Err(ConnectionDenied::new(Exceeded { limit, max }))
+        let of = match limit {
+            Limit::All => "in all",
+            Limit::Peer => "of one peer",
+            Limit::Address => "from one address",
+            Limit::Pending => "in the handshake",
+            Limit::Inbound => "that others opened",
+        };
+        Err(ConnectionDenied::new(format!("the limit of {max} connections {of} is reached")))
     }
 
     fn pending(
@@ -142,27 +135,6 @@ fn counted_host(address: &Multiaddr) -> Option<IpAddr> {
     let ip = ip_of(address)?;
     (!ip.to_canonical().is_loopback()).then(|| host(ip))
 }
-
-#[derive(Debug)]
-struct Exceeded {
-    limit: Limit,
-    max: usize,
-}
-
-impl fmt::Display for Exceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = match self.limit {
-            Limit::All => "in all",
-            Limit::Peer => "of one peer",
-            Limit::Address => "from one address",
-            Limit::Pending => "in the handshake",
-            Limit::Inbound => "that others opened",
-        };
-        write!(f, "the limit of {} connections {of} is reached", self.max)
-    }
-}
-
-impl std::error::Error for Exceeded {}
 
 impl NetworkBehaviour for Limits {
     type ConnectionHandler = dummy::ConnectionHandler;

@@ -70,10 +70,8 @@ impl Node {
             lost_copies,
             left: left.iter().map(|(peer, copies)| (peer.to_string(), *copies)).collect(),
             cancelled_publications,
-            pool: None,
-            group: None,
-            mix: None,
             trace: self.finish_trace(),
+            ..Stopped::default()
         }
     }
 

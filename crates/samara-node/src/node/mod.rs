@@ -358,7 +358,7 @@ fn check_free(address: &Multiaddr) -> std::io::Result<()> {
 }
 
 /// Returns the text of the innermost cause: outer errors of libp2p have none, or repeat it.
-fn innermost(error: &dyn Error) -> String {
+pub(crate) fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

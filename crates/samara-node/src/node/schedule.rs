@@ -152,12 +152,8 @@ impl Plan {
             let report = PlannedReport {
                 number,
                 at_unix_ns: planned.at_unix_ns,
-                state: PlannedState::Waiting,
                 messages: planned.messages.len(),
-                actual_unix_ns: None,
-                late_ns: None,
-                took_ns: None,
-                batch: None,
+                ..PlannedReport::default()
             };
             self.reports.insert(number, report);
             self.waiting.insert((planned.at_unix_ns, number), planned);

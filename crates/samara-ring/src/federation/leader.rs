@@ -172,7 +172,6 @@ impl Federation {
         self.begin_round(false);
     }
 
-    /// Returns the statement of this leader.
     pub(super) fn statement(&self) -> Option<Letter> {
         let leader = self.leader.as_ref()?;
         let round = (leader.view.as_ref()?.id.counter, leader.round);

@@ -135,7 +135,6 @@ pub(super) fn live_directory(nodes: &Path) -> io::Result<PathBuf> {
     Ok(of_nodes.and_then(Path::parent).unwrap_or(&nodes).to_owned())
 }
 
-/// A scheduled kill of a process.
 struct Kill {
     host: u32,
     at: Duration,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, channel};
 use std::time::{Duration, Instant};
 
+use samara_apps::messages::random_bytes;
 use samara_engine::{NodeRng, Purpose};
 use samara_mix::Parameters;
 use samara_net::mix::{Client, ClientOptions, Contact, Ended, Outcome, Round, Sealed};
@@ -230,15 +231,7 @@ fn report(went: &mpsc::Sender<(u64, RoundOutcome)>, round: u64, how: Result<Roun
 }
 
 fn contents(rng: &mut NodeRng, count: u32, bytes: usize) -> Vec<Vec<u8>> {
-    let content = |_| {
-        let mut content = vec![0; bytes];
-        content.chunks_mut(8).for_each(|part| {
-            let random = rng.next_u64().to_le_bytes();
-            part.copy_from_slice(&random[..part.len()]);
-        });
-        content
-    };
-    (0..count).map(content).collect()
+    (0..count).map(|_| random_bytes(bytes as u64, rng)).collect()
 }
 
 /// Compares the output with the input: the same payloads in another order.

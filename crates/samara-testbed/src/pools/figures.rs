@@ -10,7 +10,7 @@ use samara_spec::Point;
 
 use super::Recorded;
 use crate::plan::Wanted;
-use crate::run::{MetricsSnapshots, traffic};
+use crate::run::{MetricsSnapshots, growth, traffic};
 
 /// Returns the measurements of the run. Adds reasons to distrust them to `recorded`.
 pub(crate) fn measured(
@@ -96,10 +96,7 @@ struct Counts<'a>((&'a MetricsSnapshots, &'a MetricsSnapshots));
 
 impl Counts<'_> {
     fn of(&self, name: &str, label: &str) -> u64 {
-        let all = |snapshots: &MetricsSnapshots| -> f64 {
-            snapshots.metrics.iter().map(|metrics| metrics.sum(name, label)).sum()
-        };
-        (all(self.0.1) - all(self.0.0)).max(0.0) as u64
+        growth(self.0, name, label)
     }
 
     fn totals(&self) -> Totals {

@@ -145,7 +145,6 @@ fn made(nodes: &mut [NodeProcess], submissions: &[Submission]) -> Result<(Vec<u6
     Ok((times, late_ms))
 }
 
-/// Drives the pools from outside.
 struct Driver {
     workload: Transactions,
     clients: Clients,
