@@ -86,6 +86,8 @@ pub fn number(value: f64) -> String {
         size if value.fract() == 0.0 && size < 1e7 => grouped(value),
         1e6.. => format!("{:.2} M", value / 1e6),
         100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     })
 }

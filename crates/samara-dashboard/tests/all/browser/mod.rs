@@ -99,7 +99,7 @@ fn page_updates_and_survives_a_server_restart() {
 fn team_is_shown_completely_on_desktop_and_phone() {
     let Some(mut chrome) = chrome("team") else { return };
     let results = directory("browser-team");
-    let team = team(&results.join("relay-real"));
+    let team = team(&results.join("mix-real"));
     let server = Server::start(&results, "127.0.0.1:0", None);
     for (name, width, height, scheme) in [
         ("team-light", 1280, 900, "light"),
