@@ -44,6 +44,9 @@ pub struct Family {
     /// Whether no run is better than the bounds among the metrics. Otherwise they hold for a run's
     /// steady state, which a short run does not have.
     pub(crate) has_strict_bounds: bool,
+    /// Two runs whose difference a page explains, if both have paths: otherwise it takes the slowest
+    /// and the fastest one.
+    pub(crate) explained_pair: [&'static str; 2],
     /// Draws a scenario for a search for broken promises. Returns false if the family has none.
     pub(crate) draw: fn(&mut Draw) -> bool,
     /// Contributes the family's part to a page of results.
@@ -65,6 +68,7 @@ impl Family {
         run: |_, _, _| Err(RunError::Interrupted),
         run_distributed: None,
         has_strict_bounds: true,
+        explained_pair: [""; 2],
         draw: |_| false,
         report: crate::sweep::plain,
         related: |_, _, _| None,

@@ -51,7 +51,9 @@ impl Body {
 /// Returns the page of all results of a scenario.
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, checked, .. } = findings;
-    let mut body = (family::of(&loaded.scenario).report)(loaded, findings);
+    let family = family::of(&loaded.scenario);
+    let mut body = (family.report)(loaded, findings);
+    body.findings.extend(explain::difference(findings, family.explained_pair));
     for remark in late_faults(results.iter().map(|result| &result.run.late_faults))
         .into_iter()
         .chain(absent_tables(summary))

@@ -25,5 +25,6 @@ pub(crate) static FAMILY: Family = Family {
         true
     },
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
+    explained_pair: ["batch", "node-wide"],
     ..Family::BASE
 };

@@ -19,7 +19,7 @@ use crate::results::tables::{self, Table};
 use crate::run::lock;
 
 pub use saved::SavedPaths;
-pub(crate) use section::section;
+pub(crate) use section::{difference, section};
 pub use show::{Shown, json, show};
 pub use what_if::{Counterfactual, WHY_PARTS_DIFFER, WhatIf, Without, what_if};
 

@@ -18,24 +18,69 @@ type ByCause = Vec<(Cause, f64)>;
 
 /// A run: its label, and the means over its seeds of its parts and those of its bound.
 struct Shown {
+    run: String,
     label: String,
     parts: ByCause,
     bound: ByCause,
 }
 
-/// Returns the section; `None` if no run is explained.
-pub(crate) fn section(findings: &Findings) -> Option<Section> {
+fn shown(findings: &Findings) -> Vec<Shown> {
     let explained: Vec<&Outcome> =
         findings.results.iter().filter(|outcome| outcome.run.explained.is_some()).collect();
-    let mut runs: Vec<Shown> = Vec::new();
-    for (key, seeds) in crate::report::grouped(explained, |outcome| key(outcome)).into_iter().take(RUNS_MAX) {
+    let of_run = |(label, seeds): (String, Vec<&Outcome>)| {
         let mean = |pick: &dyn Fn(&super::Means) -> &Map<String, Value>| {
             let all = seeds.iter().filter_map(|outcome| outcome.run.explained.as_ref()).map(pick);
             mean_of(&all.map(by_cause).collect::<Vec<_>>())
         };
         let (parts, bound) = (mean(&|means| &means.by_cause_ms), mean(&|means| &means.bound_ms));
-        runs.push(Shown { label: key, parts, bound });
+        Shown { run: seeds[0].run.name.clone(), label, parts, bound }
+    };
+    crate::report::grouped(explained, |outcome| key(outcome)).into_iter().map(of_run).collect()
+}
+
+/// Number of causes in the sentence about the difference of two runs.
+const DIFFERENCES: usize = 3;
+
+/// Returns a sentence on the difference of two runs by cause: those of the `pair`, or else the slowest
+/// and the fastest one. The parts of the difference add up to it.
+pub(crate) fn difference(findings: &Findings, pair: [&str; 2]) -> Option<String> {
+    let runs = shown(findings);
+    let named = |name: &str| runs.iter().find(|run| run.run == name);
+    let ends = || {
+        let by_total = |a: &&Shown, b: &&Shown| total(&a.parts).total_cmp(&total(&b.parts));
+        Some((runs.iter().max_by(by_total)?, runs.iter().min_by(by_total)?))
+    };
+    let (slow, fast) = named(pair[0]).zip(named(pair[1])).or_else(ends)?;
+    let whole = total(&slow.parts) - total(&fast.parts);
+    // Less than a thousandth is no difference to explain.
+    if whole < 1e-3 * total(&slow.parts) {
+        return None;
     }
+    let change = |cause| ms_of(&slow.parts, cause) - ms_of(&fast.parts, cause);
+    let mut changes: Vec<(Cause, f64)> = Cause::ALL.into_iter().map(|cause| (cause, change(cause))).collect();
+    changes.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    changes.truncate(DIFFERENCES);
+    let rest = whole - changes.iter().map(|(_, ms)| ms).sum::<f64>();
+    let mut parts: Vec<String> =
+        changes.iter().map(|(cause, ms)| format!("{} {}", name(*cause), signed_ms(*ms))).collect();
+    parts.push(format!("other causes {}", signed_ms(rest)));
+    Some(format!(
+        "\"{}\" saves {} of the mean time of \"{}\": {}.",
+        fast.label,
+        short_ms(whole),
+        slow.label,
+        parts.join(", ")
+    ))
+}
+
+fn signed_ms(ms: f64) -> String {
+    if ms < 0.0 { format!("−{}", short_ms(-ms)) } else { short_ms(ms) }
+}
+
+/// Returns the section; `None` if no run is explained.
+pub(crate) fn section(findings: &Findings) -> Option<Section> {
+    let mut runs = shown(findings);
+    runs.truncate(RUNS_MAX);
     let first = findings.results.iter().find_map(|outcome| outcome.run.explained.as_ref())?;
     let mut text = format!(
         "The mean of {}, divided into its causes: the parts add up. `samara explain` shows the path of each \
