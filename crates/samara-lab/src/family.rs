@@ -78,7 +78,6 @@ impl fmt::Debug for Family {
     }
 }
 
-/// Boxes the measurements of a family.
 pub(crate) fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
     Box::new(measured)
 }
@@ -108,7 +107,6 @@ pub fn all() -> Vec<&'static Family> {
     BUILTIN.iter().chain(added.iter()).copied().collect()
 }
 
-/// Returns the family that a scenario selects.
 pub(crate) fn of(scenario: &Scenario) -> &'static Family {
     let section = scenario.family().section;
     match all().into_iter().find(|family| family.spec.section == section) {

@@ -132,7 +132,6 @@ fn find(path: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.name == name(path))
 }
 
-/// Returns the name of the metric in a path.
 fn name(path: &str) -> &str {
     let mut parts = path.split('.');
     match parts.next() {
@@ -161,7 +160,6 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
     Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
 }
 
-/// Returns true if the path is a value of a distribution.
 pub(crate) fn is_distribution(path: &str) -> bool {
     find(path).is_some_and(|metric| metric.is_distribution)
 }

@@ -116,7 +116,6 @@ impl Row {
         }
     }
 
-    /// The claim on one line.
     fn line(&self) -> String {
         format!("{} Theirs {}, ours {} ({})", self.claim, self.theirs, self.ours, self.evidence)
     }
@@ -219,7 +218,6 @@ pub fn page(compared: &Compared) -> SourcesPage {
     SourcesPage { text, open, claims: verdicts.len(), settled }
 }
 
-/// Returns a row with the number of claims by verdict.
 fn counts(name: &str, rows: &[Row]) -> String {
     let count = |verdict: Verdict| rows.iter().filter(|row| row.verdict == verdict).count().to_string();
     let counts: Vec<String> = ORDER.into_iter().chain([Verdict::Open]).map(count).collect();

@@ -89,7 +89,6 @@ impl Spread {
         })
     }
 
-    /// Formats the mean, with its interval if there is one.
     pub(crate) fn written(&self, unit: Unit) -> String {
         let mean = unit.written(self.mean);
         let half = self.confidence_95;

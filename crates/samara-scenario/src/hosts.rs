@@ -120,7 +120,6 @@ impl Builder {
         Ok(())
     }
 
-    /// Sorts the rows by host.
     fn finish(self) -> HostTable {
         let Self { names, regions, mut rows } = self;
         let count = rows.len() as u32;

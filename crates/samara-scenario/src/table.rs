@@ -158,7 +158,6 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Checks the header.
     pub(crate) fn begin(
         file: &'a str,
         line: u64,
@@ -235,7 +234,6 @@ impl<'a> Row<'a> {
 }
 
 impl Shape {
-    /// Lists all columns for messages.
     fn listed(&self) -> String {
         let optional = self.allowed.iter().map(|name| format!("{name} (optional)"));
         let all: Vec<String> = self.needed.iter().map(|name| (*name).to_owned()).chain(optional).collect();
@@ -267,7 +265,6 @@ impl Shape {
         }
     }
 
-    /// Returns true if a column can have this name.
     pub(crate) fn has(&self, cell: &str) -> bool {
         self.column(cell).is_some()
     }

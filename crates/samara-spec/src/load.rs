@@ -423,7 +423,6 @@ pub fn check_text(source: &str, text: &str) -> Result<(), ScenarioError> {
     parse(source, text).map(drop)
 }
 
-/// Reads the table of a file, and checks the types of its values.
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
     let checked = samara_scenario::parse::<toml::Table>(text).and_then(|table| match from_table(&table) {
         Ok(_) => Ok(table),
@@ -642,7 +641,6 @@ fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
     (effective.map(plain) != Some(plain(wanted))).then_some(shown)
 }
 
-/// All combinations of the values of a sweep.
 fn combinations(scenario: &Scenario) -> Vec<Vec<(String, toml::Value)>> {
     let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
     axes.fold(vec![Vec::new()], |all, axis| {

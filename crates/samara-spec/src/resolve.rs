@@ -333,7 +333,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Fills in names, weights and latencies of regions.
     fn regions(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
         let hosts = hosts.and_then(|table| Some((table, table.region.as_deref()?)));
         let network = &mut self.scenario.network;
@@ -457,7 +456,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Checks that hosts are in known regions.
     fn regions_fit(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
         let Some((table, region)) = hosts.and_then(|table| Some((table, table.region.as_deref()?))) else {
             return Ok(());

@@ -96,7 +96,6 @@ impl<A: Application> Cat<A> {
 
     // ---- one by one ----
 
-    /// Announces one item at once, to all peers that the configuration selects.
     fn announce_to_all(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
         if self.config.announce == Announce::Sticky {
             if let Some(frames) = self.frames_for(id, pushed_by) {

@@ -101,7 +101,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Records whether this node has the item.
     pub(super) fn set_have(&mut self, id: ItemId, have: bool) {
         let Some(item) = self.items.get_mut(id).filter(|item| item.have != have) else { return };
         item.have = have;

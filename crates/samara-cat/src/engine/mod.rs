@@ -296,7 +296,6 @@ impl<A: Application> Cat<A> {
         self.arm_timer(cx);
     }
 
-    /// Forgets the state of a key.
     fn forget_key(&mut self, key: &TxKey) {
         if let Some(id) = self.items.find(key) {
             self.forget_item(id);

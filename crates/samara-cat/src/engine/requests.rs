@@ -16,7 +16,6 @@ use crate::config::{Choice, Timeout};
 use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList};
 
-/// A request to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) peer: PeerId,
@@ -117,7 +116,6 @@ impl<A: Application> Cat<A> {
         serial
     }
 
-    /// Removes and returns a request.
     fn unreserve(&mut self, item: ItemId, peer: PeerId) -> Option<Ask> {
         let ask = self.requests.remove(item, peer)?;
         if let Some(peer) = self.peers.get_mut(peer) {

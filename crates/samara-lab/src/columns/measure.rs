@@ -182,7 +182,6 @@ impl Collector {
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
     }
 
-    /// Returns the sorted segments that each host keeps.
     pub(crate) fn custody(&self) -> &[Vec<u32>] {
         &self.custody
     }

@@ -265,7 +265,6 @@ impl Steps {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// Returns the times of all slots at a step.
     fn all(&self, step: usize) -> impl Iterator<Item = &Vec<f64>> {
         self.0.iter().map(move |slot| &slot[step]).filter(|times| !times.is_empty())
     }
@@ -385,7 +384,6 @@ impl Measured for ColumnsMeasured {
     }
 }
 
-/// Returns a row for each column that a node waits for.
 fn deliveries(result: &ColumnsData) -> tables::Columns {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
@@ -402,7 +400,6 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
     ]
 }
 
-/// Returns all copies in order of arrival.
 fn copies(measured: &ColumnsMeasured) -> tables::Columns {
     let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().segments());
     let slot = |row: &CopyRow| row.column / columns;

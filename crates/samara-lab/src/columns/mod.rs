@@ -9,7 +9,6 @@ mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[columns]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::columns::FAMILY,
     metrics: metrics::ColumnMetrics::METRICS,

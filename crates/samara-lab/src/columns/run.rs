@@ -83,7 +83,6 @@ impl ColumnsMeasured {
         self.point.scenario.part()
     }
 
-    /// Returns the parts of the bound.
     fn bound_parts(&self) -> Vec<(Cause, f64)> {
         let scenario = &self.point.scenario;
         let limits = limits(scenario, self.collector.custody(), &self.hosts, self.frame_bytes);
@@ -121,7 +120,6 @@ impl ColumnsMeasured {
         blocks.flat_map(of_block).collect()
     }
 
-    /// Returns the deadline of the last slot.
     fn end_at(&self) -> u64 {
         self.published.last().map_or(0, |last| last + self.workload().deadline.nanos())
     }
@@ -392,7 +390,6 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 }
 
-/// Returns the mean congestion window of the publisher's links.
 fn publisher_window<E: Spreading>(
     measured: &ColumnsMeasured,
     net: &mut Net<'_, Host<Node<E>>>,
@@ -409,7 +406,6 @@ fn publisher_window<E: Spreading>(
     Ok(windows.iter().sum::<f64>() / windows.len().max(1) as f64)
 }
 
-/// Returns the mean size of the meshes of all hosts.
 fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunError> {
     let (mut total, mut meshes) = (0, 0);
     for host in net.hosts() {
@@ -421,7 +417,6 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// Returns the limits of the network.
 fn limits<'a>(
     scenario: &Scenario,
     custody: &'a [Vec<u32>],

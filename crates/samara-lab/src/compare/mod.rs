@@ -22,7 +22,6 @@ pub struct Compared {
     b: Saved,
     /// The key of the run of the second result that each run of the first one is compared with.
     partners: BTreeMap<String, String>,
-    /// The changes of all common metrics, run by run.
     changes: Vec<Change>,
     /// Context of the comparison: different scenarios, different versions, and runs or metrics in
     /// one result only.
@@ -96,7 +95,6 @@ impl Change {
         }
     }
 
-    /// Returns the name of the run with the parameters that distinguish it.
     fn name(&self) -> String {
         named(&self.run, &self.place)
     }
@@ -225,7 +223,6 @@ fn paired(
     Ok(partners)
 }
 
-/// Lists the names of runs, each once.
 fn names(groups: &Groups<'_>) -> String {
     let mut names: Vec<&str> = groups.iter().map(|(_, runs)| runs[0].name.as_str()).collect();
     names.dedup();
@@ -582,7 +579,6 @@ impl Threshold {
             || self.down.is_some_and(|limit| limit.is_passed(-difference, -share))
     }
 
-    /// Suggests metric names similar to the unknown one.
     fn near(&self, compared: &Compared) -> String {
         let mut names: Vec<&str> = compared.changes.iter().map(|change| change.metric.as_str()).collect();
         names.sort_unstable();

@@ -164,7 +164,6 @@ pub struct Means {
 }
 
 impl Explained {
-    /// Resolves the paths of deliveries.
     pub(crate) fn of(
         mut arrivals: Arrivals,
         mut delivered: Vec<Delivered>,
@@ -193,7 +192,6 @@ impl Explained {
         sum.iter().map(|(cause, nanos)| (cause, nanos as f64 / f64::from(count.max(1)) / 1e6)).collect()
     }
 
-    /// Returns the causes that any delivery has.
     fn causes(&self) -> impl Iterator<Item = Cause> {
         let mut occurs = [false; Cause::COUNT];
         let parts = self.rows.iter().flat_map(|row| row.parts.iter());
@@ -249,7 +247,6 @@ impl Explained {
     }
 }
 
-/// Resolves the path of a delivery.
 fn row(arrivals: &Arrivals, delivery: &Delivered) -> PathRow {
     let Delivered { node, item, origin, at, is_last, after, .. } = *delivery;
     let is_before = |arrival: &&samara_sim::Arrival| arrival.at <= at;

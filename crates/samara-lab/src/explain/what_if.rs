@@ -44,7 +44,6 @@ pub enum Without {
 }
 
 impl Without {
-    /// Returns the counterfactuals of a run with these causes.
     fn all(causes: &[Cause], publishers: Vec<u32>) -> Vec<Self> {
         let has = |some: &[Cause]| some.iter().any(|cause| causes.contains(cause));
         let window = [Cause::SlowStart, Cause::IdleRestart, Cause::Avoidance, Cause::Recovery, Cause::Pacing];
@@ -98,7 +97,6 @@ impl Without {
         }
     }
 
-    /// Changes the configuration of a simulation.
     pub(crate) fn change(&self, config: &mut SimConfig) {
         match (self, &mut config.transport.control, &mut config.transport.connection) {
             (Self::CongestionWindows, Control::Tcp(tcp), _) => {

@@ -146,7 +146,6 @@ impl Measured for GroupMeasured {
     }
 }
 
-/// Returns a row for each pair of members.
 fn link_rows(result: &GroupData) -> Columns {
     let rows = || (0u32..).zip(&result.links);
     let pairs =
@@ -158,7 +157,6 @@ fn link_rows(result: &GroupData) -> Columns {
     ]
 }
 
-/// Returns a row for each suspicion.
 fn suspicion_rows(measured: &GroupMeasured) -> Columns {
     let suspicions = || measured.suspicions.iter();
     vec![

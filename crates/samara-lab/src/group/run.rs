@@ -25,7 +25,6 @@ use crate::network::{self, Hosts};
 use crate::results::{Deliveries, DeliveryRow};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 
-/// Virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 10_000_000;
 /// Time after the last delivery in which frames on the way arrive; then comes the time for
 /// measuring the idle group.
@@ -219,7 +218,6 @@ fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationCon
     (sites.keys().map(of_site).collect(), of_host)
 }
 
-/// Simulates the members of a group on one protocol.
 fn simulated<B: Broadcasts + 'static>(
     setup: &Setup<'_>,
     progress: &mut dyn FnMut(Progress),
@@ -286,7 +284,6 @@ where
     }
 }
 
-/// The current phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Waits for the first message.
@@ -364,7 +361,6 @@ impl<B: Broadcasts> Run<B> {
         is_given_up || now >= least && self.is_complete()
     }
 
-    /// Returns the approximate share of the run that is done.
     fn share_done(&self, now: u64) -> f64 {
         if let Some(end) = self.group().end_nanos() {
             return (now as f64 / (end.max(self.measured.fates.last_at) + 1) as f64).min(0.99);

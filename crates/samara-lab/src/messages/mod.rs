@@ -9,7 +9,6 @@ pub(crate) mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[messages]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::messages::FAMILY,
     metrics: metrics::MessageMetrics::METRICS,

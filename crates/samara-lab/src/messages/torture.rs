@@ -42,7 +42,6 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
     sending(draw);
 }
 
-/// Draws how copies leave.
 pub(crate) fn sending(draw: &mut Draw) {
     draw.maybe(0.5, "protocol.dispatch", &["node", "per-link"]);
     for key in ["protocol.schedule_publish", "protocol.schedule_forward"] {

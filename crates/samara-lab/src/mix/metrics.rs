@@ -324,7 +324,6 @@ pub(super) fn first_hop_ms(told: &Collector) -> f64 {
 }
 
 impl HopParts {
-    /// Returns the parts, from the whole hop and the hops without one mechanism after the other.
     fn of(whole: f64, without: &[f64]) -> Option<Self> {
         let [no_idle_restart, no_window, no_slow_start, latency_ms] = without.try_into().ok()?;
         Some(Self {

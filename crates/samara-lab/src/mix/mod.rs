@@ -14,7 +14,6 @@ pub use calibrate::measure_costs;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[mix]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::mix::FAMILY,
     metrics: metrics::MixMetrics::METRICS,

@@ -141,7 +141,6 @@ fn rounds(rows: &[RoundRow]) -> Columns {
     ]
 }
 
-/// Returns a row for each phase of a round at a node.
 fn phases(result: &MixData) -> Columns {
     let rows = &result.phases;
     let time = |mark: Mark| times(rows.values().map(|times| times[mark as usize]));
@@ -157,7 +156,6 @@ fn phases(result: &MixData) -> Columns {
     ]
 }
 
-/// Returns a row for each span of uninterrupted work.
 fn work(result: &MixData) -> Columns {
     let rows = &result.work;
     let names = rows.iter().map(|span| span.phase.map_or("keys", |phase| phase.name()));

@@ -10,7 +10,6 @@ mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[pool]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::pool::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,

@@ -17,7 +17,6 @@ type Figures = [(&'static str, Value<PoolData>)];
 
 type Kind = (&'static str, fn(&TransactionBytes) -> f64);
 
-/// The results, with the runs that are comparable.
 struct Report<'a> {
     results: &'a Results<'a, PoolData>,
     /// The circumstances of each run without its pool: transactions, network, connections, faults,

@@ -11,7 +11,6 @@ use crate::explain::Delivered;
 /// at most 120 MB.
 pub const DELIVERIES_MAX: u64 = 5_000_000;
 
-/// The name of the table.
 pub(crate) const DELIVERIES: &str = "deliveries";
 
 /// The delivery of an item at a node.

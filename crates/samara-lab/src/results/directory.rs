@@ -20,9 +20,7 @@ use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
 use crate::files::{self, FileError, LOCK, Lock};
 
-/// The mark of a complete result.
 const COMPLETE: &str = "complete";
-/// The mark of an incomplete result.
 const UNFINISHED: &str = "unfinished";
 /// The file that lists the scenario's input files with their digests.
 const INPUTS: &str = "inputs.json";
@@ -71,7 +69,6 @@ pub enum DirectoryError {
     File(#[from] FileError),
 }
 
-/// An input file of a scenario.
 #[derive(Debug, Serialize)]
 struct InputFile {
     /// The key of the scenario that names it.
@@ -262,7 +259,6 @@ fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
     }
 }
 
-/// Marks the result as incomplete.
 fn mark_unfinished(path: &Path) -> Result<(), FileError> {
     files::mark(&path.join(UNFINISHED), "This run was interrupted, or is still in progress.\n")
 }
@@ -278,7 +274,6 @@ fn slug(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-/// Returns all values of a point's scenario, by key.
 fn configuration(point: &Point) -> Vec<(String, String)> {
     let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
     if let Ok(table) = point.scenario.to_toml() {

@@ -108,7 +108,6 @@ impl Outcome {
         self
     }
 
-    /// Adds where the time of the deliveries went.
     pub(crate) fn explained(mut self, explained: &Explained) -> Self {
         self.run.explained = Some(explained.means());
         self
@@ -157,7 +156,6 @@ pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
     }
 }
 
-/// Converts the metrics of a family to JSON.
 fn value(metrics: &impl Serialize) -> Value {
     serde_json::to_value(metrics).unwrap_or(Value::Null)
 }
@@ -182,7 +180,6 @@ pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Sums the lost packets of all hosts.
 pub(crate) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
     traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
         downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,

@@ -53,7 +53,6 @@ impl Tables {
         }
     }
 
-    /// Reads columns of a table, one row group after the other.
     fn read(
         &self,
         name: &str,
@@ -285,7 +284,6 @@ fn key(name: &str, parameters: &Map<String, Value>) -> String {
     format!("{name} {}", Value::Object(parameters.clone()))
 }
 
-/// Returns parameters without the seed.
 pub(crate) fn without_seed(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut parameters = parameters.clone();
     parameters.remove("seed");

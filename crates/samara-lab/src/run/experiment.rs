@@ -20,7 +20,6 @@ use crate::network::{self, Hosts};
 /// [`simulate`] calls [`step`](Self::step), simulates up to the time it returns, passes each event
 /// to [`observe`](Self::observe), and repeats until the experiment is over.
 pub(crate) trait Stepped: Sized {
-    /// The engine and application of a host.
     type App: Engine;
     type Measured;
 
@@ -42,7 +41,6 @@ pub(crate) trait Stepped: Sized {
         None
     }
 
-    /// Returns the deliveries to explain.
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }
@@ -59,7 +57,6 @@ pub(crate) trait Stepped: Sized {
     fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<Self::Measured>, RunError>;
 }
 
-/// The next step of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Simulate up to this time, in nanoseconds of the run.
@@ -134,7 +131,6 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Creates the setup of a point with `hosts` hosts.
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
         let mut hosts = hosts.map_err(RunError::Scenario)?;
@@ -154,7 +150,6 @@ impl<'a> Setup<'a> {
         &self.point.scenario
     }
 
-    /// Returns the hosts of the simulation.
     pub(crate) fn host_configs(&self) -> Vec<HostConfig> {
         let mut configs = self.hosts.configs.clone();
         if let Some(without) = &self.options.explain.without {
@@ -187,7 +182,6 @@ impl<'a> Setup<'a> {
         self.distributed(factory, all, None)
     }
 
-    /// Creates the simulation of this process's hosts.
     pub(crate) fn distributed<'o, N: Engine + Simulated>(
         &self,
         factory: NodeFactory<N>,

@@ -188,7 +188,6 @@ pub const LARGE: u32 = 4000;
 
 /// Observes the runs of a scenario. Several threads may run points at the same time.
 pub trait Watch: Sync {
-    /// Starts observing a point.
     fn begin<'a>(&'a self, point: &'a Point) -> impl WatchRun + 'a;
 }
 

@@ -47,7 +47,6 @@ impl<'a, N: Engine> Net<'a, N> {
         self.others.is_none()
     }
 
-    /// Returns the hosts of this process.
     pub(crate) fn hosts(&self) -> Range<u32> {
         self.sim.local_hosts()
     }
@@ -131,7 +130,6 @@ impl<'a, N: Engine> Net<'a, N> {
         })
     }
 
-    /// Sums values over all processes.
     pub(crate) fn sum<const N2: usize>(&mut self, own: [u64; N2]) -> Result<[u64; N2], RunError> {
         let mut sums = [0; N2];
         for bytes in self.gather(own.iter().flat_map(|value| value.to_le_bytes()).collect())? {

@@ -380,7 +380,6 @@ fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
     all
 }
 
-/// Collects the cells of all records by column name.
 fn by_column(
     records: &[PointRecord],
     cells: impl Fn(&PointRecord) -> Vec<(String, Value)>,

@@ -226,7 +226,6 @@ impl Found {
     }
 }
 
-/// One run of a search.
 #[derive(Clone, Debug)]
 struct Case {
     table: toml::Table,
@@ -237,7 +236,6 @@ struct Case {
     repeats: bool,
 }
 
-/// The result of a run.
 enum Checked {
     Interrupted,
     Invalid(String),
@@ -264,7 +262,6 @@ impl Case {
         }
     }
 
-    /// Returns the scenario as a file.
     fn text(&self) -> String {
         self.table.to_string()
     }
@@ -282,7 +279,6 @@ impl Case {
         Ok(point)
     }
 
-    /// Runs the scenario, and checks all promises.
     fn check(&self, stop: &AtomicBool) -> Checked {
         let point = match self.load() {
             Ok(point) => point,

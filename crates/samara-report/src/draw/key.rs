@@ -67,12 +67,10 @@ impl Key {
         Self { rows }
     }
 
-    /// Height of all rows in pixels.
     pub(super) fn height(&self) -> u32 {
         if self.rows.is_empty() { 0 } else { self.rows.len() as u32 * ROW_PIXELS + BELOW_PIXELS }
     }
 
-    /// Draws all rows into a separate area.
     pub(super) fn draw(&self, area: &Area<'_>) -> Drawn {
         let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
         for (row, entries) in self.rows.iter().enumerate() {

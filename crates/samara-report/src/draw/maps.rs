@@ -165,7 +165,6 @@ impl Maps {
         write(area, &self.written(number), middle, (HPos::Center, LABEL_SIZE), ink)
     }
 
-    /// The number with three digits.
     fn written(&self, number: f64) -> String {
         shown(number, || match self.is_share {
             true if number < SHARE_MIN => String::new(),

@@ -92,7 +92,6 @@ impl Scale {
         self.range.clone()
     }
 
-    /// The name of the axis.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -111,7 +110,6 @@ impl Scale {
         if self.by_powers { value.max(f64::MIN_POSITIVE).ln() } else { value }
     }
 
-    /// Returns the axis for a number of pixels.
     pub(crate) fn axis(&self, room: Room) -> Axis {
         let Range { start, end } = self.range;
         let place = |value| self.share_of(value);
@@ -148,7 +146,6 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The name of the axis.
     pub(super) fn name(&self) -> &str {
         &self.scale.name
     }

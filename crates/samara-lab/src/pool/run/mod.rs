@@ -98,7 +98,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Subtracts earlier counters.
     fn remove(&mut self, earlier: &Self) {
         self.engine.remove(&earlier.engine);
         self.pool.remove(&earlier.pool);
@@ -155,7 +154,6 @@ pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     proposers
 }
 
-/// A simulation of pools, with their clients and blocks.
 struct Run {
     workload: Transactions,
     measured: TransactionsMeasured,
@@ -250,7 +248,6 @@ impl Run {
         self.proposed = Some((Arc::new(block), row, numbers));
     }
 
-    /// Commits the block at all nodes at once.
     fn commit(&mut self, now: u64, net: &mut Net<'_, Node>) {
         if let Some((block, row, numbers)) = self.proposed.take() {
             for node in net.hosts() {
@@ -271,7 +268,6 @@ impl Run {
         }
     }
 
-    /// Returns the counters of the honest nodes that run.
     fn totals(&self, net: &Net<'_, Node>) -> Totals {
         let mut totals = Totals::default();
         let honest = |node: &u32| self.measured.uptime.honest[*node as usize] && net.sim.is_running(*node);
