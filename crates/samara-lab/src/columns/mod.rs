@@ -19,10 +19,7 @@ pub(crate) static FAMILY: Family = Family {
     run_distributed: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
     }),
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

@@ -19,10 +19,7 @@ pub(crate) static FAMILY: Family = Family {
     metrics: metrics::MixMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
     has_strict_bounds: false,
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     ..Family::BASE

@@ -140,6 +140,18 @@ pub struct Violation {
     pub tried: u32,
 }
 
+/// The faults of nodes that do not leave on their own.
+pub(crate) const FAULTS: [FaultKind; 8] = [
+    FaultKind::Crash,
+    FaultKind::Vanish,
+    FaultKind::Partition,
+    FaultKind::Slow,
+    FaultKind::Withhold,
+    FaultKind::Replay,
+    FaultKind::Alter,
+    FaultKind::Flood,
+];
+
 /// A run out of this many is repeated on three threads.
 const REPEATED: u64 = 16;
 
