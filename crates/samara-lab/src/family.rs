@@ -109,8 +109,6 @@ pub fn all() -> Vec<&'static Family> {
 
 pub(crate) fn of(scenario: &Scenario) -> &'static Family {
     let section = scenario.family().section;
-    match all().into_iter().find(|family| family.spec.section == section) {
-        Some(family) => family,
-        None => unreachable!("[{section}] was registered"),
-    }
+    let registered = all().into_iter().find(|family| family.spec.section == section);
+    registered.expect("the section of a scenario was registered")
 }

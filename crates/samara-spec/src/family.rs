@@ -181,11 +181,6 @@ impl FamilySpec {
         !self.is_unused("network.topology")
     }
 
-    /// Returns true if each node keeps a part of the columns.
-    pub fn has_custody(&self) -> bool {
-        self.custody.is_some()
-    }
-
     /// Returns true if the key of a common section, or a table around it, has no effect.
     pub fn is_unused(&self, key: &str) -> bool {
         let covers = |unused: &str| {

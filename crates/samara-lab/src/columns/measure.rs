@@ -65,7 +65,7 @@ pub struct Collector {
     /// Rebuilt segments that nodes published.
     pub republished: u64,
     /// Number of its segments with which a node is done; `None` for all.
-    needed: Option<u32>,
+    pub(super) needed: Option<u32>,
 }
 
 impl Collector {
@@ -112,11 +112,6 @@ impl Collector {
             republished: 0,
             needed: None,
         }
-    }
-
-    /// Sets the number of its segments with which a node is done.
-    pub fn with_needed(self, needed: Option<u32>) -> Self {
-        Self { needed, ..self }
     }
 
     fn index(&self, host: u32, column_id: u32) -> Option<usize> {

@@ -10,7 +10,7 @@ use samara_report::{
 };
 use samara_spec::columns::Columns;
 
-use super::metrics::{ColumnMetrics, ColumnsData};
+use super::metrics::ColumnsData;
 use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
@@ -206,7 +206,9 @@ fn spread(report: &Report<'_>) -> Section {
     let title = "Time between the first and the last node with so many of its columns";
     let figure = Figure::new("spread", "", Lines::new(title, (x, y), lines));
     let table = report.table(&[
-        ("Spread before the last column", |row| ms(row.mean(|m| spread_of(m, "before_last")))),
+        ("Spread before the last column", |row| {
+            ms(row.mean(|m| m.custody_spread_ms.get("before_last").copied().unwrap_or(f64::NAN)))
+        }),
         ("p99: all columns", |row| ms(row.mean(|m| of(m.custody_tail_ms.all, |s| s.p99)))),
         ("all but 1", |row| ms(row.mean(|m| of(m.custody_tail_ms.all_but_1, |s| s.p99)))),
         ("all but 2", |row| ms(row.mean(|m| of(m.custody_tail_ms.all_but_2, |s| s.p99)))),
@@ -215,11 +217,6 @@ fn spread(report: &Report<'_>) -> Section {
     let mut section = Section::new("Spread over nodes", text, Part::Figures(vec![figure]));
     section.parts.push(Part::Table(table));
     section
-}
-
-/// Returns the time between the first and the last node at a step of custody.
-fn spread_of(metrics: &ColumnMetrics, key: &str) -> f64 {
-    metrics.custody_spread_ms.get(key).copied().unwrap_or(f64::NAN)
 }
 
 fn cost(report: &Report<'_>) -> Section {

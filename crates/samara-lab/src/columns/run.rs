@@ -60,12 +60,13 @@ impl ColumnsMeasured {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
-        let collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        let mut collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        collector.needed = workload.custody_needed;
         let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
-            collector: collector.with_needed(workload.custody_needed),
+            collector,
             published: (0..slots).map(at).collect(),
             traffic: Vec::new(),
             hosts: hosts.clone(),

@@ -9,8 +9,7 @@ use samara_ring::jgroups::Path;
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
 use samara_sim::{GateStats, HostStats};
-use samara_spec::group::Group;
-use samara_spec::group::{bridge_shape, config};
+use samara_spec::group::{Group, bridge_shape, config};
 use serde::Serialize;
 
 use super::run::GroupMeasured;

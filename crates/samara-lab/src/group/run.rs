@@ -16,8 +16,7 @@ use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{Cause, GateStats, HostStats, Origin, Record, identity_of};
-use samara_spec::group::Group;
-use samara_spec::group::{config, federated};
+use samara_spec::group::{Group, config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use crate::explain::{ContentsOf, Delivered};
@@ -161,13 +160,13 @@ pub(crate) fn run(
             simulated(&setup, progress, move |host| {
                 let config = Arc::clone(&configs[&sites[host as usize]]);
                 let outbox = config.outbox();
-                (checked(Federation::new(config, identity_of(host))), outbox)
+                (Federation::new(config, identity_of(host)).expect(CHECKED), outbox)
             })
         }
         Some(config) => {
             let config = Arc::new(Config { seeds: (0..nodes).map(identity_of).collect(), ..config });
             simulated(&setup, progress, move |host| {
-                (checked(Ring::new(Arc::clone(&config), identity_of(host))), config.outbox())
+                (Ring::new(Arc::clone(&config), identity_of(host)).expect(CHECKED), config.outbox())
             })
         }
         None => {
@@ -175,30 +174,19 @@ pub(crate) fn run(
             if let Some(config) = scenario.part::<Parameters>().jgroups(members.clone()).map(Arc::new) {
                 return simulated(&setup, progress, move |host| {
                     let node = Jgroups::new(Arc::clone(&config), &identity_of(host));
-                    (member(node), JgroupsConfig::outbox())
+                    (node.expect(CHECKED), JgroupsConfig::outbox())
                 });
             }
             let config = Arc::new(DaisyConfig::new(members));
             simulated(&setup, progress, move |host| {
-                (member(Daisychain::new(Arc::clone(&config), &identity_of(host))), config.outbox())
+                (Daisychain::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), config.outbox())
             })
         }
     }
 }
 
-fn checked<T>(made: Result<T, ConfigError>) -> T {
-    match made {
-        Ok(made) => made,
-        Err(error) => unreachable!("the configuration was checked: {error}"),
-    }
-}
-
-fn member<T>(made: Option<T>) -> T {
-    match made {
-        Some(made) => made,
-        None => unreachable!("every host is a member"),
-    }
-}
+/// Why every engine can be created.
+const CHECKED: &str = "the configuration was checked, and every host is a member";
 
 /// Returns the configurations of the members of each site, and the site of each host.
 ///

@@ -219,12 +219,10 @@ where
     let World { plan, setup, .. } = &world;
     let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
     let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
-    let node = move |host: u32| match engine(host, stream.topic.clone()) {
-        Ok(engine) => (
-            Host::new(BaselineMember::new(engine, Arc::clone(&stream))),
-            Outbox::new(sending.outbox_config()),
-        ),
-        Err(error) => unreachable!("the configuration differs from a default in valid values only: {error}"),
+    let node = move |host: u32| {
+        let engine = engine(host, stream.topic.clone());
+        let engine = engine.expect("the configuration differs from a default in valid values only");
+        (Host::new(BaselineMember::new(engine, Arc::clone(&stream))), Outbox::new(sending.outbox_config()))
     };
     world.run(Arc::new(node), bytes as u32, progress)
 }

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::columns::Rows;
-use super::{Origin, Run, Summary};
+use super::{Origin, Summary};
 
 /// Maximum number of points of a curve; more make no visible difference.
 const CURVE_MAX: usize = 400;
@@ -149,20 +149,8 @@ impl Saved {
             let key = key(&run.name, &without_seed(&run.parameters));
             of_runs.entry(key).or_default().push(Tables::Memory(tables));
         }
-        let run = |run: &Run| RunFile {
-            name: run.name.clone(),
-            parameters: run.parameters.clone(),
-            metrics: run.metrics.clone(),
-            real: run.real.as_ref().map(|_| IgnoredAny),
-        };
-        let file = SummaryFile {
-            scenario: summary.scenario.clone(),
-            version: summary.version.clone(),
-            digest: summary.digest.clone(),
-            origin: summary.headline.origin.clone(),
-            runs: summary.runs.iter().map(run).collect(),
-        };
-        Self::of(PathBuf::from(name), file, of_runs)
+        let file = serde_json::to_value(summary).and_then(serde_json::from_value);
+        Self::of(PathBuf::from(name), file.expect("a summary has the form of its file"), of_runs)
     }
 
     fn of(path: PathBuf, summary: SummaryFile, tables: BTreeMap<String, Vec<Tables>>) -> Self {
@@ -290,7 +278,7 @@ pub(crate) fn without_seed(parameters: &Map<String, Value>) -> Map<String, Value
     parameters
 }
 
-fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
+pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }

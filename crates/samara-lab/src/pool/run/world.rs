@@ -91,10 +91,9 @@ pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<
                 return (Node::Hostile(Hostile::new(*adversary, *interval, config.sending.map)), outbox);
             }
             let ledger = Ledger::new(Arc::clone(&signers), validation[host as usize]);
-            match Cat::new(Arc::clone(config), &identity_of(host), ledger) {
-                Ok(cat) => (Node::Honest(Box::new(Honest::new(cat))), outbox),
-                Err(error) => unreachable!("the configuration was checked: {error}"),
-            }
+            let cat = Cat::new(Arc::clone(config), &identity_of(host), ledger);
+            let cat = cat.expect("the configuration was checked");
+            (Node::Honest(Box::new(Honest::new(cat))), outbox)
         }
     };
     let mut net = setup.network(Arc::new(factory))?;
