@@ -339,10 +339,6 @@ impl Data for ColumnsData {
     fn metrics(&self) -> &ColumnMetrics {
         &self.metrics
     }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.incomplete > 0
-    }
 }
 
 impl Measured for ColumnsMeasured {
@@ -367,7 +363,8 @@ impl Measured for ColumnsMeasured {
             },
         };
         let parameter = ("blobs", self.point.scenario.part::<Columns>().blobs.into());
-        Outcome::new(&self.point, self.digest, parameter, data)
+        let is_incomplete = data.metrics.incomplete > 0;
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

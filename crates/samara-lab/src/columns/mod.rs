@@ -12,9 +12,9 @@ use crate::report::Results;
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::columns::FAMILY,
     metrics: metrics::ColumnMetrics::METRICS,
-    run: |point, options, watching| match run::run(point, options, None, watching.progress)? {
-        Some(measured) => Ok(boxed(measured)),
-        None => unreachable!("a single process is always the first"),
+    run: |point, options, watching| {
+        let measured = run::run(point, options, None, watching.progress)?;
+        Ok(boxed(measured.expect("a single process is always the first")))
     },
     run_distributed: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))

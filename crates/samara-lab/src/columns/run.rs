@@ -320,7 +320,7 @@ struct Run<E: Spreading> {
 
 impl<E: Spreading> Stepped for Run<E> {
     type App = Host<Node<E>>;
-    type Measured = ColumnsMeasured;
+    type Measured = Option<ColumnsMeasured>;
 
     fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError> {
         let measured = &mut self.measured;

@@ -53,10 +53,6 @@ impl Data for GroupData {
     fn metrics(&self) -> &GroupMetrics {
         &self.metrics
     }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.lost + self.metrics.faults() > 0
-    }
 }
 
 /// Returns the outcome with its gain over the first run with equal parameters.
@@ -122,7 +118,9 @@ impl Measured for GroupMeasured {
             Some(_) => "group.messages or network.nodes",
             None => "group.duration or network.nodes",
         };
-        Outcome::new(&self.point, self.digest, ("senders", senders.into()), GroupData::of(self))
+        let data = GroupData::of(self);
+        let is_incomplete = data.metrics.lost + data.metrics.faults() > 0;
+        Outcome::new(&self.point, self.digest, ("senders", senders.into()), data, is_incomplete)
             .without(DELIVERIES, self.deliveries.absence(remedy))
     }
 

@@ -14,7 +14,7 @@ use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
-use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
+use samara_ring::{Config, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{Cause, GateStats, HostStats, Origin, Record, identity_of};
 use samara_spec::group::{Group, config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
@@ -266,10 +266,7 @@ where
     let (before, engine) = (Vec::new(), PhantomData::<fn() -> B>);
     let sent_at = SentAt::default();
     let run = Run { ledgers, phase: Phase::WarmUp, before, measured, sent_at, engine };
-    match simulate(run, &mut net, setup.options, |_, done| progress(done))? {
-        Some(measured) => Ok(measured),
-        None => unreachable!("one process has all measurements"),
-    }
+    simulate(run, &mut net, setup.options, |_, done| progress(done))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -443,16 +440,16 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
         }
     }
 
-    fn measured(mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<Option<GroupMeasured>, RunError> {
+    fn measured(mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<GroupMeasured, RunError> {
         self.collect();
         let idle = net.traffic_since(&self.before)?;
-        Ok(Some(GroupMeasured {
+        Ok(GroupMeasured {
             ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
             counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
             idle_bytes: idle.iter().map(|stats| stats.sent.bytes).collect(),
             digest: net.digest_and_steps()?,
             ..self.measured
-        }))
+        })
     }
 }
 

@@ -224,10 +224,6 @@ impl Data for MessagesData {
     fn metrics(&self) -> &MessageMetrics {
         &self.metrics
     }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.incomplete > 0
-    }
 }
 
 impl Measured for MessagesMeasured {
@@ -258,7 +254,8 @@ impl Measured for MessagesMeasured {
             Some(_) => "the messages of messages.file or network.nodes",
             None => "messages.duration or network.nodes",
         };
-        Outcome::new(&self.point, self.digest, parameter, data)
+        let is_incomplete = data.metrics.incomplete > 0;
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
             .without(DELIVERIES, self.collector.deliveries.absence(remedy))
     }
 

@@ -35,10 +35,6 @@ impl Data for MixData {
     fn metrics(&self) -> &MixMetrics {
         &self.metrics
     }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.faults() > 0
-    }
 }
 
 /// Returns the outcome with its gain over the first run of its series.
@@ -83,8 +79,8 @@ impl Measured for MixMeasured {
             over: self.over,
         };
         let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
-        let parameter = ("batch", batch.into());
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data)
+        let (parameter, is_wrong) = (("batch", batch.into()), data.metrics.faults() > 0);
+        Outcome::new(&self.point, self.digest, parameter, data, is_wrong)
             .without(DELIVERIES, self.deliveries.absence("mix.rounds or mix.team"))
     }
 

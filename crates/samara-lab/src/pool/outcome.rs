@@ -31,10 +31,6 @@ impl Data for PoolData {
     fn metrics(&self) -> &TransactionMetrics {
         &self.metrics
     }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.incomplete > 0
-    }
 }
 
 /// Returns the outcome with the factors of saved bytes and copies relative to the scenario's first
@@ -76,7 +72,8 @@ impl Measured for TransactionsMeasured {
             (None, clients) => ("clients", clients.into()),
         };
         let absence = self.collector.deliveries.absence("pool.duration or network.nodes");
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).without(DELIVERIES, absence)
+        let is_incomplete = data.metrics.incomplete > 0;
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete).without(DELIVERIES, absence)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

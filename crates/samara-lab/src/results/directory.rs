@@ -52,12 +52,7 @@ pub enum DirectoryError {
     Busy(PathBuf),
     /// The directory contains a foreign entry.
     #[error("{path}: contains {entry}, which is not part of a result; choose another directory with --out")]
-    Foreign {
-        /// The results directory.
-        path: PathBuf,
-        /// The foreign entry.
-        entry: String,
-    },
+    Foreign { path: PathBuf, entry: String },
     /// Two runs would write the same files.
     #[error("the runs \"{0}\" and \"{1}\" would both be in runs/{2}; rename one of them")]
     SameName(String, String, String),

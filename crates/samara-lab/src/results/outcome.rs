@@ -47,9 +47,6 @@ pub trait Data: Send + Sync + 'static {
     type Metrics: Serialize;
 
     fn metrics(&self) -> &Self::Metrics;
-
-    /// Returns true if something did not reach every required node or came out wrong.
-    fn is_incomplete(&self) -> bool;
 }
 
 /// The outcome of a run.
@@ -57,7 +54,7 @@ pub struct Outcome<D: ?Sized = dyn Any + Send + Sync> {
     /// The entry in the summary.
     pub run: Run,
     pub point: Point,
-    /// The value of [`Data::is_incomplete`].
+    /// Whether something did not reach every required node or came out wrong.
     pub is_incomplete: bool,
     data: Arc<D>,
 }
@@ -69,16 +66,16 @@ impl Outcome {
         (digest, steps): (u64, u64),
         parameter: (&str, Value),
         data: impl Data,
+        is_incomplete: bool,
     ) -> Self {
         let run = Run::new(point, digest, steps, parameter, value(data.metrics()));
-        Self { run, point: point.clone(), is_incomplete: data.is_incomplete(), data: Arc::new(data) }
+        Self { run, point: point.clone(), is_incomplete, data: Arc::new(data) }
     }
 
-    /// Returns the same run with other data.
+    /// Returns the same run with data that relate it to others.
     pub(crate) fn with(&self, data: impl Data) -> Self {
         let run = Run { metrics: value(data.metrics()), ..self.run.clone() };
-        let is_incomplete = data.is_incomplete();
-        Self { run, is_incomplete, data: Arc::new(data), ..self.clone() }
+        Self { run, data: Arc::new(data), ..self.clone() }
     }
 
     /// Returns the data if they have this type.

@@ -53,8 +53,7 @@ pub(crate) trait Stepped: Sized {
     /// Returns the progress of the run. The main loop fills in time and steps.
     fn progress(&self, net: &Net<'_, Self::App>) -> Progress;
 
-    /// Returns the measurements, in the process that collects them.
-    fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<Self::Measured>, RunError>;
+    fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Self::Measured, RunError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +73,7 @@ pub(crate) fn simulate<E: Stepped>(
     net: &mut Net<'_, E::App>,
     options: RunOptions<'_>,
     mut watch: impl FnMut(&E, Progress),
-) -> Result<Option<E::Measured>, RunError> {
+) -> Result<E::Measured, RunError> {
     let every = record(&experiment, net, options.explain);
     loop {
         let (until, next) = match experiment.step(net)? {

@@ -59,8 +59,8 @@ pub struct TransactionsMeasured {
     pub measured_nanos: u64,
     /// End of the measurement, in nanoseconds of the run.
     pub end_nanos: u64,
-    pub digest: u64,
-    pub steps: u64,
+    /// Digest of all packets, and number of steps of the simulation.
+    pub digest: (u64, u64),
 }
 
 impl TransactionsMeasured {
@@ -84,8 +84,7 @@ impl TransactionsMeasured {
             degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
             measured_nanos: 0,
             end_nanos: 0,
-            digest: 0,
-            steps: 0,
+            digest: (0, 0),
         }
     }
 }
@@ -137,10 +136,7 @@ pub(crate) fn run(
     setup.schedule_faults(&mut net);
     let measured = TransactionsMeasured::new(point, setup.hosts, &graph, uptime);
     let run = Run::new(workload, measured);
-    match simulate(run, &mut net, options, |_, done| progress(done))? {
-        Some(measured) => Ok(measured),
-        None => unreachable!("one process has all measurements"),
-    }
+    simulate(run, &mut net, options, |_, done| progress(done))
 }
 
 /// Returns the nodes in the order in which they propose blocks.
@@ -368,17 +364,13 @@ impl Stepped for Run {
     fn progress(&self, net: &Net<'_, Node>) -> Progress {
         Progress {
             share: net.now() as f64 / self.end_at() as f64,
-            virtual_nanos: Some(net.now()),
             deliveries: Some(self.measured.collector.deliveries.count()),
-            // The number is unknown: clients decide during the run.
-            deliveries_expected: None,
-            copies: None,
-            steps: Some(net.sim.steps()),
-            audit: None,
+            // The expected number is unknown: clients decide during the run.
+            ..Progress::default()
         }
     }
 
-    fn measured(mut self, net: &mut Net<'_, Node>) -> Result<Option<TransactionsMeasured>, RunError> {
+    fn measured(mut self, net: &mut Net<'_, Node>) -> Result<TransactionsMeasured, RunError> {
         self.note_maxima(net);
         let Totals { engine, pool } = self.totals(net);
         self.measured.totals.engine.add(&engine);
@@ -391,10 +383,10 @@ impl Stepped for Run {
         };
         let mut measured = self.measured;
         measured.connections = net.hosts().filter_map(connection).collect();
-        (measured.digest, measured.steps) = net.digest_and_steps()?;
+        measured.digest = net.digest_and_steps()?;
         measured.traffic = net.traffic_since(&self.before)?;
         measured.measured_nanos = net.now().saturating_sub(self.workload.warm_up.nanos());
         measured.end_nanos = net.now();
-        Ok(Some(measured))
+        Ok(measured)
     }
 }
