@@ -437,15 +437,13 @@ impl Checks<'_> {
                 (FaultKind::Slow, None) => {
                     self.wrong(&key("factor"), "is missing; a slow node needs one, for example 0.1");
                 }
-                (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
-                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
-                }
                 (FaultKind::Flood, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
                     self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
                 }
-                (FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter, Some(factor))
-                    if !(factor > 0.0 && factor <= 1.0) =>
-                {
+                (
+                    FaultKind::Slow | FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter,
+                    Some(factor),
+                ) if !(factor > 0.0 && factor <= 1.0) => {
                     self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
                 (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {
