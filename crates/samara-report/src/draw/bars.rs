@@ -141,9 +141,7 @@ impl Bar {
         let from = if at > x { at - 2 } else { at - width - 2 };
         let back = Rectangle::new([(from, y - 8), (from + width + 4, y + 8)], WHITE.mix(0.8).filled());
         area.draw(&back)?;
-        let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(side, VPos::Center));
-        area.draw(&Text::new(self.text.clone(), (at, y), style))?;
-        Ok(())
+        write(area, &self.text, (at, y), (side, LABEL_SIZE), &BLACK)
     }
 }
 
