@@ -53,12 +53,13 @@ pub(crate) fn in_words(metric: &str) -> String {
 /// Declares the metrics of a family: a struct of their values and a table of their declarations.
 ///
 /// Each field states its unit, its better direction (`Less`, `More` or `Neither`), and its
-/// headlines: paths below its name, or an empty path for the metric itself.
+/// headlines: paths below its name, or an empty path for the metric itself. `of` names the retained
+/// data with these metrics.
 #[macro_export]
 macro_rules! metrics {
     (
         $(#[$outer:meta])*
-        pub struct $Name:ident {
+        pub struct $Name:ident $(of $Data:path)? {
             $(
                 $(#[doc = $meaning:literal])+
                 $(#[serde($($serde:tt)*)])?
@@ -89,6 +90,14 @@ macro_rules! metrics {
                 },
             )*];
         }
+
+        $(impl $crate::results::Data for $Data {
+            type Metrics = $Name;
+
+            fn metrics(&self) -> &$Name {
+                &self.metrics
+            }
+        })?
     };
 }
 pub(crate) use metrics;

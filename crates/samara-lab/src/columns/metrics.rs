@@ -14,13 +14,13 @@ use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{self, Table, traffic};
-use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
+use crate::results::{Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::{Statistics, percentile};
 
 metrics! {
     /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
     /// over all nodes except the publisher.
-    pub struct ColumnMetrics {
+    pub struct ColumnMetrics of ColumnsData {
         /// Time from the publication until a node has its columns, over nodes and slots: all of them,
         /// or as many as `columns.custody_needed` demands. It
         /// excludes the publisher, its observer, and incomplete nodes: with incomplete nodes, all
@@ -331,14 +331,6 @@ pub struct ColumnsData {
     pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
     /// The names of regions, and the region of each host; both empty without regions.
     pub regions: (Vec<String>, Vec<u16>),
-}
-
-impl Data for ColumnsData {
-    type Metrics = ColumnMetrics;
-
-    fn metrics(&self) -> &ColumnMetrics {
-        &self.metrics
-    }
 }
 
 impl Measured for ColumnsMeasured {

@@ -21,7 +21,7 @@ use crate::statistics::Statistics;
 metrics! {
     /// The figures of a run. *Steady* members are members that no crash, leave or partition hits;
     /// means are over them.
-    pub struct GroupMetrics {
+    pub struct GroupMetrics of super::outcome::GroupData {
         /// Members of the group.
         pub members: u32 = "members", Neither, [];
         /// Members that broadcast.

@@ -13,7 +13,7 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, ratio};
+use crate::results::{Measured, Outcome, ratio};
 
 /// The retained data of a run with a group.
 #[derive(Clone, Debug)]
@@ -45,14 +45,6 @@ pub struct MemberRow {
     pub longest_gap_until_ms: f64,
     /// Bytes sent in the idle second after the end of the run.
     pub idle_bytes: u64,
-}
-
-impl Data for GroupData {
-    type Metrics = GroupMetrics;
-
-    fn metrics(&self) -> &GroupMetrics {
-        &self.metrics
-    }
 }
 
 /// Returns the outcome with its gain over the first run with equal parameters.

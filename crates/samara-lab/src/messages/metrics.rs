@@ -16,13 +16,13 @@ use crate::network::{self, Hosts};
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
+use crate::results::{Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;
 
 metrics! {
     /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
     /// over all nodes.
-    pub struct MessageMetrics {
+    pub struct MessageMetrics of MessagesData {
         /// Messages that were published.
         pub messages: u64 = "messages", Neither, [];
         /// Time from the publication of a message to its last delivery, over messages that reached
@@ -216,14 +216,6 @@ pub struct MessagesData {
     pub lost: BTreeMap<(u32, u32), u64>,
     /// Number of links of each node.
     pub degrees: Vec<u32>,
-}
-
-impl Data for MessagesData {
-    type Metrics = MessageMetrics;
-
-    fn metrics(&self) -> &MessageMetrics {
-        &self.metrics
-    }
 }
 
 impl Measured for MessagesMeasured {

@@ -16,7 +16,7 @@ use crate::statistics::Statistics;
 
 metrics! {
     /// The figures of a run.
-    pub struct MixMetrics {
+    pub struct MixMetrics of super::outcome::MixData {
         /// Nodes of the pool.
         pub pool: u32 = "nodes", Neither, [];
         /// Nodes of a team.

@@ -13,7 +13,7 @@ use crate::network::Hosts;
 use crate::results::columns::{Column, column};
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, traffic};
-use crate::results::{Data, Measured, Outcome, ratio};
+use crate::results::{Measured, Outcome, ratio};
 
 /// The retained data of a run with teams. Times are in nanoseconds of the run.
 #[derive(Clone, Debug)]
@@ -27,14 +27,6 @@ pub struct MixData {
     pub begun: u64,
     /// End of the last round.
     pub over: u64,
-}
-
-impl Data for MixData {
-    type Metrics = MixMetrics;
-
-    fn metrics(&self) -> &MixMetrics {
-        &self.metrics
-    }
 }
 
 /// Returns the outcome with its gain over the first run of its series.

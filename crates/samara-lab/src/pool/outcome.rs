@@ -11,7 +11,7 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome};
+use crate::results::{Measured, Outcome};
 
 /// The retained data of a run with transactions.
 #[derive(Clone, Debug)]
@@ -23,14 +23,6 @@ pub struct PoolData {
     pub latency: Vec<(f64, f64)>,
     /// Number of links of each node.
     pub degrees: Vec<u32>,
-}
-
-impl Data for PoolData {
-    type Metrics = TransactionMetrics;
-
-    fn metrics(&self) -> &TransactionMetrics {
-        &self.metrics
-    }
 }
 
 /// Returns the outcome with the factors of saved bytes and copies relative to the scenario's first
