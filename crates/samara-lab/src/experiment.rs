@@ -175,18 +175,18 @@ fn run<E: Experiment>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let plan = Plan { scenario, seed: point.seed, network: Some((&graph, &setup.hosts)) };
     let mut experiment =
-        E::plan(&plan).map_err(|(key, message)| RunError::Scenario(format!("{key}: {message}")))?;
+        E::plan(&plan).map_err(|(key, message)| RunError::Failed(format!("{key}: {message}")))?;
     let host = experiment.hosts();
     let node = move |number| {
         let (app, outbox) = host(number);
         (app, Outbox::new(outbox))
     };
     let sim = Simulation::new(setup.config(), setup.host_configs(), Arc::new(node))
-        .map_err(|error| RunError::Scenario(error.to_string()))?;
+        .map_err(|error| RunError::Failed(error.to_string()))?;
     let mut net = Net::new(sim, None);
     setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
     setup.schedule_faults(&mut net);

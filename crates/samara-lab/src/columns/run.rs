@@ -137,14 +137,14 @@ pub(crate) fn run(
     let (scenario, workload) = (&point.scenario, point.scenario.part::<Columns>());
     let observer = workload.observer.then_some(scenario.network.nodes);
     let (graph, mut custody) =
-        network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+        network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     custody.extend(observer.map(|_| (0..workload.segments()).collect()));
     let setup = Setup::new(point, options, custody.len() as u32)?;
     let world = World { setup, graph, custody };
     if let Some(sending) = scenario.baseline_sending() {
         if ranks.is_some() {
             let message = "baselines run in one process; use protocol.kind = \"gossipsub\", or one process";
-            return Err(RunError::Scenario(message.to_owned()));
+            return Err(RunError::Failed(message.to_owned()));
         }
         return baseline(world, &sending, progress);
     }
@@ -295,7 +295,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunErro
         ..parameters.build(handle)
     };
     for config in [&config, &publisher] {
-        config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
+        config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
     }
     let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
     Ok([config, publisher, observer].map(Arc::new))

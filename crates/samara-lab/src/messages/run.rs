@@ -150,8 +150,8 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<MessagesMeasured, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
+    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     let world = World { setup: Setup::new(point, options, scenario.network.nodes)?, graph, plan };
     if scenario.find::<Parameters>().is_some() {
         return gossipsub(world, progress);
@@ -187,7 +187,7 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
             Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
         config.message_id = MessageIdFn::FromSeqno;
     }
-    config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
+    config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
     // The bounds assume the smallest message.
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
     let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });

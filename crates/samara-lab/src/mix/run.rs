@@ -163,7 +163,7 @@ pub(super) fn simulated(
         Arc::new(move |host| Host::new(host, &factory)),
         0..setup.hosts.configs.len() as u32,
     );
-    let mut net = Net::new(sim.map_err(|error| RunError::Scenario(error.to_string()))?, None);
+    let mut net = Net::new(sim.map_err(|error| RunError::Failed(error.to_string()))?, None);
     setup.schedule_faults(&mut net);
     let told = Collector::default();
     let last = ((0, 0), 0);

@@ -108,8 +108,7 @@ impl ResultsDirectory {
         mark_unfinished(path)?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         directory.clear(old)?;
-        let figures = path.join("figures");
-        files::create_dir_all(&figures)?;
+        files::create_dir_all(&path.join("figures"))?;
         directory.text("scenario.toml", &loaded.text)?;
         directory.inputs(loaded)?;
         Ok(directory)
@@ -120,8 +119,7 @@ impl ResultsDirectory {
         old.retain(|name| ![UNFINISHED, LOCK].contains(&name.as_str()));
         old.sort_by_key(|name| name != COMPLETE);
         for name in &old {
-            let path = self.path.join(name);
-            files::remove(&path)?;
+            files::remove(&self.path.join(name))?;
         }
         Ok(())
     }
@@ -191,8 +189,7 @@ impl ResultsDirectory {
         write(&directory)?;
         tables::configuration(&configuration(point)).write(&directory)?;
         let json = serde_json::to_string_pretty(run).unwrap_or_default();
-        let path = directory.join("run.json");
-        files::write(&path, json.as_bytes())?;
+        files::write(&directory.join("run.json"), json.as_bytes())?;
         Ok(files::sync_names(&directory)?)
     }
 
@@ -209,8 +206,7 @@ impl ResultsDirectory {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
-        let path = self.path.join(name);
-        Ok(files::write(&path, bytes)?)
+        Ok(files::write(&self.path.join(name), bytes)?)
     }
 
     /// Writes the summary and, if the result is complete, the mark `complete`.
@@ -228,8 +224,7 @@ impl ResultsDirectory {
                 .filter(|path| path.exists())
                 .try_for_each(|path| files::sync_names(path))?;
             self.text(COMPLETE, &format!("{}\n", summary.digest))?;
-            let unfinished = self.path.join(UNFINISHED);
-            files::remove(&unfinished)?;
+            files::remove(&self.path.join(UNFINISHED))?;
         }
         Ok(())
     }

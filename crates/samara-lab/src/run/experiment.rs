@@ -132,7 +132,7 @@ pub(crate) struct Setup<'a> {
 impl<'a> Setup<'a> {
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
-        let mut hosts = hosts.map_err(RunError::Scenario)?;
+        let mut hosts = hosts.map_err(RunError::Failed)?;
         if options.explain.without == Some(Without::Processing) {
             hosts.validation.iter_mut().for_each(|time| *time = Duration::ZERO);
         }
@@ -188,7 +188,7 @@ impl<'a> Setup<'a> {
         others: Option<Others<'o, N>>,
     ) -> Result<Net<'o, N>, RunError> {
         let sim = N::simulation(self.config(), self.host_configs(), factory, local)
-            .map_err(|error| RunError::Scenario(error.to_string()))?;
+            .map_err(|error| RunError::Failed(error.to_string()))?;
         Ok(Net::new(sim, others))
     }
 

@@ -193,7 +193,7 @@ impl<'a, N: Engine> Net<'a, N> {
 }
 
 fn distributed(error: RankError) -> RunError {
-    RunError::Distributed(error.to_string())
+    RunError::Failed(error.to_string())
 }
 
 fn write_record<N: Engine>(codec: &dyn Codec<N>, record: &Record<N::Event>, out: &mut Vec<u8>) {

@@ -10,7 +10,6 @@ mod directory;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::Path;
 
 use samara_engine::units::{Rate, Share, Size, Span};
@@ -113,10 +112,7 @@ pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
         add(&inputs.bytes(&name)?);
     }
     let digest = hash.finalize();
-    Ok(digest[..8].iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(digest[..8].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Returns a scenario without the parts that change no result.

@@ -323,7 +323,7 @@ impl Case {
         match outcome {
             Ok(Ok((audit, broken))) => Checked::Done { audit, broken, repeated: self.repeats },
             Ok(Err(RunError::Interrupted)) => Checked::Interrupted,
-            Ok(Err(RunError::Scenario(error) | RunError::Distributed(error))) => Checked::Invalid(error),
+            Ok(Err(RunError::Failed(error))) => Checked::Invalid(error),
             Err(panic) => {
                 let broken = vec![Broken { promise: "no panic".to_owned(), found: message_of(&*panic) }];
                 Checked::Done { audit: Audit::default(), broken, repeated: false }

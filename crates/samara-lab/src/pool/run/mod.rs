@@ -128,7 +128,7 @@ pub(crate) fn run(
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
     let workload = scenario.part::<Transactions>().clone();
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let uptime = world::uptime(scenario, point.seed);
     let mut net = world::network(&setup, &workload)?;
