@@ -114,7 +114,6 @@ impl Expectation {
         Ok(all.into_iter().flatten().filter(is_measured).collect())
     }
 
-    /// Parses an expectation.
     pub fn parse(key: &str, text: &str) -> Result<Self, String> {
         let (run, metric) = match key.split_once(':') {
             Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),

@@ -145,7 +145,6 @@ pub struct SourcesPage {
     pub text: String,
     /// Claims that are open, each as a line.
     pub open: Vec<String>,
-    /// The number of claims.
     pub claims: usize,
     /// The share of claims that are reproduced or refuted.
     pub settled: f64,

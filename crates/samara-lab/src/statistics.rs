@@ -11,7 +11,6 @@ use special::Beta;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
     pub mean: f64,
-    /// The median.
     pub p50: f64,
     pub p95: f64,
     pub p99: f64,

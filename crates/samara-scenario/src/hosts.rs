@@ -58,7 +58,6 @@ impl HostTable {
         })
     }
 
-    /// The number of the host with this name.
     pub fn find(&self, name: &str) -> Option<u32> {
         match &self.names {
             Some(names) => names.find(name),

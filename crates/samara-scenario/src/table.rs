@@ -27,7 +27,6 @@ impl Names {
         number
     }
 
-    /// Returns the number of a known name.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }

@@ -75,7 +75,6 @@ impl Display for Change {
     }
 }
 
-/// Changes to a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// Keys and their values, as on the command line.

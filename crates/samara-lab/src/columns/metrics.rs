@@ -128,7 +128,6 @@ pub struct Repairs {
     pub published: u64,
 }
 
-/// The figures of one slot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Slot {
     /// Time from the publication until a node has all its columns.

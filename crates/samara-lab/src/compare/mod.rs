@@ -459,7 +459,6 @@ pub struct Crossed {
     /// The name of the run with the parameters that distinguish it.
     pub run: String,
     pub metric: String,
-    /// The text of the threshold.
     pub threshold: String,
     /// The change in readable form.
     pub change: String,

@@ -13,7 +13,6 @@ use crate::results::read_json;
 /// The explained deliveries of a run in a results directory.
 #[derive(Clone, Debug)]
 pub struct SavedPaths {
-    /// The name of the run.
     pub run: String,
     /// The parameters that distinguish it.
     pub parameters: Map<String, Value>,

@@ -88,7 +88,6 @@ impl MessagesMeasured {
 /// simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The publisher of each message, by number.
     pub publishers: Vec<u32>,
     /// Nanoseconds from the start of the run, by message number, in ascending order.
     pub times: Vec<u64>,

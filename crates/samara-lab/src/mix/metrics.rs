@@ -162,7 +162,6 @@ pub struct HopParts {
     pub slow_start_ms: f64,
     /// The link needs time for each byte.
     pub serialisation_ms: f64,
-    /// The latency of the link.
     pub latency_ms: f64,
 }
 

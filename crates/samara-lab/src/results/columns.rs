@@ -43,7 +43,6 @@ pub trait Stored: Sized + 'static {
 /// and from stored values.
 macro_rules! types {
     ($($variant:ident($type:ty) as $physical:ident, $logical:expr, $store:expr, $load:expr;)*) => {
-        /// The values of a column.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Values {
             $($variant(Vec<$type>),)*

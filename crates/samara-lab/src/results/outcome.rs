@@ -49,7 +49,6 @@ pub trait Data: Send + Sync + 'static {
     fn metrics(&self) -> &Self::Metrics;
 }
 
-/// The outcome of a run.
 pub struct Outcome<D: ?Sized = dyn Any + Send + Sync> {
     /// The entry in the summary.
     pub run: Run,

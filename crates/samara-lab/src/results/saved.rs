@@ -19,17 +19,14 @@ const CURVE_MAX: usize = 400;
 #[derive(Clone, Debug)]
 pub struct Saved {
     pub path: PathBuf,
-    /// The scenario's name.
     pub scenario: String,
     /// The version of Samara that wrote it.
     pub version: String,
-    /// The digest of all runs.
     pub digest: String,
     /// The origin of the result, if a command made it.
     pub origin: Option<Origin>,
     /// All values of its scenario by key, without those that only describe it.
     pub configuration: BTreeMap<String, String>,
-    /// Whether the nodes were real.
     pub is_real: bool,
     pub runs: Vec<SavedRun>,
     /// Tables of each seed, by the run's key.
@@ -72,7 +69,6 @@ impl Tables {
 /// One run of a results directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRun {
-    /// The name in the scenario.
     pub name: String,
     /// The parameters that distinguish it, without the seed.
     pub parameters: Map<String, Value>,

@@ -19,9 +19,7 @@ use crate::usage;
 /// The document that `--format json` prints and `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The scenario's name.
     pub scenario: String,
-    /// The version of Samara.
     pub version: String,
     /// The first seed.
     pub seed: u64,
@@ -131,7 +129,6 @@ pub struct RealRun {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// The name in the scenario.
     pub name: String,
     /// The parameters that distinguish the run: seed, values of the sweep, and changes of the
     /// variant.

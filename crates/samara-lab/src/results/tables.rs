@@ -40,7 +40,6 @@ impl<'a> Table<'a> {
         self.rows
     }
 
-    /// Creates the rows of the table.
     pub fn make(&self) -> Rows {
         Rows::new((self.make)())
     }

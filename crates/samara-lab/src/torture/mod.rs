@@ -46,7 +46,6 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The source of the scenarios.
 #[derive(Debug)]
 pub enum Source {
     /// A family draws each of them.
@@ -94,7 +93,6 @@ fn draws(family: &Family) -> bool {
 /// How to search.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// Number of runs.
     pub runs: u64,
     /// Time after which no further run starts.
     pub time: Option<Duration>,
@@ -128,7 +126,6 @@ pub struct Tally {
 /// A scenario that breaks a promise.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The number of the run.
     pub run: u64,
     /// The promises that the scenario as drawn broke.
     pub broken: Vec<Broken>,

@@ -20,7 +20,6 @@ impl Figure {
         data
     }
 
-    /// The title of the figure.
     pub fn title(&self) -> &str {
         match &self.drawing {
             Drawing::Lines(lines) => &lines.title,

@@ -26,7 +26,6 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Creates a linear scale.
     pub fn linear(name: impl Into<String>, range: Range<f64>, unit: Unit) -> Self {
         Self { name: name.into(), range, by_powers: false, ticks: Err(unit) }
     }
@@ -96,7 +95,6 @@ impl Scale {
         &self.name
     }
 
-    /// Whether the scale is logarithmic.
     pub fn is_logarithmic(&self) -> bool {
         self.by_powers
     }
