@@ -36,7 +36,7 @@ impl Delivery {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Collector {
     columns: u32,
     /// The sorted custody columns of each host.
@@ -102,15 +102,8 @@ impl Collector {
             observers_from: nodes,
             base,
             deliveries,
-            copies: Vec::new(),
-            returned: 0,
             missing,
-            queue_drops: 0,
-            last_copy_at: 0,
-            repairs: 0,
-            rebuilt: 0,
-            republished: 0,
-            needed: None,
+            ..Self::default()
         }
     }
 

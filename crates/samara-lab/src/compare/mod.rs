@@ -10,7 +10,7 @@ use samara_scenario::closest;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::expect::limit;
+use crate::expect::{limit, run_and_metric};
 use crate::metric::{Better, better, declared, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, SavedRun};
@@ -481,10 +481,7 @@ impl Threshold {
         };
         let wrong_limit = |why: String| format!("{why}; {}", wrong());
         let (key, limits) = text.split_once('=').ok_or_else(wrong)?;
-        let (run, metric) = match key.split_once(':') {
-            Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
-            None => (None, key.trim()),
-        };
+        let (run, metric) = run_and_metric(key.trim());
         let (mut up, mut down) = (None, None);
         for part in limits.split(',').map(str::trim) {
             let (sign, number) = match part.strip_prefix('+') {
@@ -511,6 +508,7 @@ impl Threshold {
             }
             *slot = limit;
         }
+        let run = run.map(str::to_owned);
         Ok(Self { run, metric: metric.to_owned(), up, down, text: text.to_owned() })
     }
 

@@ -127,7 +127,7 @@ pub struct RealRun {
     pub doubts: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
     pub name: String,
     /// The parameters that distinguish the run: seed, values of the sweep, and changes of the
@@ -176,10 +176,7 @@ impl Run {
             digest: format!("{digest:016x}"),
             steps,
             metrics,
-            explained: None,
-            absent: BTreeMap::new(),
-            late_faults: Vec::new(),
-            real: None,
+            ..Self::default()
         }
     }
 }

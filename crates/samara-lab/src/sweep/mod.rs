@@ -128,7 +128,7 @@ fn what_counts(scenario: &Scenario) -> Scenario {
 }
 
 /// The record of a finished point: its metrics, and the resources it used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointRecord {
     /// The id of the point; see [`point_id`].
     pub id: String,
@@ -161,11 +161,9 @@ impl PointRecord {
             parameters: run.parameters.clone(),
             digest: run.digest.clone(),
             steps: run.steps,
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            peak_rss_bytes: 0,
             metrics: run.metrics.clone(),
             late_faults: run.late_faults.clone(),
+            ..Self::default()
         }
     }
 
