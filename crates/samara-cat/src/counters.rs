@@ -27,6 +27,16 @@ macro_rules! counters {
             pub fn counters_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut u64)> {
                 [$(($name, &mut self.$counter),)*].into_iter()
             }
+
+            /// Adds the counters of another node.
+            pub fn add(&mut self, other: &Self) {
+                self.each_with(other, |sum, more| *sum += more);
+            }
+
+            /// Subtracts counters that an earlier call added, or that nodes had earlier.
+            pub fn remove(&mut self, earlier: &Self) {
+                self.each_with(earlier, |sum, less| *sum -= less);
+            }
         }
     };
 }

@@ -114,12 +114,8 @@ impl Expectation {
         Ok(all.into_iter().flatten().filter(is_measured).collect())
     }
 
-    /// Parses an expectation.
     pub fn parse(key: &str, text: &str) -> Result<Self, String> {
-        let (run, metric) = match key.split_once(':') {
-            Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
-            None => (None, key),
-        };
+        let (run, metric) = run_and_metric(key);
         let text = text.trim();
         let sign = SIGNS.iter().find_map(|(sign, holds)| Some((*holds, text.strip_prefix(sign)?.trim())));
         let (holds, rest) = sign.ok_or_else(|| {
@@ -133,7 +129,7 @@ impl Expectation {
             format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"{example}\"")
         })?;
         let limit = limit(metric, rest)?;
-        let unit = unit(metric);
+        let (run, unit) = (run.map(str::to_owned), unit(metric));
         Ok(Self { run, metric: metric.to_owned(), holds, limit, unit, text: text.to_owned(), counts: true })
     }
 
@@ -152,10 +148,14 @@ impl Expectation {
     }
 }
 
+/// Splits `RUN:METRIC` into the run, if there is one, and the metric.
+pub(crate) fn run_and_metric(key: &str) -> (Option<&str>, &str) {
+    key.split_once(':').map_or((None, key), |(run, metric)| (Some(run.trim()), metric.trim()))
+}
+
 /// Checks that the run and the metric of an expectation exist.
 fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
-    let (run, metric) =
-        key.split_once(':').map_or((None, key), |(run, metric)| (Some(run.trim()), metric.trim()));
+    let (run, metric) = run_and_metric(key);
     let name = &loaded.scenario.scenario.name;
     let runs: Vec<&str> = match loaded.scenario.runs.as_slice() {
         [] => vec![name],

@@ -175,18 +175,18 @@ fn run<E: Experiment>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let plan = Plan { scenario, seed: point.seed, network: Some((&graph, &setup.hosts)) };
     let mut experiment =
-        E::plan(&plan).map_err(|(key, message)| RunError::Scenario(format!("{key}: {message}")))?;
+        E::plan(&plan).map_err(|(key, message)| RunError::Failed(format!("{key}: {message}")))?;
     let host = experiment.hosts();
     let node = move |number| {
         let (app, outbox) = host(number);
         (app, Outbox::new(outbox))
     };
     let sim = Simulation::new(setup.config(), setup.host_configs(), Arc::new(node))
-        .map_err(|error| RunError::Scenario(error.to_string()))?;
+        .map_err(|error| RunError::Failed(error.to_string()))?;
     let mut net = Net::new(sim, None);
     setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
     setup.schedule_faults(&mut net);
@@ -194,10 +194,7 @@ fn run<E: Experiment>(
     experiment.start(&mut commands);
     let slice = network::least_latency_nanos(&setup.hosts).clamp(1_000_000, SLICE_NANOS);
     let running = Running { experiment, commands, slice, setup: &setup };
-    match simulate(running, &mut net, options, |_, done| progress(done))? {
-        Some(finished) => Ok(finished),
-        None => unreachable!("one process has all measurements"),
-    }
+    simulate(running, &mut net, options, |_, done| progress(done))
 }
 
 struct Running<'a, E: Experiment> {
@@ -238,17 +235,17 @@ impl<E: Experiment> Stepped for Running<'_, E> {
         Progress { share: self.experiment.share_done(Time::from_nanos(net.now())), ..Progress::default() }
     }
 
-    fn measured(self, net: &mut Net<'_, E::App>) -> Result<Option<Finished>, RunError> {
+    fn measured(self, net: &mut Net<'_, E::App>) -> Result<Finished, RunError> {
         let traffic = net.stats();
         let harmed = network::harmed(&self.setup.point.scenario, self.setup.point.seed);
-        Ok(Some(Finished {
+        Ok(Finished {
             broken: self.experiment.invariants(&harmed),
             point: self.setup.point.clone(),
             hosts: self.setup.hosts.clone(),
             digest: net.digest_and_steps()?,
             metrics: serde_json::to_value(self.experiment.metrics(&traffic)).unwrap_or(Value::Null),
             traffic,
-        }))
+        })
     }
 }
 
@@ -270,7 +267,9 @@ impl Measured for Finished {
 
     fn outcome(&self) -> Outcome {
         let nodes = ("nodes", self.point.scenario.network.nodes.into());
-        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()))
+        let is_incomplete =
+            self.metrics.get("incomplete").and_then(Value::as_u64).is_some_and(|nodes| nodes > 0);
+        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()), is_incomplete)
     }
 
     fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {
@@ -290,10 +289,6 @@ impl Data for OwnData {
 
     fn metrics(&self) -> &Value {
         &self.0
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.0.get("incomplete").and_then(Value::as_u64).is_some_and(|nodes| nodes > 0)
     }
 }
 

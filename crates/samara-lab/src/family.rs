@@ -82,7 +82,6 @@ impl fmt::Debug for Family {
     }
 }
 
-/// Boxes the measurements of a family.
 pub(crate) fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
     Box::new(measured)
 }
@@ -112,11 +111,8 @@ pub fn all() -> Vec<&'static Family> {
     BUILTIN.iter().chain(added.iter()).copied().collect()
 }
 
-/// Returns the family that a scenario selects.
 pub(crate) fn of(scenario: &Scenario) -> &'static Family {
     let section = scenario.family().section;
-    match all().into_iter().find(|family| family.spec.section == section) {
-        Some(family) => family,
-        None => unreachable!("[{section}] was registered"),
-    }
+    let registered = all().into_iter().find(|family| family.spec.section == section);
+    registered.expect("the section of a scenario was registered")
 }

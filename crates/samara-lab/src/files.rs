@@ -53,7 +53,6 @@ pub fn write_named(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
     fs::write(path, bytes).map_err(cannot)
 }
 
-/// Removes a file, or a directory with its contents.
 pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
     change(|| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }).at(path)
 }
@@ -70,7 +69,6 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     new.finish()
 }
 
-/// Removes unfinished files that killed processes left in a directory.
 pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     for name in entries(directory)? {
         if name.ends_with(TEMPORARY) {
@@ -80,7 +78,6 @@ pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Waits until the names in a directory are on the disk.
 pub(crate) fn sync_names(directory: &Path) -> Result<(), FileError> {
     File::open(directory).and_then(|directory| directory.sync_all()).at(directory)
 }

@@ -53,12 +53,13 @@ pub(crate) fn in_words(metric: &str) -> String {
 /// Declares the metrics of a family: a struct of their values and a table of their declarations.
 ///
 /// Each field states its unit, its better direction (`Less`, `More` or `Neither`), and its
-/// headlines: paths below its name, or an empty path for the metric itself.
+/// headlines: paths below its name, or an empty path for the metric itself. `of` names the retained
+/// data with these metrics.
 #[macro_export]
 macro_rules! metrics {
     (
         $(#[$outer:meta])*
-        pub struct $Name:ident {
+        pub struct $Name:ident $(of $Data:path)? {
             $(
                 $(#[doc = $meaning:literal])+
                 $(#[serde($($serde:tt)*)])?
@@ -89,6 +90,14 @@ macro_rules! metrics {
                 },
             )*];
         }
+
+        $(impl $crate::results::Data for $Data {
+            type Metrics = $Name;
+
+            fn metrics(&self) -> &$Name {
+                &self.metrics
+            }
+        })?
     };
 }
 pub(crate) use metrics;
@@ -132,7 +141,6 @@ fn find(path: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.name == name(path))
 }
 
-/// Returns the name of the metric in a path.
 fn name(path: &str) -> &str {
     let mut parts = path.split('.');
     match parts.next() {
@@ -161,7 +169,6 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
     Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
 }
 
-/// Returns true if the path is a value of a distribution.
 pub(crate) fn is_distribution(path: &str) -> bool {
     find(path).is_some_and(|metric| metric.is_distribution)
 }

@@ -207,7 +207,7 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
 /// slow links.
 pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {
     let mut harmed = vec![false; scenario.network.nodes as usize];
-    for index in (0..scenario.faults.len()).filter(|index| scenario.faults[*index].is_harmful()) {
+    for index in (0..scenario.faults.len()).filter(|index| scenario.faults[*index].kind != FaultKind::Slow) {
         hit(scenario, index, seed).into_iter().for_each(|host| harmed[host as usize] = true);
     }
     harmed

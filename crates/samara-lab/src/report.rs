@@ -21,12 +21,10 @@ use crate::statistics::{Spread, Statistics};
 
 pub(crate) use frame::{Made, colours, first_figure};
 
-/// The contribution of a family to a page.
 pub(crate) struct Body {
     pub(crate) findings: Vec<String>,
     /// The main figure. Without one, the page shows the first figure of the sections.
     pub(crate) figure: Option<Figure>,
-    /// The summary for a terminal.
     pub(crate) summary: Summary,
     /// The sections before published figures and expectations.
     pub(crate) sections: Vec<Section>,
@@ -342,7 +340,6 @@ pub(crate) fn of(statistics: Option<Statistics>, value: fn(&Statistics) -> f64) 
     statistics.as_ref().map_or(f64::NAN, value)
 }
 
-/// Computes a figure of a run.
 pub(crate) type Value<D> = fn(&<D as Data>::Metrics) -> f64;
 /// Heading and cell of a table column.
 pub(crate) type Column<D> = (&'static str, fn(&Runs<D>) -> String);
@@ -370,7 +367,6 @@ pub(crate) struct Runs<D> {
 }
 
 impl<D: Data> Runs<D> {
-    /// Returns the result of the first seed.
     pub(crate) fn first(&self) -> &Outcome<D> {
         &self.all[0]
     }
@@ -379,7 +375,6 @@ impl<D: Data> Runs<D> {
         self.first().metrics()
     }
 
-    /// Returns the mean of a figure over seeds.
     pub(crate) fn mean(&self, value: impl Fn(&D::Metrics) -> f64) -> f64 {
         self.all.iter().map(|outcome| value(outcome.metrics())).sum::<f64>() / self.all.len() as f64
     }
@@ -391,7 +386,6 @@ impl<D: Data> Runs<D> {
         Spread::of(&values).map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.confidence_95))
     }
 
-    /// Formats the mean of a figure with its confidence interval.
     pub(crate) fn spread(&self, value: impl Fn(&D::Metrics) -> f64, shown: fn(f64) -> String) -> String {
         match self.interval(value) {
             (mean, half) if self.all.len() > 1 && mean.is_finite() => {
@@ -401,7 +395,6 @@ impl<D: Data> Runs<D> {
         }
     }
 
-    /// Returns the label with the values of the axes.
     pub(crate) fn named(&self) -> String {
         [std::slice::from_ref(&self.label), &self.point].concat().join(", ")
     }
@@ -450,7 +443,6 @@ impl<'a, D: Data> Results<'a, D> {
         !self.axes.is_empty()
     }
 
-    /// Returns the heading of the section with the main figures.
     pub(crate) fn figures_heading(&self) -> &'static str {
         if self.is_sweep() { "Over the sweep" } else { "Side by side" }
     }
@@ -499,7 +491,6 @@ impl<'a, D: Data> Results<'a, D> {
         self.panels().into_iter().map(table).collect()
     }
 
-    /// Returns a table of the means of figures over seeds.
     pub(crate) fn means(&self, figures: &[(&'static str, Value<D>)], shown: impl Fn(f64) -> String) -> Table {
         let headings = figures.iter().map(|(heading, _)| *heading);
         self.table_of(headings, |row| figures.iter().map(|(_, value)| shown(row.mean(value))).collect())
@@ -531,7 +522,6 @@ impl<'a, D: Data> Results<'a, D> {
         Some(Section::new(heading, "", table))
     }
 
-    /// Returns the published values of a metric for a run.
     pub(crate) fn published(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
         let published = self.findings.summary.published.iter().map(|known| &known.figure);
         let of_run =
@@ -539,7 +529,6 @@ impl<'a, D: Data> Results<'a, D> {
         of_run.map(|known| known.value).collect()
     }
 
-    /// Draws the distribution of times, with a curve for each run.
     pub(crate) fn distribution(&self, caption: &str, axis: &str, points: fn(&D) -> &[(f64, f64)]) -> Figure {
         let curve = |row: &Runs<D>| (row.label.clone(), points(row.first()).to_vec());
         let mut lines = Lines::shares("share of deliveries made", axis, self.rows.iter().map(curve));
@@ -626,7 +615,6 @@ fn lines<D: Data>(rows: &[&Runs<D>], xs: &[f64], value: Value<D>, bound: Option<
     lines
 }
 
-/// Returns the unit of a metric in figures.
 pub(crate) fn unit_of(metric: &str) -> Unit {
     match unit(metric) {
         "ms" => Unit::Milliseconds,

@@ -116,7 +116,6 @@ impl Row {
         }
     }
 
-    /// The claim on one line.
     fn line(&self) -> String {
         format!("{} Theirs {}, ours {} ({})", self.claim, self.theirs, self.ours, self.evidence)
     }
@@ -146,7 +145,6 @@ pub struct SourcesPage {
     pub text: String,
     /// Claims that are open, each as a line.
     pub open: Vec<String>,
-    /// The number of claims.
     pub claims: usize,
     /// The share of claims that are reproduced or refuted.
     pub settled: f64,
@@ -219,7 +217,6 @@ pub fn page(compared: &Compared) -> SourcesPage {
     SourcesPage { text, open, claims: verdicts.len(), settled }
 }
 
-/// Returns a row with the number of claims by verdict.
 fn counts(name: &str, rows: &[Row]) -> String {
     let count = |verdict: Verdict| rows.iter().filter(|row| row.verdict == verdict).count().to_string();
     let counts: Vec<String> = ORDER.into_iter().chain([Verdict::Open]).map(count).collect();

@@ -11,7 +11,6 @@ use special::Beta;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
     pub mean: f64,
-    /// The median.
     pub p50: f64,
     pub p95: f64,
     pub p99: f64,
@@ -89,7 +88,6 @@ impl Spread {
         })
     }
 
-    /// Formats the mean, with its interval if there is one.
     pub(crate) fn written(&self, unit: Unit) -> String {
         let mean = unit.written(self.mean);
         let half = self.confidence_95;

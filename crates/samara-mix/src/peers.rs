@@ -46,7 +46,6 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Creates the contacts of the host with the number `me`.
     pub(crate) fn new(config: &Config, me: u32) -> Self {
         let all = config.pool.iter().chain([&config.scheduler]);
         let contacts: Vec<Contact> = all
@@ -145,12 +144,10 @@ impl Peers {
         self.contacts.len() as u32 - 1
     }
 
-    /// Returns the number of the host at the other end of a link.
     pub(crate) fn number_of(&self, peer: PeerId) -> Option<u32> {
         self.by_peer.get(&peer).copied()
     }
 
-    /// Returns the link to a host, if it is up.
     pub(crate) fn link_to(&self, number: u32) -> Option<PeerId> {
         self.contacts.get(number as usize).and_then(|contact| contact.peer)
     }

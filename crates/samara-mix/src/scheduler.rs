@@ -301,7 +301,6 @@ impl Scheduler {
         self.evaluate(round, cx);
     }
 
-    /// Ends a failed round.
     fn fail(&mut self, round: u64, failure: Failure, cx: &mut Cx<'_>) {
         let Some(run) = self.runs.remove(&round) else { return };
         self.metrics.fail(failure.cause);

@@ -31,7 +31,6 @@ impl fmt::Debug for SenderId {
     }
 }
 
-/// Returns the sender in the credentials of a slot.
 pub(crate) fn sender_of(credentials: &[u8]) -> SenderId {
     let mut name = [0; FIELD_BYTES];
     name.copy_from_slice(&credentials[FIELD_BYTES..2 * FIELD_BYTES]);

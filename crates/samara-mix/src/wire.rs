@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use samara_engine::protobuf::{self, BYTES, FIXED64, Reader, VARINT, put_varint, varint_len};
+use samara_engine::protobuf::{self, FIXED64, Reader, Writer, put_varint};
 use samara_engine::{Frame, NodeRng, Shape, alter};
 use thiserror::Error;
 
@@ -90,127 +90,110 @@ const KINDS: [(&str, u32); 11] = [
     ("echo", 2),
 ];
 
-/// The value of a field. Zero and empty values are not written (proto3).
-enum Value<'a> {
-    Number(u64),
-    Fixed(u64),
-    Bytes(&'a [u8]),
-}
+/// The fields of a frame. Zero and empty values are not written (proto3).
+struct Output<'a, 'b, B>(&'a mut Writer<'b, B>);
 
-impl Value<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Number(0) | Self::Fixed(0) | Self::Bytes([]) => 0,
-            Self::Number(value) => 1 + varint_len(*value),
-            Self::Fixed(_) => 9,
-            Self::Bytes(bytes) => 1 + varint_len(bytes.len() as u64) + bytes.len(),
+impl<B: BufMut> Output<'_, '_, B> {
+    fn number(&mut self, field: u32, value: impl Into<u64>) {
+        let value = value.into();
+        if value != 0 {
+            self.0.number(field, value);
         }
     }
 
-    fn put(&self, field: u8, out: &mut impl BufMut) {
-        match self {
-            Self::Number(0) | Self::Fixed(0) | Self::Bytes([]) => {}
-            Self::Number(value) => {
-                out.put_u8(field << 3 | VARINT);
-                put_varint(out, *value);
-            }
-            Self::Fixed(value) => {
-                out.put_u8(field << 3 | FIXED64);
-                out.put_u64_le(*value);
-            }
-            Self::Bytes(bytes) => {
-                out.put_u8(field << 3 | BYTES);
-                put_varint(out, bytes.len() as u64);
-                out.put_slice(bytes);
-            }
+    fn fixed(&mut self, field: u8, value: u64) {
+        if value != 0 {
+            self.0.slice(&[field << 3 | FIXED64]);
+            self.0.slice(&value.to_le_bytes());
+        }
+    }
+
+    fn bytes(&mut self, field: u32, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.0.bytes(field, bytes);
         }
     }
 }
 
 impl MixFrame {
-    /// Calls `put` with each field and its number. Returns the kind.
-    fn fields(&self, mut put: impl FnMut(u8, Value<'_>)) -> u8 {
-        use Value::{Fixed, Number};
+    const fn kind(&self) -> u8 {
         match self {
-            Self::Hello { incarnation } => {
-                put(1, Fixed(*incarnation));
-                kind::HELLO
-            }
-            Self::Create(plan) => {
-                let mut team = Vec::with_capacity(plan.team.len());
-                plan.team.iter().for_each(|node| put_varint(&mut team, u64::from(*node)));
-                put(1, Number(plan.round));
-                put(2, Value::Bytes(&team));
-                put(3, Number(plan.batch.into()));
-                put(4, Number(plan.precomputation_slots.into()));
-                put(5, Number(plan.realtime_slots.into()));
-                put(6, Number((plan.transfer == Transfer::Unary).into()));
-                put(7, Number(plan.shape.number().into()));
-                kind::CREATE
-            }
-            Self::Queued { round } => {
-                put(1, Number(*round));
-                kind::QUEUED
-            }
-            Self::End { round, failure } => {
-                put(1, Number(*round));
-                // Both values are incremented, so that 0 means no failure, and no culprit.
-                put(2, Number(failure.map_or(0, |failure| failure.cause as u64 + 1)));
-                let culprit = failure.and_then(|failure| failure.culprit);
-                put(3, Number(culprit.map_or(0, |node| node.saturating_add(1)).into()));
-                kind::END
-            }
-            Self::Status { round, state } => {
-                put(1, Number(*round));
-                put(2, Number(*state as u64));
-                kind::STATUS
-            }
-            Self::Share { round, origin, is_complete, key } => {
-                put(1, Number(*round));
-                put(2, Number((*origin).into()));
-                put(3, Number((*is_complete).into()));
-                put(4, Value::Bytes(key));
-                kind::SHARE
-            }
-            Self::Slots(piece) => {
-                put(1, Number(piece.round));
-                put(2, Number(piece.phase as u64));
-                put(3, Number(piece.first.into()));
-                put(4, Value::Bytes(&piece.elements));
-                put(5, Value::Bytes(&piece.credentials));
-                kind::SLOTS
-            }
-            Self::Received { round, phase } => {
-                put(1, Number(*round));
-                put(2, Number(*phase as u64));
-                kind::RECEIVED
-            }
-            Self::Ping { round, number, seat } => {
-                put(1, Number(*round));
-                put(2, Fixed(*number));
-                put(3, Number((*seat).into()));
-                kind::PING
-            }
-            Self::Echo { number, is_answer } => {
-                put(1, Fixed(*number));
-                put(2, Number((*is_answer).into()));
-                kind::ECHO
-            }
+            Self::Hello { .. } => kind::HELLO,
+            Self::Create(_) => kind::CREATE,
+            Self::Queued { .. } => kind::QUEUED,
+            Self::End { .. } => kind::END,
+            Self::Status { .. } => kind::STATUS,
+            Self::Share { .. } => kind::SHARE,
+            Self::Slots(_) => kind::SLOTS,
+            Self::Received { .. } => kind::RECEIVED,
+            Self::Ping { .. } => kind::PING,
+            Self::Echo { .. } => kind::ECHO,
         }
     }
 
-    /// Returns the kind, and the total length of the fields.
-    fn measure(&self) -> (u8, usize) {
-        let mut len = 0;
-        let kind = self.fields(|_, value| len += value.len());
-        (kind, len)
+    fn put(&self, out: &mut Writer<'_, impl BufMut>) {
+        out.message(self.kind().into(), |out| self.put_fields(&mut Output(out)));
+    }
+
+    fn put_fields(&self, out: &mut Output<'_, '_, impl BufMut>) {
+        match self {
+            Self::Hello { incarnation } => out.fixed(1, *incarnation),
+            Self::Create(plan) => {
+                let mut team = Vec::with_capacity(plan.team.len());
+                plan.team.iter().for_each(|node| put_varint(&mut team, u64::from(*node)));
+                out.number(1, plan.round);
+                out.bytes(2, &team);
+                out.number(3, plan.batch);
+                out.number(4, plan.precomputation_slots);
+                out.number(5, plan.realtime_slots);
+                out.number(6, plan.transfer == Transfer::Unary);
+                out.number(7, plan.shape.number());
+            }
+            Self::Queued { round } => out.number(1, *round),
+            Self::End { round, failure } => {
+                out.number(1, *round);
+                // Both values are incremented, so that 0 means no failure, and no culprit.
+                out.number(2, failure.map_or(0, |failure| failure.cause as u64 + 1));
+                let culprit = failure.and_then(|failure| failure.culprit);
+                out.number(3, culprit.map_or(0, |node| node.saturating_add(1)));
+            }
+            Self::Status { round, state } => {
+                out.number(1, *round);
+                out.number(2, *state as u64);
+            }
+            Self::Share { round, origin, is_complete, key } => {
+                out.number(1, *round);
+                out.number(2, *origin);
+                out.number(3, *is_complete);
+                out.bytes(4, key);
+            }
+            Self::Slots(piece) => {
+                out.number(1, piece.round);
+                out.number(2, piece.phase as u64);
+                out.number(3, piece.first);
+                out.bytes(4, &piece.elements);
+                out.bytes(5, &piece.credentials);
+            }
+            Self::Received { round, phase } => {
+                out.number(1, *round);
+                out.number(2, *phase as u64);
+            }
+            Self::Ping { round, number, seat } => {
+                out.number(1, *round);
+                out.fixed(2, *number);
+                out.number(3, *seat);
+            }
+            Self::Echo { number, is_answer } => {
+                out.fixed(1, *number);
+                out.number(2, *is_answer);
+            }
+        }
     }
 }
 
 impl Frame for MixFrame {
     fn encoded_len(&self) -> usize {
-        let (_, len) = self.measure();
-        1 + varint_len(len as u64) + len
+        Writer::<Vec<u8>>::count(|out| self.put(out))
     }
 
     fn payload_len(&self) -> usize {
@@ -393,8 +376,5 @@ fn seat(field: &'static str, found: u64) -> Result<u16, WireError> {
 /// Panics if the buffer has a fixed length that is too short for the frame. Vectors and the buffers
 /// of gRPC grow.
 pub fn encode(frame: &MixFrame, into: &mut impl BufMut) {
-    let (kind, len) = frame.measure();
-    into.put_u8(kind << 3 | BYTES);
-    put_varint(into, len as u64);
-    frame.fields(|field, value| value.put(field, into));
+    frame.put(&mut Writer::new(into));
 }

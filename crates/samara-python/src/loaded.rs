@@ -132,7 +132,7 @@ impl Loaded {
         let loaded = &self.scenario;
         py.detach(|| {
             pairs("custody", loaded, ["node", "column"], |point| {
-                if !point.scenario.family().has_custody() {
+                if point.scenario.family().custody.is_none() {
                     return Err("only blocks of columns have custody".to_owned());
                 }
                 let (_, kept) = network::custody(&point.scenario, &loaded.inputs, point.seed)?;

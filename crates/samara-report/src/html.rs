@@ -87,7 +87,6 @@ impl Page {
         usize::from(!self.description.trim().is_empty())
     }
 
-    /// The anchors of all sections with their headings.
     fn places(&self) -> Vec<(String, String)> {
         let about = (self.has_about() > 0).then_some("About this scenario");
         let mut places: Vec<(String, String)> = Vec::new();
@@ -443,7 +442,6 @@ fn explorer(explorer: &Explorer) -> Markup {
     }
 }
 
-/// The race of all runs under one clock.
 fn race(explorer: &Explorer) -> Markup {
     let button = |kind: &str, words: &str| html! { button type="button" data-race=(kind) { (words) } " " };
     html! {

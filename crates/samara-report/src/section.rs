@@ -88,7 +88,6 @@ pub struct Summary {
     pub more: Vec<Table>,
 }
 
-/// A section of a page.
 #[derive(Clone, Debug)]
 pub struct Section {
     pub heading: String,
@@ -105,7 +104,6 @@ impl Section {
     }
 }
 
-/// A part of a section.
 #[derive(Clone, Debug)]
 pub enum Part {
     Table(Table),
@@ -155,7 +153,6 @@ pub struct Table {
     pub fold: Option<(String, bool)>,
 }
 
-/// A row of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The name of the row on a page.
@@ -168,7 +165,6 @@ pub struct Row {
     pub bar: Option<[(f64, String); 3]>,
     /// A remark beside the bar on a page, for a bar that is about a part only. Empty without one.
     pub remark: String,
-    /// The emphasis of the row.
     pub look: Look,
 }
 
@@ -255,7 +251,6 @@ pub fn plain(text: &str) -> String {
 pub struct Figure {
     /// The name of the figure's file.
     pub name: String,
-    /// The caption of the figure.
     pub caption: String,
     pub drawing: Drawing,
 }

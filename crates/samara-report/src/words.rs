@@ -42,7 +42,6 @@ pub fn ms(value: f64) -> String {
     })
 }
 
-/// Formats a number with three digits.
 pub(crate) fn three_digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),

@@ -236,7 +236,6 @@ impl de::Error for Mismatch {
     }
 }
 
-/// Describes a value in the terms of TOML.
 fn describe(found: Unexpected<'_>) -> Cow<'_, str> {
     match found {
         Unexpected::Bool(value) => value.to_string().into(),
@@ -306,7 +305,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The elements of a list.
 struct Elements<'a>(std::iter::Enumerate<std::slice::Iter<'a, toml::Value>>);
 
 impl<'de> SeqAccess<'de> for Elements<'de> {

@@ -66,7 +66,6 @@ impl GraphFile {
         })
     }
 
-    /// The name of the attribute with the latencies of edges.
     pub(crate) fn latency_attribute(&self) -> Option<&str> {
         let attributes: BTreeSet<&str> =
             self.links.iter().flat_map(|(.., edge)| edge.values.keys().map(String::as_str)).collect();

@@ -58,7 +58,6 @@ impl HostTable {
         })
     }
 
-    /// The number of the host with this name.
     pub fn find(&self, name: &str) -> Option<u32> {
         match &self.names {
             Some(names) => names.find(name),
@@ -120,7 +119,6 @@ impl Builder {
         Ok(())
     }
 
-    /// Sorts the rows by host.
     fn finish(self) -> HostTable {
         let Self { names, regions, mut rows } = self;
         let count = rows.len() as u32;

@@ -27,7 +27,6 @@ impl Names {
         number
     }
 
-    /// Returns the number of a known name.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }
@@ -158,7 +157,6 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Checks the header.
     pub(crate) fn begin(
         file: &'a str,
         line: u64,
@@ -235,7 +233,6 @@ impl<'a> Row<'a> {
 }
 
 impl Shape {
-    /// Lists all columns for messages.
     fn listed(&self) -> String {
         let optional = self.allowed.iter().map(|name| format!("{name} (optional)"));
         let all: Vec<String> = self.needed.iter().map(|name| (*name).to_owned()).chain(optional).collect();
@@ -267,7 +264,6 @@ impl Shape {
         }
     }
 
-    /// Returns true if a column can have this name.
     pub(crate) fn has(&self, cell: &str) -> bool {
         self.column(cell).is_some()
     }

@@ -1,6 +1,6 @@
 //! Graphs of links between hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use samara_engine::{NodeRng, Purpose};
@@ -27,18 +27,8 @@ impl Graph {
 
     /// The nodes that no path connects with node 0.
     pub fn unreachable(&self) -> Vec<u32> {
-        let neighbours = self.neighbours();
-        let mut seen = vec![false; self.nodes as usize];
-        let mut queue = vec![0u32];
-        seen[0] = true;
-        while let Some(node) = queue.pop() {
-            for next in &neighbours[node as usize] {
-                if !std::mem::replace(&mut seen[*next as usize], true) {
-                    queue.push(*next);
-                }
-            }
-        }
-        (0..self.nodes).filter(|node| !seen[*node as usize]).collect()
+        let (hops, _) = hops(&self.neighbours(), 0);
+        (0..self.nodes).filter(|node| hops[*node as usize].is_none()).collect()
     }
 }
 
@@ -117,20 +107,25 @@ pub fn barabasi_albert(nodes: u32, m: u32, rng: &mut NodeRng) -> Graph {
 
 /// Number of hops from a node to the farthest node that it can reach.
 pub fn eccentricity(neighbours: &[Vec<u32>], node: u32) -> u32 {
-    let mut hops = vec![u32::MAX; neighbours.len()];
-    let mut queue = std::collections::VecDeque::from([node]);
-    hops[node as usize] = 0;
+    hops(neighbours, node).1
+}
+
+/// Number of hops from a node to each node that it can reach, and to the farthest of them.
+fn hops(neighbours: &[Vec<u32>], node: u32) -> (Vec<Option<u32>>, u32) {
+    let mut hops = vec![None; neighbours.len()];
+    let mut queue = VecDeque::from([(node, 0)]);
+    hops[node as usize] = Some(0);
     let mut farthest = 0;
-    while let Some(node) = queue.pop_front() {
-        farthest = hops[node as usize];
+    while let Some((node, here)) = queue.pop_front() {
+        farthest = here;
         for next in &neighbours[node as usize] {
-            if hops[*next as usize] == u32::MAX {
-                hops[*next as usize] = farthest + 1;
-                queue.push_back(*next);
+            if hops[*next as usize].is_none() {
+                hops[*next as usize] = Some(here + 1);
+                queue.push_back((*next, here + 1));
             }
         }
     }
-    farthest
+    (hops, farthest)
 }
 
 fn ordered((a, b): (u32, u32)) -> (u32, u32) {

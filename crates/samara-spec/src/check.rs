@@ -17,7 +17,6 @@ use crate::{FaultKind, Scenario, Stack, TransportKind};
 /// step of a path.
 const PATH_MAX: Span = Span::from_millis(60_000);
 
-/// All problems of the values in a scenario.
 pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
     let mut checks = Checks { text, problems: Vec::new() };
     let family = scenario.family();
@@ -59,7 +58,6 @@ impl Checks<'_> {
         }
     }
 
-    /// Checks a size against limits in bytes.
     pub(crate) fn sizes(&mut self, key: &str, found: Size, least: u64, most: u64) {
         self.range(key, found, Size::from_bytes(least), Size::from_bytes(most));
     }
@@ -356,7 +354,6 @@ impl Checks<'_> {
         }
     }
 
-    /// Checks the schedules of published and of forwarded messages.
     fn schedules(&mut self, scenario: &Scenario, schedules: [&Option<ScheduleSpec>; 2], policies: &Policies) {
         let keys = ["protocol.schedule_publish", "protocol.schedule_forward"];
         for (key, spec) in keys.into_iter().zip(schedules) {
@@ -440,15 +437,13 @@ impl Checks<'_> {
                 (FaultKind::Slow, None) => {
                     self.wrong(&key("factor"), "is missing; a slow node needs one, for example 0.1");
                 }
-                (FaultKind::Slow, Some(factor)) if !(factor > 0.0 && factor <= 1.0) => {
-                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
-                }
                 (FaultKind::Flood, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
                     self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
                 }
-                (FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter, Some(factor))
-                    if !(factor > 0.0 && factor <= 1.0) =>
-                {
+                (
+                    FaultKind::Slow | FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter,
+                    Some(factor),
+                ) if !(factor > 0.0 && factor <= 1.0) => {
                     self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
                 (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
 use samara_engine::units::{Rate, Span};
+use samara_scenario::keys::is_within;
 use samara_scenario::{Inputs, from_value};
 use samara_sim::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -181,17 +182,9 @@ impl FamilySpec {
         !self.is_unused("network.topology")
     }
 
-    /// Returns true if each node keeps a part of the columns.
-    pub fn has_custody(&self) -> bool {
-        self.custody.is_some()
-    }
-
     /// Returns true if the key of a common section, or a table around it, has no effect.
     pub fn is_unused(&self, key: &str) -> bool {
-        let covers = |unused: &str| {
-            key.strip_prefix(unused).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.unused.iter().any(|(unused, _)| covers(unused))
+        self.unused.iter().any(|(unused, _)| is_within(key, unused))
     }
 }
 
@@ -333,17 +326,6 @@ impl Selected {
         self.protocol.name
     }
 
-    /// The content of the section or the parameters of the protocol, whichever has this type.
-    pub fn find<T: Any>(&self) -> Option<&T> {
-        let (content, parameters): (&dyn Any, &dyn Any) = (&*self.content, &*self.parameters);
-        content.downcast_ref().or_else(|| parameters.downcast_ref())
-    }
-
-    pub fn find_mut<T: Any>(&mut self) -> Option<&mut T> {
-        let (content, parameters): (&mut dyn Any, &mut dyn Any) = (&mut *self.content, &mut *self.parameters);
-        content.downcast_mut().or_else(|| parameters.downcast_mut())
-    }
-
     /// The sections in a scenario: `[protocol]`, and that of the experiment.
     pub(crate) fn sections(&self) -> Result<[(&'static str, toml::Table); 2], toml::ser::Error> {
         let mut protocol = toml::Table::new();
@@ -394,16 +376,19 @@ impl Scenario {
     /// # Panics
     /// If neither has this type. Each family knows its own types.
     pub fn part<T: Any>(&self) -> &T {
-        let part = self.selected.find();
-        part.unwrap_or_else(|| panic!("[{}] has another type", self.selected.family.section))
+        self.find().unwrap_or_else(|| panic!("[{}] has another type", self.selected.family.section))
     }
 
     /// As [`part`](Self::part), but `None` if neither has this type.
     pub fn find<T: Any>(&self) -> Option<&T> {
-        self.selected.find()
+        let (content, parameters): (&dyn Any, &dyn Any) =
+            (&*self.selected.content, &*self.selected.parameters);
+        content.downcast_ref().or_else(|| parameters.downcast_ref())
     }
 
     pub fn find_mut<T: Any>(&mut self) -> Option<&mut T> {
-        self.selected.find_mut()
+        let (content, parameters): (&mut dyn Any, &mut dyn Any) =
+            (&mut *self.selected.content, &mut *self.selected.parameters);
+        content.downcast_mut().or_else(|| parameters.downcast_mut())
     }
 }

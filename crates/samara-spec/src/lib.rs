@@ -288,11 +288,3 @@ impl FaultKind {
         matches!(self, Self::Alter | Self::Flood)
     }
 }
-
-impl Fault {
-    /// Returns true if an affected node can miss or break what the protocol promises: any fault
-    /// except slow links.
-    pub fn is_harmful(&self) -> bool {
-        self.kind != FaultKind::Slow
-    }
-}

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use samara_engine::outbox::Policies;
 use samara_gossipsub::config::Parameters;
-use samara_scenario::keys::{GridAxis, get, parse_value, plain, set_key, unset_key};
+use samara_scenario::keys::{GridAxis, get, is_within, parse_value, plain, set_key, unset_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
 
 use crate::resolve::{KEYS_OF_KINDS, clear_superseded, idle_topology, resolve, varies_topology, written};
@@ -75,7 +75,6 @@ impl Display for Change {
     }
 }
 
-/// Changes to a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// Keys and their values, as on the command line.
@@ -175,9 +174,7 @@ fn located(error: ScenarioError, overrides: &Overrides) -> ScenarioError {
     let is_builtin = builtin(&source).is_some();
     let locate = |problem: Problem| {
         let Problem { key: Some(key), line, message } = problem else { return problem };
-        let is_within =
-            |key: &str, table: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
-        let is_meant = |own: &str| own == key || is_within(&key, own) || is_within(own, &key);
+        let is_meant = |own: &str| is_within(&key, own) || is_within(own, &key);
         match set.iter().rfind(|(own, _)| is_meant(own)) {
             Some((own, value)) => {
                 let at = if *own == key { String::new() } else { format!("{key}: ") };
@@ -210,7 +207,6 @@ fn load_text(
     overrides: &Overrides,
 ) -> Result<Loaded, ScenarioError> {
     let Overrides { set, only, seeds, axes, runs: added, policies, strict, origin } = overrides;
-    let flag = |key: &str, value: &str, message: &str| flag(source, &origin.set(key, value), message);
     if text.trim().is_empty() {
         return Err(ScenarioError::one(source, "is empty; `samara show peerdas-small` prints an example"));
     }
@@ -219,7 +215,8 @@ fn load_text(
     name_after_file(source, &mut table);
     let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     for (key, value) in set {
-        set_text(&mut table, key, value).map_err(|message| flag(key, value, &message))?;
+        set_text(&mut table, key, value)
+            .map_err(|message| flag(source, &origin.set(key, value), &message))?;
     }
     if !seeds.is_empty() {
         let seeds = seeds.iter().map(|seed| toml::Value::Integer(*seed as i64)).collect();
@@ -277,9 +274,6 @@ fn load_text(
     }
     // A key of the file may become idle by a run, or by another kind on the command line.
     let is_idle = |own| shipped.network.topology.kind != own && !varies_topology(&shipped);
-    let is_within = |key: &str, table: &str| {
-        key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
     let is_meant =
         |own: TopologyKind, key: &str| is_idle(own) || set.iter().any(|(set, _)| is_within(key, set));
     for (own, key) in KEYS_OF_KINDS.into_iter().filter(|(own, key)| is_meant(*own, key)) {
@@ -423,7 +417,6 @@ pub fn check_text(source: &str, text: &str) -> Result<(), ScenarioError> {
     parse(source, text).map(drop)
 }
 
-/// Reads the table of a file, and checks the types of its values.
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
     let checked = samara_scenario::parse::<toml::Table>(text).and_then(|table| match from_table(&table) {
         Ok(_) => Ok(table),
@@ -570,8 +563,7 @@ fn ambiguous(scenario: &Scenario) -> Option<(String, String)> {
         }
     }
     let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).enumerate();
-    let empty = axes.into_iter().find(|(_, axis)| axis.values.is_empty());
-    empty.map(|(at, axis)| {
+    axes.into_iter().find(|(_, axis)| axis.values.is_empty()).map(|(at, axis)| {
         (format!("sweep.axis.{at}.values"), format!("is empty; expected at least one value of {}", axis.key))
     })
 }
@@ -642,7 +634,6 @@ fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
     (effective.map(plain) != Some(plain(wanted))).then_some(shown)
 }
 
-/// All combinations of the values of a sweep.
 fn combinations(scenario: &Scenario) -> Vec<Vec<(String, toml::Value)>> {
     let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
     axes.fold(vec![Vec::new()], |all, axis| {

@@ -206,7 +206,6 @@ impl Scenario {
     }
 }
 
-/// Maximum message size of the protocol in bytes.
 fn largest(scenario: &Scenario) -> u64 {
     let parameters = scenario.find::<Parameters>().cloned().unwrap_or_default();
     parameters.build(None).max_message_bytes as u64

@@ -258,7 +258,6 @@ pub struct Claim {
     pub place: String,
     /// What the document claims, in one sentence.
     pub claim: String,
-    /// Their figure.
     #[serde(default)]
     pub theirs: String,
     /// What Samara does, or measured.

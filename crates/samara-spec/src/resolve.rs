@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use samara_engine::units::Span;
-use samara_scenario::keys::{get, remove};
+use samara_scenario::keys::{get, is_within, remove};
 use samara_scenario::{
     HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, RegionWeights, Regions,
     TopologyKind, host_names, listed_regions, topology,
@@ -59,8 +59,7 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
         network.insert("uplink".to_owned(), both.clone());
         network.insert("downlink".to_owned(), both);
     }
-    let is_it = |file: &str| key == file || key.strip_prefix(file).is_some_and(|rest| rest.starts_with('.'));
-    for (_, keys) in replaced(family::all().into_iter()).filter(|(file, _)| is_it(file)) {
+    for (_, keys) in replaced(family::all().into_iter()).filter(|(file, _)| is_within(key, file)) {
         keys.iter().for_each(|key| remove(table, key));
     }
 }
@@ -265,8 +264,7 @@ impl Work<'_> {
     fn hosts(&mut self) -> Result<Option<Arc<HostTable>>, Wrong> {
         let Some(file) = self.scenario.network.nodes_file.clone() else { return Ok(None) };
         let key = "network.nodes_file";
-        let table = HostTable::read(&file, self.inputs);
-        let table = self.at(key, table)?;
+        let table = self.at(key, HostTable::read(&file, self.inputs))?;
         let columns = [
             ("uplink", table.uplink.is_some()),
             ("downlink", table.downlink.is_some()),
@@ -312,12 +310,11 @@ impl Work<'_> {
             return Ok(());
         }
         let key = "network.topology.file";
+        let in_file = self.at(key, topology::nodes_of(&file, self.inputs))?;
         if !self.is_given("network.nodes") && self.scenario.network.nodes_file.is_none() {
-            let nodes = topology::nodes_of(&file, self.inputs);
-            self.scenario.network.nodes = self.at(key, nodes)?;
+            self.scenario.network.nodes = in_file;
         }
-        let (in_file, nodes) = (topology::nodes_of(&file, self.inputs), self.scenario.network.nodes);
-        let in_file = self.at(key, in_file)?;
+        let nodes = self.scenario.network.nodes;
         if nodes > in_file {
             return self.fail(
                 key,
@@ -327,22 +324,19 @@ impl Work<'_> {
                 ),
             );
         }
-        let read = topology::read_file(&self.scenario.network, self.inputs);
-        let (_, notes) = self.at(key, read)?;
+        let (_, notes) = self.at(key, topology::read_file(&self.scenario.network, self.inputs))?;
         self.notes.extend(notes);
         Ok(())
     }
 
-    /// Fills in names, weights and latencies of regions.
     fn regions(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
         let hosts = hosts.and_then(|table| Some((table, table.region.as_deref()?)));
         let network = &mut self.scenario.network;
+        let has_regions = hosts.is_some() || network.regions.is_some();
         if let Some(spec) = &mut network.latency_file {
-            let has_regions = hosts.is_some() || network.regions.is_some();
             spec.of.get_or_insert(if has_regions { LatencyOf::Regions } else { LatencyOf::Nodes });
         }
         let spec = network.latencies_of(LatencyOf::Regions).cloned();
-        let has_regions = hosts.is_some() || network.regions.is_some();
         if !has_regions && spec.is_some() {
             return self.fail(
                 "network.latency_file",
@@ -358,8 +352,7 @@ impl Work<'_> {
         self.weights(&mut regions, hosts)?;
         if let Some(spec) = &spec {
             let key = "network.latency_file";
-            let table = LatencyTable::read(spec, self.inputs);
-            let table = self.at(key, table)?;
+            let table = self.at(key, LatencyTable::read(spec, self.inputs))?;
             if regions.names.is_empty()
                 && let Some(names) = table.names()
             {
@@ -401,8 +394,7 @@ impl Work<'_> {
                 let remedy = keep_one(key, &format!("network.regions.{own}"));
                 return self.fail(key, format!("{own} are set as well; {remedy}"));
             }
-            let read = RegionWeights::read(file, self.inputs);
-            let read = self.at(key, read)?;
+            let read = self.at(key, RegionWeights::read(file, self.inputs))?;
             (regions.names, regions.weights) = (read.names.clone(), read.weights.clone());
         }
         Ok(())
@@ -436,8 +428,7 @@ impl Work<'_> {
                 "within is the latency within a region, but this file has latencies between nodes; remove it",
             );
         }
-        let table = LatencyTable::read(&spec, self.inputs);
-        let table = self.at(key, table)?;
+        let table = self.at(key, LatencyTable::read(&spec, self.inputs))?;
         self.notes.extend(table.notes().iter().cloned());
         let is_counted = self.is_given("network.nodes")
             || hosts.is_some()
@@ -450,14 +441,12 @@ impl Work<'_> {
         if table.size() > nodes as usize {
             self.notes.push(format!("{}: uses {nodes} of its {} rows", spec.file, table.size()));
         }
-        let latency = latency(self.scenario, self.inputs, nodes);
-        if let Latency::Pairs(pairs) = self.at(key, latency)? {
+        if let Latency::Pairs(pairs) = self.at(key, latency(self.scenario, self.inputs, nodes))? {
             self.scenario.network.latency = Span::from_nanos(pairs.mean().as_nanos() as u64);
         }
         Ok(())
     }
 
-    /// Checks that hosts are in known regions.
     fn regions_fit(&mut self, hosts: Option<&HostTable>) -> Result<(), Wrong> {
         let Some((table, region)) = hosts.and_then(|table| Some((table, table.region.as_deref()?))) else {
             return Ok(());

@@ -172,7 +172,6 @@ impl ScenarioOptions {
         self.load_with(&[])
     }
 
-    /// Loads the scenario with further axes of a sweep.
     pub(crate) fn load_with(&self, axes: &[GridAxis]) -> Result<Loaded, String> {
         set_once(&self.set)?;
         load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())

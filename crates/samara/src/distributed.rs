@@ -188,7 +188,7 @@ fn points(
                 results.resize_with(loaded.points.len(), || None);
                 break;
             }
-            Err(error @ (RunError::Scenario(_) | RunError::Distributed(_))) => {
+            Err(RunError::Failed(error)) => {
                 return Err(format!("{}: run {name}: {error}", loaded.source));
             }
         }

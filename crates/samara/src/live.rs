@@ -116,7 +116,6 @@ pub(crate) fn started(role: &str, run: Option<String>) -> Event {
     Event::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: unix_ns(), run }
 }
 
-/// The name of a run on the dashboard.
 pub(crate) fn name(point: &Point) -> String {
     format!("{}, seed {}", point.name(), point.seed)
 }
@@ -184,7 +183,6 @@ impl Rounds {
         Ok(Self { writer, slots, first: (0, 0), reported, teams, last_ns: 0 })
     }
 
-    /// Reports all changes since the last call.
     fn report(&mut self, collector: &Collector) {
         let mut changes = Vec::new();
         let (first, ended) = self.first;

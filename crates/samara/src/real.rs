@@ -17,7 +17,6 @@ use crate::session::{BAR_STEPS, Session, progress_bar};
 /// Exit status if copies were left when the node stopped.
 const COPIES_LEFT: u8 = 3;
 
-/// Runs `samara node`.
 pub(crate) fn node(config: &Path, end_with_stdin: bool) -> Result<ExitCode, String> {
     if end_with_stdin {
         std::thread::spawn(|| {
@@ -36,7 +35,6 @@ pub(crate) fn new_certificate(path: &Path) -> Result<ExitCode, String> {
     crate::print(&(samara_node::new_certificate(path)? + "\n"))
 }
 
-/// Runs `samara testbed`.
 pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     if let Some(directory) = &options.shadow {
         return gather(options, directory);

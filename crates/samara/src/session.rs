@@ -111,7 +111,6 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints the warnings about the scenario's files.
 pub(crate) fn print_notes(loaded: &Loaded, quiet: bool) {
     for note in loaded.notes.iter().filter(|_| !quiet) {
         eprintln!("{}: note: {note}", crate::program());
@@ -149,7 +148,6 @@ pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// Lists the resource use of each process.
 fn processes(processes: &[ProcessUse]) -> String {
     let lines = processes.iter().enumerate().map(|(rank, process)| {
         format!(

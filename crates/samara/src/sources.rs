@@ -75,7 +75,6 @@ fn simulate(name: &str, runs: &[String], out: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads our values of these figures.
 fn read(out: &Path, figures: &[PublishedFigure]) -> Result<Vec<Ours>, String> {
     let path = out.join("summary.json");
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());

@@ -57,15 +57,12 @@ impl<A: Application> Cat<A> {
         if self.config.announce == Announce::Nobody {
             return;
         }
-        let now = cx.now();
         if let Jitter::Timer { max } = self.config.jitter {
             let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX).max(1);
-            let at = now.plus_nanos(cx.rng().below(nanos));
+            let at = cx.now().plus_nanos(cx.rng().below(nanos));
             self.agenda.push(at, Task::AnnounceItem { item: id });
-        } else if self.config.coalesce.is_zero() {
-            self.announce_to_all(id, pushed_by, cx);
         } else {
-            self.add_fresh(id, pushed_by, now);
+            self.announce_unjittered(id, pushed_by, cx);
         }
     }
 
@@ -77,7 +74,13 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    fn add_fresh(&mut self, id: ItemId, pushed_by: Option<PeerId>, now: Time) {
+    /// Announces an item without jitter, or at the end of its jitter.
+    pub(super) fn announce_unjittered(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
+        if self.config.coalesce.is_zero() {
+            self.announce_to_all(id, pushed_by, cx);
+            return;
+        }
+        let now = cx.now();
         self.fresh.items.push((id, pushed_by));
         if !std::mem::replace(&mut self.fresh.is_due, true) {
             let window_end = self.fresh.last.map_or(now, |last| last + self.config.coalesce);
@@ -85,18 +88,8 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Announces an item at the end of its jitter.
-    pub(super) fn announce_now(&mut self, id: ItemId, cx: &mut Cx<'_>) {
-        if self.config.coalesce.is_zero() {
-            self.announce_to_all(id, None, cx);
-        } else {
-            self.add_fresh(id, None, cx.now());
-        }
-    }
-
     // ---- one by one ----
 
-    /// Announces one item at once, to all peers that the configuration selects.
     fn announce_to_all(&mut self, id: ItemId, pushed_by: Option<PeerId>, cx: &mut Cx<'_>) {
         if self.config.announce == Announce::Sticky {
             if let Some(frames) = self.frames_for(id, pushed_by) {

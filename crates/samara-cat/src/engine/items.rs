@@ -16,7 +16,6 @@ pub(super) struct ItemId {
 }
 
 impl ItemId {
-    /// Returns the key of the item in the outbox.
     pub(super) fn message(self) -> MessageKey {
         MessageKey(u64::from(self.generation) << 32 | u64::from(self.slot))
     }

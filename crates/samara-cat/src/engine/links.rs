@@ -1,5 +1,7 @@
 //! Connected and departed peers, and the keys that each has.
 
+use std::collections::VecDeque;
+
 use samara_engine::{PeerId, PeerInfo, Time};
 
 use super::items::{Item, ItemId};
@@ -50,10 +52,10 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Requests the keys that waited for this peer from other peers, which may have room now.
-    fn move_waiting(&mut self, waiting: impl IntoIterator<Item = ItemId>, cx: &mut Cx<'_>) {
+    /// Requests the keys that waited for a departed or unreliable peer from other peers.
+    pub(super) fn move_waiting(&mut self, waiting: VecDeque<ItemId>, cx: &mut Cx<'_>) {
         for id in waiting {
-            if self.items.get(id).is_some_and(|item| !item.is_here() && item.live().is_none()) {
+            if self.items.get(id).is_some_and(Item::is_wanted) {
                 self.request_elsewhere(id, cx);
             }
         }
@@ -101,7 +103,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Records whether this node has the item.
     pub(super) fn set_have(&mut self, id: ItemId, have: bool) {
         let Some(item) = self.items.get_mut(id).filter(|item| item.have != have) else { return };
         item.have = have;

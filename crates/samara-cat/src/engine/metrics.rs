@@ -172,16 +172,6 @@ impl Metrics {
         self.requested_txs + self.rerequested_txs
     }
 
-    /// Adds the counters of another node.
-    pub fn add(&mut self, other: &Self) {
-        self.each_with(other, |sum, more| *sum += more);
-    }
-
-    /// Subtracts counters that an earlier call added, or that nodes had earlier.
-    pub fn remove(&mut self, earlier: &Self) {
-        self.each_with(earlier, |sum, less| *sum -= less);
-    }
-
     fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
         for ((_, own), (.., value)) in self.counters_mut().zip(other.counters()) {
             change(own, value);

@@ -26,7 +26,7 @@ mod requests;
 mod sequences;
 mod serve;
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ impl<A: Application> Cat<A> {
             match task {
                 Task::Timeout { item, peer, serial } => self.on_timeout(item, peer, serial, cx),
                 Task::Announce => self.announce_fresh(cx),
-                Task::AnnounceItem { item } => self.announce_now(item, cx),
+                Task::AnnounceItem { item } => self.announce_unjittered(item, None, cx),
                 Task::Wake { item, peer, pushed } => self.wake(item, peer, pushed, cx),
                 Task::PushOverdue { item, peer } => self.push_overdue(item, peer, cx),
                 Task::NoBetter { item } => self.no_better(item, cx),
@@ -296,7 +296,6 @@ impl<A: Application> Cat<A> {
         self.arm_timer(cx);
     }
 
-    /// Forgets the state of a key.
     fn forget_key(&mut self, key: &TxKey) {
         if let Some(id) = self.items.find(key) {
             self.forget_item(id);
@@ -392,7 +391,7 @@ impl<A: Application> Cat<A> {
 // ---- scheduled tasks ----
 
 /// A scheduled task. A task that has become pointless is detected when it is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     /// Checks whether a request is overdue.
     Timeout { item: ItemId, peer: PeerId, serial: u32 },
@@ -419,29 +418,11 @@ enum Task {
     Prune,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Due {
-    at: Time,
-    serial: u64,
-    task: Task,
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.serial).cmp(&(other.at, other.serial))
-    }
-}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// Tasks in the order of their times. Tasks of the same time keep their order of insertion.
 #[derive(Debug, Default)]
 struct Agenda {
-    heap: BinaryHeap<Reverse<Due>>,
+    /// Each task with its time and a serial number, which differ from those of all others.
+    heap: BinaryHeap<Reverse<(Time, u64, Task)>>,
     serial: u64,
     /// The time at which the driver's timer fires.
     armed: Option<Time>,
@@ -450,13 +431,13 @@ struct Agenda {
 impl Agenda {
     fn push(&mut self, at: Time, task: Task) {
         self.serial += 1;
-        self.heap.push(Reverse(Due { at, serial: self.serial, task }));
+        self.heap.push(Reverse((at, self.serial, task)));
     }
 
     /// Removes and returns the first task that is due.
     fn pop(&mut self, now: Time) -> Option<Task> {
-        self.heap.peek().filter(|due| due.0.at <= now)?;
-        self.heap.pop().map(|due| due.0.task)
+        self.heap.peek().filter(|Reverse((at, ..))| *at <= now)?;
+        self.heap.pop().map(|Reverse((.., task))| task)
     }
 
     fn fired(&mut self, now: Time) {
@@ -468,14 +449,14 @@ impl Agenda {
     /// Returns the time to set the driver's timer to, if necessary. `is_pointless` selects tasks
     /// that need no wake-up.
     fn arm(&mut self, is_pointless: impl Fn(&Task) -> bool) -> Option<Time> {
-        let is_in_time = |armed: Time| self.heap.peek().is_none_or(|due| armed <= due.0.at);
+        let is_in_time = |armed: Time| self.heap.peek().is_none_or(|Reverse((at, ..))| armed <= *at);
         if self.armed.is_some_and(is_in_time) {
             return None;
         }
-        while self.heap.peek().is_some_and(|due| is_pointless(&due.0.task)) {
+        while self.heap.peek().is_some_and(|Reverse((.., task))| is_pointless(task)) {
             self.heap.pop();
         }
-        let at = self.heap.peek()?.0.at;
+        let Reverse((at, ..)) = *self.heap.peek()?;
         if self.armed.is_some_and(|armed| armed <= at) {
             return None;
         }

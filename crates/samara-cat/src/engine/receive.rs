@@ -13,7 +13,6 @@ use crate::pool::{Application, Cause, Rejection};
 use crate::wire::{CatFrame, KeyList, Kind, PushedBy, SeenKeys, SeenTx};
 use crate::{Transaction, TxKey};
 
-/// The origin of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     /// The sending peer; `None` if it was submitted to this node.
@@ -124,7 +123,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Processes a complete transaction.
     fn on_body(&mut self, peer: PeerId, tx: &Transaction, cx: &mut Cx<'_>) {
         self.metrics.bodies_received += 1;
         let (key, now) = (tx.key(), cx.now());

@@ -16,7 +16,6 @@ use crate::config::{Choice, Timeout};
 use crate::pool::Application;
 use crate::wire::{CatFrame, KeyList};
 
-/// A request to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) peer: PeerId,
@@ -117,7 +116,6 @@ impl<A: Application> Cat<A> {
         serial
     }
 
-    /// Removes and returns a request.
     fn unreserve(&mut self, item: ItemId, peer: PeerId) -> Option<Ask> {
         let ask = self.requests.remove(item, peer)?;
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -363,8 +361,7 @@ impl<A: Application> Cat<A> {
         let was_live = self.items.get(id).and_then(Item::live) == Some(peer);
         if was_live && !ask.stale {
             self.end_live(id);
-            let is_here = self.items.get(id).is_some_and(Item::is_here);
-            if !is_here {
+            if !self.items.get(id).is_some_and(Item::is_here) {
                 self.request_elsewhere(id, cx);
             }
         }
@@ -382,9 +379,8 @@ impl<A: Application> Cat<A> {
             if item.live() == Some(peer) {
                 item.set_live(None);
             }
-            let is_here = item.is_here();
-            let is_stale = ask.is_some_and(|ask| ask.stale);
-            if self.config.requests.check_presence && (is_here || is_stale) {
+            let is_over = item.is_here() || ask.is_some_and(|ask| ask.stale);
+            if self.config.requests.check_presence && is_over {
                 continue;
             }
             self.request_elsewhere(id, cx);
@@ -544,11 +540,8 @@ impl<A: Application> Cat<A> {
             return;
         }
         let Some(state) = self.peers.get_mut(peer) else { return };
-        for id in std::mem::take(&mut state.waiting) {
-            if self.items.get(id).is_some_and(Item::is_wanted) {
-                self.request_elsewhere(id, cx);
-            }
-        }
+        let waiting = std::mem::take(&mut state.waiting);
+        self.move_waiting(waiting, cx);
     }
 
     /// Delays the request for an item that only unreliable peers have announced, since others may

@@ -59,7 +59,6 @@ impl SequenceState {
         true
     }
 
-    /// Removes an announcement from its queue.
     pub(super) fn forget_item(&mut self, id: ItemId) {
         let Some((signer, _)) = self.of_item.remove(&id) else { return };
         if let Some(queue) = self.pending.get_mut(&signer) {

@@ -90,7 +90,6 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    /// Sends one transaction to one peer that is not known to have it.
     pub(super) fn push_one(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         if let Some(tx) = self.body_of(id) {
             self.push_to(id, &tx, peer, cx);
@@ -184,7 +183,6 @@ impl<A: Application> Cat<A> {
         false
     }
 
-    /// Returns the content of a key, if this node has it.
     fn content_of(&self, key: &TxKey) -> Option<(ItemId, CatFrame)> {
         let id = self.items.find(key)?;
         let item = self.items.get(id).filter(|item| item.have)?;

@@ -149,16 +149,6 @@ impl PoolMetrics {
         &mut self.refused[cause as usize]
     }
 
-    /// Adds the counters of another pool.
-    pub fn add(&mut self, other: &Self) {
-        self.each_with(other, |sum, more| *sum += more);
-    }
-
-    /// Subtracts counters that an earlier call added, or that pools had earlier.
-    pub fn remove(&mut self, earlier: &Self) {
-        self.each_with(earlier, |sum, less| *sum -= less);
-    }
-
     fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
         for ((_, own), (.., value)) in self.counters_mut().zip(other.counters()) {
             change(own, value);

@@ -344,7 +344,6 @@ impl SignerSets {
         Rank { priority: Reverse(set.sums.mean()), arrival: set.arrival }
     }
 
-    /// Returns the mean priority that a set would have with one more transaction.
     fn mean_with(&self, number: u32, priority: i64, weight: i128) -> i64 {
         self.sets[number as usize].sums.plus(priority, weight).mean()
     }

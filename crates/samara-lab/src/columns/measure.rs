@@ -36,7 +36,7 @@ impl Delivery {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Collector {
     columns: u32,
     /// The sorted custody columns of each host.
@@ -65,7 +65,7 @@ pub struct Collector {
     /// Rebuilt segments that nodes published.
     pub republished: u64,
     /// Number of its segments with which a node is done; `None` for all.
-    needed: Option<u32>,
+    pub(super) needed: Option<u32>,
 }
 
 impl Collector {
@@ -102,21 +102,9 @@ impl Collector {
             observers_from: nodes,
             base,
             deliveries,
-            copies: Vec::new(),
-            returned: 0,
             missing,
-            queue_drops: 0,
-            last_copy_at: 0,
-            repairs: 0,
-            rebuilt: 0,
-            republished: 0,
-            needed: None,
+            ..Self::default()
         }
-    }
-
-    /// Sets the number of its segments with which a node is done.
-    pub fn with_needed(self, needed: Option<u32>) -> Self {
-        Self { needed, ..self }
     }
 
     fn index(&self, host: u32, column_id: u32) -> Option<usize> {
@@ -182,7 +170,6 @@ impl Collector {
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
     }
 
-    /// Returns the sorted segments that each host keeps.
     pub(crate) fn custody(&self) -> &[Vec<u32>] {
         &self.custody
     }

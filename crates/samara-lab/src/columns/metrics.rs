@@ -14,13 +14,13 @@ use crate::metric::metrics;
 use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::tables::{self, Table, traffic};
-use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
+use crate::results::{Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::{Statistics, percentile};
 
 metrics! {
     /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
     /// over all nodes except the publisher.
-    pub struct ColumnMetrics {
+    pub struct ColumnMetrics of ColumnsData {
         /// Time from the publication until a node has its columns, over nodes and slots: all of them,
         /// or as many as `columns.custody_needed` demands. It
         /// excludes the publisher, its observer, and incomplete nodes: with incomplete nodes, all
@@ -128,7 +128,6 @@ pub struct Repairs {
     pub published: u64,
 }
 
-/// The figures of one slot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Slot {
     /// Time from the publication until a node has all its columns.
@@ -265,7 +264,6 @@ impl Steps {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// Returns the times of all slots at a step.
     fn all(&self, step: usize) -> impl Iterator<Item = &Vec<f64>> {
         self.0.iter().map(move |slot| &slot[step]).filter(|times| !times.is_empty())
     }
@@ -334,18 +332,6 @@ pub struct ColumnsData {
     pub regions: (Vec<String>, Vec<u16>),
 }
 
-impl Data for ColumnsData {
-    type Metrics = ColumnMetrics;
-
-    fn metrics(&self) -> &ColumnMetrics {
-        &self.metrics
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.incomplete > 0
-    }
-}
-
 impl Measured for ColumnsMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
@@ -368,7 +354,8 @@ impl Measured for ColumnsMeasured {
             },
         };
         let parameter = ("blobs", self.point.scenario.part::<Columns>().blobs.into());
-        Outcome::new(&self.point, self.digest, parameter, data)
+        let is_incomplete = data.metrics.incomplete > 0;
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
@@ -385,7 +372,6 @@ impl Measured for ColumnsMeasured {
     }
 }
 
-/// Returns a row for each column that a node waits for.
 fn deliveries(result: &ColumnsData) -> tables::Columns {
     let rows = &result.deliveries;
     let ms = |at: u64, slot: u32| (at - result.published[slot as usize]) as f64 / 1e6;
@@ -402,7 +388,6 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
     ]
 }
 
-/// Returns all copies in order of arrival.
 fn copies(measured: &ColumnsMeasured) -> tables::Columns {
     let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().segments());
     let slot = |row: &CopyRow| row.column / columns;

@@ -9,21 +9,17 @@ mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[columns]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::columns::FAMILY,
     metrics: metrics::ColumnMetrics::METRICS,
-    run: |point, options, watching| match run::run(point, options, None, watching.progress)? {
-        Some(measured) => Ok(boxed(measured)),
-        None => unreachable!("a single process is always the first"),
+    run: |point, options, watching| {
+        let measured = run::run(point, options, None, watching.progress)?;
+        Ok(boxed(measured.expect("a single process is always the first")))
     },
     run_distributed: Some(|point, options, ranks, progress| {
         Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
     }),
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     explained_pair: ["batch", "node-wide"],
     ..Family::BASE

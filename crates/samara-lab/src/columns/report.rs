@@ -10,7 +10,7 @@ use samara_report::{
 };
 use samara_spec::columns::Columns;
 
-use super::metrics::{ColumnMetrics, ColumnsData};
+use super::metrics::ColumnsData;
 use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
@@ -33,7 +33,6 @@ const SWEPT: [Shown<ColumnsData>; 1] = [Shown {
 }];
 
 impl Row {
-    /// Returns a statistic of the time to custody, as the mean over seeds.
     fn custody(&self, value: fn(&Statistics) -> f64) -> f64 {
         self.mean(|m| of(m.time_to_custody_ms, value))
     }
@@ -53,7 +52,6 @@ impl Row {
         (waited().filter(|(_, time)| time.is_none()).count(), waited().count())
     }
 
-    /// Returns the share of nodes that had their columns by the deadline.
     fn by_deadline(&self) -> String {
         percent(self.mean(|m| m.share_by_deadline), 1)
     }
@@ -95,7 +93,6 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     Body { findings: findings(report), figure, summary: summary(report), sections, details }
 }
 
-/// Draws the mean of each run beside the bound.
 fn means(report: &Report<'_>) -> Figure {
     let bar = |row: &Row| {
         let (mean, bound) = (row.custody(|s| s.mean), row.bound());
@@ -134,7 +131,6 @@ fn is_best(report: &Report<'_>, row: &Row) -> bool {
     is_least && !report.is_sweep() && report.rows.len() > 1
 }
 
-/// Returns the heading of the share of nodes that had their columns by the deadline.
 fn by_deadline(report: &Report<'_>) -> String {
     let mut deadlines: Vec<Span> = report.rows.iter().map(deadline).collect();
     deadlines.dedup();
@@ -189,7 +185,6 @@ fn custody(report: &Report<'_>) -> Table {
     table
 }
 
-/// Returns the section on how far apart nodes are while their columns arrive.
 fn spread(report: &Report<'_>) -> Section {
     let line = |row: &Row| {
         let spreads = &row.first().metrics.custody_spread_ms;
@@ -211,7 +206,9 @@ fn spread(report: &Report<'_>) -> Section {
     let title = "Time between the first and the last node with so many of its columns";
     let figure = Figure::new("spread", "", Lines::new(title, (x, y), lines));
     let table = report.table(&[
-        ("Spread before the last column", |row| ms(row.mean(|m| spread_of(m, "before_last")))),
+        ("Spread before the last column", |row| {
+            ms(row.mean(|m| m.custody_spread_ms.get("before_last").copied().unwrap_or(f64::NAN)))
+        }),
         ("p99: all columns", |row| ms(row.mean(|m| of(m.custody_tail_ms.all, |s| s.p99)))),
         ("all but 1", |row| ms(row.mean(|m| of(m.custody_tail_ms.all_but_1, |s| s.p99)))),
         ("all but 2", |row| ms(row.mean(|m| of(m.custody_tail_ms.all_but_2, |s| s.p99)))),
@@ -220,11 +217,6 @@ fn spread(report: &Report<'_>) -> Section {
     let mut section = Section::new("Spread over nodes", text, Part::Figures(vec![figure]));
     section.parts.push(Part::Table(table));
     section
-}
-
-/// Returns the time between the first and the last node at a step of custody.
-fn spread_of(metrics: &ColumnMetrics, key: &str) -> f64 {
-    metrics.custody_spread_ms.get(key).copied().unwrap_or(f64::NAN)
 }
 
 fn cost(report: &Report<'_>) -> Section {
@@ -264,12 +256,10 @@ fn summary(report: &Report<'_>) -> Summary {
     Summary { before, legend, table, after, ..Summary::default() }
 }
 
-/// Returns the results of the first seed of each run.
 fn first_seeds<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Outcome<ColumnsData>> {
     first_rows(report).map(Row::first)
 }
 
-/// Returns the first row of each run.
 fn first_rows<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Row> {
     report::grouped(&report.rows, |row| row.run.as_str()).into_iter().map(|(_, rows)| rows[0])
 }

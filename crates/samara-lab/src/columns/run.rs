@@ -60,12 +60,13 @@ impl ColumnsMeasured {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
-        let collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        let mut collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        collector.needed = workload.custody_needed;
         let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
-            collector: collector.with_needed(workload.custody_needed),
+            collector,
             published: (0..slots).map(at).collect(),
             traffic: Vec::new(),
             hosts: hosts.clone(),
@@ -83,7 +84,6 @@ impl ColumnsMeasured {
         self.point.scenario.part()
     }
 
-    /// Returns the parts of the bound.
     fn bound_parts(&self) -> Vec<(Cause, f64)> {
         let scenario = &self.point.scenario;
         let limits = limits(scenario, self.collector.custody(), &self.hosts, self.frame_bytes);
@@ -131,7 +131,6 @@ impl ColumnsMeasured {
         blocks.flat_map(of_block).collect()
     }
 
-    /// Returns the deadline of the last slot.
     fn end_at(&self) -> u64 {
         self.published.last().map_or(0, |last| last + self.workload().deadline.nanos())
     }
@@ -148,14 +147,14 @@ pub(crate) fn run(
     let (scenario, workload) = (&point.scenario, point.scenario.part::<Columns>());
     let observer = workload.observer.then_some(scenario.network.nodes);
     let (graph, mut custody) =
-        network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+        network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     custody.extend(observer.map(|_| (0..workload.segments()).collect()));
     let setup = Setup::new(point, options, custody.len() as u32)?;
     let world = World { setup, graph, custody };
     if let Some(sending) = scenario.baseline_sending() {
         if ranks.is_some() {
             let message = "baselines run in one process; use protocol.kind = \"gossipsub\", or one process";
-            return Err(RunError::Scenario(message.to_owned()));
+            return Err(RunError::Failed(message.to_owned()));
         }
         return baseline(world, &sending, progress);
     }
@@ -306,7 +305,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunErro
         ..parameters.build(handle)
     };
     for config in [&config, &publisher] {
-        config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
+        config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
     }
     let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
     Ok([config, publisher, observer].map(Arc::new))
@@ -331,7 +330,7 @@ struct Run<E: Spreading> {
 
 impl<E: Spreading> Stepped for Run<E> {
     type App = Host<Node<E>>;
-    type Measured = ColumnsMeasured;
+    type Measured = Option<ColumnsMeasured>;
 
     fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError> {
         let measured = &mut self.measured;
@@ -402,7 +401,6 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 }
 
-/// Returns the mean congestion window of the publisher's links.
 fn publisher_window<E: Spreading>(
     measured: &ColumnsMeasured,
     net: &mut Net<'_, Host<Node<E>>>,
@@ -419,7 +417,6 @@ fn publisher_window<E: Spreading>(
     Ok(windows.iter().sum::<f64>() / windows.len().max(1) as f64)
 }
 
-/// Returns the mean size of the meshes of all hosts.
 fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunError> {
     let (mut total, mut meshes) = (0, 0);
     for host in net.hosts() {
@@ -431,7 +428,6 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// Returns the limits of the network.
 fn limits<'a>(
     scenario: &Scenario,
     custody: &'a [Vec<u32>],

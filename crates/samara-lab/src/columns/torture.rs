@@ -8,20 +8,9 @@ use samara_spec::{FaultKind, TransportKind};
 use super::run::ColumnsMeasured;
 use crate::messages::torture::{gossipsub, is_connected, sending, transport};
 use crate::network::{self, harmed};
-use crate::torture::{Broken, Draw};
+use crate::torture::{Broken, Draw, FAULTS};
 
-const FAULTS: [FaultKind; 8] = [
-    FaultKind::Crash,
-    FaultKind::Vanish,
-    FaultKind::Partition,
-    FaultKind::Slow,
-    FaultKind::Withhold,
-    FaultKind::Replay,
-    FaultKind::Alter,
-    FaultKind::Flood,
-];
-
-pub(super) fn draw(draw: &mut Draw) {
+pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(3..=14);
     draw.topology();
     transport(draw);
@@ -58,6 +47,7 @@ pub(super) fn draw(draw: &mut Draw) {
     draw.set("columns.deadline", "25 s");
     let most = draw.nodes() / 3;
     draw.faults(&FAULTS, (0.0, 8.0), most);
+    true
 }
 
 /// The segments whose well nodes, with the publisher, are connected: nodes forward only what they

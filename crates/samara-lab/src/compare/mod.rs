@@ -10,7 +10,7 @@ use samara_scenario::closest;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::expect::limit;
+use crate::expect::{limit, run_and_metric};
 use crate::metric::{Better, better, declared, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, SavedRun};
@@ -22,7 +22,6 @@ pub struct Compared {
     b: Saved,
     /// The key of the run of the second result that each run of the first one is compared with.
     partners: BTreeMap<String, String>,
-    /// The changes of all common metrics, run by run.
     changes: Vec<Change>,
     /// Context of the comparison: different scenarios, different versions, and runs or metrics in
     /// one result only.
@@ -96,7 +95,6 @@ impl Change {
         }
     }
 
-    /// Returns the name of the run with the parameters that distinguish it.
     fn name(&self) -> String {
         named(&self.run, &self.place)
     }
@@ -225,7 +223,6 @@ fn paired(
     Ok(partners)
 }
 
-/// Lists the names of runs, each once.
 fn names(groups: &Groups<'_>) -> String {
     let mut names: Vec<&str> = groups.iter().map(|(_, runs)| runs[0].name.as_str()).collect();
     names.dedup();
@@ -462,7 +459,6 @@ pub struct Crossed {
     /// The name of the run with the parameters that distinguish it.
     pub run: String,
     pub metric: String,
-    /// The text of the threshold.
     pub threshold: String,
     /// The change in readable form.
     pub change: String,
@@ -485,10 +481,7 @@ impl Threshold {
         };
         let wrong_limit = |why: String| format!("{why}; {}", wrong());
         let (key, limits) = text.split_once('=').ok_or_else(wrong)?;
-        let (run, metric) = match key.split_once(':') {
-            Some((run, metric)) => (Some(run.trim().to_owned()), metric.trim()),
-            None => (None, key.trim()),
-        };
+        let (run, metric) = run_and_metric(key.trim());
         let (mut up, mut down) = (None, None);
         for part in limits.split(',').map(str::trim) {
             let (sign, number) = match part.strip_prefix('+') {
@@ -515,6 +508,7 @@ impl Threshold {
             }
             *slot = limit;
         }
+        let run = run.map(str::to_owned);
         Ok(Self { run, metric: metric.to_owned(), up, down, text: text.to_owned() })
     }
 
@@ -582,7 +576,6 @@ impl Threshold {
             || self.down.is_some_and(|limit| limit.is_passed(-difference, -share))
     }
 
-    /// Suggests metric names similar to the unknown one.
     fn near(&self, compared: &Compared) -> String {
         let mut names: Vec<&str> = compared.changes.iter().map(|change| change.metric.as_str()).collect();
         names.sort_unstable();

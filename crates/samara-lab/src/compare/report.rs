@@ -104,7 +104,6 @@ impl Compared {
         Ok(page.html())
     }
 
-    /// Returns the difference in configuration, and the origin of both results.
     fn differences(&self) -> Section {
         let [a, b] = self.names();
         let (left, right) = (&self.a.configuration, &self.b.configuration);
@@ -163,7 +162,6 @@ impl Compared {
         format!("of {}, {}", plural(self.changes.len() as f64, "figure"), counts.join(", "))
     }
 
-    /// Returns the changes of the headline metrics.
     fn headlines(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| !change.is_same && is_first(&change.metric))
     }
@@ -285,7 +283,6 @@ impl Compared {
         (!drawn.rows.is_empty()).then(|| Figure::new("changes", caption, drawn))
     }
 
-    /// Draws the distributions of times in both results, run by run.
     fn distributions(&self) -> Result<Vec<Figure>, String> {
         let mut figures = Vec::new();
         let other = |key: &String| {
@@ -315,7 +312,6 @@ impl Compared {
 }
 
 impl Change {
-    /// Returns the change in words.
     fn sentence(&self) -> String {
         let unit = unit_of(&self.metric);
         let [before, after] = [self.a, self.b].map(|side| unit.written(side.mean));
@@ -323,7 +319,6 @@ impl Change {
         format!("{name}: {metric} from {before} to {after} ({}, {verdict}).", self.written())
     }
 
-    /// Returns both means, the difference, and p.
     fn cells(&self) -> Vec<String> {
         let [a, b] = [self.a, self.b].map(|side| side.written(unit_of(&self.metric)));
         vec![a, b, self.written(), self.p()]

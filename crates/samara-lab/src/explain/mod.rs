@@ -167,7 +167,6 @@ pub struct Means {
 }
 
 impl Explained {
-    /// Resolves the paths of deliveries.
     pub(crate) fn of(
         mut arrivals: Arrivals,
         mut delivered: Vec<Delivered>,
@@ -216,7 +215,6 @@ impl Explained {
         sum.iter().map(|(cause, nanos)| (cause, nanos as f64 / f64::from(count.max(1)) / 1e6)).collect()
     }
 
-    /// Returns the causes that any delivery has.
     fn causes(&self) -> impl Iterator<Item = Cause> {
         let mut occurs = [false; Cause::COUNT];
         let parts = self.rows.iter().flat_map(|row| row.parts.iter());

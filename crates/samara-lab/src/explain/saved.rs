@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::{PATHS, PathRow};
 use crate::results::columns::Rows;
+use crate::results::read_json;
 
 /// The explained deliveries of a run in a results directory.
 #[derive(Clone, Debug)]
 pub struct SavedPaths {
-    /// The name of the run.
     pub run: String,
     /// The parameters that distinguish it.
     pub parameters: Map<String, Value>,
@@ -47,11 +47,7 @@ impl SavedPaths {
         paths.sort_unstable();
         let (mut found, mut names) = (Vec::new(), Vec::new());
         for path in paths {
-            let file = path.join("run.json");
-            let text =
-                std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let one: RunFile =
-                serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+            let one: RunFile = read_json(&path.join("run.json"))?;
             names.push(one.name.clone());
             if run.is_some_and(|run| run != one.name) {
                 continue;

@@ -13,7 +13,6 @@ const COLOURS: usize = 7;
 /// Number of runs that the section shows; the first ones if there are more.
 const RUNS_MAX: usize = 30;
 
-/// Milliseconds by cause.
 type ByCause = Vec<(Cause, f64)>;
 
 /// A run: its label, and the means over its seeds of its parts and those of its bound.
@@ -99,7 +98,6 @@ pub(crate) fn section(findings: &Findings) -> Option<Section> {
     Some(Section { heading: "Where the time went".to_owned(), text, parts })
 }
 
-/// Returns the label of a run with the values of a sweep.
 fn key(outcome: &Outcome) -> String {
     let values = outcome.point.sweep.iter().map(|(key, value)| {
         format!("{} {}", key.rsplit('.').next().unwrap_or(key), samara_spec::json(value))

@@ -49,7 +49,6 @@ fn causes(rows: &[PathRow]) -> Vec<CauseRow> {
     causes
 }
 
-/// Returns the deliveries to show, the slowest first.
 fn selected(rows: &[PathRow], shown: Shown) -> Vec<&PathRow> {
     let is_shown = |row: &&PathRow| match shown {
         Shown::Slowest(_) => true,
@@ -102,7 +101,6 @@ fn listed(parts: &Compact) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the name of a cause in texts.
 pub(crate) fn name(cause: Cause) -> String {
     cause.label().replace('_', " ")
 }

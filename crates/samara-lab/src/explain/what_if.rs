@@ -44,7 +44,6 @@ pub enum Without {
 }
 
 impl Without {
-    /// Returns the counterfactuals of a run with these causes.
     fn all(causes: &[Cause], publishers: Vec<u32>) -> Vec<Self> {
         let has = |some: &[Cause]| some.iter().any(|cause| causes.contains(cause));
         let window = [Cause::SlowStart, Cause::IdleRestart, Cause::Avoidance, Cause::Recovery, Cause::Pacing];
@@ -98,7 +97,6 @@ impl Without {
         }
     }
 
-    /// Changes the configuration of a simulation.
     pub(crate) fn change(&self, config: &mut SimConfig) {
         match (self, &mut config.transport.control, &mut config.transport.connection) {
             (Self::CongestionWindows, Control::Tcp(tcp), _) => {
@@ -191,7 +189,7 @@ fn means(
 ) -> Result<(Means, Vec<u32>), RunError> {
     let explain = Explain { without, ..Explain::new(Mode::Every(1)) };
     let measured: Box<dyn Measured> = run(point, RunOptions { explain: &explain, ..options }, |_| {})?;
-    let nothing = || RunError::Scenario("this family explains no deliveries".to_owned());
+    let nothing = || RunError::Failed("this family explains no deliveries".to_owned());
     let explained = measured.explained().ok_or_else(nothing)?;
     let mut publishers: Vec<u32> = explained.rows.iter().map(|row| row.publisher).collect();
     publishers.sort_unstable();

@@ -9,8 +9,7 @@ use samara_ring::jgroups::Path;
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
 use samara_sim::{GateStats, HostStats};
-use samara_spec::group::Group;
-use samara_spec::group::{bridge_shape, config};
+use samara_spec::group::{Group, bridge_shape, config};
 use serde::Serialize;
 
 use super::run::GroupMeasured;
@@ -22,7 +21,7 @@ use crate::statistics::Statistics;
 metrics! {
     /// The figures of a run. *Steady* members are members that no crash, leave or partition hits;
     /// means are over them.
-    pub struct GroupMetrics {
+    pub struct GroupMetrics of super::outcome::GroupData {
         /// Members of the group.
         pub members: u32 = "members", Neither, [];
         /// Members that broadcast.

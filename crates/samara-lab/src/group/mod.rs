@@ -9,16 +9,12 @@ mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[group]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::group::FAMILY,
     metrics: metrics::GroupMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
     has_strict_bounds: false,
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     ..Family::BASE

@@ -13,7 +13,7 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, ratio};
+use crate::results::{Measured, Outcome, ratio};
 
 /// The retained data of a run with a group.
 #[derive(Clone, Debug)]
@@ -45,18 +45,6 @@ pub struct MemberRow {
     pub longest_gap_until_ms: f64,
     /// Bytes sent in the idle second after the end of the run.
     pub idle_bytes: u64,
-}
-
-impl Data for GroupData {
-    type Metrics = GroupMetrics;
-
-    fn metrics(&self) -> &GroupMetrics {
-        &self.metrics
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.lost + self.metrics.faults() > 0
-    }
 }
 
 /// Returns the outcome with its gain over the first run with equal parameters.
@@ -122,7 +110,9 @@ impl Measured for GroupMeasured {
             Some(_) => "group.messages or network.nodes",
             None => "group.duration or network.nodes",
         };
-        Outcome::new(&self.point, self.digest, ("senders", senders.into()), GroupData::of(self))
+        let data = GroupData::of(self);
+        let is_incomplete = data.metrics.lost + data.metrics.faults() > 0;
+        Outcome::new(&self.point, self.digest, ("senders", senders.into()), data, is_incomplete)
             .without(DELIVERIES, self.deliveries.absence(remedy))
     }
 
@@ -146,7 +136,6 @@ impl Measured for GroupMeasured {
     }
 }
 
-/// Returns a row for each pair of members.
 fn link_rows(result: &GroupData) -> Columns {
     let rows = || (0u32..).zip(&result.links);
     let pairs =
@@ -158,7 +147,6 @@ fn link_rows(result: &GroupData) -> Columns {
     ]
 }
 
-/// Returns a row for each suspicion.
 fn suspicion_rows(measured: &GroupMeasured) -> Columns {
     let suspicions = || measured.suspicions.iter();
     vec![

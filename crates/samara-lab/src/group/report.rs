@@ -15,7 +15,6 @@ type Report<'a> = Results<'a, GroupData>;
 type Row = Runs<GroupData>;
 type Figures = [(&'static str, Value<GroupData>)];
 
-/// Maximum number of curves in a figure.
 const CURVES_MAX: usize = 12;
 /// The sweep axis over which the report draws latency against throughput; `ROOM` is the margin of
 /// these axes.
@@ -223,7 +222,6 @@ fn side_by_side(report: &Report<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Draws a bar for each run, with published values and the bound of all shapes.
 fn throughput(report: &Report<'_>) -> Bars {
     let row = |row: &Row| {
         let ours = row.mean(|m| m.throughput_mb_per_s);
@@ -256,7 +254,6 @@ fn numbers(count: usize) -> Vec<String> {
     (0..count).map(|member| member.to_string()).collect()
 }
 
-/// Draws a field for each member, with a row for each run.
 fn uplinks(rows: &[Row]) -> Maps {
     let most = rows.iter().map(|row| row.first().members.len()).max().unwrap_or(1);
     let fields =

@@ -14,10 +14,9 @@ use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Engine, Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
-use samara_ring::{Config, ConfigError, Federation, FederationConfig, Parameters, Ring};
+use samara_ring::{Config, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{Cause, GateStats, HostStats, Origin, Record, identity_of};
-use samara_spec::group::Group;
-use samara_spec::group::{config, federated};
+use samara_spec::group::{Group, config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
 use crate::explain::{ContentsOf, Delivered};
@@ -25,7 +24,6 @@ use crate::network::{self, Hosts};
 use crate::results::{Deliveries, DeliveryRow};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 
-/// Virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 10_000_000;
 /// Time after the last delivery in which frames on the way arrive; then comes the time for
 /// measuring the idle group.
@@ -162,13 +160,13 @@ pub(crate) fn run(
             simulated(&setup, progress, move |host| {
                 let config = Arc::clone(&configs[&sites[host as usize]]);
                 let outbox = config.outbox();
-                (checked(Federation::new(config, identity_of(host))), outbox)
+                (Federation::new(config, identity_of(host)).expect(CHECKED), outbox)
             })
         }
         Some(config) => {
             let config = Arc::new(Config { seeds: (0..nodes).map(identity_of).collect(), ..config });
             simulated(&setup, progress, move |host| {
-                (checked(Ring::new(Arc::clone(&config), identity_of(host))), config.outbox())
+                (Ring::new(Arc::clone(&config), identity_of(host)).expect(CHECKED), config.outbox())
             })
         }
         None => {
@@ -176,30 +174,19 @@ pub(crate) fn run(
             if let Some(config) = scenario.part::<Parameters>().jgroups(members.clone()).map(Arc::new) {
                 return simulated(&setup, progress, move |host| {
                     let node = Jgroups::new(Arc::clone(&config), &identity_of(host));
-                    (member(node), JgroupsConfig::outbox())
+                    (node.expect(CHECKED), JgroupsConfig::outbox())
                 });
             }
             let config = Arc::new(DaisyConfig::new(members));
             simulated(&setup, progress, move |host| {
-                (member(Daisychain::new(Arc::clone(&config), &identity_of(host))), config.outbox())
+                (Daisychain::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), config.outbox())
             })
         }
     }
 }
 
-fn checked<T>(made: Result<T, ConfigError>) -> T {
-    match made {
-        Ok(made) => made,
-        Err(error) => unreachable!("the configuration was checked: {error}"),
-    }
-}
-
-fn member<T>(made: Option<T>) -> T {
-    match made {
-        Some(made) => made,
-        None => unreachable!("every host is a member"),
-    }
-}
+/// Why every engine can be created.
+const CHECKED: &str = "the configuration was checked, and every host is a member";
 
 /// Returns the configurations of the members of each site, and the site of each host.
 ///
@@ -219,7 +206,6 @@ fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationCon
     (sites.keys().map(of_site).collect(), of_host)
 }
 
-/// Simulates the members of a group on one protocol.
 fn simulated<B: Broadcasts + 'static>(
     setup: &Setup<'_>,
     progress: &mut dyn FnMut(Progress),
@@ -280,13 +266,9 @@ where
     let (before, engine) = (Vec::new(), PhantomData::<fn() -> B>);
     let sent_at = SentAt::default();
     let run = Run { ledgers, phase: Phase::WarmUp, before, measured, sent_at, engine };
-    match simulate(run, &mut net, setup.options, |_, done| progress(done))? {
-        Some(measured) => Ok(measured),
-        None => unreachable!("one process has all measurements"),
-    }
+    simulate(run, &mut net, setup.options, |_, done| progress(done))
 }
 
-/// The current phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Waits for the first message.
@@ -364,7 +346,6 @@ impl<B: Broadcasts> Run<B> {
         is_given_up || now >= least && self.is_complete()
     }
 
-    /// Returns the approximate share of the run that is done.
     fn share_done(&self, now: u64) -> f64 {
         if let Some(end) = self.group().end_nanos() {
             return (now as f64 / (end.max(self.measured.fates.last_at) + 1) as f64).min(0.99);
@@ -459,16 +440,16 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
         }
     }
 
-    fn measured(mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<Option<GroupMeasured>, RunError> {
+    fn measured(mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<GroupMeasured, RunError> {
         self.collect();
         let idle = net.traffic_since(&self.before)?;
-        Ok(Some(GroupMeasured {
+        Ok(GroupMeasured {
             ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
             counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
             idle_bytes: idle.iter().map(|stats| stats.sent.bytes).collect(),
             digest: net.digest_and_steps()?,
             ..self.measured
-        }))
+        })
     }
 }
 

@@ -21,7 +21,7 @@ const FAULTS: [FaultKind; 9] = [
     FaultKind::Flood,
 ];
 
-pub(super) fn draw(draw: &mut Draw) {
+pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(2..=9);
     let kind = draw.pick(&["tcp", "tcp", "quic", "ideal"]);
     draw.set("transport.kind", if kind == "ideal" && draw.has("network.loss") { "tcp" } else { kind });
@@ -51,6 +51,7 @@ pub(super) fn draw(draw: &mut Draw) {
     draw.set("group.warm_up", "12 s");
     let most = (draw.nodes() - 1) / 2;
     draw.faults(&FAULTS, (10.0, 18.0), most);
+    true
 }
 
 pub(super) fn broken(measured: &GroupMeasured) -> Vec<Broken> {

@@ -30,7 +30,7 @@ impl MessageRow {
 }
 
 /// Collects publications and deliveries, in order of time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MessageCollector {
     nodes: u32,
     /// The figures of each message, by number.
@@ -72,15 +72,11 @@ impl MessageCollector {
             nodes,
             rows: rows.collect(),
             hops: vec![0; publishers.len() * nodes as usize],
-            deliveries: Deliveries::default(),
-            latency: Durations::default(),
-            inter_arrival: Durations::default(),
             last_at: vec![u64::MAX; nodes as usize],
             delivered: vec![0; nodes as usize],
             repeated: vec![0; nodes as usize],
             missing: publishers.len() as u64 * u64::from(nodes - 1),
-            latest: 0,
-            lost: BTreeMap::new(),
+            ..Self::default()
         }
     }
 

@@ -16,13 +16,13 @@ use crate::network::{self, Hosts};
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio};
+use crate::results::{Measured, Outcome, PacketDrops, packet_drops, ratio};
 use crate::statistics::Statistics;
 
 metrics! {
     /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
     /// over all nodes.
-    pub struct MessageMetrics {
+    pub struct MessageMetrics of MessagesData {
         /// Messages that were published.
         pub messages: u64 = "messages", Neither, [];
         /// Time from the publication of a message to its last delivery, over messages that reached
@@ -218,18 +218,6 @@ pub struct MessagesData {
     pub degrees: Vec<u32>,
 }
 
-impl Data for MessagesData {
-    type Metrics = MessageMetrics;
-
-    fn metrics(&self) -> &MessageMetrics {
-        &self.metrics
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.incomplete > 0
-    }
-}
-
 impl Measured for MessagesMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
@@ -258,7 +246,8 @@ impl Measured for MessagesMeasured {
             Some(_) => "the messages of messages.file or network.nodes",
             None => "messages.duration or network.nodes",
         };
-        Outcome::new(&self.point, self.digest, parameter, data)
+        let is_incomplete = data.metrics.incomplete > 0;
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
             .without(DELIVERIES, self.collector.deliveries.absence(remedy))
     }
 

@@ -9,15 +9,11 @@ pub(crate) mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[messages]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::messages::FAMILY,
     metrics: metrics::MessageMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     ..Family::BASE
 };

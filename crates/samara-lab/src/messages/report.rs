@@ -17,7 +17,6 @@ use crate::results::Outcome;
 const LINKS_MAX: usize = 12;
 /// Maximum number of runs in the main figure.
 const MEANS_MAX: usize = 20;
-/// Number of bars in a histogram.
 const BINS: usize = 120;
 /// Height of a figure of hops in pixels.
 const HOPS_PIXELS: u32 = 360;

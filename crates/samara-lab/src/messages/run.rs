@@ -28,8 +28,7 @@ use crate::run::{
 };
 use samara_scenario::Inputs;
 use samara_scenario::topology::{self, Graph};
-use samara_spec::messages::RANDOMSUB;
-use samara_spec::messages::{Arrivals, FloodParameters, Messages, PlumtreeParameters};
+use samara_spec::messages::{Arrivals, FloodParameters, Messages, PlumtreeParameters, RANDOMSUB};
 use samara_spec::{Point, Scenario};
 
 #[derive(Debug)]
@@ -103,7 +102,6 @@ impl MessagesMeasured {
 /// simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The publisher of each message, by number.
     pub publishers: Vec<u32>,
     /// Nanoseconds from the start of the run, by message number, in ascending order.
     pub times: Vec<u64>,
@@ -165,8 +163,8 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<MessagesMeasured, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
-    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
+    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     let world = World { setup: Setup::new(point, options, scenario.network.nodes)?, graph, plan };
     if scenario.find::<Parameters>().is_some() {
         return gossipsub(world, progress);
@@ -202,7 +200,7 @@ fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Mes
             Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
         config.message_id = MessageIdFn::FromSeqno;
     }
-    config.validate().map_err(|error| RunError::Scenario(format!("gossipsub: {error}")))?;
+    config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
     // The bounds assume the smallest message.
     let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
     let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
@@ -233,12 +231,10 @@ where
     let World { plan, setup, .. } = &world;
     let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
     let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
-    let node = move |host: u32| match engine(host, stream.topic.clone()) {
-        Ok(engine) => (
-            Host::new(BaselineMember::new(engine, Arc::clone(&stream))),
-            Outbox::new(sending.outbox_config()),
-        ),
-        Err(error) => unreachable!("the configuration differs from a default in valid values only: {error}"),
+    let node = move |host: u32| {
+        let engine = engine(host, stream.topic.clone());
+        let engine = engine.expect("the configuration differs from a default in valid values only");
+        (Host::new(BaselineMember::new(engine, Arc::clone(&stream))), Outbox::new(sending.outbox_config()))
     };
     world.run(Arc::new(node), bytes as u32, progress)
 }
@@ -277,10 +273,7 @@ impl World<'_> {
         let end_at = last_at + cool_down.nanos();
         drop((setup, graph, plan));
         let run = Run { first_at, last_at, end_at, before: Vec::new(), measured, members: PhantomData };
-        match simulate(run, &mut net, options, |_, done| progress(done))? {
-            Some(measured) => Ok(measured),
-            None => unreachable!("one process has all measurements"),
-        }
+        simulate(run, &mut net, options, |_, done| progress(done))
     }
 }
 
@@ -343,15 +336,15 @@ impl<M: Member> Stepped for Run<M> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Host<M>>) -> Result<Option<MessagesMeasured>, RunError> {
-        Ok(Some(MessagesMeasured {
+    fn measured(self, net: &mut Net<'_, Host<M>>) -> Result<MessagesMeasured, RunError> {
+        Ok(MessagesMeasured {
             counts: net.hosts().map(|host| net.sim.node(host).app.counts()).collect(),
             traffic: net.traffic_since(&self.before)?,
             measured_nanos: net.now().saturating_sub(self.first_at),
             withdrawn: net.withdrawn()?,
             digest: net.digest_and_steps()?,
             ..self.measured
-        }))
+        })
     }
 }
 

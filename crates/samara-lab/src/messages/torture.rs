@@ -6,20 +6,8 @@ use samara_spec::{Fault, FaultKind, Scenario, TransportKind};
 
 use super::run::MessagesMeasured;
 use crate::network::harmed;
-use crate::torture::{Broken, Draw};
+use crate::torture::{Broken, Draw, FAULTS};
 
-const FAULTS: [FaultKind; 8] = [
-    FaultKind::Crash,
-    FaultKind::Vanish,
-    FaultKind::Partition,
-    FaultKind::Slow,
-    FaultKind::Withhold,
-    FaultKind::Replay,
-    FaultKind::Alter,
-    FaultKind::Flood,
-];
-
-/// Draws the parameters of GossipSub.
 pub(crate) fn gossipsub(draw: &mut Draw) {
     draw.set("protocol.kind", "gossipsub");
     draw.maybe(0.7, "protocol.preset", &["spec", "ethereum", "go-libp2p-pubsub"]);
@@ -42,7 +30,6 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
     sending(draw);
 }
 
-/// Draws how copies leave.
 pub(crate) fn sending(draw: &mut Draw) {
     draw.maybe(0.5, "protocol.dispatch", &["node", "per-link"]);
     for key in ["protocol.schedule_publish", "protocol.schedule_forward"] {
@@ -59,7 +46,7 @@ pub(crate) fn transport(draw: &mut Draw) {
     draw.set("transport.kind", if kind == "ideal" && draw.has("network.loss") { "tcp" } else { kind });
 }
 
-pub(super) fn draw(draw: &mut Draw) {
+pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(3..=16);
     draw.topology();
     transport(draw);
@@ -94,6 +81,7 @@ pub(super) fn draw(draw: &mut Draw) {
     draw.maybe(0.3, "messages.signed", &[false]);
     let most = draw.nodes() / 3;
     draw.faults(&FAULTS, (0.0, 4.0 + f64::from(duration) / 1e3), most);
+    true
 }
 
 /// Returns true if the nodes without a fault are connected among themselves.

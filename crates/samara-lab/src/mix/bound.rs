@@ -94,7 +94,6 @@ impl Loads {
         Self::over(measured, &rows, halves, &busy(measured, window))
     }
 
-    /// Returns the loads of one half of some rounds.
     pub(crate) fn of_half(measured: &MixMeasured, rows: &[&RoundRow], half: Half) -> Self {
         Self::over(measured, rows, &[half], &work(measured, rows, &[half]))
     }
@@ -172,7 +171,6 @@ fn taken(looks: &[ProcessorLook], node: usize, at: u64) -> f64 {
     before + (then - before) * (at.clamp(a.at, b.at) - a.at) as f64 / (b.at - a.at).max(1) as f64
 }
 
-/// Returns the bytes of slots that a seat sends in one half of a round.
 fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
     let config = &measured.config;
     let (team, slot) = (config.team, config.group.slot_bytes() as u64);
@@ -188,7 +186,6 @@ fn sent(measured: &MixMeasured, half: Half, seat: usize) -> u64 {
     u64::from(config.batch) * of_slot + results
 }
 
-/// Returns the slots of results that a seat forwards.
 fn result_slots(measured: &MixMeasured, seat: usize) -> u64 {
     let config = &measured.config;
     let (team, shape) = (config.team, config.result_shape());

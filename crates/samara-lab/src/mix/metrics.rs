@@ -16,7 +16,7 @@ use crate::statistics::Statistics;
 
 metrics! {
     /// The figures of a run.
-    pub struct MixMetrics {
+    pub struct MixMetrics of super::outcome::MixData {
         /// Nodes of the pool.
         pub pool: u32 = "nodes", Neither, [];
         /// Nodes of a team.
@@ -162,7 +162,6 @@ pub struct HopParts {
     pub slow_start_ms: f64,
     /// The link needs time for each byte.
     pub serialisation_ms: f64,
-    /// The latency of the link.
     pub latency_ms: f64,
 }
 
@@ -324,7 +323,6 @@ pub(super) fn first_hop_ms(told: &Collector) -> f64 {
 }
 
 impl HopParts {
-    /// Returns the parts, from the whole hop and the hops without one mechanism after the other.
     fn of(whole: f64, without: &[f64]) -> Option<Self> {
         let [no_idle_restart, no_window, no_slow_start, latency_ms] = without.try_into().ok()?;
         Some(Self {

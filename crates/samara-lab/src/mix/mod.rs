@@ -15,16 +15,12 @@ pub use calibrate::measure_costs;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[mix]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::mix::FAMILY,
     metrics: metrics::MixMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
     has_strict_bounds: false,
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     ..Family::BASE

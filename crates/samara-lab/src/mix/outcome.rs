@@ -13,7 +13,7 @@ use crate::network::Hosts;
 use crate::results::columns::{Column, column};
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, traffic};
-use crate::results::{Data, Measured, Outcome, ratio};
+use crate::results::{Measured, Outcome, ratio};
 
 /// The retained data of a run with teams. Times are in nanoseconds of the run.
 #[derive(Clone, Debug)]
@@ -27,18 +27,6 @@ pub struct MixData {
     pub begun: u64,
     /// End of the last round.
     pub over: u64,
-}
-
-impl Data for MixData {
-    type Metrics = MixMetrics;
-
-    fn metrics(&self) -> &MixMetrics {
-        &self.metrics
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.faults() > 0
-    }
 }
 
 /// Returns the outcome with its gain over the first run of its series.
@@ -83,8 +71,8 @@ impl Measured for MixMeasured {
             over: self.over,
         };
         let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
-        let parameter = ("batch", batch.into());
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data)
+        let (parameter, is_wrong) = (("batch", batch.into()), data.metrics.faults() > 0);
+        Outcome::new(&self.point, self.digest, parameter, data, is_wrong)
             .without(DELIVERIES, self.deliveries.absence("mix.rounds or mix.team"))
     }
 
@@ -141,7 +129,6 @@ fn rounds(rows: &[RoundRow]) -> Columns {
     ]
 }
 
-/// Returns a row for each phase of a round at a node.
 fn phases(result: &MixData) -> Columns {
     let rows = &result.phases;
     let time = |mark: Mark| times(rows.values().map(|times| times[mark as usize]));
@@ -157,7 +144,6 @@ fn phases(result: &MixData) -> Columns {
     ]
 }
 
-/// Returns a row for each span of uninterrupted work.
 fn work(result: &MixData) -> Columns {
     let rows = &result.work;
     let names = rows.iter().map(|span| span.phase.map_or("keys", |phase| phase.name()));

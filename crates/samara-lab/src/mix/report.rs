@@ -257,7 +257,6 @@ fn costs(report: &Report<'_>) -> Option<Section> {
     Some(Section::new("Time of each kind of work", text, table))
 }
 
-/// Returns the figures: over a sweep, or side by side for each series.
 fn figures(report: &Report<'_>) -> Vec<Section> {
     if report.is_sweep() {
         let mut section = Section::new(report.figures_heading(), "", report.over_sweep(&SHOWN, None));
@@ -287,7 +286,6 @@ fn series<'a>(report: &'a Report<'_>) -> Vec<(&'a str, Vec<&'a Row>)> {
     report::grouped(&report.rows, |row| row.first().point.series.as_str())
 }
 
-/// Draws a bar for each run, with the bound by the busiest processor or uplink.
 fn throughput(rows: &[&Row]) -> Bars {
     let bar = |row: &&Row| {
         let (ours, gain) = (row.mean(|m| m.slots_per_s), row.gain());
@@ -314,7 +312,6 @@ fn throughput(rows: &[&Row]) -> Bars {
     }
 }
 
-/// Draws a timeline of equal length for each run of a series.
 fn timelines(rows: &[&Row]) -> Vec<Figure> {
     let Some(base) = rows.first() else { return Vec::new() };
     let nanos = (base.metrics().period_ms * PERIODS * 1e6) as u64;
@@ -539,7 +536,6 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences
 }
 
-/// Returns a sentence on the highest gain in a series.
 fn best(rows: &[&Row]) -> Option<String> {
     let gains = rows.iter().filter(|row| row.gain() > 1.05);
     let best = gains.max_by(|a, b| a.gain().total_cmp(&b.gain()))?;

@@ -61,8 +61,8 @@ pub struct MixMeasured {
     pub refused_frames: u64,
     /// The largest number of bytes of slots that a node held at a time.
     pub held_bytes_max: u64,
-    pub digest: u64,
-    pub steps: u64,
+    /// Digest of all packets, and number of steps of the simulation; both zero for real nodes.
+    pub digest: (u64, u64),
 }
 
 /// A sample of the processor time of each node of the pool.
@@ -172,14 +172,13 @@ pub(super) fn simulated(
         Arc::new(move |host| Host::new(host, &factory)),
         0..setup.hosts.configs.len() as u32,
     );
-    let mut net = Net::new(sim.map_err(|error| RunError::Scenario(error.to_string()))?, None);
+    let mut net = Net::new(sim.map_err(|error| RunError::Failed(error.to_string()))?, None);
     setup.schedule_faults(&mut net);
     let told = Collector::default();
     let last = ((0, 0), 0);
     let run =
         Run { setup, mix, shared, told, before: None, begun: 0, last, next_batch: u64::MAX, drained: None };
-    let measured = simulate(run, &mut net, setup.options, |run, done| watch(&run.told, done))?;
-    Ok(measured.unwrap_or_else(|| unreachable!("one process has all measurements")))
+    simulate(run, &mut net, setup.options, |run, done| watch(&run.told, done))
 }
 
 struct Run<'a> {
@@ -234,10 +233,6 @@ impl Run<'_> {
         }
         self.next_batch.max(now + WAIT_NANOS)
     }
-
-    fn is_going_on(&self, now: u64) -> bool {
-        self.told.ended < self.mix.rounds as usize && now <= self.last.1 + self.patience()
-    }
 }
 
 impl Stepped for Run<'_> {
@@ -254,7 +249,7 @@ impl Stepped for Run<'_> {
         if reached != self.last.0 {
             self.last = (reached, now);
         }
-        if !self.is_going_on(now) {
+        if self.told.ended >= self.mix.rounds as usize || now > self.last.1 + self.patience() {
             let mut traffic = net.traffic_since(self.before.as_deref().unwrap_or_default())?;
             traffic.truncate(self.nodes() as usize);
             self.drained = Some((now + DRAIN_NANOS, traffic));
@@ -299,26 +294,23 @@ impl Stepped for Run<'_> {
         MainTime { name: "the latency of a batch", ..MainTime::default() }
     }
 
-    fn progress(&self, net: &Net<'_, Host>) -> Progress {
+    fn progress(&self, _: &Net<'_, Host>) -> Progress {
         let (ready, ended, rounds) = (self.told.ready, self.told.ended, self.mix.rounds);
         Progress {
             share: (ready + ended) as f64 / (2 * rounds) as f64,
-            virtual_nanos: Some(net.now()),
             deliveries: Some(ended as u64),
             deliveries_expected: Some(rounds.into()),
-            copies: None,
-            steps: Some(net.sim.steps()),
-            audit: None,
+            ..Progress::default()
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Host>) -> Result<Option<MixMeasured>, RunError> {
-        let (digest, steps) = net.digest_and_steps()?;
+    fn measured(self, net: &mut Net<'_, Host>) -> Result<MixMeasured, RunError> {
+        let digest = net.digest_and_steps()?;
         let metrics = || net.hosts().map(|host| net.sim.node(host).metrics());
         let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
         let (until, traffic) = self.drained.unwrap_or_default();
         let ends = self.told.rounds.values().filter_map(|row| row.ended);
-        Ok(Some(MixMeasured {
+        Ok(MixMeasured {
             traffic,
             begun: self.begun,
             over: ends.max().unwrap_or(until.saturating_sub(DRAIN_NANOS)),
@@ -329,7 +321,6 @@ impl Stepped for Run<'_> {
             refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
             held_bytes_max: metrics().map(|metrics| metrics.held_bytes_max).max().unwrap_or(0),
             digest,
-            steps,
             deliveries: self.told.deliveries(),
             told: self.told,
             without_ms: Vec::new(),
@@ -337,7 +328,7 @@ impl Stepped for Run<'_> {
             config: (*self.shared.config).clone(),
             costs: self.shared.costs,
             hosts: self.setup.hosts.clone(),
-        }))
+        })
     }
 }
 

@@ -1,24 +1,12 @@
 //! Random pools whose teams mix, and what they promise.
 
-use samara_spec::FaultKind;
 use samara_spec::mix::Mix;
 
 use super::metrics::mix_metrics;
 use super::run::MixMeasured;
-use crate::torture::{Broken, Draw};
+use crate::torture::{Broken, Draw, FAULTS};
 
-const FAULTS: [FaultKind; 8] = [
-    FaultKind::Crash,
-    FaultKind::Vanish,
-    FaultKind::Partition,
-    FaultKind::Slow,
-    FaultKind::Withhold,
-    FaultKind::Replay,
-    FaultKind::Alter,
-    FaultKind::Flood,
-];
-
-pub(super) fn draw(draw: &mut Draw) {
+pub(super) fn draw(draw: &mut Draw) -> bool {
     draw.network(3..=7);
     draw.set("transport.kind", "grpc");
     draw.set("protocol.kind", "cmix");
@@ -44,6 +32,7 @@ pub(super) fn draw(draw: &mut Draw) {
     }
     let most = draw.nodes() - 1;
     draw.faults(&FAULTS, (0.0, 20.0), most);
+    true
 }
 
 pub(super) fn broken(measured: &MixMeasured) -> Vec<Broken> {

@@ -100,7 +100,6 @@ pub struct TxCollector {
 }
 
 impl TxCollector {
-    /// Creates a collector for a network of `nodes` nodes.
     pub fn new(nodes: u32) -> Self {
         Self { nodes, words: (nodes as usize).div_ceil(64), ..Self::default() }
     }

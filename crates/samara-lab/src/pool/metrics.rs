@@ -17,7 +17,7 @@ use crate::statistics::Statistics;
 metrics! {
     /// The figures of a run. Means and sums are over honest nodes. Figures per node and transaction
     /// are divided by both numbers, including origins, as in the measurements of the real pools.
-    pub struct TransactionMetrics {
+    pub struct TransactionMetrics of super::outcome::PoolData {
         /// Transactions that were submitted.
         pub transactions: u64 = "transactions", Neither, [];
         /// Pairs of a valid transaction and an honest node that the transaction reached, as a share

@@ -10,15 +10,11 @@ mod torture;
 use crate::family::{Family, boxed};
 use crate::report::Results;
 
-/// The family of experiments that the section `[pool]` selects.
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::pool::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,
     run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
-    draw: |draw| {
-        torture::draw(draw);
-        true
-    },
+    draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     beside_first: &["bytes_saved_factor", "copies_saved_factor"],

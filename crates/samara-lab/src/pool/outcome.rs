@@ -11,7 +11,7 @@ use crate::network::Hosts;
 use crate::results::columns::column;
 use crate::results::deliveries::DELIVERIES;
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Data, Measured, Outcome};
+use crate::results::{Measured, Outcome};
 
 /// The retained data of a run with transactions.
 #[derive(Clone, Debug)]
@@ -23,18 +23,6 @@ pub struct PoolData {
     pub latency: Vec<(f64, f64)>,
     /// Number of links of each node.
     pub degrees: Vec<u32>,
-}
-
-impl Data for PoolData {
-    type Metrics = TransactionMetrics;
-
-    fn metrics(&self) -> &TransactionMetrics {
-        &self.metrics
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.metrics.incomplete > 0
-    }
 }
 
 /// Returns the outcome with the factors of saved bytes and copies relative to the scenario's first
@@ -76,7 +64,8 @@ impl Measured for TransactionsMeasured {
             (None, clients) => ("clients", clients.into()),
         };
         let absence = self.collector.deliveries.absence("pool.duration or network.nodes");
-        Outcome::new(&self.point, (self.digest, self.steps), parameter, data).without(DELIVERIES, absence)
+        let is_incomplete = data.metrics.incomplete > 0;
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete).without(DELIVERIES, absence)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

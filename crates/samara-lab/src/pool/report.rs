@@ -6,6 +6,7 @@ use samara_report::{
     Bar, Bars, Drawing, Figure, Ink, Map, MapLine, Maps, Mark, Row as TableRow, Scale, Section, Swept, Table,
     Unit,
 };
+use samara_scenario::keys::plain;
 use samara_spec::Scenario;
 
 use super::metrics::{TransactionBytes, TransactionMetrics};
@@ -17,7 +18,6 @@ type Figures = [(&'static str, Value<PoolData>)];
 
 type Kind = (&'static str, fn(&TransactionBytes) -> f64);
 
-/// The results, with the runs that are comparable.
 struct Report<'a> {
     results: &'a Results<'a, PoolData>,
     /// The circumstances of each run without its pool: transactions, network, connections, faults,
@@ -160,9 +160,8 @@ pub(super) fn body(results: &Results<'_, PoolData>) -> Body {
 }
 
 fn circumstances(results: &Results<'_, PoolData>, row: &Row) -> Option<Scenario> {
-    let value = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let found = results.loaded.points.iter().find(|candidate| {
-        let swept = results.axes.iter().map(|(key, _)| candidate.sweep.get(key).map(value));
+        let swept = results.axes.iter().map(|(key, _)| candidate.sweep.get(key).map(plain));
         candidate.run == row.run && swept.eq(row.point.iter().cloned().map(Some))
     })?;
     let mut scenario = found.scenario.clone();

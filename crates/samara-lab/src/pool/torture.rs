@@ -1,7 +1,6 @@
 //! Random pools of transactions, and what they promise.
 
-use samara_cat::config::Parameters;
-use samara_cat::config::Preset;
+use samara_cat::config::{Parameters, Preset};
 use samara_scenario::Inputs;
 use samara_spec::{FaultKind, Scenario};
 
@@ -9,20 +8,9 @@ use super::metrics::transaction_metrics;
 use super::run::TransactionsMeasured;
 use crate::messages::torture::is_connected;
 use crate::network::{self, harmed};
-use crate::torture::{Broken, Draw};
+use crate::torture::{Broken, Draw, FAULTS};
 
-const FAULTS: [FaultKind; 8] = [
-    FaultKind::Crash,
-    FaultKind::Vanish,
-    FaultKind::Partition,
-    FaultKind::Slow,
-    FaultKind::Withhold,
-    FaultKind::Replay,
-    FaultKind::Alter,
-    FaultKind::Flood,
-];
-
-pub(super) fn draw(draw: &mut Draw) {
+pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(3..=12);
     draw.topology();
     draw.set("transport.kind", "tcp");
@@ -53,6 +41,7 @@ pub(super) fn draw(draw: &mut Draw) {
     }
     let most = draw.nodes() / 3;
     draw.faults(&FAULTS, (0.0, 3.0 + f64::from(duration) / 1e3), most);
+    true
 }
 
 /// Returns true if every transaction reaches all honest nodes that run meanwhile.

@@ -12,7 +12,6 @@ use crate::results::Origin;
 /// Maximum number of seeds that a page lists.
 const SEEDS_MAX: usize = 8;
 
-/// The origin of a page's results.
 pub(crate) struct Made<'a> {
     pub(crate) origin: Option<&'a Origin>,
     pub(crate) version: &'a str,
@@ -20,7 +19,6 @@ pub(crate) struct Made<'a> {
     pub(crate) digest: Option<&'a String>,
     /// The seeds of all points; repeated ones count once.
     pub(crate) seeds: BTreeSet<u64>,
-    /// The files beside the page.
     pub(crate) files: &'a [&'a str],
 }
 

@@ -43,7 +43,6 @@ pub trait Stored: Sized + 'static {
 /// and from stored values.
 macro_rules! types {
     ($($variant:ident($type:ty) as $physical:ident, $logical:expr, $store:expr, $load:expr;)*) => {
-        /// The values of a column.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Values {
             $($variant(Vec<$type>),)*
@@ -106,7 +105,6 @@ macro_rules! types {
             }
         }
 
-        /// Reads a column of one row group.
         fn read_column(group: &dyn RowGroupReader, at: usize) -> ParquetResult<Column> {
             let schema = group.metadata().column(at).column_descr_ptr();
             let rows = group.metadata().num_rows() as usize;
@@ -215,7 +213,6 @@ impl Rows {
         self.columns.iter().find(|(known, _)| known == name)?.1.cells()
     }
 
-    /// Writes a Parquet file.
     pub(crate) fn write(&self, to: impl Write + Send) -> ParquetResult<()> {
         let field = |(name, column): &(String, Column)| {
             let is_optional = column.present.is_some();

@@ -11,13 +11,11 @@ use crate::explain::Delivered;
 /// at most 120 MB.
 pub const DELIVERIES_MAX: u64 = 5_000_000;
 
-/// The name of the table.
 pub(crate) const DELIVERIES: &str = "deliveries";
 
 /// The delivery of an item at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// The number of the item.
     pub item: u64,
     /// Nanoseconds from the publication of the item; `u64::MAX` if its publication is unknown.
     pub nanos: u64,

@@ -20,9 +20,7 @@ use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
 use crate::files::{self, FileError, LOCK, Lock};
 
-/// The mark of a complete result.
 const COMPLETE: &str = "complete";
-/// The mark of an incomplete result.
 const UNFINISHED: &str = "unfinished";
 /// The file that lists the scenario's input files with their digests.
 const INPUTS: &str = "inputs.json";
@@ -54,12 +52,7 @@ pub enum DirectoryError {
     Busy(PathBuf),
     /// The directory contains a foreign entry.
     #[error("{path}: contains {entry}, which is not part of a result; choose another directory with --out")]
-    Foreign {
-        /// The results directory.
-        path: PathBuf,
-        /// The foreign entry.
-        entry: String,
-    },
+    Foreign { path: PathBuf, entry: String },
     /// Two runs would write the same files.
     #[error("the runs \"{0}\" and \"{1}\" would both be in runs/{2}; rename one of them")]
     SameName(String, String, String),
@@ -71,7 +64,6 @@ pub enum DirectoryError {
     File(#[from] FileError),
 }
 
-/// An input file of a scenario.
 #[derive(Debug, Serialize)]
 struct InputFile {
     /// The key of the scenario that names it.
@@ -116,8 +108,7 @@ impl ResultsDirectory {
         mark_unfinished(path)?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         directory.clear(old)?;
-        let figures = path.join("figures");
-        files::create_dir_all(&figures)?;
+        files::create_dir_all(&path.join("figures"))?;
         directory.text("scenario.toml", &loaded.text)?;
         directory.inputs(loaded)?;
         Ok(directory)
@@ -128,8 +119,7 @@ impl ResultsDirectory {
         old.retain(|name| ![UNFINISHED, LOCK].contains(&name.as_str()));
         old.sort_by_key(|name| name != COMPLETE);
         for name in &old {
-            let path = self.path.join(name);
-            files::remove(&path)?;
+            files::remove(&self.path.join(name))?;
         }
         Ok(())
     }
@@ -199,8 +189,7 @@ impl ResultsDirectory {
         write(&directory)?;
         tables::configuration(&configuration(point)).write(&directory)?;
         let json = serde_json::to_string_pretty(run).unwrap_or_default();
-        let path = directory.join("run.json");
-        files::write(&path, json.as_bytes())?;
+        files::write(&directory.join("run.json"), json.as_bytes())?;
         Ok(files::sync_names(&directory)?)
     }
 
@@ -217,8 +206,7 @@ impl ResultsDirectory {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
-        let path = self.path.join(name);
-        Ok(files::write(&path, bytes)?)
+        Ok(files::write(&self.path.join(name), bytes)?)
     }
 
     /// Writes the summary and, if the result is complete, the mark `complete`.
@@ -236,8 +224,7 @@ impl ResultsDirectory {
                 .filter(|path| path.exists())
                 .try_for_each(|path| files::sync_names(path))?;
             self.text(COMPLETE, &format!("{}\n", summary.digest))?;
-            let unfinished = self.path.join(UNFINISHED);
-            files::remove(&unfinished)?;
+            files::remove(&self.path.join(UNFINISHED))?;
         }
         Ok(())
     }
@@ -262,7 +249,6 @@ fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
     }
 }
 
-/// Marks the result as incomplete.
 fn mark_unfinished(path: &Path) -> Result<(), FileError> {
     files::mark(&path.join(UNFINISHED), "This run was interrupted, or is still in progress.\n")
 }
@@ -278,7 +264,6 @@ fn slug(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-/// Returns all values of a point's scenario, by key.
 fn configuration(point: &Point) -> Vec<(String, String)> {
     let mut rows = vec![("run".to_owned(), point.run.clone()), ("seed".to_owned(), point.seed.to_string())];
     if let Ok(table) = point.scenario.to_toml() {

@@ -24,7 +24,7 @@ pub use directory::{DirectoryError, ResultsDirectory, point_name};
 pub use origin::{Origin, machine, utc};
 pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio};
-pub(crate) use saved::without_seed;
 pub use saved::{Curve, Saved, SavedRun};
+pub(crate) use saved::{read_json, without_seed};
 pub use summary::{Findings, Headline, ProcessUse, RealRun, Run, Summary, Used, combined_digest, counted};
 pub use tables::{Table, tables};

@@ -18,7 +18,6 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The lines of a page: labels and values.
     pub(crate) fn lines(&self, version: &str) -> Vec<(String, String)> {
         let version = match self.commit.as_str() {
             "" => version.to_owned(),

@@ -47,17 +47,13 @@ pub trait Data: Send + Sync + 'static {
     type Metrics: Serialize;
 
     fn metrics(&self) -> &Self::Metrics;
-
-    /// Returns true if something did not reach every required node or came out wrong.
-    fn is_incomplete(&self) -> bool;
 }
 
-/// The outcome of a run.
 pub struct Outcome<D: ?Sized = dyn Any + Send + Sync> {
     /// The entry in the summary.
     pub run: Run,
     pub point: Point,
-    /// The value of [`Data::is_incomplete`].
+    /// Whether something did not reach every required node or came out wrong.
     pub is_incomplete: bool,
     data: Arc<D>,
 }
@@ -69,16 +65,16 @@ impl Outcome {
         (digest, steps): (u64, u64),
         parameter: (&str, Value),
         data: impl Data,
+        is_incomplete: bool,
     ) -> Self {
         let run = Run::new(point, digest, steps, parameter, value(data.metrics()));
-        Self { run, point: point.clone(), is_incomplete: data.is_incomplete(), data: Arc::new(data) }
+        Self { run, point: point.clone(), is_incomplete, data: Arc::new(data) }
     }
 
-    /// Returns the same run with other data.
+    /// Returns the same run with data that relate it to others.
     pub(crate) fn with(&self, data: impl Data) -> Self {
         let run = Run { metrics: value(data.metrics()), ..self.run.clone() };
-        let is_incomplete = data.is_incomplete();
-        Self { run, is_incomplete, data: Arc::new(data), ..self.clone() }
+        Self { run, data: Arc::new(data), ..self.clone() }
     }
 
     /// Returns the data if they have this type.
@@ -108,7 +104,6 @@ impl Outcome {
         self
     }
 
-    /// Adds where the time of the deliveries went.
     pub(crate) fn explained(mut self, explained: &Explained) -> Self {
         self.run.explained = Some(explained.means());
         self
@@ -157,7 +152,6 @@ pub fn relate(loaded: &Loaded, outcomes: &mut [Outcome]) {
     }
 }
 
-/// Converts the metrics of a family to JSON.
 fn value(metrics: &impl Serialize) -> Value {
     serde_json::to_value(metrics).unwrap_or(Value::Null)
 }
@@ -182,7 +176,6 @@ pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Sums the lost packets of all hosts.
 pub(crate) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
     traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
         downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::columns::Rows;
-use super::{Origin, Run, Summary};
+use super::{Origin, Summary};
 
 /// Maximum number of points of a curve; more make no visible difference.
 const CURVE_MAX: usize = 400;
@@ -19,17 +19,14 @@ const CURVE_MAX: usize = 400;
 #[derive(Clone, Debug)]
 pub struct Saved {
     pub path: PathBuf,
-    /// The scenario's name.
     pub scenario: String,
     /// The version of Samara that wrote it.
     pub version: String,
-    /// The digest of all runs.
     pub digest: String,
     /// The origin of the result, if a command made it.
     pub origin: Option<Origin>,
     /// All values of its scenario by key, without those that only describe it.
     pub configuration: BTreeMap<String, String>,
-    /// Whether the nodes were real.
     pub is_real: bool,
     pub runs: Vec<SavedRun>,
     /// Tables of each seed, by the run's key.
@@ -53,7 +50,6 @@ impl Tables {
         }
     }
 
-    /// Reads columns of a table, one row group after the other.
     fn read(
         &self,
         name: &str,
@@ -73,7 +69,6 @@ impl Tables {
 /// One run of a results directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedRun {
-    /// The name in the scenario.
     pub name: String,
     /// The parameters that distinguish it, without the seed.
     pub parameters: Map<String, Value>,
@@ -150,20 +145,8 @@ impl Saved {
             let key = key(&run.name, &without_seed(&run.parameters));
             of_runs.entry(key).or_default().push(Tables::Memory(tables));
         }
-        let run = |run: &Run| RunFile {
-            name: run.name.clone(),
-            parameters: run.parameters.clone(),
-            metrics: run.metrics.clone(),
-            real: run.real.as_ref().map(|_| IgnoredAny),
-        };
-        let file = SummaryFile {
-            scenario: summary.scenario.clone(),
-            version: summary.version.clone(),
-            digest: summary.digest.clone(),
-            origin: summary.headline.origin.clone(),
-            runs: summary.runs.iter().map(run).collect(),
-        };
-        Self::of(PathBuf::from(name), file, of_runs)
+        let file = serde_json::to_value(summary).and_then(serde_json::from_value);
+        Self::of(PathBuf::from(name), file.expect("a summary has the form of its file"), of_runs)
     }
 
     fn of(path: PathBuf, summary: SummaryFile, tables: BTreeMap<String, Vec<Tables>>) -> Self {
@@ -285,14 +268,13 @@ fn key(name: &str, parameters: &Map<String, Value>) -> String {
     format!("{name} {}", Value::Object(parameters.clone()))
 }
 
-/// Returns parameters without the seed.
 pub(crate) fn without_seed(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut parameters = parameters.clone();
     parameters.remove("seed");
     parameters
 }
 
-fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
+pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }

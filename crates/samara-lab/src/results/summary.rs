@@ -19,9 +19,7 @@ use crate::usage;
 /// The document that `--format json` prints and `summary.json` holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The scenario's name.
     pub scenario: String,
-    /// The version of Samara.
     pub version: String,
     /// The first seed.
     pub seed: u64,
@@ -129,9 +127,8 @@ pub struct RealRun {
     pub doubts: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
-    /// The name in the scenario.
     pub name: String,
     /// The parameters that distinguish the run: seed, values of the sweep, and changes of the
     /// variant.
@@ -179,10 +176,7 @@ impl Run {
             digest: format!("{digest:016x}"),
             steps,
             metrics,
-            explained: None,
-            absent: BTreeMap::new(),
-            late_faults: Vec::new(),
-            real: None,
+            ..Self::default()
         }
     }
 }

@@ -11,7 +11,6 @@ use super::{Measured, Outcome};
 use crate::files::{At, FileError, NewFile};
 use crate::network::Hosts;
 
-/// The columns of a table.
 pub(crate) type Columns = Vec<(&'static str, Column)>;
 
 /// A table of a run, created on demand: all tables at once would take much memory.
@@ -41,18 +40,15 @@ impl<'a> Table<'a> {
         self.rows
     }
 
-    /// Creates the rows of the table.
     pub fn make(&self) -> Rows {
         Rows::new((self.make)())
     }
 
-    /// Writes the table into a directory.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), FileError> {
         write(directory, self.name, &self.make())
     }
 }
 
-/// Writes a table into a directory.
 pub(crate) fn write(directory: &Path, name: &str, rows: &Rows) -> Result<(), FileError> {
     let path = directory.join(format!("{name}.parquet"));
     let mut new = NewFile::create(&path)?;
@@ -81,7 +77,6 @@ pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table
     tables
 }
 
-/// Returns a table of nodes, if they have names or regions.
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     let (point, hosts) = measured.setting();
     let nodes = point.scenario.network.nodes;
@@ -98,7 +93,6 @@ fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     })
 }
 
-/// Reads a counter of a host.
 type Counter = fn(&HostStats) -> u64;
 
 /// Returns the traffic of every host from the first publication on.
@@ -134,7 +128,6 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
     columns
 }
 
-/// Returns a table of keys and values.
 pub(crate) fn configuration(rows: &[(String, String)]) -> Table<'_> {
     Table::new("configuration", rows.len(), || {
         vec![

@@ -20,7 +20,6 @@ use crate::network::{self, Hosts};
 /// [`simulate`] calls [`step`](Self::step), simulates up to the time it returns, passes each event
 /// to [`observe`](Self::observe), and repeats until the experiment is over.
 pub(crate) trait Stepped: Sized {
-    /// The engine and application of a host.
     type App: Engine;
     type Measured;
     /// Whether the paths of items can pass a node twice.
@@ -68,11 +67,9 @@ pub(crate) trait Stepped: Sized {
     /// Returns the progress of the run. The main loop fills in time and steps.
     fn progress(&self, net: &Net<'_, Self::App>) -> Progress;
 
-    /// Returns the measurements, in the process that collects them.
-    fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<Self::Measured>, RunError>;
+    fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Self::Measured, RunError>;
 }
 
-/// The next step of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Simulate up to this time, in nanoseconds of the run.
@@ -90,7 +87,7 @@ pub(crate) fn simulate<E: Stepped>(
     net: &mut Net<'_, E::App>,
     options: RunOptions<'_>,
     mut watch: impl FnMut(&E, Progress),
-) -> Result<Option<E::Measured>, RunError> {
+) -> Result<E::Measured, RunError> {
     let every = record(&experiment, net, options.explain);
     loop {
         let (until, next) = match experiment.step(net)? {
@@ -149,10 +146,9 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Creates the setup of a point with `hosts` hosts.
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
-        let mut hosts = hosts.map_err(RunError::Scenario)?;
+        let mut hosts = hosts.map_err(RunError::Failed)?;
         if options.explain.without == Some(Without::Processing) {
             hosts.validation.iter_mut().for_each(|time| *time = Duration::ZERO);
         }
@@ -169,7 +165,6 @@ impl<'a> Setup<'a> {
         &self.point.scenario
     }
 
-    /// Returns the hosts of the simulation.
     pub(crate) fn host_configs(&self) -> Vec<HostConfig> {
         let mut configs = self.hosts.configs.clone();
         if let Some(without) = &self.options.explain.without {
@@ -202,7 +197,6 @@ impl<'a> Setup<'a> {
         self.distributed(factory, all, None)
     }
 
-    /// Creates the simulation of this process's hosts.
     pub(crate) fn distributed<'o, N: Engine + Simulated>(
         &self,
         factory: NodeFactory<N>,
@@ -210,7 +204,7 @@ impl<'a> Setup<'a> {
         others: Option<Others<'o, N>>,
     ) -> Result<Net<'o, N>, RunError> {
         let sim = N::simulation(self.config(), self.host_configs(), factory, local)
-            .map_err(|error| RunError::Scenario(error.to_string()))?;
+            .map_err(|error| RunError::Failed(error.to_string()))?;
         Ok(Net::new(sim, others))
     }
 

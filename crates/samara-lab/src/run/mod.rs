@@ -32,12 +32,9 @@ pub use crate::pool::run::{BlockRow, Clients, Submission, Totals, TransactionsMe
 /// The reason why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum RunError {
-    /// The scenario is inconsistent in a way that only building the network shows.
+    /// The network cannot be built, or the processes of a distributed run cannot continue.
     #[error("{0}")]
-    Scenario(String),
-    /// The processes of a distributed run cannot continue.
-    #[error("{0}")]
-    Distributed(String),
+    Failed(String),
     #[error("interrupted")]
     Interrupted,
 }
@@ -160,7 +157,7 @@ impl Measured for Together {
 
 fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
     let what = "only blocks of columns can run in several processes; run this scenario in one process";
-    family::of(scenario).run_distributed.ok_or_else(|| RunError::Scenario(what.to_owned()))
+    family::of(scenario).run_distributed.ok_or_else(|| RunError::Failed(what.to_owned()))
 }
 
 /// Checks that [`run_distributed`] supports a scenario.
@@ -193,7 +190,6 @@ pub const LARGE: u32 = 4000;
 
 /// Observes the runs of a scenario. Several threads may run points at the same time.
 pub trait Watch: Sync {
-    /// Starts observing a point.
     fn begin<'a>(&'a self, point: &'a Point) -> impl WatchRun + 'a;
 }
 
@@ -264,7 +260,7 @@ pub fn run_all<W: Watch>(
                     }
                 }
                 Err(RunError::Interrupted) => return,
-                Err(RunError::Scenario(error) | RunError::Distributed(error)) => {
+                Err(RunError::Failed(error)) => {
                     watched.end(false);
                     fail(format!("{}: run {}: {error}", loaded.source, point.name()));
                 }

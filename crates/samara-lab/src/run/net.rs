@@ -47,7 +47,6 @@ impl<'a, N: Engine> Net<'a, N> {
         self.others.is_none()
     }
 
-    /// Returns the hosts of this process.
     pub(crate) fn hosts(&self) -> Range<u32> {
         self.sim.local_hosts()
     }
@@ -131,7 +130,6 @@ impl<'a, N: Engine> Net<'a, N> {
         })
     }
 
-    /// Sums values over all processes.
     pub(crate) fn sum<const N2: usize>(&mut self, own: [u64; N2]) -> Result<[u64; N2], RunError> {
         let mut sums = [0; N2];
         for bytes in self.gather(own.iter().flat_map(|value| value.to_le_bytes()).collect())? {
@@ -195,7 +193,7 @@ impl<'a, N: Engine> Net<'a, N> {
 }
 
 fn distributed(error: RankError) -> RunError {
-    RunError::Distributed(error.to_string())
+    RunError::Failed(error.to_string())
 }
 
 fn write_record<N: Engine>(codec: &dyn Codec<N>, record: &Record<N::Event>, out: &mut Vec<u8>) {

@@ -33,7 +33,6 @@ impl From<FileError> for String {
     }
 }
 
-/// The content of `sweep.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct About {
     version: String,

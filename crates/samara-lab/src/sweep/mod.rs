@@ -10,7 +10,6 @@ mod directory;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::Path;
 
 use samara_engine::units::{Rate, Share, Size, Span};
@@ -113,10 +112,7 @@ pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
         add(&inputs.bytes(&name)?);
     }
     let digest = hash.finalize();
-    Ok(digest[..8].iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(digest[..8].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Returns a scenario without the parts that change no result.
@@ -132,7 +128,7 @@ fn what_counts(scenario: &Scenario) -> Scenario {
 }
 
 /// The record of a finished point: its metrics, and the resources it used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointRecord {
     /// The id of the point; see [`point_id`].
     pub id: String,
@@ -165,11 +161,9 @@ impl PointRecord {
             parameters: run.parameters.clone(),
             digest: run.digest.clone(),
             steps: run.steps,
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            peak_rss_bytes: 0,
             metrics: run.metrics.clone(),
             late_faults: run.late_faults.clone(),
+            ..Self::default()
         }
     }
 
@@ -380,7 +374,6 @@ fn columns(records: &[PointRecord]) -> Vec<(String, Column)> {
     all
 }
 
-/// Collects the cells of all records by column name.
 fn by_column(
     records: &[PointRecord],
     cells: impl Fn(&PointRecord) -> Vec<(String, Value)>,

@@ -94,7 +94,6 @@ struct Report<'a> {
     columns: Vec<String>,
 }
 
-/// Returns the name of the metric that a path belongs to.
 fn name_of(path: &str) -> &str {
     path.split('.').next().unwrap_or_default()
 }
@@ -167,17 +166,14 @@ impl<'a> Report<'a> {
         Table::new(headings, 1 + self.axes.len(), self.rows.iter().map(row).collect())
     }
 
-    /// Returns true if a point failed or has missing results.
     fn is_bad(&self) -> bool {
         !self.summary.failed.is_empty() || LACKS.iter().any(|metric| self.has(metric, 1e-9))
     }
 
-    /// Returns true if a row has at least `least` of a metric.
     fn has(&self, metric: &str, least: f64) -> bool {
         self.rows.iter().filter_map(|row| row.mean(metric)).any(|(mean, _)| mean >= least)
     }
 
-    /// Returns the maximum number of seeds of a row.
     fn seeds(&self) -> usize {
         self.rows.iter().map(|row| row.aggregate.seeds).max().unwrap_or(0)
     }
@@ -249,7 +245,6 @@ impl<'a> Report<'a> {
         (!failed.is_empty()).then(|| Section::new("Failed", text, part))
     }
 
-    /// Draws all metrics that differ between points.
     fn figures(&self) -> Vec<Figure> {
         let panels = self.panels();
         let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, METRICS_MAX);
@@ -264,7 +259,6 @@ impl<'a> Report<'a> {
         figures
     }
 
-    /// Returns true if the values of a metric differ.
     fn differs(&self, metric: &str) -> bool {
         let spreads = || self.rows.iter().filter_map(|row| row.aggregate.metrics.get(metric));
         let first = spreads().next().map(|spread| spread.mean);
@@ -318,7 +312,6 @@ impl<'a> Report<'a> {
         Figure::new(name, self.caption(), drawn)
     }
 
-    /// Draws all runs side by side.
     fn side_by_side(&self, metric: &str) -> Figure {
         let row = |row: &Row<'_>| {
             let colour = row.colour % HUES;

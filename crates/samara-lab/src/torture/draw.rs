@@ -41,7 +41,6 @@ impl Draw {
         }
     }
 
-    /// Returns true if a key is set.
     pub fn has(&self, key: &str) -> bool {
         get(&self.table, key).is_some()
     }

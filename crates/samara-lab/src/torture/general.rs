@@ -14,7 +14,6 @@ use crate::run::Audit;
 /// way has some thousands.
 const ROUNDING: f64 = 1e-4;
 
-/// Returns the promises of every family that a run broke.
 pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
     let mut broken = Vec::new();
     broken.extend(Broken::unless(
@@ -73,7 +72,6 @@ pub(super) fn unexplained(explained: &Explained) -> Option<Broken> {
     Broken::unless(false, "the parts of a delivery add up to its time", || format!("{row:?}"))
 }
 
-/// Collects the numbers of a metric with their paths.
 fn collect(path: &str, value: Option<&Value>, leaves: &mut Vec<(String, f64)>) {
     match value {
         Some(Value::Number(number)) => leaves.push((path.to_owned(), number.as_f64().unwrap_or(f64::NAN))),

@@ -46,7 +46,6 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The source of the scenarios.
 #[derive(Debug)]
 pub enum Source {
     /// A family draws each of them.
@@ -94,7 +93,6 @@ fn draws(family: &Family) -> bool {
 /// How to search.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// Number of runs.
     pub runs: u64,
     /// Time after which no further run starts.
     pub time: Option<Duration>,
@@ -128,7 +126,6 @@ pub struct Tally {
 /// A scenario that breaks a promise.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The number of the run.
     pub run: u64,
     /// The promises that the scenario as drawn broke.
     pub broken: Vec<Broken>,
@@ -139,6 +136,18 @@ pub struct Violation {
     /// Number of smaller scenarios that were tried.
     pub tried: u32,
 }
+
+/// The faults of nodes that do not leave on their own.
+pub(crate) const FAULTS: [FaultKind; 8] = [
+    FaultKind::Crash,
+    FaultKind::Vanish,
+    FaultKind::Partition,
+    FaultKind::Slow,
+    FaultKind::Withhold,
+    FaultKind::Replay,
+    FaultKind::Alter,
+    FaultKind::Flood,
+];
 
 /// A run out of this many is repeated on three threads.
 const REPEATED: u64 = 16;
@@ -226,7 +235,6 @@ impl Found {
     }
 }
 
-/// One run of a search.
 #[derive(Clone, Debug)]
 struct Case {
     table: toml::Table,
@@ -237,7 +245,6 @@ struct Case {
     repeats: bool,
 }
 
-/// The result of a run.
 enum Checked {
     Interrupted,
     Invalid(String),
@@ -264,7 +271,6 @@ impl Case {
         }
     }
 
-    /// Returns the scenario as a file.
     fn text(&self) -> String {
         self.table.to_string()
     }
@@ -282,7 +288,6 @@ impl Case {
         Ok(point)
     }
 
-    /// Runs the scenario, and checks all promises.
     fn check(&self, stop: &AtomicBool) -> Checked {
         let point = match self.load() {
             Ok(point) => point,
@@ -315,7 +320,7 @@ impl Case {
         match outcome {
             Ok(Ok((audit, broken))) => Checked::Done { audit, broken, repeated: self.repeats },
             Ok(Err(RunError::Interrupted)) => Checked::Interrupted,
-            Ok(Err(RunError::Scenario(error) | RunError::Distributed(error))) => Checked::Invalid(error),
+            Ok(Err(RunError::Failed(error))) => Checked::Invalid(error),
             Err(panic) => {
                 let broken = vec![Broken { promise: "no panic".to_owned(), found: message_of(&*panic) }];
                 Checked::Done { audit: Audit::default(), broken, repeated: false }

@@ -7,7 +7,6 @@ use samara_scenario::keys::{get, set_key};
 
 use super::{Broken, Case, Checked, Violation};
 
-/// Maximum number of scenarios to try.
 const TRIES: u32 = 300;
 /// Sections whose keys fall back to their defaults. The defaults of a family's own section are
 /// often larger than a drawn value.

@@ -245,6 +245,6 @@ fn only_columns_run_in_several_processes() {
         RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
     let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
     assert!(
-        matches!(outcome, Err(RunError::Scenario(error)) if error.contains("run this scenario in one process"))
+        matches!(outcome, Err(RunError::Failed(error)) if error.contains("run this scenario in one process"))
     );
 }

@@ -215,7 +215,6 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
         kept[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Returns the stored bytes for some slots.
     fn kept(&self, first: u32, count: usize) -> Zeroizing<Vec<u8>> {
         let (at, len) = (first as usize * self.group.slot_bytes(), count * self.group.slot_bytes());
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

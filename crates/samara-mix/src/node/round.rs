@@ -67,12 +67,10 @@ impl Round {
         self.plan.round
     }
 
-    /// Returns the key of its slots in the outbox.
     pub(super) fn message(&self) -> MessageKey {
         MessageKey(self.plan.round)
     }
 
-    /// Returns the seat after this one; the first follows the last.
     pub(super) fn next_seat(&self) -> u16 {
         (self.seat.position + 1) % self.seat.team
     }
@@ -196,7 +194,6 @@ impl Stage {
         Self { marks: Marks::new(batch), batch, intake, from: 0, finished: 0, leaving: None }
     }
 
-    /// Records arriving slots.
     pub(super) fn record_arrival(&mut self, first: u32, count: u32) -> Arrival {
         self.marks.mark(first, count)
     }
@@ -244,7 +241,6 @@ impl Jobs {
         self.waiting.insert((job.half(), job.round(), self.serial), job);
     }
 
-    /// Records that a running job is done.
     pub(super) fn done(&mut self) {
         self.out = self.out.saturating_sub(1);
     }

@@ -22,10 +22,8 @@ const END: f64 = 0.14;
 /// Width of a number beside a dot.
 const NUMBER_PIXELS: i32 = 56;
 
-/// A figure of bars.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// The title of the figure.
     pub title: String,
     /// The scale of the horizontal axis.
     pub scale: Scale,
@@ -46,7 +44,6 @@ pub struct Bar {
     pub rings: Vec<f64>,
     /// Values shown as pale dots.
     pub values: Vec<f64>,
-    /// The ends of an interval.
     pub interval: Option<[f64; 2]>,
     pub dot: Option<f64>,
     /// The number of the colour of the dots and the interval.
@@ -141,16 +138,12 @@ impl Bar {
         let from = if at > x { at - 2 } else { at - width - 2 };
         let back = Rectangle::new([(from, y - 8), (from + width + 4, y + 8)], WHITE.mix(0.8).filled());
         area.draw(&back)?;
-        let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(side, VPos::Center));
-        area.draw(&Text::new(self.text.clone(), (at, y), style))?;
-        Ok(())
+        write(area, &self.text, (at, y), (side, LABEL_SIZE), &BLACK)
     }
 }
 
-/// A figure of boxes.
 #[derive(Clone, Debug)]
 pub struct Boxes {
-    /// The title of the figure.
     pub title: String,
     /// The horizontal and the vertical axis.
     pub scales: (Scale, Scale),

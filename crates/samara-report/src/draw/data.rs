@@ -9,7 +9,6 @@ use crate::section::{Drawing, Figure};
 const DIGITS: i32 = 5;
 
 impl Figure {
-    /// The figure as JSON for the page's script.
     pub(crate) fn data(&self) -> Value {
         let mut data = match &self.drawing {
             Drawing::Lines(lines) => lines.data(),
@@ -21,7 +20,6 @@ impl Figure {
         data
     }
 
-    /// The title of the figure.
     pub fn title(&self) -> &str {
         match &self.drawing {
             Drawing::Lines(lines) => &lines.title,

@@ -1,9 +1,9 @@
 //! The key of a figure, below the chart so that it covers nothing.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use super::{Area, Drawn, Ink, LABEL_SIZE, shortened, text_pixels};
+use super::{Area, Drawn, Ink, LABEL_SIZE, shortened, text_pixels, write};
 
 /// Height of a row, width of a mark with the gap to its text, and gap between two entries, in
 /// pixels.
@@ -67,20 +67,18 @@ impl Key {
         Self { rows }
     }
 
-    /// Height of all rows in pixels.
     pub(super) fn height(&self) -> u32 {
         if self.rows.is_empty() { 0 } else { self.rows.len() as u32 * ROW_PIXELS + BELOW_PIXELS }
     }
 
-    /// Draws all rows into a separate area.
     pub(super) fn draw(&self, area: &Area<'_>) -> Drawn {
-        let style = ("sans-serif", LABEL_SIZE).into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
         for (row, entries) in self.rows.iter().enumerate() {
             let y = (row as u32 * ROW_PIXELS + ROW_PIXELS / 2) as i32;
             for entry in entries {
                 let x = entry.at as i32;
                 draw_mark(area, entry.mark, (x, y))?;
-                area.draw(&Text::new(entry.label.clone(), (x + MARK_PIXELS as i32, y), style.clone()))?;
+                let at = (x + MARK_PIXELS as i32, y);
+                write(area, &entry.label, at, (HPos::Left, LABEL_SIZE), &BLACK)?;
             }
         }
         Ok(())

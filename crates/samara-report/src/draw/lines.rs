@@ -22,16 +22,13 @@ const ROW_PIXELS: i32 = 18;
 const LEADER_PIXELS: u32 = 26;
 const LABELS_PIXELS_MAX: u32 = 240;
 
-/// A figure of lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// The title of the figure.
     pub title: String,
     /// The horizontal and the vertical axis.
     pub scales: (Scale, Scale),
     /// The lines. Lines without points have a colour but no entry in the key.
     pub lines: Vec<Line>,
-    /// Positions of rings.
     pub rings: Vec<(f64, f64)>,
     /// The text of rings in the key.
     pub ring: String,
@@ -49,13 +46,11 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// Half the width of the confidence interval of each point. Empty without intervals.
     pub confidence: Vec<f64>,
-    /// The style of the line.
     pub style: Style,
     /// The number of its colour, if that differs from its place among the lines.
     pub colour: Option<usize>,
 }
 
-/// Styles of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Style {
     /// A dot at each point.

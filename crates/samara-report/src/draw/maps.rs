@@ -19,10 +19,8 @@ const SCALE: i32 = 6;
 const SHARE_MIN: f64 = 0.005;
 const GREY: RGBColor = RGBColor(90, 100, 112);
 
-/// A figure of maps.
 #[derive(Clone, Debug)]
 pub struct Maps {
-    /// The title of the figure.
     pub title: String,
     /// The horizontal axis: its name and its values.
     pub across: (String, Vec<String>),
@@ -44,7 +42,6 @@ pub struct MapLine {
 
 #[derive(Clone, Debug)]
 pub struct Map {
-    /// The heading of this map.
     pub heading: String,
     /// The numbers by row from the bottom, and from left to right. `None` is left blank.
     pub fields: Vec<Vec<Option<f64>>>,
@@ -165,7 +162,6 @@ impl Maps {
         write(area, &self.written(number), middle, (HPos::Center, LABEL_SIZE), ink)
     }
 
-    /// The number with three digits.
     fn written(&self, number: f64) -> String {
         shown(number, || match self.is_share {
             true if number < SHARE_MIN => String::new(),

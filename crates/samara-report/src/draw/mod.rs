@@ -181,7 +181,6 @@ fn text_pixels(text: &str, size: u32) -> f64 {
     text.chars().count() as f64 * f64::from(size) / 1.24 * 0.6
 }
 
-/// Shortens a text to a width in pixels.
 fn shortened(text: &str, pixels: f64, size: u32) -> String {
     if text_pixels(text, size) <= pixels {
         return text.to_owned();

@@ -103,7 +103,6 @@ fn draw(node: Node<'_, '_>, pixels: &mut Pixmap) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the outlines of a text.
 fn write(node: Node<'_, '_>, path: &mut PathBuilder) -> Result<(), String> {
     let (x, y, size) = (number(node, "x")?, number(node, "y")?, number(node, "font-size")?);
     let words: Vec<&str> = node.text().unwrap_or_default().split_ascii_whitespace().collect();

@@ -26,7 +26,6 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Creates a linear scale.
     pub fn linear(name: impl Into<String>, range: Range<f64>, unit: Unit) -> Self {
         Self { name: name.into(), range, by_powers: false, ticks: Err(unit) }
     }
@@ -92,12 +91,10 @@ impl Scale {
         self.range.clone()
     }
 
-    /// The name of the axis.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the scale is logarithmic.
     pub fn is_logarithmic(&self) -> bool {
         self.by_powers
     }
@@ -111,7 +108,6 @@ impl Scale {
         if self.by_powers { value.max(f64::MIN_POSITIVE).ln() } else { value }
     }
 
-    /// Returns the axis for a number of pixels.
     pub(crate) fn axis(&self, room: Room) -> Axis {
         let Range { start, end } = self.range;
         let place = |value| self.share_of(value);
@@ -148,7 +144,6 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The name of the axis.
     pub(super) fn name(&self) -> &str {
         &self.scale.name
     }

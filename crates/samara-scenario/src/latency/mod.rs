@@ -151,7 +151,6 @@ impl LatencyTable {
         rows.flat_map(|(row, all)| all[..row].iter().chain(&all[row + 1..]).copied())
     }
 
-    /// Returns true if all pairs of different rows have a latency.
     fn is_complete(&self) -> bool {
         self.pairs().all(|nanos| nanos != 0 && nanos != MISSING)
     }
@@ -256,7 +255,6 @@ fn format_of(text: &str) -> LatencyFormat {
     }
 }
 
-/// Reads the names of ids.
 fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, String> {
     let text = inputs.table(file)?;
     let (mut names, mut columns) = (BTreeMap::new(), None);

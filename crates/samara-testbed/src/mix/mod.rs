@@ -131,8 +131,7 @@ pub(crate) fn run(
         resent_frames: happened.resent_frames,
         refused_frames: 0,
         held_bytes_max: 0,
-        digest: 0,
-        steps: 0,
+        digest: (0, 0),
     };
     Ok((Box::new(measured), real))
 }

@@ -79,7 +79,6 @@ pub(crate) enum Place {
 pub(crate) struct Seeds(pub(crate) Vec<u64>);
 
 impl SweepOptions {
-    /// Loads the scenario with all points of the sweep.
     pub(crate) fn load(&self) -> Result<Loaded, String> {
         set_once(&self.set)?;
         let overrides = Overrides {

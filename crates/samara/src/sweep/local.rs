@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -70,7 +69,9 @@ pub(super) fn run(job: &Job<'_>, program: &Program, events: Sender<PointEvent>) 
 
 fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) -> End {
     let log_path = job.directory.failures().join(format!("{}.txt", planned.id));
-    let end = open_log(&log_path).and_then(|mut log| {
+    let mut log = File::options();
+    let log = log.read(true).write(true).create(true).truncate(true).open(&log_path);
+    let end = log.and_then(|mut log| {
         let status = wait(job, start(job, program, planned, threads, &log)?)?;
         Ok(match status {
             None => End::Dropped,
@@ -91,10 +92,6 @@ fn point(job: &Job<'_>, program: &Program, planned: &Planned, threads: usize) ->
         let _ = std::fs::remove_file(log_path);
     }
     end
-}
-
-fn open_log(path: &Path) -> std::io::Result<File> {
-    File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
 
 fn start(

@@ -5,7 +5,6 @@ mod local;
 mod ray;
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,7 +100,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let is_complete = summary.runs.len() == planned.len();
     let page = samara_lab::sweep::page(&loaded, &summary, &outcomes);
     summary.headline.take(&page, is_complete);
-    write_report(&directory, &page)?;
+    page.files()?.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))?;
     directory.finish(&summary, is_complete)?;
     show(options.format, &summary, &page, directory.path())?;
     print_expectations(&outcomes, options.format);
@@ -214,16 +213,8 @@ impl Program {
         let running = Path::new("/proc/self/exe");
         let path =
             if running.exists() { running.to_path_buf() } else { std::env::current_exe().map_err(fail)? };
-        let (mut file, mut hash) = (std::fs::File::open(&path).map_err(fail)?, Sha256::new());
-        let mut block = vec![0; 1 << 16];
-        loop {
-            let count = file.read(&mut block).map_err(fail)?;
-            if count == 0 {
-                break;
-            }
-            hash.update(&block[..count]);
-        }
-        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = Sha256::digest(std::fs::read(&path).map_err(fail)?);
+        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { path, sha256 })
     }
 }
@@ -240,10 +231,6 @@ fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<Exit
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ") + "\n"
     });
     crate::print(&lines.collect::<String>())
-}
-
-fn write_report(directory: &SweepDirectory, page: &Page) -> Result<(), String> {
-    page.files()?.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))
 }
 
 fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Result<(), String> {

@@ -34,7 +34,6 @@ pub struct Clients {
     /// The place in `nodes` of each client.
     homes: Vec<usize>,
     uptime: Uptime,
-    /// Draws times and nodes.
     rng: NodeRng,
     /// Draws contents from a separate stream, so that they do not depend on the intervals of
     /// `before`.
@@ -43,7 +42,6 @@ pub struct Clients {
     due: BinaryHeap<Reverse<(u64, u32)>>,
     /// The last transaction of each client, and the number of blocks since.
     last: Vec<Option<(TxNumber, u32)>>,
-    /// The next sequence number of each signer.
     sequence: Vec<u32>,
     number: TxNumber,
     /// With a rate, the time of the next transaction.
@@ -106,7 +104,6 @@ impl Clients {
         submissions
     }
 
-    /// Draws times and nodes of transactions at a rate.
     fn draw(&mut self, rate: f64, until: u64) {
         let (interval, until) = (1e9 / rate, until.min(self.workload.end_nanos()));
         while (self.next_at.round() as u64) < until {

@@ -59,8 +59,8 @@ pub struct TransactionsMeasured {
     pub measured_nanos: u64,
     /// End of the measurement, in nanoseconds of the run.
     pub end_nanos: u64,
-    pub digest: u64,
-    pub steps: u64,
+    /// Digest of all packets, and number of steps of the simulation.
+    pub digest: (u64, u64),
 }
 
 impl TransactionsMeasured {
@@ -84,8 +84,7 @@ impl TransactionsMeasured {
             degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
             measured_nanos: 0,
             end_nanos: 0,
-            digest: 0,
-            steps: 0,
+            digest: (0, 0),
         }
     }
 }
@@ -98,7 +97,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Subtracts earlier counters.
     fn remove(&mut self, earlier: &Self) {
         self.engine.remove(&earlier.engine);
         self.pool.remove(&earlier.pool);
@@ -130,7 +128,7 @@ pub(crate) fn run(
 ) -> Result<TransactionsMeasured, RunError> {
     let scenario = &point.scenario;
     let workload = scenario.part::<Transactions>().clone();
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Scenario)?;
+    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
     let setup = Setup::new(point, options, scenario.network.nodes)?;
     let uptime = world::uptime(scenario, point.seed);
     let mut net = world::network(&setup, &workload)?;
@@ -138,10 +136,7 @@ pub(crate) fn run(
     setup.schedule_faults(&mut net);
     let measured = TransactionsMeasured::new(point, setup.hosts, &graph, uptime);
     let run = Run::new(workload, measured);
-    match simulate(run, &mut net, options, |_, done| progress(done))? {
-        Some(measured) => Ok(measured),
-        None => unreachable!("one process has all measurements"),
-    }
+    simulate(run, &mut net, options, |_, done| progress(done))
 }
 
 /// Returns the nodes in the order in which they propose blocks.
@@ -155,7 +150,6 @@ pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     proposers
 }
 
-/// A simulation of pools, with their clients and blocks.
 struct Run {
     workload: Transactions,
     measured: TransactionsMeasured,
@@ -250,7 +244,6 @@ impl Run {
         self.proposed = Some((Arc::new(block), row, numbers));
     }
 
-    /// Commits the block at all nodes at once.
     fn commit(&mut self, now: u64, net: &mut Net<'_, Node>) {
         if let Some((block, row, numbers)) = self.proposed.take() {
             for node in net.hosts() {
@@ -271,7 +264,6 @@ impl Run {
         }
     }
 
-    /// Returns the counters of the honest nodes that run.
     fn totals(&self, net: &Net<'_, Node>) -> Totals {
         let mut totals = Totals::default();
         let honest = |node: &u32| self.measured.uptime.honest[*node as usize] && net.sim.is_running(*node);
@@ -372,17 +364,13 @@ impl Stepped for Run {
     fn progress(&self, net: &Net<'_, Node>) -> Progress {
         Progress {
             share: net.now() as f64 / self.end_at() as f64,
-            virtual_nanos: Some(net.now()),
             deliveries: Some(self.measured.collector.deliveries.count()),
-            // The number is unknown: clients decide during the run.
-            deliveries_expected: None,
-            copies: None,
-            steps: Some(net.sim.steps()),
-            audit: None,
+            // The expected number is unknown: clients decide during the run.
+            ..Progress::default()
         }
     }
 
-    fn measured(mut self, net: &mut Net<'_, Node>) -> Result<Option<TransactionsMeasured>, RunError> {
+    fn measured(mut self, net: &mut Net<'_, Node>) -> Result<TransactionsMeasured, RunError> {
         self.note_maxima(net);
         let Totals { engine, pool } = self.totals(net);
         self.measured.totals.engine.add(&engine);
@@ -395,10 +383,10 @@ impl Stepped for Run {
         };
         let mut measured = self.measured;
         measured.connections = net.hosts().filter_map(connection).collect();
-        (measured.digest, measured.steps) = net.digest_and_steps()?;
+        measured.digest = net.digest_and_steps()?;
         measured.traffic = net.traffic_since(&self.before)?;
         measured.measured_nanos = net.now().saturating_sub(self.workload.warm_up.nanos());
         measured.end_nanos = net.now();
-        Ok(Some(measured))
+        Ok(measured)
     }
 }

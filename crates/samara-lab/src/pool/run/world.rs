@@ -33,7 +33,6 @@ pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
     roles
 }
 
-/// Returns the honest nodes, and the times at which nodes are down.
 pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
     let hostile = |role: Option<usize>| {
         role.is_some_and(|role| scenario.part::<Transactions>().groups[role].adversary.is_some())
@@ -73,7 +72,6 @@ fn kinds(scenario: &Scenario) -> Vec<Kind> {
     std::iter::once(own).chain(groups).collect()
 }
 
-/// Creates the network of all nodes, without links.
 pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<'static, Node>, RunError> {
     let (scenario, seed) = (setup.scenario(), setup.point.seed);
     let nodes = scenario.network.nodes;
@@ -93,10 +91,9 @@ pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<
                 return (Node::Hostile(Hostile::new(*adversary, *interval, config.sending.map)), outbox);
             }
             let ledger = Ledger::new(Arc::clone(&signers), validation[host as usize]);
-            match Cat::new(Arc::clone(config), &identity_of(host), ledger) {
-                Ok(cat) => (Node::Honest(Box::new(Honest::new(cat))), outbox),
-                Err(error) => unreachable!("the configuration was checked: {error}"),
-            }
+            let cat = Cat::new(Arc::clone(config), &identity_of(host), ledger);
+            let cat = cat.expect("the configuration was checked");
+            (Node::Honest(Box::new(Honest::new(cat))), outbox)
         }
     };
     let mut net = setup.network(Arc::new(factory))?;
