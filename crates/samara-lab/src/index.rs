@@ -24,7 +24,9 @@ struct Summary {
 /// # Errors
 /// Returns an error if the folder cannot be read or has no result.
 pub fn page(folder: &Path) -> Result<Page, String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        format!("{}: {error}; expected a results directory, or a folder that has some", folder.display())
+    })?;
     let mut directories: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     directories.retain(|path| path.is_dir());
     let mut cards: Vec<(u64, Card)> = directories.iter().filter_map(|path| card(path)).collect();

@@ -229,7 +229,7 @@ pub enum MessageReport {
         sent: usize,
         owed: usize,
         not_sent: usize,
-        /// The reason why nobody receives the message, if no connected peer had joined its topic.
+        /// The reason why nobody receives the message, if it owed no copies.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
         /// The copies that have left, in order.

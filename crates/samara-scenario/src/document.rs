@@ -212,7 +212,14 @@ impl de::Error for Mismatch {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(found, expected)
+        // The most common slip has a remedy.
+        let remedy = match (found, &*plain_words(&expected.to_string())) {
+            (Unexpected::Str(text), "a list") => format!("; write [{text:?}]"),
+            (Unexpected::Map, "a list") => "; write [{ ... }]".to_owned(),
+            _ => String::new(),
+        };
+        let error = Self::new(found, expected);
+        Self { message: error.message + &remedy, ..error }
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {

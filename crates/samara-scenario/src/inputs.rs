@@ -209,6 +209,9 @@ impl Inputs {
     fn stored(&self, name: &str) -> Result<Vec<u8>, String> {
         let path = self.0.directory.join(name);
         let fail = |error: std::io::Error| match path == Path::new(name) {
+            true if error.kind() == std::io::ErrorKind::NotFound => {
+                format!("{name}: {error}; a relative path starts from the working directory")
+            }
             true => format!("{name}: {error}"),
             false => format!("{name}: {error} (looked for {})", path.display()),
         };

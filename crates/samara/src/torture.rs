@@ -74,10 +74,11 @@ fn torture(source: &Source, options: &TortureOptions, stop: &AtomicBool) -> Resu
     }
     let Tally { runs, virtual_nanos, faults, frames, repeated, .. } = tally;
     let text = format!(
-        "{}: {runs} runs in {:.0} s, {:.2} h of virtual time, {faults} faults, {frames} frames, {repeated} runs repeated on three threads: {found} violations\n",
+        "{}: {runs} runs in {:.0} s, {:.2} h of virtual time, {faults} faults, {frames} frames, {repeated} runs repeated on three threads: {found} violations{}\n",
         source.name(),
         begun.elapsed().as_secs_f64(),
         virtual_nanos as f64 / 3.6e12,
+        if stop.load(Ordering::SeqCst) { " (interrupted)" } else { "" },
     );
     crate::print(&text)?;
     Ok(found)
@@ -94,6 +95,6 @@ fn report(source: &Source, violation: &Violation, options: &TortureOptions) -> R
     text += &format!("After {} smaller scenarios, this one still does:\n", violation.tried);
     violation.smallest.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));
     text += &violation.text.lines().map(|line| format!("    {line}\n")).collect::<String>();
-    text += &format!("Repeat it with: samara torture {}\n", file.display());
+    text += &format!("Repeat it with: {} torture {}\n", crate::program(), file.display());
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))
 }

@@ -415,8 +415,13 @@ fn comparison(report: &Report<'_>) -> (Figure, String) {
 /// Returns what times mean if nodes are incomplete, and whether all nodes can be complete.
 fn caveats(report: &Report<'_>) -> Vec<String> {
     let is_part = |row: &Row| row.missed().0 > 0 && row.missed().0 < row.missed().1;
-    let text = "Times are those of the complete nodes only, so a mean can be less than its bound.";
-    let times = report.rows.iter().any(is_part).then(|| text.to_owned());
+    let parts: Vec<String> =
+        report.rows.iter().filter(|row| is_part(row)).map(|row| format!("\"{}\"", row.label)).collect();
+    let names =
+        if parts.len() > NAMES_MAX { "runs with incomplete nodes".to_owned() } else { parts.join(", ") };
+    let times = (!parts.is_empty()).then(|| {
+        format!("Times of {names} are those of their complete nodes, so the mean can be less than its bound.")
+    });
     let all = report.rows.iter().filter(|row| row.missed().0 > 0).find_map(impossible);
     times.into_iter().chain(all).collect()
 }
@@ -425,6 +430,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     let missed = missed(report, |row| format!("\"{}\"", row.label));
     let mut sentences: Vec<String> = missed.iter().map(|sentence| format!("{sentence}.")).collect();
     sentences.extend(caveats(report));
+    sentences.extend(met(report));
     match report.is_sweep() {
         false => sentences.extend(fastest(report)),
         true => sentences.extend(fastest_at_ends(report)),
@@ -476,6 +482,22 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
         sentences.push(format!("{}: some nodes did not finish", plural(more as f64, "more run")));
     }
     sentences
+}
+
+/// Returns a sentence on the runs in which all nodes meet the deadline, if other runs miss it.
+fn met(report: &Report<'_>) -> Option<String> {
+    let is_met = |row: &&Row| row.missed().0 == 0;
+    let mut rows: Vec<&Row> = report.rows.iter().filter(is_met).collect();
+    if rows.len() == report.rows.len() || rows.is_empty() || report.is_sweep() {
+        return None;
+    }
+    rows.sort_by(|a, b| a.custody(|s| s.mean).total_cmp(&b.custody(|s| s.mean)));
+    let names: Vec<String> = rows.iter().take(NAMES_MAX).map(|row| format!("\"{}\"", row.label)).collect();
+    let others = match rows.len().saturating_sub(names.len()) {
+        0 => String::new(),
+        more => format!(" and {}", plural(more as f64, "more run")),
+    };
+    Some(format!("All nodes finish in {} with {}{others}.", deadline(rows[0]), names.join(", ")))
 }
 
 fn deadline(row: &Row) -> Span {

@@ -43,14 +43,14 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Adds a published batch. `topics` has the topic of each message. `is_unjoined` returns
-    /// whether no connected peer has joined a topic.
+    /// Adds a published batch. `topics` has the topic of each message. `joined` returns the number of
+    /// connected peers that have joined a topic.
     pub(crate) fn add(
         &mut self,
         published_at_unix_ns: u64,
         topics: Vec<String>,
         receipts: Vec<Result<Receipt, PublishError>>,
-        is_unjoined: impl Fn(&Topic) -> bool,
+        joined: impl Fn(&Topic) -> usize,
     ) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -60,8 +60,8 @@ impl Batches {
             let mut note = None;
             if let Ok(receipt) = &receipt {
                 self.by_key.insert(receipt.key, (id, at));
-                if receipt.peers == 0 && is_unjoined(&receipt.topic) {
-                    note = Some(self.note_unjoined(&topic));
+                if receipt.peers == 0 {
+                    note = Some(self.note_unheard(&topic, joined(&receipt.topic)));
                 }
             }
             messages.push(Tracked { topic, receipt, note, sent: Vec::new(), sent_more: 0 });
@@ -75,8 +75,12 @@ impl Batches {
     }
 
     /// Returns the note of a message that nobody receives, and logs the first one of each topic.
-    fn note_unjoined(&mut self, topic: &str) -> String {
-        let note = format!("no connected peer has joined topic {topic}");
+    fn note_unheard(&mut self, topic: &str, joined: usize) -> String {
+        let note = match joined {
+            0 => format!("no connected peer has joined topic {topic}"),
+            1 => format!("the peer that has joined topic {topic} is not in the mesh yet"),
+            _ => format!("none of the {joined} peers that have joined topic {topic} is in the mesh yet"),
+        };
         if self.unjoined.len() < UNJOINED_KEPT && self.unjoined.insert(topic.to_owned()) {
             tracing::warn!("{note}");
         }
@@ -178,7 +182,7 @@ mod tests {
         let mut batches = Batches::default();
         let (a, b) = (PeerId::random(), PeerId::random());
         let receipts = vec![receipt(1), Err(PublishError::NoTopic)];
-        let id = batches.add(5, vec!["t".into(), "u".into()], receipts, |_| true);
+        let id = batches.add(5, vec!["t".into(), "u".into()], receipts, |_| 0);
         let report = batches.report(id, |_| vec![a, b]).unwrap();
         assert_eq!((report.copies, report.sent, report.owed, report.not_sent), (2, 0, 2, 0));
         assert!(!report.complete);
@@ -199,7 +203,7 @@ mod tests {
             let mut batches = Batches::default();
             for (key, topic) in ["a", "a", "b", "a"].into_iter().enumerate() {
                 let receipt = receipt(key as u64).map(|receipt| Receipt { peers: 0, lost: 0, ..receipt });
-                batches.add(0, vec![topic.into()], vec![receipt], |_| true);
+                batches.add(0, vec![topic.into()], vec![receipt], |_| 0);
             }
         });
         let text = std::fs::read_to_string(&path).unwrap();
@@ -210,10 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn a_message_before_the_mesh_has_a_note() {
+        let mut batches = Batches::default();
+        let unheard = receipt(1).map(|receipt| Receipt { peers: 0, lost: 0, ..receipt });
+        let id = batches.add(0, vec!["t".into(), "t".into()], vec![unheard, receipt(2)], |_| 1);
+        let report = batches.report(id, |_| vec![]).unwrap();
+        let notes = report.messages.iter().map(|message| match message {
+            MessageReport::Published { note, .. } => note.as_deref(),
+            MessageReport::Failed { .. } => None,
+        });
+        let note = "the peer that has joined topic t is not in the mesh yet";
+        assert_eq!(notes.collect::<Vec<_>>(), [Some(note), None]);
+    }
+
+    #[test]
     fn the_oldest_batches_are_forgotten() {
         let mut batches = Batches::default();
         for key in 0..2 * MESSAGES_KEPT as u64 {
-            batches.add(0, vec!["t".into()], vec![receipt(key)], |_| false);
+            batches.add(0, vec!["t".into()], vec![receipt(key)], |_| 1);
         }
         assert_eq!(batches.by_key.len(), MESSAGES_KEPT);
         assert_eq!(batches.kept.len(), MESSAGES_KEPT);

@@ -308,8 +308,8 @@ impl Node {
             receipt.published().for_each(|receipt| tracer.published(&receipt.id, &receipt.topic));
         }
         let engine = self.swarm.behaviour().gossip.engine();
-        let is_unjoined = |topic: &Topic| engine.topic_peers(topic).is_empty();
-        (self.batches.add(at_unix_ns, topics, receipt.messages, is_unjoined), at_unix_ns, took_ns)
+        let joined = |topic: &Topic| engine.topic_peers(topic).len();
+        (self.batches.add(at_unix_ns, topics, receipt.messages, joined), at_unix_ns, took_ns)
     }
 
     pub(crate) fn batch(&mut self, id: u64) -> Option<BatchReport> {

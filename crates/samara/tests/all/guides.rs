@@ -99,3 +99,26 @@ fn documented_commands_are_understood() {
     }
     assert!(checked.len() > 60, "{} commands", checked.len());
 }
+
+/// Blocks of code below the name of a file are excerpts of it.
+#[test]
+fn excerpts_in_guides_are_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = Vec::new();
+    collect(&root.join("docs"), &mut pages);
+    let mut checked = 0;
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for part in text.split("<!-- examples/").skip(1) {
+            let (file, rest) = part.split_once(" -->\n```rust\n").unwrap();
+            let (excerpt, _) = rest.split_once("\n```").unwrap();
+            let file = root.join("examples").join(file);
+            let (excerpt, all) = (lines(excerpt), lines(&std::fs::read_to_string(&file).unwrap()));
+            let is_there = all.windows(excerpt.len()).any(|lines| lines == excerpt);
+            assert!(is_there, "{}: this is not in {}: {excerpt:#?}", page.display(), file.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 6, "{checked} excerpts");
+}
