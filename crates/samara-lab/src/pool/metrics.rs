@@ -76,8 +76,8 @@ metrics! {
         /// Bytes on the wire that a node received.
         pub bytes_down_per_node: f64 = "bytes", Less, [""];
         /// Rates on the wire from the first submission to the end of the run, both directions
-        /// together: `mean`, standard
-        /// deviation `sd`, `min` and `max` over nodes, and `cv`, the deviation relative to the mean.
+        /// together: `mean`, standard deviation `sd`, `min` and `max` over nodes, and `cv`, the
+        /// deviation relative to the mean.
         pub bandwidth_mb_per_s: NodeRates = "MB/s", Neither, [];
         /// The same of what nodes send.
         pub sent_mb_per_s: NodeRates = "MB/s", Neither, [];
