@@ -420,7 +420,7 @@ fn caveats(report: &Report<'_>) -> Vec<String> {
     let names =
         if parts.len() > NAMES_MAX { "runs with incomplete nodes".to_owned() } else { parts.join(", ") };
     let times = (!parts.is_empty()).then(|| {
-        format!("Times of {names} are those of their complete nodes, so the mean can be less than its bound.")
+        format!("Times of {names} are those of the complete nodes, so the mean can be less than the bound.")
     });
     let all = report.rows.iter().filter(|row| row.missed().0 > 0).find_map(impossible);
     times.into_iter().chain(all).collect()

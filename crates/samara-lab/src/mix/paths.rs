@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use samara_mix::{Gate, Group, Half, MixFrame, Phase, Transfer};
+use samara_mix::{Group, Half, MixFrame, Phase, Transfer};
 use samara_sim::{Arrival, Arrivals, Cause, Contents, Hop, Origin};
 
 use super::measure::RoundRow;
@@ -47,7 +47,7 @@ pub(super) fn delivered<'a>(rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<D
         let mut has_last = false;
         let delivered = row.nodes.iter().zip(&row.delivered).filter_map(|(node, at)| {
             // One of several nodes that finish at the same time.
-            let is_last = *at == Some(exit) && !std::mem::replace(&mut has_last, *at == Some(exit));
+            let is_last = *at == Some(exit) && !std::mem::replace(&mut has_last, true);
             let (node, item, after) = (*node, row.round, Cause::Processor);
             Some(Delivered { node, item, origin, at: (*at)?, made_of: None, is_last, after })
         });
@@ -107,8 +107,8 @@ impl<'a> Pieces<'a> {
         let arrived = &of_round[..of_round.partition_point(|piece| piece.arrival.at <= until)];
         let last = arrived.last()?;
         let Some(next) = next else { return Some(last) };
-        let is_barrier = last.phase == Phase::Permute as u64 && Phase::Permute.gate() == Gate::Barrier;
-        if is_barrier || self.transfer == Transfer::Unary {
+        let is_permuted = last.phase == Phase::Permute as u64;
+        if is_permuted || self.transfer == Transfer::Unary {
             return Some(last);
         }
         let has_slot = |piece: &&Piece<'_>| piece.phase == last.phase && piece.last_slot >= next.last_slot;

@@ -248,7 +248,7 @@ fn rejects_invalid_values() {
 #[test]
 fn federation_sends_each_message_to_each_other_site_once() {
     let only = ["direct", "ring-mixed", "federation", "federation-1", "federation-1-direct"];
-    let results = results("ring-federation", &[("group.duration", "3 s")], &only, 2);
+    let results = results("ring-federation", &[("group.duration", "2 s")], &only, 2);
     results.iter().for_each(assert_clean);
     let copies = |result: &Outcome<GroupData>| result.metrics.gateways.unwrap().copies;
     let [direct, mixed, federation, one, one_direct] = &results[..] else { panic!("five runs") };

@@ -146,7 +146,7 @@ fn everything_arrives_where_nodes_come_and_go() {
 
 #[test]
 fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
-    for result in results("cat-adversary", &[("pool.duration", "4 s")], &[], 1) {
+    for result in results("cat-adversary", &[("network.nodes", "70"), ("pool.duration", "4 s")], &[], 1) {
         let (name, metrics) = (&result.run.name, &result.metrics);
         assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
         assert!(metrics.keys_max <= 200_000 && metrics.requests_max < 50_000, "{name}: {metrics:?}");
@@ -156,7 +156,7 @@ fn everything_arrives_among_hostile_peers_and_memory_is_bounded() {
             assert!(metrics.rejected_txs > 0, "{name}: garbage was rejected");
         }
         if name == "announcer" {
-            assert!(metrics.keys_max > 1_000, "{name}: announcements arrived: {}", metrics.keys_max);
+            assert!(metrics.keys_max > 500, "{name}: announcements arrived: {}", metrics.keys_max);
         }
     }
 }
