@@ -71,7 +71,7 @@ pub use auth::{Authentication, Certificates, Frames, Secret, ShortSecret};
 pub use events::Events;
 pub use group::{Group, Status};
 pub use options::Options;
-pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View};
+pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View, ViewId};
 
 pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};
