@@ -151,7 +151,15 @@ fn refuse(mut error: clap::Error) -> ! {
     }
     let _ = error.print();
     let is_word = !unknown.starts_with('-');
-    if is_word && unknown.contains('=') {
+    let words: Vec<String> = std::env::args().collect();
+    let key =
+        words.windows(3).find(|words| words[0] == "--set" && words[2] == unknown).map(|words| &words[1]);
+    if let Some(key) = key.filter(|key| !key.contains('=')) {
+        eprintln!(
+            "\n  tip: a key and its value are one word: --set {}",
+            args::quoted(&format!("{key}={unknown}"))
+        );
+    } else if is_word && unknown.contains('=') {
         eprintln!("\n  tip: --set sets a key: --set {}", args::quoted(&unknown));
     } else if is_word && std::env::args().nth(1).is_some_and(|verb| verb == "node") {
         eprintln!("\n  tip: --config names the configuration: --config {}", args::quoted(&unknown));

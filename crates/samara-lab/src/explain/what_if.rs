@@ -202,10 +202,12 @@ impl WhatIf {
     pub fn text(&self) -> String {
         let mut text = format!("{}: {} takes {:.1} ms in the mean\n", self.run, self.of, self.mean_ms);
         text += &format!("  {:<38}{:>10}{:>10}{:>9}\n", "with", "mean ms", "gain ms", "gain");
+        // Gains below the last digit have no sign.
+        let shown = |value: f64| if value.abs() < 0.05 { 0.0 } else { value };
         for one in &self.without {
-            let share = 100.0 * one.gain_ms / self.mean_ms.max(1e-9);
-            text +=
-                &format!("  {:<38}{:>10.1}{:>10.1}{share:>7.1} %\n", one.without, one.mean_ms, one.gain_ms);
+            let share = shown(100.0 * one.gain_ms / self.mean_ms.max(1e-9));
+            let gain_ms = shown(one.gain_ms);
+            text += &format!("  {:<38}{:>10.1}{:>10.1}{share:>7.1} %\n", one.without, one.mean_ms, gain_ms);
         }
         text + "  " + WHY_PARTS_DIFFER + "\n"
     }

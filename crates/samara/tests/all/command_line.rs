@@ -159,6 +159,10 @@ fn bad_input_exits_with_status_2() {
             "--set network.nodes has two values, 50 and 60; keep one of them",
         ),
         ("run peerdas-small network.nodes=50", "tip: --set sets a key: --set network.nodes=50"),
+        (
+            "run peerdas-small --set network.nodes 50",
+            "tip: a key and its value are one word: --set network.nodes=50",
+        ),
         ("run peerdas --only batch,none", "--only none: there is no such run"),
         ("show batch", "\"batch\" is a run of peerdas: `samara run peerdas --only batch`"),
         ("show peerdas --runs batch", "a similar argument exists: '--only'"),
