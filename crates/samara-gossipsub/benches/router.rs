@@ -50,6 +50,7 @@ impl Node {
             let change = |at| SubOpts {
                 subscribe: true,
                 topic: column((number * 16 + at) % 128),
+                partial: Default::default(),
                 unknown: Bytes::new(),
             };
             node.frame(peer, Rpc { subscriptions: (0..16).map(change).collect(), ..Rpc::default() });

@@ -7,6 +7,7 @@ pub mod config;
 mod engine;
 mod memory;
 pub mod message_id;
+pub mod partial;
 pub mod rpc;
 pub mod score;
 pub mod signature;
@@ -15,6 +16,6 @@ pub mod wire;
 pub use cache::SeenStrategy;
 pub use config::Config;
 pub use engine::{
-    Acceptance, BatchReceipt, Command, Cx, Event, GossipSub, Ignored, Metrics, Protocol, PublishError,
-    Receipt, Sizes, Trace,
+    Acceptance, BatchReceipt, Command, Cx, Event, GossipSub, Ignored, Metrics, Protocol, ProvideError,
+    PublishError, Receipt, Sizes, Trace,
 };

@@ -120,8 +120,38 @@ pub struct SubOpts {
     pub subscribe: bool,
     /// Field 2: the topic.
     pub topic: Topic,
-    /// Other fields, exactly as received. Fields 3 and 4 belong to partial messages.
+    /// Fields 3 and 4: the sender's part in partial messages on this topic.
+    pub partial: PartialMode,
+    /// Unknown fields, exactly as received.
     pub unknown: Bytes,
+}
+
+/// What a subscriber does with partial messages on a topic (extension of v1.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PartialMode {
+    /// Nothing: it sends and receives full messages.
+    #[default]
+    None,
+    /// It sends parts to peers that request them, and receives full messages (field 4,
+    /// `supportsSendingPartial`).
+    Supports,
+    /// It also receives parts instead of full messages (field 3, `requestsPartial`, which implies field
+    /// 4; both are written, since rust-libp2p does not apply the implication).
+    Requests,
+}
+
+/// Parts of a message, and what the sender has and wants (`PartialMessagesExtension`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partial {
+    /// Field 1: the topic.
+    pub topic: Topic,
+    /// Field 2: the group, which all parts of one message share.
+    pub group: Bytes,
+    /// Field 3: parts, in the format of the application.
+    pub body: Option<Bytes>,
+    /// Field 4: the parts that the sender has and those that it wants, in the format of the
+    /// application. A later value replaces an earlier one.
+    pub metadata: Option<Bytes>,
 }
 
 /// An announcement of message ids on one topic (`ControlIHave`).
@@ -169,7 +199,7 @@ pub struct Control {
     /// Field 5: the ids of all `ControlIDontWant` of the message.
     pub idontwant: Vec<MessageId>,
     /// Field 6: the extensions that the sender supports (`ControlExtensions` of v1.3), exactly as
-    /// received. This engine supports none and sends an empty field.
+    /// received.
     pub extensions: Option<Bytes>,
     /// Unknown fields, exactly as received.
     pub unknown: Bytes,
@@ -184,8 +214,9 @@ pub struct Rpc {
     pub publish: SmallVec<[Arc<Message>; 1]>,
     /// Field 3: control messages, absent if there are none.
     pub control: Option<Box<Control>>,
-    /// Field 10 (partial messages of v1.3), and experimental and unknown fields, exactly as
-    /// received.
+    /// Field 10: a partial message (extension of v1.3).
+    pub partial: Option<Box<Partial>>,
+    /// Experimental and unknown fields, exactly as received.
     pub unknown: Bytes,
 }
 
@@ -205,7 +236,10 @@ impl RpcFrame {
     /// Seals an RPC, and computes its length once.
     pub fn new(rpc: Rpc) -> Self {
         let encoded_len = crate::wire::frame_len(&rpc) as u32;
-        let payload_len = rpc.publish.iter().map(|message| message.data.len() as u32).sum();
+        let messages = rpc.publish.iter().map(|message| message.data.len()).sum::<usize>();
+        let parts =
+            rpc.partial.iter().filter_map(|partial| partial.body.as_ref()).map(Bytes::len).sum::<usize>();
+        let payload_len = (messages + parts) as u32;
         Self(Arc::new(Sealed { rpc, encoded_len, payload_len }))
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use libp2p::{PeerId, StreamProtocol};
 use samara_engine::MessageKey;
 use samara_engine::outbox::Lost;
@@ -75,6 +76,32 @@ pub enum Event {
         message: Arc<Message>,
         /// The sender of the first copy.
         from: PeerId,
+    },
+    /// A peer has mentioned a group of parts that this node does not know. An application that wants
+    /// its parts calls [`Behaviour::provide`](crate::Behaviour::provide).
+    Group {
+        /// The topic of the group.
+        topic: Topic,
+        /// The id of the group.
+        group: Bytes,
+        /// The peer that mentioned it.
+        from: PeerId,
+    },
+    /// Parts of a group, or its header, that await
+    /// [`Behaviour::report_parts`](crate::Behaviour::report_parts).
+    Parts {
+        /// Names the verdict.
+        ticket: u64,
+        /// The topic of the group.
+        topic: Topic,
+        /// The id of the group.
+        group: Bytes,
+        /// The sender.
+        from: PeerId,
+        /// The header, if it is new.
+        header: Option<Bytes>,
+        /// The parts, with their numbers.
+        parts: Vec<(u32, Bytes)>,
     },
     /// A copy of a message was written to the stream of a link (with
     /// [`Options::report_sent`](crate::Options::report_sent)).

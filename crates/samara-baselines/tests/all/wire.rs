@@ -49,6 +49,7 @@ proptest! {
         let change = |(subscribe, name): &(bool, String)| rpc::SubOpts {
             subscribe: *subscribe,
             topic: rpc::Topic::new(name),
+            partial: Default::default(),
             unknown: Bytes::new(),
         };
         let theirs =

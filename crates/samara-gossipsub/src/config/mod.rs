@@ -11,6 +11,7 @@ mod sending;
 mod validate;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
@@ -18,6 +19,7 @@ use samara_engine::outbox::Schedule;
 
 use crate::cache::SeenStrategy;
 use crate::message_id::MessageIdFn;
+use crate::partial::PartialConfig;
 use crate::rpc::Topic;
 use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
@@ -120,6 +122,9 @@ pub struct Config {
     pub pending_validation_bytes_max: usize,
     /// Time after which a deferred validation without an answer counts as "ignore".
     pub validation_timeout: Duration,
+
+    /// Partial messages (extension of v1.3); `None`: only full messages.
+    pub partial: Option<Arc<PartialConfig>>,
 
     // ---- gossip and limits ----
     /// Limits of lazy gossip.

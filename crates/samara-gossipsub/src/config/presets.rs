@@ -84,6 +84,7 @@ impl Config {
             pending_validations_max: 8192,
             pending_validation_bytes_max: 256 * MIB,
             validation_timeout: Duration::from_secs(120),
+            partial: None,
             gossip: GossipLimits {
                 ihave_ids_max: 5000,
                 ihave_messages_max: 10,

@@ -151,6 +151,34 @@ pub enum Event {
         /// The sender of the first copy.
         from: PeerId,
     },
+    /// A peer has mentioned a group that the application has not provided. If the application wants its
+    /// parts, it calls [`GossipSub::provide`](crate::GossipSub::provide), with no parts if it has none.
+    /// Reported once for each group, and not if the sender included a header or parts.
+    Group {
+        /// The topic of the group.
+        topic: Topic,
+        /// The id of the group.
+        group: Bytes,
+        /// The peer that mentioned it.
+        from: PeerId,
+    },
+    /// Parts of a group, or its header, that await
+    /// [`GossipSub::report_parts`](crate::GossipSub::report_parts). None of these parts has arrived
+    /// before.
+    Parts {
+        /// Names the verdict.
+        ticket: u64,
+        /// The topic of the group.
+        topic: Topic,
+        /// The id of the group.
+        group: Bytes,
+        /// The sender.
+        from: PeerId,
+        /// The header, if it is new.
+        header: Option<Bytes>,
+        /// The parts, with their numbers.
+        parts: Vec<(u32, Bytes)>,
+    },
     /// The result of [`Command::Publish`] or [`Command::PublishBatch`].
     Published(BatchReceipt),
     /// A peer joined or left a topic (only if

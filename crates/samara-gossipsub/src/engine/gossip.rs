@@ -14,7 +14,7 @@ use super::mesh::draw;
 use super::tables::TopicIdx;
 use super::{Cx, Event, GossipSub, Ignored, deadline};
 use crate::config::Answers;
-use crate::rpc::{Control, IHave, Message, MessageId, Rpc, RpcFrame};
+use crate::rpc::{Control, IHave, Message, MessageId, PartialMode, Rpc, RpcFrame};
 
 impl GossipSub {
     /// Announces the recent messages of a topic to some peers outside the mesh or the fanout.
@@ -32,6 +32,7 @@ impl GossipSub {
             !self.peers.is_direct(*peer)
                 && self.peers.has_mesh(*peer)
                 && self.scores.score(*peer) >= threshold
+                && !self.takes_parts(topic, *peer)
         };
         // A peer that is back in the mesh still lacks the messages sent while it was outside.
         let mut rejected = turned_away;
@@ -392,7 +393,11 @@ impl GossipSub {
     }
 
     fn idontwant_targets(&self, topic: TopicIdx, from: Option<PeerId>) -> impl Iterator<Item = PeerId> {
-        let mesh = self.topics.get(topic).mesh.iter().copied();
+        let state = self.topics.get(topic);
+        // A peer that sends parts sends no full message to a node that requests parts.
+        let in_parts = self.partial_mode(topic) == PartialMode::Requests;
+        let mesh = state.mesh.iter().copied();
+        let mesh = mesh.filter(move |peer| !in_parts || !state.parts_supported_by.contains(*peer));
         mesh.filter(move |peer| {
             Some(*peer) != from && self.peers.has_idontwant(*peer) && !self.peers.reported_to.contains(*peer)
         })

@@ -9,7 +9,8 @@ use thin_vec::ThinVec;
 use super::tables::{Counts, Peer, Protocol, TopicIdx};
 use super::{Cx, Event, GossipSub, Ignored, Trace};
 use crate::config::LaneLayout;
-use crate::rpc::{Control, IHave, Rpc, RpcFrame, SubOpts, Topic};
+use crate::rpc::{Control, IHave, PartialMode, Rpc, RpcFrame, SubOpts, Topic};
+use crate::wire;
 
 impl GossipSub {
     /// Joins a topic: announces it to all peers, and forms a mesh. Returns false if it was already
@@ -100,6 +101,7 @@ impl GossipSub {
             retry: None,
             unannounced: ThinVec::new(),
             unwanted: 0,
+            responses: Default::default(),
             counts: Counts::default(),
             info,
         };
@@ -130,6 +132,8 @@ impl GossipSub {
             let state = self.topics.get_mut(*topic);
             state.subscribers.remove(id);
             state.always.remove(id);
+            state.parts_supported_by.remove(id);
+            state.parts_requested_by.remove(id);
             self.topics.release(*topic);
         }
         // A peer can be in a mesh without a subscription.
@@ -147,6 +151,7 @@ impl GossipSub {
         }
         self.outgoing.remove(&id);
         self.waiting_gossip.remove(&id);
+        self.forget_partials_of(id, cx);
         self.scores.remove_peer(cx.now(), id);
     }
 
@@ -170,14 +175,14 @@ impl GossipSub {
         }
         for change in changes {
             if change.subscribe {
-                self.peer_subscribed(from, &change.topic, cx);
+                self.peer_subscribed(from, &change.topic, change.partial, cx);
             } else {
                 self.peer_unsubscribed(from, &change.topic, cx);
             }
         }
     }
 
-    fn peer_subscribed(&mut self, from: PeerId, name: &Topic, cx: &mut Cx<'_>) {
+    fn peer_subscribed(&mut self, from: PeerId, name: &Topic, partial: PartialMode, cx: &mut Cx<'_>) {
         let limits = &self.config.subscriptions;
         if !limits.filter.allows(name) {
             self.metrics.ignore(Ignored::SubscriptionFiltered, 1);
@@ -185,7 +190,8 @@ impl GossipSub {
         }
         let Some(peer) = self.peers.get(from) else { return };
         let known = self.topics.find(name);
-        if known.is_some_and(|topic| peer.topics.binary_search(&topic).is_ok()) {
+        if let Some(topic) = known.filter(|topic| peer.topics.binary_search(topic).is_ok()) {
+            self.topics.get_mut(topic).set_partial(from, partial);
             return;
         }
         let bytes = peer.topic_bytes + name.as_str().len();
@@ -197,6 +203,7 @@ impl GossipSub {
         let topic = known.unwrap_or_else(|| self.intern(name));
         let state = self.topics.get_mut(topic);
         state.subscribers.insert(from);
+        state.set_partial(from, partial);
         if always {
             state.always.insert(from);
         }
@@ -223,6 +230,7 @@ impl GossipSub {
         let state = self.topics.get_mut(topic);
         state.subscribers.remove(from);
         state.always.remove(from);
+        state.set_partial(from, PartialMode::None);
         state.fanout.remove(from);
         if state.mesh.contains(from) {
             self.remove_from_mesh(from, topic, true, cx);
@@ -255,7 +263,8 @@ impl GossipSub {
         let (first, others) =
             frames.split_first().map_or((None, &[][..]), |(first, others)| (Some(first), others));
         let subscriptions = first.map(|frame| frame.rpc().subscriptions.clone()).unwrap_or_default();
-        let control = Control { extensions: Some(Bytes::new()), ..Control::default() };
+        let extensions = Some(wire::put_extensions(self.config.partial.is_some()));
+        let control = Control { extensions, ..Control::default() };
         let frame = RpcFrame::new(Rpc { subscriptions, control: Some(Box::new(control)), ..Rpc::default() });
         if !self.owe(peer, self.lanes.urgent, frame, None, None, cx)
             && let Some(peer) = self.peers.get_mut(peer)
@@ -287,9 +296,9 @@ impl GossipSub {
     }
 }
 
-/// Additional bytes of an extensions announcement in the first frame of a link: an empty field
-/// inside control, and lengths that may take one more byte.
-const EXTENSIONS_OVERHEAD_BYTES: usize = 6;
+/// Additional bytes of an extensions announcement in the first frame of a link: a field of at most two
+/// bytes inside control, and lengths that may take one more byte.
+const EXTENSIONS_OVERHEAD_BYTES: usize = 8;
 
 impl GossipSub {
     /// Puts control messages for a peer into the outbox. GRAFT and PRUNE that do not fit are
@@ -314,7 +323,13 @@ impl GossipSub {
     pub(super) fn announcement(&self, topics: &[TopicIdx]) -> Vec<RpcFrame> {
         let change = |topic: &TopicIdx| {
             let state = self.topics.get(*topic);
-            SubOpts { subscribe: state.joined, topic: state.name.clone(), unknown: Default::default() }
+            let partial = if state.joined { self.partial_mode(*topic) } else { PartialMode::None };
+            SubOpts {
+                subscribe: state.joined,
+                topic: state.name.clone(),
+                partial,
+                unknown: Default::default(),
+            }
         };
         let subscriptions = topics.iter().map(change).collect();
         let frame = RpcFrame::new(Rpc { subscriptions, ..Rpc::default() });

@@ -79,6 +79,22 @@ samara_engine::names! {
         ExtensionsTooLong = "extensions_too_long",
         /// Extensions of a peer that does not speak v1.3.
         ExtensionsVersion = "extensions_version",
+        /// A partial message on a topic that is not joined, or has no partial messages.
+        PartialTopic = "partial_topic",
+        /// Partial messages beyond the number per heartbeat.
+        PartialFramesOverLimit = "partial_frames_over_limit",
+        /// A partial message that the format cannot read.
+        PartialMalformed = "partial_malformed",
+        /// A partial message of a new group, when peers have created too many.
+        PartialGroupsFull = "partial_groups_full",
+        /// A part that arrived before the header of its group.
+        PartialEarly = "partial_early",
+        /// Parts that arrived while too many awaited their verdict.
+        PartialPending = "partial_pending",
+        /// Parts that the application rejected or ignored.
+        PartialRejected = "partial_rejected",
+        /// Requested parts that were already sent too often.
+        PartialAnswers = "partial_answers",
         /// Recommendations from a peer below the accept-PX threshold, or while `prune_peers` is 0.
         ExchangeScore = "exchange_score",
         /// Recommended peers beyond the number that is dialled.
@@ -133,6 +149,28 @@ pub struct Metrics {
     pub prunes_received: u64,
     /// Promises (of IHAVE, after IWANT) that peers broke.
     pub promises_broken: u64,
+    /// Parts received, including those that were known.
+    pub parts_received: u64,
+    /// Received parts that were already known, or awaited their verdict.
+    pub parts_duplicate: u64,
+    /// Received parts that the application accepted.
+    pub parts_accepted: u64,
+    /// Copies of parts that were put into the outbox.
+    pub parts_sent: u64,
+    /// Copies of parts that were withdrawn because the peer had them or no longer wanted them.
+    pub parts_withdrawn: u64,
+    /// Parts that an asked peer did not send in time.
+    pub parts_overdue: u64,
+    /// Metadata of partial messages that was put into the outbox.
+    pub parts_metadata_sent: u64,
+    /// Metadata of partial messages received from peers.
+    pub parts_metadata_received: u64,
+    /// Headers of partial messages that were put into the outbox.
+    pub headers_sent: u64,
+    /// Headers of partial messages received, including those that were known.
+    pub headers_received: u64,
+    /// Received headers that were already known, or awaited their verdict.
+    pub headers_duplicate: u64,
     /// Peers dialled on recommendation.
     pub exchange_dials: u64,
     /// Heartbeats since the start.

@@ -6,6 +6,7 @@
 //! | `receive` | RPCs; a message from its arrival through validation to its delivery |
 //! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE; maintenance, fanout, peer exchange |
 //! | `gossip` | IHAVE, IWANT and IDONTWANT |
+//! | `partial` | parts of messages |
 //! | `links` | peers that connect and leave, announcements, lanes, losses, retries |
 //! | `tables`, `metrics`, `event` | tables and types |
 
@@ -14,6 +15,7 @@ mod gossip;
 mod links;
 mod mesh;
 mod metrics;
+mod partial;
 mod publish;
 mod receive;
 pub(crate) mod tables;
@@ -39,6 +41,7 @@ use tables::{PeerTable, TopicTable};
 
 pub use event::{Acceptance, BatchReceipt, Command, Event, PublishError, Receipt, Trace};
 pub use metrics::{Ignored, Metrics};
+pub use partial::ProvideError;
 pub use tables::Protocol;
 
 /// The context of a [`GossipSub`].
@@ -48,11 +51,12 @@ pub type Cx<'a> = Context<'a, RpcFrame, Event>;
 const HEARTBEAT: TimerToken = TimerToken(0);
 const DECAY: TimerToken = TimerToken(1);
 const CONNECT_DIRECT: TimerToken = TimerToken(2);
+const PARTIALS: TimerToken = TimerToken(3);
 
 /// Stands for this node where a function expects a peer.
 const SELF: PeerId = PeerId(u32::MAX);
 
-/// A GossipSub router (v1.0 to v1.3, without extensions) as a state machine.
+/// A GossipSub router (v1.0 to v1.3 with partial messages) as a state machine.
 ///
 /// A driver calls [`Engine::handle`]. An application sends [`Command`]s as inputs. If it owns the
 /// engine, it can also call methods with the [`Context`] of its driver:
@@ -81,6 +85,7 @@ pub struct GossipSub {
     scores: PeerScores,
     unwanted: Unwanted,
     pending: PendingValidations,
+    partials: partial::Groups,
     /// Control messages that leave together at the end of a heartbeat.
     outgoing: BTreeMap<PeerId, Control>,
     direct: BTreeSet<PeerIdentity>,
@@ -124,6 +129,7 @@ impl GossipSub {
             scores: PeerScores::new(config.peer_score.clone()),
             unwanted: Unwanted::default(),
             pending: PendingValidations::default(),
+            partials: partial::Groups::default(),
             outgoing: BTreeMap::new(),
             direct: config.direct_peers.iter().cloned().collect(),
             observers: config.observers.iter().cloned().collect(),
@@ -206,6 +212,7 @@ impl GossipSub {
     /// Returns the number of remembered entries of each kind and their bytes, for tests of limits and
     /// for gauges.
     pub fn sizes(&self) -> Sizes {
+        let [groups, part_bytes, pending_parts] = self.partials.sizes();
         Sizes {
             topics: self.topics.len(),
             topic_bytes: self.topics.name_bytes(),
@@ -218,6 +225,9 @@ impl GossipSub {
             unwanted: self.unwanted.len(),
             pending_validations: self.pending.len(),
             pending_validation_bytes: self.pending.bytes,
+            groups,
+            part_bytes,
+            pending_parts,
             dialling: self.dialling.len(),
             seen_evicted: self.seen.evicted,
             cached_evicted: self.mcache.evicted,
@@ -275,6 +285,7 @@ impl GossipSub {
                 cx.set_timer(now + self.scores.params().decay_interval, DECAY);
             }
             CONNECT_DIRECT => self.connect_direct(cx),
+            PARTIALS => self.partials_timer(cx),
             _ => {}
         }
     }
@@ -359,6 +370,12 @@ pub struct Sizes {
     pub pending_validations: usize,
     /// Bytes of the payloads that await their verdict.
     pub pending_validation_bytes: usize,
+    /// Groups of parts.
+    pub groups: usize,
+    /// Bytes of these parts.
+    pub part_bytes: usize,
+    /// Bodies of partial messages that await their verdict.
+    pub pending_parts: usize,
     /// Dials in progress.
     pub dialling: usize,
     /// Ids of seen messages that a full table forgot before they expired.
@@ -398,6 +415,7 @@ impl GossipSub {
             self.emit_gossip(topic, cx);
         }
         self.maintain_fanouts(cx);
+        self.partials_heartbeat(cx);
         for id in self.peers.connected().to_vec() {
             if let Some(peer) = self.peers.get_mut(id) {
                 peer.counts = Default::default();

@@ -198,7 +198,7 @@ impl GossipSub {
             }
             self.routed(topic)
         };
-        self.without_holders(chosen, id, message, None, &[], cx)
+        self.without_holders(topic, chosen, id, message, None, &[], cx)
     }
 
     /// Returns the mesh or the fanout, together with direct and floodsub peers.
@@ -216,10 +216,11 @@ impl GossipSub {
         chosen
     }
 
-    /// Removes the peers that have the message or do not want it, and orders the others for the
+    /// Removes the peers that have the message, do not want it or get it in parts, and orders the others for the
     /// schedule. `holders` sent a copy while the message awaited its verdict.
     pub(super) fn without_holders(
         &mut self,
+        topic: TopicIdx,
         mut peers: Vec<PeerId>,
         id: &MessageId,
         message: &Message,
@@ -227,6 +228,9 @@ impl GossipSub {
         holders: &[PeerId],
         cx: &mut Cx<'_>,
     ) -> Vec<PeerId> {
+        if !self.topics.get(topic).parts_requested_by.is_empty() {
+            peers.retain(|peer| !self.takes_parts(topic, *peer));
+        }
         let author = message.from.as_deref();
         let unwanted: SmallVec<[PeerId; 16]> =
             self.unwanted.refusals(id).iter().map(|refusal| refusal.peer).collect();

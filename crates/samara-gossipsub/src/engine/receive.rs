@@ -51,6 +51,9 @@ impl GossipSub {
         if !rpc.publish.is_empty() {
             self.receive_messages(from, frame, cx);
         }
+        if let Some(partial) = &rpc.partial {
+            self.receive_partial(from, partial, cx);
+        }
         if let Some(control) = &rpc.control {
             self.receive_control(from, control, cx);
         }
@@ -96,6 +99,7 @@ impl GossipSub {
         if rpc.publish.len() == 1
             && rpc.subscriptions.is_empty()
             && rpc.control.is_none()
+            && rpc.partial.is_none()
             && rpc.unknown.is_empty()
         {
             arrivals[0].frame = Some(frame.clone());
@@ -198,7 +202,7 @@ impl GossipSub {
         self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
 
         let holders = if self.config.withdraw.on_copy { holders } else { &[] };
-        let peers = self.without_holders(self.routed(topic), &id, &message, Some(from), holders, cx);
+        let peers = self.without_holders(topic, self.routed(topic), &id, &message, Some(from), holders, cx);
         if !peers.is_empty() {
             self.send_waiting_gossip_to(&peers, cx);
             self.metrics.copies_forwarded += peers.len() as u64;

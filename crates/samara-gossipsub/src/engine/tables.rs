@@ -1,13 +1,14 @@
 //! The topics and peers that a node knows, indexed by number.
 
 use std::hash::BuildHasher;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
 use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerSet, Time};
 use thin_vec::ThinVec;
 
-use crate::rpc::{Control, Topic};
+use crate::rpc::{Control, PartialMode, Topic};
 
 /// The number of a topic in one engine: a small dense number assigned on first use. Tables are
 /// indexed by it instead of hashed by name.
@@ -33,12 +34,32 @@ pub(super) struct TopicState {
     /// The subscribers that receive all messages and are in no mesh: direct peers, and peers that
     /// speak floodsub.
     pub(super) always: PeerSet,
+    /// The subscribers that send parts of messages.
+    pub(super) parts_supported_by: PeerSet,
+    /// Those of them that want parts instead of full messages.
+    pub(super) parts_requested_by: PeerSet,
     /// The mesh; empty unless the topic is joined.
     pub(super) mesh: PeerSet,
     /// The fanout; empty if the topic is joined.
     pub(super) fanout: PeerSet,
     /// The time of the last publication while the topic was not joined.
     pub(super) fanout_used: Option<Time>,
+}
+
+impl TopicState {
+    /// Sets what a subscriber does with partial messages.
+    pub(super) fn set_partial(&mut self, peer: PeerId, mode: PartialMode) {
+        for (set, least) in [
+            (&mut self.parts_supported_by, PartialMode::Supports),
+            (&mut self.parts_requested_by, PartialMode::Requests),
+        ] {
+            if mode >= least {
+                set.insert(peer);
+            } else {
+                set.remove(peer);
+            }
+        }
+    }
 }
 
 /// All topics that a node knows.
@@ -76,10 +97,22 @@ impl TopicTable {
             return known;
         }
         let [subscribers, always, mesh, fanout] = Default::default();
+        let [parts_supported_by, parts_requested_by] = Default::default();
         let (name, special) = (name.clone(), special());
         let (local, joined, fanout_used) = (false, false, None);
-        let state =
-            TopicState { name, local, joined, special, subscribers, always, mesh, fanout, fanout_used };
+        let state = TopicState {
+            name,
+            local,
+            joined,
+            special,
+            subscribers,
+            always,
+            parts_supported_by,
+            parts_requested_by,
+            mesh,
+            fanout,
+            fanout_used,
+        };
         let topic = match self.free.pop() {
             Some(topic) => {
                 self.states[topic.index()] = state;
@@ -232,6 +265,8 @@ pub(super) struct Peer {
     pub(super) unannounced: ThinVec<TopicIdx>,
     /// Number of remembered ids that the peer does not want.
     pub(super) unwanted: u32,
+    /// The times that the peer took to send requested parts.
+    pub(super) responses: super::partial::Responses,
     /// Counters since the last heartbeat.
     pub(super) counts: Counts,
 }
@@ -245,6 +280,8 @@ pub(super) struct Counts {
     /// Ids requested by the peer.
     pub(super) iwanted: usize,
     pub(super) idontwants: u32,
+    /// Partial messages of the peer.
+    pub(super) partials: u32,
 }
 
 #[derive(Debug, Default)]
@@ -331,6 +368,18 @@ impl PeerTable {
 
     pub(super) fn has_idontwant(&self, id: PeerId) -> bool {
         self.get(id).is_some_and(|peer| peer.protocol.has_idontwant())
+    }
+
+    /// Notes the time that a peer took to send a requested part.
+    pub(super) fn note_response(&mut self, id: PeerId, took: Duration) {
+        if let Some(peer) = self.get_mut(id) {
+            peer.responses.note(took);
+        }
+    }
+
+    /// Returns the time that a peer has to send a requested part, at least `least`.
+    pub(super) fn patience(&self, id: PeerId, least: Duration) -> Duration {
+        self.get(id).map_or(least, |peer| peer.responses.patience(least))
     }
 
     pub(super) fn is_outbound(&self, id: PeerId) -> bool {

@@ -170,6 +170,11 @@ impl PeerScores {
         }
     }
 
+    /// Records that a peer has sent valid parts of a message.
+    pub(crate) fn credit_parts(&mut self, peer: PeerId, topic: TopicIdx) {
+        self.with_topic(peer, topic, |stats, params| stats.first_delivery(params));
+    }
+
     /// Records that validation accepted a message whose first copy came from `peer`.
     pub(crate) fn deliver_message(&mut self, now: Time, peer: PeerId, topic: TopicIdx, key: MessageKey) {
         if !self.enabled {

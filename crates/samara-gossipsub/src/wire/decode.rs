@@ -9,7 +9,9 @@ use samara_engine::protobuf::{Head, Reader, WireError, WireErrorKind};
 
 use super::Limits;
 use super::field;
-use crate::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
+use crate::rpc::{
+    Control, ExchangedPeer, IHave, Message, MessageId, Partial, PartialMode, Prune, Rpc, SubOpts, Topic,
+};
 
 /// Reads an RPC without its length prefix. Payloads and other byte fields are slices of `frame`.
 /// Ids and topics are copied, and so are messages that are less than half of the frame: a node that
@@ -25,6 +27,21 @@ pub fn decode(frame: Bytes, limits: &Limits) -> Result<Rpc, WireError> {
     }
     let mut decoder = Decoder { frame: &frame, limits, ids: 0, unknown: 0 };
     decoder.rpc()
+}
+
+/// Returns true if the extensions of a peer contain that for partial messages.
+pub fn announces_partial(extensions: &Bytes) -> bool {
+    let mut reader = Reader::new(extensions, "control.extensions");
+    let mut announced = false;
+    while let Ok(Some(head)) = reader.head() {
+        if head.number() == field::EXTENSION_PARTIAL {
+            announced =
+                reader.number(head, "control.extensions.partialMessages").is_ok_and(|value| value != 0);
+        } else if reader.skip(head).is_err() {
+            break;
+        }
+    }
+    announced
 }
 
 /// The decoder of a frame, with its usage of the limits that apply to the whole frame.
@@ -90,6 +107,10 @@ impl<'a> Decoder<'a> {
                     let control = rpc.control.get_or_insert_default();
                     self.control(inner, control, &mut of_control)?;
                 }
+                field::RPC_PARTIAL => {
+                    let inner = reader.message(head, "partial")?;
+                    self.partial(inner, rpc.partial.get_or_insert_default())?;
+                }
                 _ => self.keep(&mut reader, head, &mut unknown)?,
             }
         }
@@ -103,6 +124,7 @@ impl<'a> Decoder<'a> {
 
     fn subopts(&mut self, mut reader: Reader<'a>) -> Result<SubOpts, WireError> {
         let (mut subscribe, mut topic, mut unknown) = (false, None, Unknown::default());
+        let (mut requests, mut supports) = (false, false);
         while let Some(head) = reader.head()? {
             match head.number() {
                 field::SUBOPTS_SUBSCRIBE => {
@@ -111,10 +133,47 @@ impl<'a> Decoder<'a> {
                 field::SUBOPTS_TOPIC => {
                     topic = Some(self.topic(&mut reader, head, "subscriptions.topicid")?);
                 }
+                field::SUBOPTS_REQUESTS_PARTIAL => {
+                    requests = reader.number(head, "subscriptions.requestsPartial")? != 0;
+                }
+                field::SUBOPTS_SUPPORTS_PARTIAL => {
+                    supports = reader.number(head, "subscriptions.supportsSendingPartial")? != 0;
+                }
                 _ => self.keep(&mut reader, head, &mut unknown)?,
             }
         }
-        Ok(SubOpts { subscribe, topic: topic.unwrap_or_default(), unknown: unknown.finish(self.frame) })
+        let partial = match (requests, supports) {
+            (true, _) => PartialMode::Requests,
+            (false, true) => PartialMode::Supports,
+            (false, false) => PartialMode::None,
+        };
+        let (topic, unknown) = (topic.unwrap_or_default(), unknown.finish(self.frame));
+        Ok(SubOpts { subscribe, topic, partial, unknown })
+    }
+
+    /// Reads parts of a message. The body is a slice of the frame; group and metadata, which nodes
+    /// remember, are copies.
+    fn partial(&mut self, mut reader: Reader<'a>, partial: &mut Partial) -> Result<(), WireError> {
+        let (group_max, metadata_max) = (self.limits.group_bytes, self.limits.metadata_bytes);
+        while let Some(head) = reader.head()? {
+            match head.number() {
+                field::PARTIAL_TOPIC => partial.topic = self.topic(&mut reader, head, "partial.topicID")?,
+                field::PARTIAL_GROUP => {
+                    let group = reader.short(head, "partial.groupID", "group_bytes", group_max)?;
+                    partial.group = Bytes::copy_from_slice(group);
+                }
+                field::PARTIAL_BODY => {
+                    partial.body = Some(reader.bytes(head, "partial.partialMessage")?);
+                }
+                field::PARTIAL_METADATA => {
+                    let path = "partial.partsMetadata";
+                    let metadata = reader.short(head, path, "metadata_bytes", metadata_max)?;
+                    partial.metadata = Some(Bytes::copy_from_slice(metadata));
+                }
+                _ => _ = reader.skip(head)?,
+            }
+        }
+        Ok(())
     }
 
     fn message(&mut self, mut reader: Reader<'a>) -> Result<Message, WireError> {

@@ -1,10 +1,10 @@
 //! The encoder of RPCs, which can also count the encoded bytes.
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use samara_engine::protobuf::{Writer, put_varint, varint_len};
 
 use super::field;
-use crate::rpc::{Control, Message, MessageId, Rpc, Topic};
+use crate::rpc::{Control, Message, MessageId, PartialMode, Rpc, Topic};
 
 /// Returns the encoded length of an RPC without its length prefix. Allocates nothing.
 pub fn encoded_len(rpc: &Rpc) -> usize {
@@ -36,6 +36,12 @@ fn put_rpc(out: &mut Writer<'_, impl BufMut>, rpc: &Rpc) {
         out.message(field::RPC_SUBSCRIPTIONS, |out| {
             out.number(field::SUBOPTS_SUBSCRIBE, change.subscribe.into());
             put_topic(out, field::SUBOPTS_TOPIC, &change.topic);
+            if change.partial == PartialMode::Requests {
+                out.number(field::SUBOPTS_REQUESTS_PARTIAL, 1);
+            }
+            if change.partial >= PartialMode::Supports {
+                out.number(field::SUBOPTS_SUPPORTS_PARTIAL, 1);
+            }
             out.slice(&change.unknown);
         });
     }
@@ -45,7 +51,24 @@ fn put_rpc(out: &mut Writer<'_, impl BufMut>, rpc: &Rpc) {
     if let Some(control) = &rpc.control {
         out.message(field::RPC_CONTROL, |out| put_control(out, control));
     }
+    if let Some(partial) = &rpc.partial {
+        out.message(field::RPC_PARTIAL, |out| {
+            put_topic(out, field::PARTIAL_TOPIC, &partial.topic);
+            out.bytes(field::PARTIAL_GROUP, &partial.group);
+            put_optional(out, field::PARTIAL_BODY, &partial.body);
+            put_optional(out, field::PARTIAL_METADATA, &partial.metadata);
+        });
+    }
     out.slice(&rpc.unknown);
+}
+
+/// Returns the fields of `ControlExtensions`.
+pub(crate) fn put_extensions(partial_messages: bool) -> Bytes {
+    let mut fields = BytesMut::new();
+    if partial_messages {
+        Writer::new(&mut fields).number(field::EXTENSION_PARTIAL, 1);
+    }
+    fields.freeze()
 }
 
 /// Writes the fields of a message in the order of their numbers, on which signatures rely.

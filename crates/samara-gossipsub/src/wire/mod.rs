@@ -13,7 +13,8 @@
 //!   `control` fields are merged (protobuf's rules).
 //! - A missing required topic reads as the empty name, and a missing `subscribe` as `false`, as in
 //!   go-libp2p-pubsub.
-//! - Fields that this version does not know, including those of v1.3, are kept in
+//! - Several `partial` fields are merged, too.
+//! - Fields that this version does not know are kept in
 //!   [`Rpc`](crate::rpc::Rpc), [`SubOpts`](crate::rpc::SubOpts), [`Message`](crate::rpc::Message) and
 //!   [`Control`](crate::rpc::Control), and written after the known ones. Inside individual control
 //!   messages (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, peer infos) they are checked for
@@ -30,17 +31,25 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 pub use samara_engine::protobuf::{WireError, WireErrorKind, varint_len};
 
-pub use decode::decode;
-pub(crate) use encode::put_message;
+pub use decode::{announces_partial, decode};
 pub use encode::{encode, encode_frame, encoded_len, frame_len};
+pub(crate) use encode::{put_extensions, put_message};
 
 /// Field numbers (specification, `rpc.proto`).
 mod field {
     pub(super) const RPC_SUBSCRIPTIONS: u32 = 1;
     pub(super) const RPC_PUBLISH: u32 = 2;
     pub(super) const RPC_CONTROL: u32 = 3;
+    pub(super) const RPC_PARTIAL: u32 = 10;
     pub(super) const SUBOPTS_SUBSCRIBE: u32 = 1;
     pub(super) const SUBOPTS_TOPIC: u32 = 2;
+    pub(super) const SUBOPTS_REQUESTS_PARTIAL: u32 = 3;
+    pub(super) const SUBOPTS_SUPPORTS_PARTIAL: u32 = 4;
+    pub(super) const PARTIAL_TOPIC: u32 = 1;
+    pub(super) const PARTIAL_GROUP: u32 = 2;
+    pub(super) const PARTIAL_BODY: u32 = 3;
+    pub(super) const PARTIAL_METADATA: u32 = 4;
+    pub(super) const EXTENSION_PARTIAL: u32 = 10;
     pub(super) const MESSAGE_FROM: u32 = 1;
     pub(super) const MESSAGE_DATA: u32 = 2;
     pub(super) const MESSAGE_SEQNO: u32 = 3;
@@ -96,6 +105,10 @@ pub struct Limits {
     pub topic_bytes: usize,
     /// Maximum bytes of a message id.
     pub id_bytes: usize,
+    /// Maximum bytes of the group of a partial message. Ethereum's has 41.
+    pub group_bytes: usize,
+    /// Maximum bytes of the metadata of a partial message. Ethereum's has 2 bits a blob.
+    pub metadata_bytes: usize,
     /// Maximum bytes of all unknown fields that are kept in a frame.
     pub unknown_bytes: usize,
 }
@@ -124,6 +137,8 @@ impl Limits {
             peers_per_prune: 256,
             topic_bytes: 1_024,
             id_bytes: 256,
+            group_bytes: 256,
+            metadata_bytes: 4_096,
             unknown_bytes: frame_bytes,
         }
     }

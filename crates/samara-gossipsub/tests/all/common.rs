@@ -124,7 +124,12 @@ pub(crate) fn idontwant(ids: Vec<MessageId>) -> Rpc {
 }
 
 pub(crate) fn subscriptions(subscribe: bool, names: &[String]) -> Rpc {
-    let change = |name: &String| SubOpts { subscribe, topic: topic(name), unknown: Bytes::new() };
+    let change = |name: &String| SubOpts {
+        subscribe,
+        topic: topic(name),
+        partial: Default::default(),
+        unknown: Bytes::new(),
+    };
     Rpc { subscriptions: names.iter().map(change).collect(), ..Rpc::default() }
 }
 

@@ -16,6 +16,7 @@ mod idontwant;
 mod limits;
 mod network;
 mod opportunistic;
+mod partial;
 mod protocol_versions;
 mod px;
 mod score_thresholds;

@@ -24,9 +24,10 @@ use libp2p::{Multiaddr, PeerId};
 use samara_engine::outbox::{Counters, Dispatch, Lane, Schedule};
 use samara_engine::{Driver, Frame, Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle};
 use samara_gossipsub::config::{ConfigError, Hook};
+use samara_gossipsub::partial::Content;
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::Limits;
-use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, PublishError, Receipt};
+use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, ProvideError, PublishError, Receipt};
 
 use crate::event::{Event, Options, Sizes, Traffic};
 use crate::handler::{FromHandler, Handler};
@@ -134,6 +135,20 @@ impl Behaviour {
         self.call(|engine, cx| engine.report_validation(id, acceptance, cx));
     }
 
+    /// Adds the parts that the application has to a group, and requests the others if the configuration
+    /// says so for the topic. Returns the number of parts that are still missing.
+    ///
+    /// # Errors
+    /// Those of [`GossipSub::provide`].
+    pub fn provide(&mut self, topic: &Topic, group: &Bytes, content: Content) -> Result<u32, ProvideError> {
+        self.call(|engine, cx| engine.provide(topic, group, content, cx))
+    }
+
+    /// Reports the verdict on [`Event::Parts`].
+    pub fn report_parts(&mut self, ticket: u64, acceptance: Acceptance) {
+        self.call(|engine, cx| engine.report_parts(ticket, acceptance, cx));
+    }
+
     /// Keeps a link to a peer, and sends it every message. The swarm must know its address.
     pub fn add_direct_peer(&mut self, peer: &PeerId) {
         self.call(|engine, cx| engine.add_direct_peer(identity_of(peer), cx));
@@ -210,6 +225,15 @@ impl Behaviour {
             Engine::NeedsValidation { id, topic, message, from, .. } => {
                 Event::NeedsValidation { id, topic, message, from: self.peer_id(from)? }
             }
+            Engine::Group { topic, group, from } => Event::Group { topic, group, from: self.peer_id(from)? },
+            Engine::Parts { ticket, topic, group, from, header, parts } => match self.peer_id(from) {
+                Some(from) => Event::Parts { ticket, topic, group, from, header, parts },
+                None => {
+                    // The parts can be asked for elsewhere.
+                    self.report_parts(ticket, Acceptance::Ignore);
+                    return None;
+                }
+            },
             Engine::Duplicate { key, from } => Event::Duplicate { key, from: self.peer_id(from)? },
             // The behaviour never publishes through commands.
             Engine::Published(_) => return None,

@@ -134,7 +134,7 @@ pub(crate) fn frame(rpc: &Rpc) -> BytesMut {
 }
 
 pub(crate) fn subscribes(topic: &str) -> SubOpts {
-    SubOpts { subscribe: true, topic: Topic::new(topic), unknown: Bytes::new() }
+    SubOpts { subscribe: true, topic: Topic::new(topic), partial: Default::default(), unknown: Bytes::new() }
 }
 
 /// Returns an RPC with a subscription and a GRAFT.

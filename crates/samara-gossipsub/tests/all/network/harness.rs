@@ -78,7 +78,12 @@ impl Sybil {
             Input::Start => cx.set_timer(Time::from_millis(100), TimerToken(0)),
             Input::LinkUp { peer, info: PeerInfo { .. } } => {
                 self.peers.push(peer);
-                let subscriptions = vec![SubOpts { subscribe: true, topic: topic(), unknown: Bytes::new() }];
+                let subscriptions = vec![SubOpts {
+                    subscribe: true,
+                    topic: topic(),
+                    partial: Default::default(),
+                    unknown: Bytes::new(),
+                }];
                 self.send_rpc(peer, Rpc { subscriptions, ..Rpc::default() }, cx);
             }
             Input::LinkDown { peer } => self.peers.retain(|known| *known != peer),
@@ -117,7 +122,12 @@ impl Sybil {
             Attack::IWant => control.iwant = self.heard.clone(),
             Attack::IDontWant => control.idontwant = invent(100),
             Attack::Topics => {
-                let change = |number| SubOpts { subscribe: true, topic: name(number), unknown: Bytes::new() };
+                let change = |number| SubOpts {
+                    subscribe: true,
+                    topic: name(number),
+                    partial: Default::default(),
+                    unknown: Bytes::new(),
+                };
                 rpc.subscriptions = (0..100).map(change).collect();
                 control.graft = (0..100).map(name).collect();
                 let backoff = Some(Duration::from_secs(u64::MAX));

@@ -67,6 +67,8 @@ fn every_limit_is_exact() {
         peers_per_prune: 3,
         topic_bytes: 3,
         id_bytes: 3,
+        group_bytes: 3,
+        metadata_bytes: 3,
         unknown_bytes: 6,
     };
     let check = |limits: &Limits, limit: &str, outer: &[u8], item: &[u8], max: usize| {
@@ -90,6 +92,8 @@ fn every_limit_is_exact() {
     check(&small, "peers_per_prune", &[0x1a, 0x22], &[0x12, 0], 3);
     check(&small, "topic_bytes", &[0x1a, 0x1a, 0x0a], b"a", 3);
     check(&small, "id_bytes", &[0x1a, 0x12, 0x0a], b"a", 3);
+    check(&small, "group_bytes", &[0x52, 0x12], b"g", 3);
+    check(&small, "metadata_bytes", &[0x52, 0x22], b"m", 3);
     check(&small, "unknown_bytes", &[], &[0x48, 1], 3);
     check(&small, "unknown_bytes", &[0x12], &[0x48, 1], 3);
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message as _;
-use samara_gossipsub::rpc::{Control, Rpc};
+use samara_gossipsub::rpc::{Control, PartialMode, Rpc};
 use samara_gossipsub::wire::{Limits, decode};
 
 use super::{encoded, rpcs};
@@ -17,6 +17,20 @@ struct OracleRpc {
     publish: Vec<OracleMessage>,
     #[prost(message, optional, tag = "3")]
     control: Option<OracleControl>,
+    #[prost(message, optional, tag = "10")]
+    partial: Option<OraclePartial>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct OraclePartial {
+    #[prost(string, optional, tag = "1")]
+    topic: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    group: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    body: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    metadata: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -25,6 +39,10 @@ struct OracleSubOpts {
     subscribe: Option<bool>,
     #[prost(string, optional, tag = "2")]
     topic: Option<String>,
+    #[prost(bool, optional, tag = "3")]
+    requests_partial: Option<bool>,
+    #[prost(bool, optional, tag = "4")]
+    supports_partial: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -152,6 +170,8 @@ fn oracle(rpc: &Rpc) -> OracleRpc {
             .map(|change| OracleSubOpts {
                 subscribe: Some(change.subscribe),
                 topic: Some(change.topic.as_str().to_owned()),
+                requests_partial: (change.partial >= PartialMode::Requests).then_some(true),
+                supports_partial: (change.partial >= PartialMode::Supports).then_some(true),
             })
             .collect(),
         publish: rpc
@@ -167,6 +187,12 @@ fn oracle(rpc: &Rpc) -> OracleRpc {
             })
             .collect(),
         control: rpc.control.as_deref().map(control),
+        partial: rpc.partial.as_deref().map(|partial| OraclePartial {
+            topic: Some(partial.topic.as_str().to_owned()),
+            group: Some(partial.group.clone()),
+            body: partial.body.clone(),
+            metadata: partial.metadata.clone(),
+        }),
     }
 }
 

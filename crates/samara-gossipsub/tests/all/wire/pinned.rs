@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::{NodeRng, Purpose};
-use samara_gossipsub::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
+use samara_gossipsub::rpc::{
+    Control, ExchangedPeer, IHave, Message, MessageId, Partial, PartialMode, Prune, Rpc, SubOpts, Topic,
+};
 use samara_gossipsub::wire::encode_frame;
 use sha2::{Digest, Sha256};
 
@@ -35,15 +37,28 @@ fn all_fields_keep_their_bytes() {
         unknown: Bytes::new(),
     };
     let rpc = Rpc {
-        subscriptions: vec![SubOpts { subscribe: true, topic, unknown: Bytes::new() }],
+        subscriptions: vec![SubOpts {
+            subscribe: true,
+            topic,
+            partial: PartialMode::Requests,
+            unknown: Bytes::new(),
+        }],
         publish: [Arc::new(message)].into_iter().collect(),
         control: Some(Box::new(control)),
+        partial: Some(Box::new(Partial {
+            topic: Topic::new("t"),
+            group: Bytes::from_static(b"g"),
+            body: Some(Bytes::from_static(b"parts")),
+            metadata: Some(Bytes::from_static(b"m")),
+        })),
         unknown: Bytes::new(),
     };
     let expected = [
-        "0a05",
+        "0a09",
         "0801",
         "120174",
+        "1801",
+        "2001",
         "1221",
         "0a026d65",
         "120464617461",
@@ -67,6 +82,11 @@ fn all_fields_keep_their_bytes() {
         "183c",
         "2a04",
         "0a020102",
+        "5210",
+        "0a0174",
+        "120167",
+        "1a057061727473",
+        "22016d",
     ];
     assert_eq!(hex(&encoded(&rpc)), expected.concat());
 }
@@ -100,7 +120,12 @@ fn random_rpc(rng: &mut NodeRng) -> Rpc {
     let mut rpc = Rpc::default();
     for _ in 0..rng.below(3) {
         let (subscribe, topic) = (rng.chance(0.5), random_topic(rng));
-        rpc.subscriptions.push(SubOpts { subscribe, topic, unknown: Bytes::new() });
+        rpc.subscriptions.push(SubOpts {
+            subscribe,
+            topic,
+            partial: Default::default(),
+            unknown: Bytes::new(),
+        });
     }
     for _ in 0..rng.below(3) {
         let data = random_bytes(rng, 3_000);

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use samara_gossipsub::rpc::{Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, SubOpts, Topic};
+use samara_gossipsub::rpc::{
+    Control, ExchangedPeer, IHave, Message, MessageId, Partial, PartialMode, Prune, Rpc, SubOpts, Topic,
+};
 
 pub(crate) fn publish(data: &[u8]) -> Rpc {
     let message = Message::new(Topic::new("topic"), Bytes::copy_from_slice(data));
@@ -88,17 +90,22 @@ fn control() -> impl Strategy<Value = Control> {
 }
 
 pub(crate) fn rpc() -> impl Strategy<Value = Rpc> {
-    let subscription = (any::<bool>(), topic(), unknown()).prop_map(|(subscribe, topic, unknown)| SubOpts {
-        subscribe,
-        topic,
-        unknown,
-    });
-    (vec(subscription, 0..4), vec(message(), 0..3), option::of(control()), unknown()).prop_map(
-        |(subscriptions, publish, control, unknown)| Rpc {
+    let mode = prop::sample::select(vec![PartialMode::None, PartialMode::Supports, PartialMode::Requests]);
+    let subscription = (any::<bool>(), topic(), mode, unknown())
+        .prop_map(|(subscribe, topic, partial, unknown)| SubOpts { subscribe, topic, partial, unknown });
+    let messages = (vec(subscription, 0..4), vec(message(), 0..3));
+    (messages, option::of(control()), option::of(partial()), unknown()).prop_map(
+        |((subscriptions, publish), control, partial, unknown)| Rpc {
             subscriptions,
             publish: publish.into_iter().map(Arc::new).collect(),
             control: control.map(Box::new),
+            partial: partial.map(Box::new),
             unknown,
         },
     )
+}
+
+fn partial() -> impl Strategy<Value = Partial> {
+    (topic(), bytes(41), option::of(bytes(300)), option::of(bytes(40)))
+        .prop_map(|(topic, group, body, metadata)| Partial { topic, group, body, metadata })
 }

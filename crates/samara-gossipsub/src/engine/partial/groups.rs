@@ -1,0 +1,240 @@
+//! What a node knows about groups: their parts, and what each peer has and wants.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::{MessageKey, PeerId, Time};
+use smallvec::SmallVec;
+
+use crate::engine::tables::TopicIdx;
+use crate::partial::{Bits, Metadata};
+
+/// A group of a topic.
+pub(super) type GroupKey = (TopicIdx, Bytes);
+
+/// What a node knows about a peer in a group.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) peer: PeerId,
+    /// The parts that the peer has announced or sent.
+    pub(super) available: Bits,
+    /// The parts that the peer wants from this node.
+    pub(super) requests: Bits,
+    /// What this node has last told the peer.
+    pub(super) told: Option<Metadata>,
+    /// The parts that are owed or were sent to the peer.
+    pub(super) owed: Bits,
+    /// The parts that the peer has sent.
+    pub(super) received: Bits,
+    /// The parts that this node asks the peer for.
+    pub(super) asked: Bits,
+    /// Owed frames with their parts, some of which have left.
+    pub(super) frames: SmallVec<[(MessageKey, Bits); 2]>,
+    /// Parts sent so far.
+    pub(super) answered: u32,
+    /// Whether the peer has said anything about the group.
+    pub(super) heard: bool,
+    /// Whether the peer failed to send an available part in time, or sent an invalid one.
+    pub(super) lapsed: bool,
+    /// Whether the score has counted a part of this peer.
+    pub(super) credited: bool,
+    /// Whether a heartbeat has announced the group to the peer outside the mesh.
+    pub(super) gossiped: bool,
+}
+
+impl View {
+    fn new(peer: PeerId) -> Self {
+        let (available, requests, told, owed, received, asked, frames) = Default::default();
+        let (answered, heard, lapsed, credited, gossiped) = Default::default();
+        Self {
+            peer,
+            available,
+            requests,
+            told,
+            owed,
+            received,
+            asked,
+            frames,
+            answered,
+            heard,
+            lapsed,
+            credited,
+            gossiped,
+        }
+    }
+}
+
+/// The peer that is asked for a part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) peer: PeerId,
+    pub(super) since: Time,
+    /// The time at which another peer is asked; never if the peer has not announced the part.
+    pub(super) until: Time,
+}
+
+/// A group: the parts of one message.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// Number of parts; 0 until it is known.
+    pub(super) len: u32,
+    pub(super) parts: Vec<Option<Bytes>>,
+    pub(super) have: Bits,
+    /// Arrived parts that await their verdict.
+    pub(super) checking: Bits,
+    /// Whether the application has provided the group, so that this node wants all other parts.
+    pub(super) is_own: bool,
+    /// The asked peer of each part ([`Asking::One`](crate::partial::Asking::One)).
+    pub(super) asks: BTreeMap<u32, Ask>,
+    /// Sorted by peer.
+    pub(super) views: Vec<View>,
+    /// The first peer that said something about the group.
+    pub(super) parent: Option<PeerId>,
+    /// The heartbeat that forgets the group.
+    pub(super) until: u64,
+    /// The peer that created the group; `None` for this node.
+    pub(super) created_by: Option<PeerId>,
+    /// Whether a change awaits its announcement.
+    pub(super) changed: bool,
+}
+
+impl Group {
+    pub(super) fn view(&mut self, peer: PeerId) -> &mut View {
+        let at = match self.views.binary_search_by_key(&peer, |view| view.peer) {
+            Ok(at) => at,
+            Err(at) => {
+                self.views.insert(at, View::new(peer));
+                at
+            }
+        };
+        &mut self.views[at]
+    }
+
+    pub(super) fn known_view(&self, peer: PeerId) -> Option<&View> {
+        self.views.binary_search_by_key(&peer, |view| view.peer).ok().map(|at| &self.views[at])
+    }
+
+    /// Sets the number of parts. Returns false if it is known and another one.
+    pub(super) fn set_len(&mut self, len: u32) -> bool {
+        if self.len == 0 {
+            self.len = len;
+            self.parts.resize(len as usize, None);
+            self.have.grow(len);
+        }
+        self.len == len
+    }
+
+    /// Adds a part. Returns false if it is there already.
+    pub(super) fn add(&mut self, part: u32, data: Bytes) -> bool {
+        self.checking.remove(part);
+        if self.have.contains(part) || part >= self.len {
+            return false;
+        }
+        self.have.insert(part);
+        self.parts[part as usize] = Some(data);
+        true
+    }
+
+    /// Returns the parts that this node lacks and wants.
+    pub(super) fn missing(&self) -> Bits {
+        if self.is_own { Bits::all(self.len).without(&self.have) } else { Bits::new(self.len) }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.len > 0 && self.have.count() == self.len
+    }
+}
+
+/// The header of a group id, which all topics share.
+#[derive(Debug, Default)]
+pub(super) struct Header {
+    /// The checked header.
+    pub(super) bytes: Option<Bytes>,
+    /// Whether one awaits its verdict.
+    pub(super) checking: bool,
+    /// The peers that have the header, sorted: it was sent to them or by them.
+    pub(super) holders: Vec<PeerId>,
+    /// Number of frames with only the header that this node has sent.
+    pub(super) pushed: usize,
+    /// The heartbeat that forgets it.
+    pub(super) until: u64,
+}
+
+impl Header {
+    /// Notes that a peer has the header. Returns false if that was known.
+    pub(super) fn note(&mut self, peer: PeerId) -> bool {
+        match self.holders.binary_search(&peer) {
+            Ok(_) => false,
+            Err(at) => {
+                self.holders.insert(at, peer);
+                true
+            }
+        }
+    }
+}
+
+/// A body that awaits its verdict.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) key: GroupKey,
+    pub(super) from: PeerId,
+    pub(super) header: Option<Bytes>,
+    pub(super) parts: Vec<(u32, Bytes)>,
+}
+
+/// The response times of a peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Responses {
+    mean: Option<Duration>,
+}
+
+impl Responses {
+    /// Weight of a new sample, as in the estimators of TCP (RFC 6298, alpha).
+    const WEIGHT: u32 = 8;
+
+    pub(in crate::engine) fn note(&mut self, took: Duration) {
+        self.mean = Some(match self.mean {
+            None => took,
+            Some(mean) => (mean * (Self::WEIGHT - 1) + took) / Self::WEIGHT,
+        });
+    }
+
+    /// Returns the time to wait for an answer.
+    pub(in crate::engine) fn patience(self, least: Duration) -> Duration {
+        self.mean.map_or(least, |mean| (3 * mean).max(least))
+    }
+}
+
+/// All groups of a node.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Groups {
+    pub(super) groups: BTreeMap<GroupKey, Group>,
+    pub(super) headers: BTreeMap<Bytes, Header>,
+    pub(super) pending: BTreeMap<u64, Pending>,
+    pub(super) next_ticket: u64,
+    pub(super) next_key: u64,
+    /// The time of the timer that is set.
+    pub(super) timer: Option<Time>,
+    /// The time at which changes are announced.
+    pub(super) announce_at: Option<Time>,
+    /// The groups whose changes await their announcement.
+    pub(super) changed: Vec<GroupKey>,
+}
+
+impl Groups {
+    /// Keys of owed parts, apart from those of messages.
+    const KEYS: u64 = 1 << 63;
+
+    pub(super) fn next_key(&mut self) -> MessageKey {
+        self.next_key += 1;
+        MessageKey(Self::KEYS | self.next_key)
+    }
+
+    /// Returns the number of groups, the bytes of their parts, and the number of bodies that await their
+    /// verdict.
+    pub(in crate::engine) fn sizes(&self) -> [usize; 3] {
+        let of = |group: &Group| group.parts.iter().flatten().map(Bytes::len).sum::<usize>();
+        [self.groups.len(), self.groups.values().map(of).sum(), self.pending.len()]
+    }
+}

@@ -1,0 +1,587 @@
+//! Partial messages: the parts that this node provides, asks for and sends.
+//!
+//! Every change of a group ends in [`GossipSub::act`]: it answers the requests that can be answered,
+//! asks peers for what is missing, and tells peers what has changed. `receive` has the other direction.
+
+mod groups;
+mod receive;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samara_engine::outbox::Owe;
+use samara_engine::{MessageKey, PeerId, Time};
+use smallvec::SmallVec;
+
+use super::tables::TopicIdx;
+use super::{Cx, GossipSub, PARTIALS, deadline};
+use crate::partial::{Asking, Bits, Content, Metadata, PartialConfig};
+use crate::rpc::{Partial, PartialMode, Rpc, RpcFrame, Topic};
+
+use groups::{Ask, GroupKey};
+pub(super) use groups::{Groups, Responses};
+
+/// The reason why parts were not provided.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProvideError {
+    /// The configuration has no partial messages, or none on this topic.
+    #[error("there are no partial messages on topic {0:?}")]
+    NotPartial(Topic),
+    /// The format does not allow the id or the header of the group.
+    #[error("{0}")]
+    Format(#[from] crate::partial::FormatError),
+    /// The number of parts is unknown: the format takes it from the header, which is absent.
+    #[error("the group has no header, so its number of parts is unknown")]
+    NoHeader,
+    /// A part is beyond the number of parts, or this number is not that of the group so far.
+    #[error("found {found} parts, expected {expected}")]
+    Length {
+        /// The number found.
+        found: u32,
+        /// The number of parts of the group, or the maximum of the configuration.
+        expected: u32,
+    },
+}
+
+impl GossipSub {
+    /// Adds the parts that the application has to a group, and requests the others if the format says so
+    /// for the topic. Returns the number of parts that are still missing.
+    ///
+    /// Call it again when the application has more parts. The topic need not be joined.
+    ///
+    /// # Errors
+    /// The group cannot exist, or its number of parts is unknown. The call then has no effect.
+    pub fn provide(
+        &mut self,
+        topic: &Topic,
+        id: &Bytes,
+        content: Content,
+        cx: &mut Cx<'_>,
+    ) -> Result<u32, ProvideError> {
+        let config = self.partial_config(topic).ok_or_else(|| ProvideError::NotPartial(topic.clone()))?;
+        config.format.check_group(topic, id)?;
+        let known = self.partials.headers.get(id).and_then(|header| header.bytes.clone());
+        let has_header = content.header.is_some();
+        let header = content.header.or(known);
+        let name = topic;
+        let topic = self.use_topic(name);
+        let key = (topic, id.clone());
+        let so_far = self.partials.groups.get(&key).map(|group| group.len).filter(|len| *len > 0);
+        let len = config.format.len_of(header.as_ref())?.or(so_far).ok_or(ProvideError::NoHeader)?;
+        let expected = so_far.unwrap_or(len).min(config.limits.parts);
+        let last = content.parts.iter().map(|(part, _)| part + 1).max().unwrap_or(0);
+        let found = len.max(last);
+        if found != expected {
+            return Err(ProvideError::Length { found, expected });
+        }
+        if !self.topics.get(topic).joined {
+            self.use_fanout(topic, cx);
+        }
+        let until = self.ticks + config.group_ttl_heartbeats;
+        if let Some(bytes) = header {
+            let state = self.partials.headers.entry(id.clone()).or_default();
+            state.bytes = Some(bytes);
+            state.until = until;
+        }
+        let group = self.partials.groups.entry(key.clone()).or_default();
+        group.set_len(len);
+        group.until = until;
+        // A peer that makes the application ask for a group does not get room for another one.
+        if !content.parts.is_empty() || has_header {
+            group.created_by = None;
+        }
+        group.is_own |= config.format.mode(name) == PartialMode::Requests;
+        for (part, data) in content.parts {
+            group.add(part, data);
+        }
+        let missing = len - group.have.count();
+        let push = content.push.and(&group.have);
+        if !push.is_empty() {
+            self.push(&key, &push, config.push_copies, None, cx);
+        }
+        self.push_header(&key, cx);
+        self.act(&key, cx);
+        Ok(missing)
+    }
+
+    /// Returns the parts of a group that this node has.
+    pub fn parts(&self, topic: &Topic, id: &Bytes) -> Option<&[Option<Bytes>]> {
+        let key = (self.topics.find(topic)?, id.clone());
+        self.partials.groups.get(&key).map(|group| &group.parts[..])
+    }
+
+    /// Returns the configuration of partial messages, if there are any on a topic.
+    pub(super) fn partial_config(&self, topic: &Topic) -> Option<Arc<PartialConfig>> {
+        let config = self.config.partial.as_ref()?;
+        (config.format.mode(topic) != PartialMode::None).then(|| Arc::clone(config))
+    }
+
+    /// Returns what this node does with partial messages on a topic.
+    pub(super) fn partial_mode(&self, topic: TopicIdx) -> PartialMode {
+        let of = |config: &Arc<PartialConfig>| config.format.mode(&self.topics.get(topic).name);
+        self.config.partial.as_ref().map_or(PartialMode::None, of)
+    }
+
+    /// Returns true if a peer gets parts of the messages of a topic from this node, and therefore no full
+    /// messages.
+    pub(super) fn takes_parts(&self, topic: TopicIdx, peer: PeerId) -> bool {
+        self.topics.get(topic).parts_requested_by.contains(peer)
+            && self.partial_mode(topic) != PartialMode::None
+    }
+
+    /// Returns the peers that learn of news on a topic at once: those of the mesh or the fanout that
+    /// support partial messages.
+    fn partial_peers(&self, topic: TopicIdx) -> Vec<PeerId> {
+        let mut peers = self.routed(topic);
+        peers.retain(|peer| self.topics.get(topic).parts_supported_by.contains(*peer));
+        peers
+    }
+
+    /// Returns true if parts may go to a peer.
+    fn may_receive_parts(&self, topic: TopicIdx, peer: PeerId) -> bool {
+        let state = self.topics.get(topic);
+        state.parts_requested_by.contains(peer)
+            && (state.mesh.contains(peer) || self.scores.score(peer) >= self.config.thresholds.gossip)
+            && self.peers.get(peer).is_some_and(|peer| !peer.observer)
+    }
+
+    // ---- sending ----
+
+    /// Owes parts to mesh peers that have not asked for them, so that `copies` of these peers have each
+    /// part or will receive it. `from` sent the parts.
+    fn push(&mut self, key: &GroupKey, parts: &Bits, copies: usize, from: Option<PeerId>, cx: &mut Cx<'_>) {
+        let mut peers = self.partial_peers(key.0);
+        peers.retain(|peer| self.may_receive_parts(key.0, *peer) && Some(*peer) != from);
+        if peers.is_empty() {
+            return;
+        }
+        cx.rng().shuffle(&mut peers);
+        let Some(group) = self.partials.groups.get(key) else { return };
+        let mut by_peer: BTreeMap<PeerId, Bits> = BTreeMap::new();
+        for part in parts.iter() {
+            let lacks = |peer: &PeerId| {
+                let knows = |view: &groups::View| view.available.contains(part) || view.owed.contains(part);
+                !group.known_view(*peer).is_some_and(knows)
+            };
+            let lacking: SmallVec<[PeerId; 16]> = peers.iter().copied().filter(lacks).collect();
+            let holders = peers.len() - lacking.len();
+            for peer in lacking.into_iter().take(copies.saturating_sub(holders)) {
+                by_peer.entry(peer).or_insert_with(|| Bits::new(group.len)).insert(part);
+            }
+        }
+        self.owe_parts(key, by_peer, from.is_none(), cx);
+    }
+
+    /// Owes the header of a group to mesh peers that may lack it, in frames without parts.
+    fn push_header(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        let Some(config) = self.config.partial.clone() else { return };
+        let Some(state) = self.partials.headers.get(&key.1) else { return };
+        let Some(bytes) = state.bytes.clone().filter(|_| state.pushed < config.header_copies) else { return };
+        let peers = self.partial_peers(key.0);
+        let (Some(header), Some(group)) =
+            (self.partials.headers.get_mut(&key.1), self.partials.groups.get(key))
+        else {
+            return;
+        };
+        let mut receivers: Vec<PeerId> = Vec::new();
+        for peer in peers {
+            if header.pushed < config.header_copies && header.note(peer) {
+                header.pushed += 1;
+                receivers.push(peer);
+            }
+        }
+        if receivers.is_empty() {
+            return;
+        }
+        let body = config.format.write_body(&key.1, group.len, Some(&bytes), &[]);
+        let frame = self.partial_frame(key, Some(body), None);
+        self.metrics.headers_sent += receivers.len() as u64;
+        for peer in receivers {
+            self.owe(peer, self.lanes.control, frame.clone(), None, None, cx);
+        }
+    }
+
+    fn partial_frame(&self, key: &GroupKey, body: Option<Bytes>, metadata: Option<Bytes>) -> RpcFrame {
+        let topic = self.topics.get(key.0).name.clone();
+        let partial = Partial { topic, group: key.1.clone(), body, metadata };
+        RpcFrame::new(Rpc { partial: Some(Box::new(partial)), ..Rpc::default() })
+    }
+
+    /// Owes parts that this node has. Peers that get the same parts share frames, whose copies leave in
+    /// the order of the schedule.
+    fn owe_parts(&mut self, key: &GroupKey, by_peer: BTreeMap<PeerId, Bits>, is_own: bool, cx: &mut Cx<'_>) {
+        let Some(config) = self.config.partial.clone() else { return };
+        let mut header = self.partials.headers.get_mut(&key.1);
+        let header_bytes = header.as_ref().and_then(|header| header.bytes.clone());
+        let mut sets: Vec<(Bits, bool, Vec<PeerId>)> = Vec::new();
+        for (peer, parts) in by_peer.into_iter().filter(|(_, parts)| !parts.is_empty()) {
+            let lacks_header =
+                header.as_mut().is_some_and(|header| header.bytes.is_some() && header.note(peer));
+            match sets.iter_mut().find(|(set, with, _)| *set == parts && *with == lacks_header) {
+                Some((.., peers)) => peers.push(peer),
+                None => sets.push((parts, lacks_header, vec![peer])),
+            }
+        }
+        let now = cx.now();
+        let deadline = if is_own { self.config.publish_deadline } else { self.config.forward_deadline };
+        let deadline = self::deadline(now, deadline);
+        let mut batch = Vec::new();
+        for (parts, with_header, peers) in sets {
+            let Some(group) = self.partials.groups.get(key) else { return };
+            let mut header = header_bytes.as_ref().filter(|_| with_header);
+            for parts in chunks(&parts, &group.parts, config.body_bytes_max) {
+                let data: Vec<(u32, &Bytes)> = parts
+                    .iter()
+                    .filter_map(|part| Some((part, group.parts[part as usize].as_ref()?)))
+                    .collect();
+                self.metrics.headers_sent += if header.is_some() { peers.len() as u64 } else { 0 };
+                self.metrics.parts_sent += (data.len() * peers.len()) as u64;
+                let body = config.format.write_body(&key.1, group.len, header.take(), &data);
+                let frame = self.partial_frame(key, Some(body), None);
+                let message = MessageKey(0);
+                batch.push((parts, Owe { message, frame, peers: peers.clone(), deadline }));
+            }
+        }
+        for (_, owe) in &mut batch {
+            owe.message = self.partials.next_key();
+        }
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        for (parts, owe) in &batch {
+            for peer in &owe.peers {
+                let view = group.view(*peer);
+                view.owed.add(parts);
+                view.answered += parts.count();
+                view.frames.push((owe.message, parts.clone()));
+            }
+        }
+        let config = Arc::clone(&self.config);
+        let (lane, schedule) = if is_own {
+            (self.lanes.publish, &config.schedule_publish)
+        } else {
+            (self.lanes.forward, &config.schedule_forward)
+        };
+        let (outbox, rng) = cx.outbox_and_rng();
+        let batch = batch.into_iter().map(|(_, owe)| owe);
+        outbox.owe_batch(now, lane, batch, schedule, rng, &mut self.lost);
+        for lost in &self.lost {
+            let view = group.view(lost.peer);
+            if let Some(at) = view.frames.iter().position(|(message, _)| Some(*message) == lost.message) {
+                let (_, parts) = view.frames.remove(at);
+                view.owed = view.owed.without(&parts);
+            }
+        }
+        self.note_all_lost(None, cx);
+    }
+
+    /// Withdraws owed parts that a peer has or no longer wants. Other parts of their frames are owed
+    /// again.
+    fn withdraw_parts(&mut self, key: &GroupKey, peer: PeerId, parts: &Bits, cx: &mut Cx<'_>) {
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        let view = group.view(peer);
+        if view.frames.is_empty() || view.owed.and(parts).is_empty() {
+            return;
+        }
+        let mut rest = Bits::default();
+        for (message, of) in std::mem::take(&mut view.frames) {
+            if of.and(parts).is_empty() {
+                view.frames.push((message, of));
+            } else if cx.outbox().withdraw(peer, message) > 0 {
+                view.owed = view.owed.without(&of);
+                view.answered -= of.count();
+                self.metrics.parts_withdrawn += u64::from(of.count());
+                rest.add(&of.without(parts));
+            }
+        }
+        self.owe_parts(key, BTreeMap::from([(peer, rest)]), false, cx);
+    }
+
+    // ---- after a change ----
+
+    /// Acts on a change of a group.
+    fn act(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        self.answer(key, cx);
+        self.ask(key, cx);
+        self.tell(key, false, cx);
+    }
+
+    /// Owes the requested parts that this node has.
+    fn answer(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        let Some(limits) = self.config.partial.as_ref().map(|config| config.limits) else { return };
+        let Some(group) = self.partials.groups.get(key) else { return };
+        let mut by_peer = BTreeMap::new();
+        let mut refused = 0;
+        for view in &group.views {
+            let wanted = view.requests.and(&group.have).without(&view.owed);
+            if wanted.is_empty() || !self.may_receive_parts(key.0, view.peer) {
+                continue;
+            }
+            if view.answered + wanted.count() > limits.answers * group.len {
+                refused += u64::from(wanted.count());
+                continue;
+            }
+            by_peer.insert(view.peer, wanted);
+        }
+        self.metrics.ignore(super::Ignored::PartialAnswers, refused);
+        if !by_peer.is_empty() {
+            self.owe_parts(key, by_peer, false, cx);
+        }
+    }
+
+    /// Decides which peer is asked for which missing part.
+    fn ask(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        let Some(config) = self.config.partial.clone() else { return };
+        let now = cx.now();
+        let peers = self.partial_peers(key.0);
+        let supports = self.topics.get(key.0).parts_supported_by.clone();
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        let missing = group.missing().without(&group.checking);
+        let Asking::One { patience } = config.asking else {
+            let wanted = group.missing();
+            peers.into_iter().for_each(|peer| _ = group.view(peer));
+            group.views.iter_mut().for_each(|view| view.asked.clone_from(&wanted));
+            return;
+        };
+        group.asks.retain(|part, _| missing.contains(*part));
+        let mut asked: SmallVec<[u32; 16]> = SmallVec::from_elem(0, group.views.len());
+        let at_of = |views: &[groups::View], peer| views.binary_search_by_key(&peer, |view| view.peer);
+        for ask in group.asks.values() {
+            if let Ok(at) = at_of(&group.views, ask.peer) {
+                asked[at] += 1;
+            }
+        }
+        for part in missing.iter() {
+            let current = group.asks.get(&part);
+            let current_at = current.and_then(|ask| at_of(&group.views, ask.peer).ok());
+            if let Some(at) = current_at
+                && (group.views[at].available.contains(part) && !group.views[at].lapsed)
+            {
+                // An announced part has its deadline from the announcement on.
+                if let Some(ask) = group.asks.get_mut(&part).filter(|ask| ask.until == Time::MAX) {
+                    ask.until = now + self.peers.patience(ask.peer, patience);
+                }
+                continue;
+            }
+            let fit = |view: &&groups::View| view.heard && !view.lapsed && supports.contains(view.peer);
+            let best = group
+                .views
+                .iter()
+                .enumerate()
+                .filter(|(_, view)| fit(view) && view.available.contains(part))
+                .min_by_key(|(at, view)| (asked[*at], u64::from(view.peer.0.wrapping_sub(part)) % 64));
+            let (at, until) = match best {
+                Some((at, view)) => (at, now + self.peers.patience(view.peer, patience)),
+                None if current_at.is_some_and(|at| !group.views[at].lapsed) => continue,
+                None => {
+                    let parent = group.parent.and_then(|parent| at_of(&group.views, parent).ok());
+                    let any = || group.views.iter().position(|view| fit(&view));
+                    let Some(at) = parent.filter(|at| fit(&&group.views[*at])).or_else(any) else { continue };
+                    (at, Time::MAX)
+                }
+            };
+            asked[at] += 1;
+            group.asks.insert(part, Ask { peer: group.views[at].peer, since: now, until });
+        }
+        group.views.iter_mut().for_each(|view| view.asked = Bits::new(group.len));
+        for (part, ask) in &group.asks {
+            if let Ok(at) = at_of(&group.views, ask.peer) {
+                group.views[at].asked.insert(*part);
+            }
+        }
+        let next = group.asks.values().map(|ask| ask.until).min().unwrap_or(Time::MAX);
+        self.wake_partials(next, cx);
+    }
+
+    /// Sets the timer, unless an earlier one is set.
+    fn wake_partials(&mut self, at: Time, cx: &mut Cx<'_>) {
+        if at < Time::MAX && self.partials.timer.is_none_or(|timer| at < timer) {
+            self.partials.timer = Some(at);
+            cx.set_timer(at, PARTIALS);
+        }
+    }
+
+    /// Tells peers what this node has and wants: requests at once, available parts after the delay of the
+    /// configuration, or at once if `now` is set.
+    fn tell(&mut self, key: &GroupKey, now: bool, cx: &mut Cx<'_>) {
+        let Some(config) = self.config.partial.clone() else { return };
+        let mesh = self.partial_peers(key.0);
+        let is_everyone = config.asking == Asking::Everyone;
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        if group.len == 0 {
+            return;
+        }
+        for peer in &mesh {
+            group.view(*peer);
+        }
+        let mut told = Vec::new();
+        let mut waits = false;
+        let missing = group.missing();
+        for view in &mut group.views {
+            let in_mesh = mesh.contains(&view.peer);
+            if !in_mesh && !view.heard {
+                continue;
+            }
+            let requests = if is_everyone { missing.clone() } else { view.asked.clone() };
+            let (announce, request) = match &view.told {
+                None => (in_mesh && (!group.have.is_empty() || !requests.is_empty()), !requests.is_empty()),
+                Some(told) => {
+                    let fresh = group.have.without(&told.available).without(&view.available);
+                    let ended = told.requests.without(&requests).without(&view.received);
+                    let begun = requests.without(&told.requests);
+                    let useful = if is_everyone { fresh } else { fresh.without(&view.owed) };
+                    (!useful.is_empty(), !begun.is_empty() || !ended.is_empty())
+                }
+            };
+            let at_once = now || config.announce_delay.is_zero() || view.told.is_none();
+            if request || (announce && at_once) {
+                let metadata = Metadata { available: group.have.clone(), requests };
+                told.push((view.peer, config.format.write_metadata(&metadata)));
+                view.told = Some(metadata);
+            } else {
+                waits |= announce;
+            }
+        }
+        if waits && !group.changed {
+            group.changed = true;
+            self.partials.changed.push(key.clone());
+            let at = *self.partials.announce_at.get_or_insert(cx.now() + config.announce_delay);
+            self.wake_partials(at, cx);
+        }
+        self.metrics.parts_metadata_sent += told.len() as u64;
+        for (peer, metadata) in told {
+            let frame = self.partial_frame(key, None, Some(metadata));
+            self.owe(peer, self.lanes.control, frame, None, None, cx);
+        }
+    }
+
+    // ---- time ----
+
+    /// Announces changes that have waited, and asks other peers for parts that have not arrived.
+    pub(super) fn partials_timer(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        if self.partials.timer.is_some_and(|timer| timer > now) {
+            return;
+        }
+        self.partials.timer = None;
+        if self.partials.announce_at.is_some_and(|at| at <= now) {
+            self.partials.announce_at = None;
+            for key in std::mem::take(&mut self.partials.changed) {
+                if let Some(group) = self.partials.groups.get_mut(&key) {
+                    group.changed = false;
+                    self.tell(&key, true, cx);
+                }
+            }
+        }
+        let mut next = self.partials.announce_at.unwrap_or(Time::MAX);
+        let mut late = Vec::new();
+        for (key, group) in &mut self.partials.groups {
+            let earliest = group.asks.values().map(|ask| ask.until).min().unwrap_or(Time::MAX);
+            if earliest > now {
+                next = next.min(earliest);
+                continue;
+            }
+            let overdue: Vec<PeerId> =
+                group.asks.values().filter(|ask| ask.until <= now).map(|ask| ask.peer).collect();
+            group.asks.retain(|_, ask| ask.until > now);
+            for peer in overdue {
+                self.metrics.parts_overdue += 1;
+                group.view(peer).lapsed = true;
+            }
+            late.push(key.clone());
+        }
+        self.wake_partials(next, cx);
+        for key in late {
+            self.act(&key, cx);
+        }
+    }
+
+    /// Forgets old groups, and repeats to the mesh and to some other peers what this node has.
+    pub(super) fn partials_heartbeat(&mut self, cx: &mut Cx<'_>) {
+        if self.config.partial.is_none() {
+            return;
+        }
+        let ticks = self.ticks;
+        self.partials.groups.retain(|_, group| group.until > ticks);
+        self.partials.headers.retain(|_, header| header.until > ticks);
+        let groups = &self.partials.groups;
+        self.partials.pending.retain(|_, pending| groups.contains_key(&pending.key));
+        let keys: Vec<GroupKey> =
+            groups.iter().filter(|(_, group)| group.len > 0).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            // All peers may have lapsed: they get another chance.
+            if let Some(group) = self.partials.groups.get_mut(&key).filter(|group| !group.is_complete()) {
+                group.views.iter_mut().for_each(|view| view.lapsed = false);
+            }
+            self.gossip_parts(&key, cx);
+            self.push_header(&key, cx);
+            self.ask(&key, cx);
+            self.tell(&key, true, cx);
+        }
+    }
+
+    /// Tells some peers outside the mesh, each once, what this node has and wants.
+    fn gossip_parts(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        let params = self.mesh_params(key.0);
+        let threshold = self.config.thresholds.gossip;
+        let mesh = self.routed(key.0);
+        let state = self.topics.get(key.0);
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        let new = |peer: &PeerId| !group.known_view(*peer).is_some_and(|view| view.gossiped);
+        let mut peers: Vec<PeerId> = state
+            .parts_supported_by
+            .iter()
+            .copied()
+            .filter(|peer| !mesh.contains(peer) && !self.peers.is_direct(*peer) && new(peer))
+            .filter(|peer| self.peers.has_mesh(*peer) && self.scores.score(*peer) >= threshold)
+            .collect();
+        let share = (params.gossip_factor * peers.len() as f64) as usize;
+        super::mesh::draw(&mut peers, params.d_lazy.max(share), cx.rng());
+        for peer in peers {
+            let view = group.view(peer);
+            view.gossiped = true;
+            view.heard = true;
+        }
+    }
+
+    /// Forgets what a peer has and wants, and asks others for what it was asked for.
+    pub(super) fn forget_partials_of(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        if self.config.partial.is_none() {
+            return;
+        }
+        for header in self.partials.headers.values_mut() {
+            header.holders.retain(|holder| *holder != peer);
+        }
+        let mut asked = Vec::new();
+        for (key, group) in &mut self.partials.groups {
+            group.views.retain(|view| view.peer != peer);
+            group.parent = group.parent.filter(|parent| *parent != peer);
+            if group.asks.values().any(|ask| ask.peer == peer) {
+                group.asks.retain(|_, ask| ask.peer != peer);
+                asked.push(key.clone());
+            }
+        }
+        for key in asked {
+            self.act(&key, cx);
+        }
+    }
+}
+
+/// Splits parts so that none of the sets has more than `bytes_max` bytes, unless it is one part.
+fn chunks(parts: &Bits, data: &[Option<Bytes>], bytes_max: usize) -> Vec<Bits> {
+    let mut chunks: Vec<(usize, Bits)> = Vec::new();
+    for part in parts.iter() {
+        let bytes = data[part as usize].as_ref().map_or(0, Bytes::len);
+        match chunks.last_mut() {
+            Some((sum, chunk)) if *sum + bytes <= bytes_max => {
+                *sum += bytes;
+                chunk.insert(part);
+            }
+            _ => {
+                let mut chunk = Bits::new(parts.len());
+                chunk.insert(part);
+                chunks.push((bytes, chunk));
+            }
+        }
+    }
+    chunks.into_iter().map(|(_, chunk)| chunk).collect()
+}

@@ -1,0 +1,107 @@
+//! The configuration of partial messages.
+
+use std::time::Duration;
+
+use super::FormatHook;
+
+/// How a node takes part in partial messages.
+#[derive(Clone, Debug)]
+pub struct PartialConfig {
+    /// The format of groups.
+    pub format: FormatHook,
+    /// The peers that a node asks for a part.
+    pub asking: Asking,
+    /// Number of peers to which a node pushes a part that arrives and that they have not announced,
+    /// less the mesh peers that have it; 0: parts leave only if a peer wants them.
+    pub forward_copies: usize,
+    /// Number of mesh peers to which a node pushes each part in [`Content::push`](super::Content::push).
+    pub push_copies: usize,
+    /// Number of peers to which a node pushes a header in a frame of its own. Other peers receive it with
+    /// the first parts, if they have sent nothing about the group.
+    pub header_copies: usize,
+    /// Time from a change of the available parts to its announcement, so that several changes share
+    /// one. Requests are never delayed.
+    pub announce_delay: Duration,
+    /// Number of heartbeats for which a group is remembered after this node provided parts of it, or
+    /// after a peer first mentioned it.
+    pub group_ttl_heartbeats: u64,
+    /// Maximum bytes of the parts in one frame. rust-libp2p refuses frames above 64 KiB by default, and
+    /// the Ethereum clients those above 10 MiB.
+    pub body_bytes_max: usize,
+    /// Limits of what peers can create.
+    pub limits: PartialLimits,
+}
+
+/// The peers that a node asks for a part that it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// All peers, as the deployed clients do: whoever has the part sends it, and several copies arrive.
+    Everyone,
+    /// One peer at a time: one that has the part, and before that the peer that was first to mention the
+    /// group. If the part has not arrived in time, another peer is asked.
+    One {
+        /// Shortest time that a peer has for an answer. A peer whose earlier answers took long has three
+        /// times their mean.
+        patience: Duration,
+    },
+}
+
+/// Limits of what peers can create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialLimits {
+    /// Maximum number of groups of a topic that peers created (go-libp2p-pubsub: 255). Peers outside the
+    /// mesh can fill half of them.
+    pub groups_per_topic: usize,
+    /// Maximum number of groups of a topic that one peer created (go-libp2p-pubsub: 8).
+    pub groups_per_peer: usize,
+    /// Maximum number of parts of a group. Ethereum allows 4,096 blobs in a block.
+    pub parts: u32,
+    /// Maximum number of partial messages of a peer between two heartbeats.
+    pub frames_per_heartbeat: u32,
+    /// Maximum number of times that a node sends the parts of a group to one peer.
+    pub answers: u32,
+    /// Maximum number of arrived bodies that await their verdict.
+    pub pending: usize,
+}
+
+impl Default for PartialLimits {
+    fn default() -> Self {
+        Self {
+            groups_per_topic: 255,
+            groups_per_peer: 8,
+            parts: 4_096,
+            frames_per_heartbeat: 10_000,
+            answers: 3,
+            pending: 4_096,
+        }
+    }
+}
+
+impl PartialConfig {
+    /// Returns the configuration that this engine recommends for a format.
+    pub fn new(format: FormatHook) -> Self {
+        Self {
+            format,
+            asking: Asking::One { patience: Duration::from_millis(250) },
+            forward_copies: 0,
+            push_copies: 2,
+            header_copies: 8,
+            announce_delay: Duration::from_millis(10),
+            group_ttl_heartbeats: 12,
+            body_bytes_max: 48 << 10,
+            limits: PartialLimits::default(),
+        }
+    }
+
+    /// Returns a configuration that acts like the clients of 2026: everyone is asked for everything,
+    /// and each change is announced at once.
+    pub fn deployed(format: FormatHook) -> Self {
+        Self {
+            asking: Asking::Everyone,
+            push_copies: usize::MAX,
+            header_copies: usize::MAX,
+            announce_delay: Duration::ZERO,
+            ..Self::new(format)
+        }
+    }
+}

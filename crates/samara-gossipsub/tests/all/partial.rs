@@ -1,0 +1,309 @@
+//! Partial messages: single nodes by hand, and networks of nodes that request parts, that only
+//! support them, and that know only full messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::testing::{Network, Path, World};
+use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time, derive_seed};
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::partial::{Asking, Bits, Content, EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::rpc::{Message, MessageId, PartialMode, RpcFrame, Topic};
+use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
+
+const PARTS: u32 = 8;
+const PART_BYTES: usize = 1_024;
+
+fn topic() -> Topic {
+    Topic::new("cells")
+}
+
+fn group(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}
+
+/// Returns a part of a group: its number and that of the group, repeated.
+fn part(group: &Bytes, number: u32) -> Bytes {
+    [&group[..], &[number as u8; 8]].concat().repeat(PART_BYTES / 16).into()
+}
+
+fn parts(group: &Bytes, numbers: impl IntoIterator<Item = u32>) -> Vec<(u32, Bytes)> {
+    numbers.into_iter().map(|number| (number, part(group, number))).collect()
+}
+
+/// Returns the message that consists of a group.
+fn whole(group: &Bytes) -> Arc<Message> {
+    let parts = (0..PARTS).map(|number| part(group, number));
+    let data: Vec<u8> = group.iter().copied().chain(parts.flatten()).collect();
+    Arc::new(Message::new(topic(), data.into()))
+}
+
+fn config(mode: PartialMode, asking: Asking) -> Config {
+    let format = EqualParts {
+        parts: PARTS,
+        part_bytes: PART_BYTES,
+        group_bytes: 8,
+        topics: BTreeMap::from([(topic(), mode)]),
+    };
+    let format = FormatHook::new(format);
+    let partial = match asking {
+        Asking::Everyone => PartialConfig::deployed(format),
+        Asking::One { .. } => PartialConfig { asking, ..PartialConfig::new(format) },
+    };
+    Config {
+        partial: (mode != PartialMode::None).then(|| Arc::new(partial)),
+        message_id: MessageIdFn::custom(|message| MessageId::new(&message.data[..8])),
+        ..crate::common::plain()
+    }
+}
+
+const ONE: Asking = Asking::One { patience: Duration::from_millis(250) };
+
+/// A node whose application checks parts, publishes a group in full once it is complete, and takes
+/// the parts of full messages.
+struct Node {
+    engine: GossipSub,
+    mode: PartialMode,
+    /// The groups that the node has completely.
+    complete: BTreeSet<Bytes>,
+}
+
+#[derive(Clone)]
+enum Command {
+    Join,
+    /// Add these parts of a group.
+    Provide(Bytes, Vec<u32>, Bits),
+}
+
+impl Node {
+    fn provide(
+        &mut self,
+        group: &Bytes,
+        numbers: Vec<u32>,
+        push: Bits,
+        cx: &mut Context<'_, RpcFrame, Event>,
+    ) {
+        if self.mode == PartialMode::None {
+            assert_eq!(numbers.len(), PARTS as usize, "a node without the extension has whole messages");
+            return self.finish(group, cx);
+        }
+        let content = Content { parts: parts(group, numbers), push, ..Content::default() };
+        if self.engine.provide(&topic(), group, content, cx).unwrap() == 0 {
+            self.finish(group, cx);
+        }
+    }
+
+    fn finish(&mut self, group: &Bytes, cx: &mut Context<'_, RpcFrame, Event>) {
+        if self.complete.insert(group.clone()) {
+            let _ = self.engine.publish_message(whole(group), cx);
+        }
+    }
+
+    fn take(&mut self, event: Event, cx: &mut Context<'_, RpcFrame, Event>) {
+        match event {
+            Event::Group { group, .. } => self.provide(&group, Vec::new(), Bits::default(), cx),
+            Event::Parts { ticket, group, parts, .. } => {
+                let _ = self.engine.provide(&topic(), &group, Content::default(), cx);
+                let valid = parts.iter().all(|(number, data)| *data == part(&group, *number));
+                let verdict = if valid { Acceptance::Accept } else { Acceptance::Reject };
+                assert!(self.engine.report_parts(ticket, verdict, cx));
+                let have = self.engine.parts(&topic(), &group).unwrap();
+                if have.len() == PARTS as usize && have.iter().all(Option::is_some) {
+                    self.finish(&group, cx);
+                }
+            }
+            Event::Message { message, .. } => {
+                let group = message.data.slice(..8);
+                assert_eq!(*message, *whole(&group));
+                if self.complete.insert(group.clone()) && self.mode != PartialMode::None {
+                    self.provide(&group, (0..PARTS).collect(), Bits::default(), cx);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Engine for Node {
+    type Frame = RpcFrame;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: Input<RpcFrame, Command>, cx: &mut Context<'_, RpcFrame, Event>) {
+        let mut events = Vec::new();
+        let mut inner = cx.nested(&mut events);
+        match input {
+            Input::Command(Command::Join) => _ = self.engine.subscribe(&topic(), &mut inner),
+            Input::Command(Command::Provide(group, numbers, push)) => {
+                self.provide(&group, numbers, push, &mut inner);
+            }
+            Input::Start => self.engine.handle(Input::Start, &mut inner),
+            Input::LinkUp { peer, info } => self.engine.handle(Input::LinkUp { peer, info }, &mut inner),
+            Input::LinkDown { peer } => self.engine.handle(Input::LinkDown { peer }, &mut inner),
+            Input::DialFailed { identity } => self.engine.handle(Input::DialFailed { identity }, &mut inner),
+            Input::Frame { peer, frame } => self.engine.handle(Input::Frame { peer, frame }, &mut inner),
+            Input::Timer(token) => self.engine.handle(Input::Timer(token), &mut inner),
+        }
+        while !events.is_empty() {
+            for event in std::mem::take(&mut events) {
+                self.take(event, &mut cx.nested(&mut events));
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Records {
+    /// Parts that left nodes.
+    parts: u64,
+    /// Hosts whose parts are changed on their way.
+    liars: BTreeSet<u32>,
+    seed: u64,
+}
+
+impl World<Node> for Records {
+    fn path(&self, from: u32, to: u32) -> Path {
+        let (min, max) = (Duration::from_millis(5), Duration::from_millis(60));
+        Path { latency: Path::spread(self.seed, from, to, min, max), ..Path::default() }
+    }
+
+    fn event(&mut self, _: Time, _: u32, _: Event) -> Option<(Time, Command)> {
+        None
+    }
+
+    fn frame(&mut self, from: u32, _: u32, _: &Node, frame: RpcFrame) -> Option<RpcFrame> {
+        let Some(body) = frame.rpc().partial.as_ref().and_then(|partial| partial.body.clone()) else {
+            return Some(frame);
+        };
+        self.parts += u64::from(body[0].count_ones());
+        if !self.liars.contains(&from) {
+            return Some(frame);
+        }
+        let mut wrong = body.to_vec();
+        wrong[1] ^= 1;
+        let mut rpc = frame.rpc().clone();
+        rpc.partial.as_mut().unwrap().body = Some(wrong.into());
+        Some(RpcFrame::new(rpc))
+    }
+
+    fn protocol(&self, _: u32, _: u32) -> Option<Arc<str>> {
+        Some("/meshsub/1.3.0".into())
+    }
+}
+
+type Net = Network<Node, Records>;
+
+fn network(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
+    let mut net = Network::new(seed, Records { seed, ..Records::default() });
+    for (number, mode) in modes.iter().enumerate() {
+        let config = config(*mode, asking);
+        let outbox = Outbox::new(config.outbox_config());
+        let engine = GossipSub::new(config, samara_engine::testing::identity_of(number as u32)).unwrap();
+        net.add(Node { engine, mode: *mode, complete: BTreeSet::new() }, outbox);
+    }
+    let mut rng = NodeRng::new(seed, 0, Purpose::Network);
+    let count = modes.len() as u32;
+    for node in 0..count {
+        if node > 0 {
+            net.connect(node, rng.below(u64::from(node)) as u32);
+        }
+        for _ in 0..4 {
+            let other = rng.below(u64::from(count)) as u32;
+            if other != node && !net.is_up(node, other) {
+                net.connect(node, other);
+            }
+        }
+    }
+    (0..count).for_each(|node| net.command(node, Command::Join));
+    net.run_for(Duration::from_secs(5));
+    net
+}
+
+fn mixed(seed: u64, count: u32) -> Vec<PartialMode> {
+    let kinds = [PartialMode::None, PartialMode::Supports, PartialMode::Requests];
+    (0..count).map(|node| kinds[derive_seed(seed, node.into(), Purpose::Workload) as usize % 3]).collect()
+}
+
+fn all_have(net: &Net, group: &Bytes) -> bool {
+    (0..net.len()).all(|node| net.engine(node).complete.contains(group))
+}
+
+#[test]
+fn nobody_misses_a_message_in_any_mixture() {
+    for seed in 0..60 {
+        let asking = if seed % 2 == 0 { ONE } else { Asking::Everyone };
+        let modes = mixed(seed, 24);
+        let mut net = network(seed, &modes, asking);
+        for number in 0..3 {
+            let group = group(number);
+            let publisher = (seed as u32 + number as u32) % net.len();
+            net.command(publisher, Command::Provide(group.clone(), (0..PARTS).collect(), Bits::default()));
+            // Some others have some parts already.
+            for node in (0..net.len()).filter(|node| modes[*node as usize] == PartialMode::Requests) {
+                let have = derive_seed(seed, u64::from(node) << 8 | number, Purpose::Workload);
+                let numbers = (0..PARTS).filter(|part| have >> part & 1 == 1).collect();
+                net.command(node, Command::Provide(group.clone(), numbers, Bits::default()));
+            }
+            net.run_for(Duration::from_secs(8));
+            let missing: Vec<u32> =
+                (0..net.len()).filter(|node| !net.engine(*node).complete.contains(&group)).collect();
+            assert!(missing.is_empty(), "seed {seed}, group {number}: {missing:?} of {modes:?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_misses_a_group_when_links_break_and_return() {
+    for seed in 0..40 {
+        let mut net = network(seed, &mixed(seed, 16), if seed % 2 == 0 { ONE } else { Asking::Everyone });
+        let group = group(7);
+        net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), Bits::default()));
+        let mut rng = NodeRng::new(seed, 9, Purpose::Network);
+        for _ in 0..8 {
+            let (a, b) = (rng.below(16) as u32, rng.below(16) as u32);
+            net.run_for(Duration::from_millis(20));
+            if a != b && net.is_up(a, b) {
+                net.disconnect(a, b);
+                net.at(net.now + Duration::from_millis(300), move |net| net.connect(a, b));
+            }
+        }
+        net.run_for(Duration::from_secs(15));
+        assert!(all_have(&net, &group), "seed {seed}");
+    }
+}
+
+/// All nodes request parts and none has any, except the publisher: each part arrives about once.
+#[test]
+fn one_peer_at_a_time_sends_each_part() {
+    let mut copies = [0.0; 2];
+    for (at, asking) in [ONE, Asking::Everyone].into_iter().enumerate() {
+        let mut net = network(1, &[PartialMode::Requests; 40], asking);
+        let group = group(1);
+        for node in 1..net.len() {
+            net.command(node, Command::Provide(group.clone(), Vec::new(), Bits::default()));
+        }
+        net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), Bits::default()));
+        net.run_for(Duration::from_secs(8));
+        assert!(all_have(&net, &group));
+        copies[at] = net.parts as f64 / f64::from(PARTS * (net.len() - 1));
+    }
+    assert!(copies[0] < 1.3 && copies[1] > 2.0, "{copies:?}");
+}
+
+#[test]
+fn parts_of_liars_are_rejected_and_asked_for_elsewhere() {
+    for seed in 0..20 {
+        let mut net = network(seed, &[PartialMode::Requests; 20], ONE);
+        net.liars = (1..6).collect();
+        let group = group(3);
+        for node in 1..net.len() {
+            net.command(node, Command::Provide(group.clone(), Vec::new(), Bits::default()));
+        }
+        net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), Bits::default()));
+        net.run_for(Duration::from_secs(12));
+        let missing = (0..net.len()).filter(|node| !net.engine(*node).complete.contains(&group)).count();
+        assert_eq!(missing, 0, "seed {seed}");
+    }
+}
