@@ -198,7 +198,8 @@ impl GossipSub {
             }
             self.routed(topic)
         };
-        self.without_holders(topic, chosen, id, message, None, &[], cx)
+        let chosen = self.not_in_parts(topic, chosen);
+        self.without_holders(chosen, id, message, None, &[], cx)
     }
 
     /// Returns the mesh or the fanout, together with direct and floodsub peers.
@@ -216,11 +217,18 @@ impl GossipSub {
         chosen
     }
 
-    /// Removes the peers that have the message, do not want it or get it in parts, and orders the others for the
+    /// Removes the peers that get the messages of a topic in parts.
+    pub(super) fn not_in_parts(&self, topic: TopicIdx, mut peers: Vec<PeerId>) -> Vec<PeerId> {
+        if !self.topics.get(topic).parts_requested_by.is_empty() {
+            peers.retain(|peer| !self.takes_parts(topic, *peer));
+        }
+        peers
+    }
+
+    /// Removes the peers that have the message or do not want it, and orders the others for the
     /// schedule. `holders` sent a copy while the message awaited its verdict.
     pub(super) fn without_holders(
         &mut self,
-        topic: TopicIdx,
         mut peers: Vec<PeerId>,
         id: &MessageId,
         message: &Message,
@@ -228,9 +236,6 @@ impl GossipSub {
         holders: &[PeerId],
         cx: &mut Cx<'_>,
     ) -> Vec<PeerId> {
-        if !self.topics.get(topic).parts_requested_by.is_empty() {
-            peers.retain(|peer| !self.takes_parts(topic, *peer));
-        }
         let author = message.from.as_deref();
         let unwanted: SmallVec<[PeerId; 16]> =
             self.unwanted.refusals(id).iter().map(|refusal| refusal.peer).collect();

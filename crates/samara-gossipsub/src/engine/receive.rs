@@ -202,7 +202,14 @@ impl GossipSub {
         self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
 
         let holders = if self.config.withdraw.on_copy { holders } else { &[] };
-        let peers = self.without_holders(topic, self.routed(topic), &id, &message, Some(from), holders, cx);
+        let peers = self.without_holders(
+            self.not_in_parts(topic, self.routed(topic)),
+            &id,
+            &message,
+            Some(from),
+            holders,
+            cx,
+        );
         if !peers.is_empty() {
             self.send_waiting_gossip_to(&peers, cx);
             self.metrics.copies_forwarded += peers.len() as u64;
