@@ -1,5 +1,7 @@
 //! Data availability sampling: a publisher's columns, and nodes that each custody some of them.
 
+mod cells;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use samara_spec::columns::Columns;
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::{Carries, random_bytes};
+
+pub use cells::{CellCounts, CellPlan};
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
 /// segment. Columns are the first segments of a block; rows follow them.
@@ -167,7 +171,41 @@ pub trait Spreading: Engine<Frame: Send, Event: Send> + Send + Sized + 'static {
     fn targets(&self, topic: &Topic) -> usize;
 
     /// Handles the end of a validation.
-    fn validated(&mut self, processor: &mut Processor, cx: &mut Cx<'_, Self>);
+    fn validated(node: &mut Node<Self>, cx: &mut Cx<'_, Self>);
+
+    /// Lets a node exchange cells.
+    fn exchange_cells(_: &mut Node<Self>, _: &Arc<CellPlan>, _host: u32) {}
+
+    /// Publishes the cells of a slot. Returns false if the node publishes whole columns only.
+    fn publish_cells(_: &mut Node<Self>, _slot: u32, _: &Schedule, _: &mut Cx<'_, Self>) -> bool {
+        false
+    }
+
+    /// Handles an event that concerns cells. Returns others.
+    fn take_cells(
+        _: &mut Node<Self>,
+        event: Self::Event,
+        _: &mut AppCx<'_, Node<Self>>,
+    ) -> Option<Self::Event> {
+        Some(event)
+    }
+
+    /// Notes a whole column that has arrived, with its sender.
+    fn whole_column(_: &mut Node<Self>, _: ColumnId, _: PeerId, _: &mut AppCx<'_, Node<Self>>) {}
+
+    /// Handles a timer. Returns false if it does not concern cells.
+    fn cell_timer(_: &mut Node<Self>, _: TimerToken, _: &mut Cx<'_, Self>) -> bool {
+        false
+    }
+
+    /// Emits the events of columns that cells have completed.
+    fn report_cells(_: &mut Node<Self>, _: &Neighbours, _: &mut AppCx<'_, Node<Self>>) {}
+
+    /// Returns the counters of cells: missing after the look-up, columns completed by the look-up, cells
+    /// received, duplicate ones, headers received, duplicate ones, and bodies of metadata.
+    fn cell_counts(_: &Node<Self>) -> [u64; 7] {
+        [0; 7]
+    }
 
     fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
 
@@ -205,8 +243,51 @@ impl Spreading for GossipSub {
         self.mesh_peers(topic).len()
     }
 
-    fn validated(&mut self, processor: &mut Processor, cx: &mut Cx<'_, Self>) {
-        processor.done(self, cx);
+    fn validated(node: &mut Node<Self>, cx: &mut Cx<'_, Self>) {
+        if let Some(ticket) = node.processor.done(&mut node.engine, cx) {
+            node.verified_cells(ticket, cx);
+        }
+    }
+
+    fn exchange_cells(node: &mut Node<Self>, plan: &Arc<CellPlan>, host: u32) {
+        node.exchange_cells(plan, host);
+    }
+
+    fn publish_cells(node: &mut Node<Self>, slot: u32, schedule: &Schedule, cx: &mut Cx<'_, Self>) -> bool {
+        node.publish_cells(slot, schedule, cx)
+    }
+
+    fn take_cells(
+        node: &mut Node<Self>,
+        event: GossipEvent,
+        cx: &mut AppCx<'_, Node<Self>>,
+    ) -> Option<GossipEvent> {
+        node.take_cells(event, cx)
+    }
+
+    fn whole_column(node: &mut Node<Self>, column: ColumnId, from: PeerId, cx: &mut AppCx<'_, Node<Self>>) {
+        node.whole_column(column, from, cx);
+    }
+
+    fn cell_timer(node: &mut Node<Self>, token: TimerToken, cx: &mut Cx<'_, Self>) -> bool {
+        node.cell_timer(token, cx)
+    }
+
+    fn report_cells(node: &mut Node<Self>, neighbours: &Neighbours, cx: &mut AppCx<'_, Node<Self>>) {
+        node.report_cells(neighbours, cx);
+    }
+
+    fn cell_counts(node: &Node<Self>) -> [u64; 7] {
+        let (counts, engine) = (node.cell_counts(), node.engine.metrics());
+        [
+            counts.missing,
+            counts.local,
+            engine.parts_received,
+            engine.parts_duplicate,
+            engine.headers_received,
+            engine.headers_duplicate,
+            engine.parts_metadata_received,
+        ]
     }
 
     fn arrival(event: GossipEvent, is_instant: bool) -> Arrival<Message> {
@@ -256,7 +337,7 @@ macro_rules! baselines {
                 Baseline::targets(self, topic)
             }
 
-            fn validated(&mut self, _: &mut Processor, _: &mut Cx<'_, Self>) {}
+            fn validated(_: &mut Node<Self>, _: &mut Cx<'_, Self>) {}
 
             fn messages(frame: &Self::Frame) -> &[Arc<Self::Message>] {
                 frame.messages()
@@ -319,6 +400,8 @@ pub struct Node<E: Spreading = GossipSub> {
     repair: Option<Arc<Repairing>>,
     /// The segments of each slot, if the node can rebuild blocks.
     held: FxHashMap<u32, Held>,
+    /// Set if the node exchanges cells.
+    cells: Option<Box<cells::CellNode>>,
     /// Events that wait for the application's context.
     reports: Vec<Event>,
 }
@@ -348,6 +431,7 @@ impl<E: Spreading> Node<E> {
             publishing: 0..0,
             repair,
             held: FxHashMap::default(),
+            cells: None,
             reports: Vec::new(),
         }
     }
@@ -425,10 +509,16 @@ impl<E: Spreading> App for Node<E> {
     fn command(&mut self, command: Command, cx: &mut EngineCx<'_, Self>) {
         match command {
             Command::PublishEach { slot } => {
+                if E::publish_cells(self, slot, &Schedule::Sequential, cx) {
+                    return;
+                }
                 self.publishing = self.shared.of_slot(slot);
                 self.publish_next(cx);
             }
             Command::PublishBatch { slot, schedule } => {
+                if E::publish_cells(self, slot, &schedule, cx) {
+                    return;
+                }
                 let message = |column: ColumnId| Arc::clone(&self.shared.messages[column as usize]);
                 self.engine.publish_all(self.shared.of_slot(slot).map(message).collect(), &schedule, cx);
             }
@@ -437,14 +527,16 @@ impl<E: Spreading> App for Node<E> {
 
     fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
         match token {
-            VALIDATED => self.engine.validated(&mut self.processor, cx),
+            VALIDATED => E::validated(self, cx),
             PUBLISH_NEXT => self.publish_next(cx),
+            token if E::cell_timer(self, token, cx) => {}
             TimerToken(REPAIRED..) => self.rebuild((token.0 - REPAIRED) as u32, cx),
             token => self.engine.handle(Input::Timer(token), cx),
         }
     }
 
     fn observe(&mut self, event: E::Event, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
+        let Some(event) = E::take_cells(self, event, cx) else { return };
         match E::arrival(event, self.processor.is_instant()) {
             Arrival::Own { key, topic, message } => {
                 if let Some(column) = self.shared.id_of(&topic, &message) {
@@ -456,6 +548,7 @@ impl<E: Spreading> App for Node<E> {
                     self.columns.insert(key, column);
                     let first = self.hold(column, cx);
                     cx.emit(Event::Copy { column, from: neighbours.host(from), first });
+                    E::whole_column(self, column, from, cx);
                 }
                 if let Some(id) = validate {
                     self.processor.take(id, cx);
@@ -471,7 +564,8 @@ impl<E: Spreading> App for Node<E> {
         }
     }
 
-    fn report(&mut self, cx: &mut AppCx<'_, Self>) {
+    fn report(&mut self, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
+        E::report_cells(self, neighbours, cx);
         self.reports.drain(..).for_each(|event| cx.emit(event));
     }
 }

@@ -43,7 +43,7 @@ pub trait App: Send + Sized + 'static {
     );
 
     /// Emits events that the application could not emit while it handled an input.
-    fn report(&mut self, _cx: &mut AppCx<'_, Self>) {}
+    fn report(&mut self, _neighbours: &Neighbours, _cx: &mut AppCx<'_, Self>) {}
 }
 
 pub struct Host<A: App> {
@@ -84,7 +84,7 @@ impl<A: App> Engine for Host<A> {
         for event in events.drain(..) {
             app.observe(event, neighbours, cx);
         }
-        app.report(cx);
+        app.report(neighbours, cx);
     }
 }
 
@@ -161,7 +161,15 @@ pub struct Processor {
     time: Duration,
     stalls: Option<Stalls>,
     /// The message in work is first.
-    waiting: VecDeque<MessageId>,
+    waiting: VecDeque<(Work, Duration)>,
+}
+
+/// Something to validate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Message(MessageId),
+    /// Parts of a message, by their ticket.
+    Parts(u64),
 }
 
 impl Processor {
@@ -176,26 +184,45 @@ impl Processor {
     }
 
     pub(crate) fn take<F: Frame, E>(&mut self, id: MessageId, cx: &mut Context<'_, F, E>) {
-        self.waiting.push_back(id);
+        self.work(Work::Message(id), self.time, cx);
+    }
+
+    /// Takes something that needs this much time.
+    pub(crate) fn work<F: Frame, E>(&mut self, work: Work, time: Duration, cx: &mut Context<'_, F, E>) {
+        self.waiting.push_back((work, time));
         if self.waiting.len() == 1 {
             self.start(cx);
         }
     }
 
-    /// Handles the timer [`VALIDATED`].
-    pub(crate) fn done(&mut self, gossip: &mut GossipSub, cx: &mut Context<'_, RpcFrame, Event>) {
-        if let Some(id) = self.waiting.pop_front() {
-            gossip.report_validation(&id, Acceptance::Accept, cx);
-        }
+    /// Handles the timer [`VALIDATED`]. Returns the ticket of validated parts.
+    pub(crate) fn done(
+        &mut self,
+        gossip: &mut GossipSub,
+        cx: &mut Context<'_, RpcFrame, Event>,
+    ) -> Option<u64> {
+        let ticket = match self.waiting.pop_front() {
+            Some((Work::Message(id), _)) => {
+                gossip.report_validation(&id, Acceptance::Accept, cx);
+                None
+            }
+            Some((Work::Parts(ticket), _)) => {
+                gossip.report_parts(ticket, Acceptance::Accept, cx);
+                Some(ticket)
+            }
+            None => None,
+        };
         if !self.waiting.is_empty() {
             self.start(cx);
         }
+        ticket
     }
 
     fn start<F: Frame, E>(&self, cx: &mut Context<'_, F, E>) {
         let runs_at =
             |at: Time| self.stalls.map_or(at, |stalls| Time::from_nanos(stalls.runs_at(at.as_nanos())));
-        cx.set_timer(runs_at(runs_at(cx.now()) + self.time), VALIDATED);
+        let time = self.waiting.front().map_or(Duration::ZERO, |(_, time)| *time);
+        cx.set_timer(runs_at(runs_at(cx.now()) + time), VALIDATED);
     }
 }
 

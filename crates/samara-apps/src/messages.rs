@@ -215,7 +215,7 @@ impl App for GossipMember {
 
     fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
         match token {
-            VALIDATED => self.processor.done(&mut self.gossip, cx),
+            VALIDATED => _ = self.processor.done(&mut self.gossip, cx),
             token => self.gossip.handle(Input::Timer(token), cx),
         }
     }

@@ -51,6 +51,7 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-10k" "> 45 s",
         "peerdas-100k" "270 s",
         "peerdas-mixed" "> 45 s",
+        "peerdas-cells" "60 s",
         "peerdas-reference" "7 s",
         "peerdas-small" "< 1 s",
         "gossip-study" "> 45 s",

@@ -84,6 +84,10 @@ pub struct Columns {
     /// Nodes that rebuild the block when they have half of its columns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// Nodes that exchange cells instead of whole columns, because they have most of the blobs from the
+    /// mempool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cells: Option<Cells>,
     /// File with the columns of each node: CSV with the columns `node` and `column`, with a path
     /// like that of the topology's file. Replaces `custody`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,6 +131,7 @@ impl Default for Columns {
             rows: 0,
             row_custody: 0,
             repair: None,
+            cells: None,
             custody_file: None,
             publisher: 0,
             publisher_uplink: None,
@@ -141,6 +146,86 @@ impl Default for Columns {
         }
     }
 }
+
+/// Nodes that exchange cells: partial messages of GossipSub, in the format of Ethereum's partial columns
+/// (consensus-specs `fulu/partial-columns/p2p-interface.md`). Columns then have their full size, with
+/// proofs and commitments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cells {
+    /// Share of the nodes that exchange cells, drawn at random; the publisher is one of them unless
+    /// there are none. The others exchange whole columns.
+    pub upgraded: Share,
+    /// Mean share of a block's blobs that a node has in its mempool. Default: "82 %" (Xatu, main net,
+    /// March 2025: 81.9 % of the blob transactions in blocks).
+    pub hits: Share,
+    /// Share of the missing blobs that all nodes lack, because they were never in the public mempool.
+    /// Every node misses the others independently. Default: "80 %", of the same measurement (14.8 of
+    /// 18.1 % of the transactions were private).
+    pub private: Share,
+    /// The cells that the publisher sends without being asked.
+    pub push: PushedCells,
+    /// Time from a header to the blobs of the node's mempool (`engine_getBlobs`). Default: "10 ms", an
+    /// assumption.
+    pub lookup_time: Span,
+    /// Time to verify the proof of a cell, one cell after the other. Default: "0.12 ms" (rust-eth-kzg: 12
+    /// ms for 128 cells; c-kzg: 19.6 ms).
+    pub cell_time: Span,
+}
+
+/// The cells that a publisher sends without being asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PushedCells {
+    /// None: only the header.
+    None,
+    /// Those of blobs that no mempool has.
+    #[default]
+    Private,
+    /// All cells.
+    All,
+}
+
+impl Default for Cells {
+    fn default() -> Self {
+        Self {
+            upgraded: Share::from_fraction(1.0),
+            hits: Share::from_fraction(0.82),
+            private: Share::from_fraction(0.8),
+            push: PushedCells::default(),
+            lookup_time: Span::from_millis(10),
+            cell_time: Span::from_nanos(120_000),
+        }
+    }
+}
+
+impl Cells {
+    /// Returns the number of blobs that no mempool has.
+    pub fn private_blobs(&self, blobs: u32) -> u32 {
+        (f64::from(blobs) * (1.0 - self.hits.fraction()) * self.private.fraction()).round() as u32
+    }
+
+    /// Returns the chance that a node lacks a blob that some mempools have.
+    pub fn chance_of_miss(&self, blobs: u32) -> f64 {
+        let private = f64::from(self.private_blobs(blobs));
+        let missing = f64::from(blobs) * (1.0 - self.hits.fraction()) - private;
+        (missing / (f64::from(blobs) - private).max(1.0)).clamp(0.0, 1.0)
+    }
+
+    /// Returns whether each host exchanges cells.
+    pub fn upgraded(&self, nodes: u32, publisher: u32, seed: u64) -> Vec<bool> {
+        let count = (self.upgraded.fraction() * f64::from(nodes)).round() as usize;
+        let mut hosts: Vec<u32> = (0..nodes).filter(|host| *host != publisher).collect();
+        NodeRng::new(seed, u64::MAX - 2, Purpose::Workload).shuffle(&mut hosts);
+        let mut upgraded = vec![false; nodes as usize];
+        let all = [publisher].into_iter().chain(hosts);
+        all.take(count).for_each(|host| upgraded[host as usize] = true);
+        upgraded
+    }
+}
+
+/// Bytes of a cell of Ethereum, the only size that its format of partial columns allows.
+const CELL_BYTES: u64 = 2_048;
 
 /// Choices of the columns that nodes keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -281,6 +366,11 @@ impl Columns {
     /// more.
     pub fn column_bytes(&self) -> u64 {
         let rows = u64::from(self.blobs.max(self.rows));
+        if self.cells.is_some() {
+            // A data column sidecar of Fulu: cells, proofs and commitments of all blobs, the signed header
+            // of the block, and offsets.
+            return 356 + rows * (CELL_BYTES + 2 * 48);
+        }
         rows * 2 * self.blob_size.bytes() / u64::from(self.count.max(1))
     }
 }
@@ -314,6 +404,9 @@ impl Checks<'_> {
         self.range("columns.row_custody", workload.row_custody, 0, workload.rows);
         if let Some(repair) = &workload.repair {
             self.repair(repair, workload);
+        }
+        if let Some(cells) = &workload.cells {
+            self.cells(cells, workload);
         }
         if scenario.find::<Parameters>().is_none() {
             self.baseline(scenario, workload);
@@ -399,11 +492,34 @@ impl Checks<'_> {
         }
     }
 
+    fn cells(&mut self, cells: &Cells, workload: &Columns) {
+        let shares = [("upgraded", cells.upgraded), ("hits", cells.hits), ("private", cells.private)];
+        for (key, share) in shares.into_iter().filter(|(_, share)| share.fraction() > 1.0) {
+            self.wrong(&format!("columns.cells.{key}"), format!("is {share}; at most 100 %"));
+        }
+        self.range("columns.blobs", workload.blobs, 1, 4_096);
+        let bytes = 2 * workload.blob_size.bytes() / u64::from(workload.count.max(1));
+        if bytes != CELL_BYTES {
+            let message = format!(
+                "a cell has {bytes} bytes (2 x blob_size / count); expected {CELL_BYTES}, for example 128 columns of blobs of 128 KiB"
+            );
+            self.wrong("columns.cells", message);
+        }
+        if workload.rows > 0 || workload.repair.is_some() {
+            let message = "cells come without rows and repair; remove columns.rows and columns.repair";
+            self.wrong("columns.cells", message);
+        }
+    }
+
     /// Rejects what only GossipSub can do.
     fn baseline(&mut self, scenario: &Scenario, workload: &Columns) {
         if scenario.network.validation_time.nanos() > 0 {
             let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
             self.wrong("network.validation_time", message);
+        }
+        if workload.cells.is_some() {
+            let message = "cells are partial messages of GossipSub; use protocol.kind = \"gossipsub\"";
+            self.wrong("columns.cells", message);
         }
         if workload.observer {
             let message = "an observer reports by GossipSub; use protocol.kind = \"gossipsub\"";

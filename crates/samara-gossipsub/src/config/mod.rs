@@ -25,7 +25,10 @@ use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
 pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
 #[cfg(feature = "config")]
-pub use parameters::{AnswersKind, HeartbeatOrder, Parameters, Preset, Version, expected_of, key_of};
+pub use parameters::{
+    AnswersKind, AskingKind, HeartbeatOrder, Parameters, PartsParameters, Preset, Version, expected_of,
+    key_of,
+};
 pub use samara_engine::config::ConfigError;
 pub use samara_engine::outbox::LaneCapacity;
 pub use sending::{Answers, LaneLayout, Lanes, SendingConfig};

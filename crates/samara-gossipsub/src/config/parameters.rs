@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answers, Authenticity, Config, MeshRules, Withdraw};
 use crate::message_id::MessageIdFn;
+use crate::partial::{Asking, FormatHook, PartialConfig};
 
 /// The parameters of GossipSub: a preset and overrides of its values.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -76,10 +77,65 @@ pub struct Parameters {
     pub schedule_publish: Option<ScheduleSpec>,
     /// Order of the copies of forwarded messages.
     pub schedule_forward: Option<ScheduleSpec>,
+    /// How nodes exchange parts of messages, if the workload has parts (`columns.cells`).
+    pub parts: Option<PartsParameters>,
     /// The policies named by schedules of kind `custom`. The program that runs the scenario sets
     /// them; a file cannot.
     #[serde(skip)]
     pub policies: Policies,
+}
+
+/// How nodes exchange parts of messages.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartsParameters {
+    /// The peers that a node asks for a part that it lacks. It provides every value that is not set
+    /// below.
+    #[serde(default)]
+    pub asking: AskingKind,
+    /// Number of mesh peers to which a publisher sends each part that they cannot have, without being
+    /// asked.
+    pub push_copies: Option<usize>,
+    /// Number of mesh peers that shall have a part that arrives, or get it unasked; 0 by default.
+    pub forward_copies: Option<usize>,
+    /// Number of peers to which a node sends a header before they ask.
+    pub header_copies: Option<usize>,
+    /// Time for which announcements of parts wait for others.
+    pub announce_delay: Option<Span>,
+    /// Shortest time that an asked peer has for an answer, with `asking = "one"`.
+    pub patience: Option<Span>,
+    /// Maximum bytes of the parts in one frame.
+    pub frame_bytes: Option<usize>,
+}
+
+/// The peers that a node asks for a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskingKind {
+    /// One peer at a time, with a deadline.
+    #[default]
+    One,
+    /// All mesh peers at once, as deployed clients do; several of them answer.
+    Everyone,
+}
+
+impl PartsParameters {
+    /// Builds the configuration of the engine.
+    pub fn build(&self, format: FormatHook) -> PartialConfig {
+        let mut config = match self.asking {
+            AskingKind::One => PartialConfig::new(format),
+            AskingKind::Everyone => PartialConfig::deployed(format),
+        };
+        set(&mut config.push_copies, self.push_copies);
+        set(&mut config.forward_copies, self.forward_copies);
+        set(&mut config.header_copies, self.header_copies);
+        set(&mut config.announce_delay, self.announce_delay.map(Span::duration));
+        set(&mut config.body_bytes_max, self.frame_bytes);
+        if let (Asking::One { patience }, Some(span)) = (&mut config.asking, self.patience) {
+            *patience = span.duration();
+        }
+        config
+    }
 }
 
 /// Sets of parameters in use.
@@ -138,6 +194,9 @@ pub enum Version {
     #[default]
     #[serde(rename = "1.2")]
     V1_2,
+    /// Adds extensions: partial messages.
+    #[serde(rename = "1.3")]
+    V1_3,
 }
 
 impl Version {
@@ -147,6 +206,7 @@ impl Version {
             Self::V1_0 => "/meshsub/1.0.0",
             Self::V1_1 => "/meshsub/1.1.0",
             Self::V1_2 => "/meshsub/1.2.0",
+            Self::V1_3 => "/meshsub/1.3.0",
         }
     }
 }

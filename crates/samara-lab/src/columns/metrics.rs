@@ -83,6 +83,9 @@ metrics! {
         /// published.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub repair: Option<Repairs> = "", Neither, [];
+        /// The exchange of cells, if `columns.cells` is set; over all nodes but the publisher.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub cells: Option<CellMetrics> = "", Neither, [];
         /// Copies that did not fit into a node's queues.
         pub queue_drops: u64 = "copies", Less, [""];
         /// Copies withdrawn before they left: because of IDONTWANT, because the peer has the
@@ -118,6 +121,37 @@ pub struct CustodyTail {
     pub all: Option<Statistics>,
     pub all_but_1: Option<Statistics>,
     pub all_but_2: Option<Statistics>,
+}
+
+/// The exchange of cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellMetrics {
+    /// Cells of its columns that a node lacked after it had looked up its mempool; the mean over nodes
+    /// and slots.
+    pub missing_per_node: f64,
+    /// Columns that the mempools completed, as a share of all.
+    pub local_share: f64,
+    /// Cells received for each missing cell; 1 is optimal.
+    pub copies_per_missing: f64,
+    /// Headers received by a node; the mean over nodes and slots.
+    pub headers_per_node: f64,
+    /// Messages with metadata received by a node; the mean over nodes and slots.
+    pub metadata_per_node: f64,
+}
+
+impl CellMetrics {
+    fn of(measured: &ColumnsMeasured) -> Self {
+        let [missing, local, received, _, headers, _, metadata] = measured.cells.map(|count| count as f64);
+        let slots = measured.published.len() as f64;
+        let nodes = f64::from(measured.point.scenario.network.nodes.max(2) - 1) * slots;
+        Self {
+            missing_per_node: missing / nodes,
+            local_share: ratio(local, measured.collector.deliveries().len() as f64),
+            copies_per_missing: ratio(received, missing),
+            headers_per_node: headers / nodes,
+            metadata_per_node: metadata / nodes,
+        }
+    }
 }
 
 /// Counts of repairs by erasure coding.
@@ -216,6 +250,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         publisher_bytes_up: measured.traffic[publisher].sent.bytes,
         publisher_copies_returned: measured.collector.returned,
         repair: workload.repair.is_some().then_some(repairs),
+        cells: workload.cells.as_ref().map(|_| CellMetrics::of(measured)),
         queue_drops: measured.collector.queue_drops,
         withdrawn_copies: measured.withdrawn,
         packet_drops: packet_drops(&measured.traffic),

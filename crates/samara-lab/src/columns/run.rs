@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use samara_apps::Simulated;
-use samara_apps::columns::{Blocks, Codec, Command, Event, Node, Repairing, Spreading, contents};
+use samara_apps::columns::{Blocks, CellPlan, Codec, Command, Event, Node, Repairing, Spreading, contents};
 use samara_apps::host::{Host, Processor, Stalls, gossipsub};
 use samara_baselines::{Forest, PubSub};
 use samara_engine::outbox::Schedule;
 use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
+use samara_gossipsub::partial::FormatHook;
+use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
 use samara_sim::{Arrivals, Cause, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
@@ -45,6 +47,8 @@ pub struct ColumnsMeasured {
     pub withdrawn: u64,
     /// Mean size of the meshes at the first publication.
     pub mesh_size: f64,
+    /// Counts of cells over all nodes but the publisher, as [`Spreading::cell_counts`].
+    pub cells: [u64; 7],
     /// Mean congestion window of the publisher's links at each publication, in packets; empty for
     /// real nodes.
     pub publisher_windows: Vec<f64>,
@@ -75,6 +79,7 @@ impl ColumnsMeasured {
             frame_bytes,
             withdrawn: 0,
             mesh_size: 0.0,
+            cells: [0; 7],
             publisher_windows: Vec::new(),
             digest: (0, 0),
         }
@@ -164,12 +169,22 @@ pub(crate) fn run(
         (ranks, Box::new(Codec(Arc::clone(&blocks))))
     });
     let schedule = configs[PUBLISHER].schedule_publish.clone();
-    let frame_bytes = least_frame_bytes(&blocks);
+    let frame_bytes = match &workload.cells {
+        // Only the cells that no mempool has must reach every node of a column.
+        Some(cells) if cells.upgraded.fraction() > 0.0 => {
+            cells.private_blobs(workload.blobs) * PART_BYTES as u32
+        }
+        _ => least_frame_bytes(&blocks),
+    };
     let publisher = workload.publisher;
     let hosts = world.setup.hosts.configs.len() as u32;
     let parameters = scenario.part::<Parameters>().clone();
+    let upgraded = upgraded(workload, scenario.network.nodes, point.seed);
     let engine = move |host: u32| {
         let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
+        let is_old =
+            upgraded.as_ref().is_some_and(|upgraded| !upgraded.get(host as usize).is_some_and(|new| *new));
+        let kind = if is_old { kind + configs.len() / 2 } else { kind };
         let (mut gossip, outbox) = gossipsub(&configs[kind], host);
         if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
             gossip.set_heartbeat_offset(offset);
@@ -253,12 +268,19 @@ impl World<'_> {
         let (publisher, validation) = (workload.publisher, setup.hosts.validation.clone());
         let (stalled, seed) = (scenario.network.stalled_periods.fraction(), setup.point.seed);
         let shared = Arc::clone(&blocks);
+        let plan = CellPlan::new(workload, seed).map(Arc::new);
+        let cells = plan.zip(upgraded(workload, scenario.network.nodes, seed));
         let factory = move |host: u32| {
             let (engine, outbox) = engine(host);
             let joins = custody[host as usize].clone();
             let processor = Processor::new(validation[host as usize], Stalls::new(stalled, host, seed));
             let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
-            let node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
+            let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
+            if let (Some((plan, upgraded)), true) = (&cells, Some(host) != observer)
+                && upgraded[host as usize]
+            {
+                E::exchange_cells(&mut node, plan, host);
+            }
             (Host::new(node), outbox)
         };
         let mut net = setup.distributed(Arc::new(factory), own, others)?;
@@ -284,8 +306,14 @@ impl World<'_> {
 
 const PUBLISHER: usize = 1;
 
-/// Returns the configurations of the nodes, the publisher and the observer, in this order.
-fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunError> {
+/// Returns whether each host exchanges cells; `None` without cells.
+fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<bool>> {
+    workload.cells.as_ref().map(|cells| cells.upgraded(nodes, workload.publisher, seed))
+}
+
+/// Returns the configurations of the nodes, the publisher and the observer, in this order; then those
+/// of such hosts that exchange no cells.
+fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 6], RunError> {
     let (workload, parameters) = (setup.scenario().part::<Columns>(), setup.scenario().part::<Parameters>());
     let observer = workload.observer.then_some(graph.nodes);
     // The observer is the publisher's last link, so its peer handle there is the number of other
@@ -308,7 +336,15 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 3], RunErro
         config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
     }
     let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
-    Ok([config, publisher, observer].map(Arc::new))
+    let old = [config, publisher, observer];
+    let partial = workload.cells.as_ref().map(|_| {
+        let spec = parameters.parts.clone().unwrap_or_default();
+        Arc::new(spec.build(FormatHook::new(PartialColumns::FULU)))
+    });
+    let new = old.clone().map(|config| Config { partial: partial.clone(), ..config });
+    let [a, b, c] = new.map(Arc::new);
+    let [d, e, f] = old.map(Arc::new);
+    Ok([a, b, c, d, e, f])
 }
 
 /// Returns the links of the observer: a few hosts, and the publisher.
@@ -396,8 +432,9 @@ impl<E: Spreading> Stepped for Run<E> {
     fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<ColumnsMeasured>, RunError> {
         let traffic = net.traffic_since(&self.before)?;
         let withdrawn = net.withdrawn()?;
+        let cells = cells(&self.measured, net)?;
         let digest = net.digest_and_steps()?;
-        Ok(net.is_first().then_some(ColumnsMeasured { traffic, withdrawn, digest, ..self.measured }))
+        Ok(net.is_first().then_some(ColumnsMeasured { traffic, withdrawn, cells, digest, ..self.measured }))
     }
 }
 
@@ -426,6 +463,20 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
     }
     let [total, meshes] = net.sum([total, meshes])?;
     Ok(total as f64 / meshes.max(1) as f64)
+}
+
+/// Returns the counts of cells over all nodes but the publisher.
+fn cells<E: Spreading>(
+    measured: &ColumnsMeasured,
+    net: &mut Net<'_, Host<Node<E>>>,
+) -> Result<[u64; 7], RunError> {
+    let publisher = measured.workload().publisher;
+    let mut counts = [0; 7];
+    for host in net.hosts().filter(|host| *host != publisher) {
+        let of_host = E::cell_counts(&net.sim.node(host).app);
+        counts.iter_mut().zip(of_host).for_each(|(sum, count)| *sum += count);
+    }
+    net.sum(counts)
 }
 
 fn limits<'a>(

@@ -285,7 +285,7 @@ pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
 fn offered(version: Version) -> Arc<[StreamProtocol]> {
     let all = PROTOCOLS.into_iter();
     match version {
-        Version::V1_2 => all.collect(),
+        Version::V1_2 | Version::V1_3 => all.collect(),
         Version::V1_0 | Version::V1_1 => {
             all.skip_while(|protocol| protocol.as_ref() != version.protocol()).collect()
         }
