@@ -96,8 +96,9 @@ pub struct PartsParameters {
     /// Number of mesh peers to which a publisher sends each part that they cannot have, without being
     /// asked.
     pub push_copies: Option<usize>,
-    /// Number of mesh peers that shall have a part that arrives, or get it unasked; 0 by default.
-    pub forward_copies: Option<usize>,
+    /// Number of mesh peers that shall have a part that its publisher has pushed to a node; those that lack
+    /// it get it unasked.
+    pub relay_copies: Option<usize>,
     /// Number of peers to which a node sends a header before they ask.
     pub header_copies: Option<usize>,
     /// Time for which announcements of parts wait for others.
@@ -127,7 +128,7 @@ impl PartsParameters {
             AskingKind::Everyone => PartialConfig::deployed(format),
         };
         set(&mut config.push_copies, self.push_copies);
-        set(&mut config.forward_copies, self.forward_copies);
+        set(&mut config.relay_copies, self.relay_copies);
         set(&mut config.header_copies, self.header_copies);
         set(&mut config.announce_delay, self.announce_delay.map(Span::duration));
         set(&mut config.body_bytes_max, self.frame_bytes);

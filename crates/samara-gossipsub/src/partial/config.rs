@@ -11,13 +11,13 @@ pub struct PartialConfig {
     pub format: FormatHook,
     /// The peers that a node asks for a part.
     pub asking: Asking,
-    /// Number of peers to which a node pushes a part that arrives and that they have not announced,
-    /// less the mesh peers that have it; 0: parts leave only if a peer wants them.
-    pub forward_copies: usize,
+    /// Number of mesh peers that shall have a part that its publisher has pushed to this node: those that
+    /// lack it get it unasked. Other parts leave only if a peer wants them.
+    pub relay_copies: usize,
     /// Number of mesh peers to which a node pushes each part in [`Content::push`](super::Content::push).
     pub push_copies: usize,
-    /// Number of peers to which a node pushes a header in a frame of its own. Other peers receive it with
-    /// the first parts, if they have sent nothing about the group.
+    /// Number of peers to which a node pushes a header at once, in a frame of its own. Other peers receive
+    /// it with the first parts, or at the next heartbeat, unless they have said something about the group.
     pub header_copies: usize,
     /// Time from a change of the available parts to its announcement, so that several changes share
     /// one. Requests are never delayed.
@@ -83,8 +83,8 @@ impl PartialConfig {
         Self {
             format,
             asking: Asking::One { patience: Duration::from_millis(250) },
-            forward_copies: 0,
-            push_copies: 2,
+            relay_copies: 8,
+            push_copies: 1,
             header_copies: 8,
             announce_delay: Duration::from_millis(10),
             group_ttl_heartbeats: 12,
@@ -98,6 +98,7 @@ impl PartialConfig {
     pub fn deployed(format: FormatHook) -> Self {
         Self {
             asking: Asking::Everyone,
+            relay_copies: 0,
             push_copies: usize::MAX,
             header_copies: usize::MAX,
             announce_delay: Duration::ZERO,

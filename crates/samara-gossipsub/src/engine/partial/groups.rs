@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_engine::{MessageKey, PeerId, Time};
+use samara_engine::{MessageKey, Outbox, PeerId, Time};
 use smallvec::SmallVec;
 
 use crate::engine::tables::TopicIdx;
 use crate::partial::{Bits, Metadata};
+use crate::rpc::RpcFrame;
 
 /// A group of a topic.
 pub(super) type GroupKey = (TopicIdx, Bytes);
@@ -35,6 +36,8 @@ pub(super) struct View {
     pub(super) answered: u32,
     /// Whether the peer has said anything about the group.
     pub(super) heard: bool,
+    /// Whether it has said what it has.
+    pub(super) tells: bool,
     /// Whether the peer failed to send an available part in time, or sent an invalid one.
     pub(super) lapsed: bool,
     /// Whether the score has counted a part of this peer.
@@ -46,7 +49,7 @@ pub(super) struct View {
 impl View {
     fn new(peer: PeerId) -> Self {
         let (available, requests, told, owed, received, asked, frames) = Default::default();
-        let (answered, heard, lapsed, credited, gossiped) = Default::default();
+        let (answered, heard, tells, lapsed, credited, gossiped) = Default::default();
         Self {
             peer,
             available,
@@ -58,6 +61,7 @@ impl View {
             frames,
             answered,
             heard,
+            tells,
             lapsed,
             credited,
             gossiped,
@@ -97,6 +101,11 @@ pub(super) struct Group {
     pub(super) created_by: Option<PeerId>,
     /// Whether a change awaits its announcement.
     pub(super) changed: bool,
+    /// Whether this node tells nobody what it has, because it pushes it: until the first heartbeat after
+    /// one at which all pushed parts had left.
+    pub(super) is_quiet: bool,
+    /// Whether all pushed parts had left at the last heartbeat.
+    has_left: bool,
 }
 
 impl Group {
@@ -136,6 +145,13 @@ impl Group {
         true
     }
 
+    /// Returns true unless all owed parts have left, and had left when this was last called.
+    pub(super) fn owes_until_now(&mut self, outbox: &Outbox<RpcFrame>) -> bool {
+        let frames = |view: &View| view.frames.iter().any(|(message, _)| outbox.owes(view.peer, *message));
+        let left = !self.views.iter().any(frames);
+        !(left && std::mem::replace(&mut self.has_left, left))
+    }
+
     /// Returns the parts that this node lacks and wants.
     pub(super) fn missing(&self) -> Bits {
         if self.is_own { Bits::all(self.len).without(&self.have) } else { Bits::new(self.len) }
@@ -162,6 +178,10 @@ pub(super) struct Header {
 }
 
 impl Header {
+    pub(super) fn is_holder(&self, peer: PeerId) -> bool {
+        self.holders.binary_search(&peer).is_ok()
+    }
+
     /// Notes that a peer has the header. Returns false if that was known.
     pub(super) fn note(&mut self, peer: PeerId) -> bool {
         match self.holders.binary_search(&peer) {

@@ -98,9 +98,15 @@ impl GossipSub {
         let missing = len - group.have.count();
         let push = content.push.and(&group.have);
         if !push.is_empty() {
+            // Peers would ask the publisher, which has the most to send, for what others have soon.
+            if config.asking != Asking::Everyone
+                && let Some(group) = self.partials.groups.get_mut(&key)
+            {
+                group.is_quiet = true;
+            }
             self.push(&key, &push, config.push_copies, None, cx);
         }
-        self.push_header(&key, cx);
+        self.push_header(id, config.header_copies, cx);
         self.act(&key, cx);
         Ok(missing)
     }
@@ -173,32 +179,32 @@ impl GossipSub {
         self.owe_parts(key, by_peer, from.is_none(), cx);
     }
 
-    /// Owes the header of a group to mesh peers that may lack it, in frames without parts.
-    fn push_header(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+    /// Owes a header, in frames without parts, to peers in the meshes of all topics that may lack it, until
+    /// so many have left.
+    fn push_header(&mut self, id: &Bytes, copies: usize, cx: &mut Cx<'_>) {
         let Some(config) = self.config.partial.clone() else { return };
-        let Some(state) = self.partials.headers.get(&key.1) else { return };
-        let Some(bytes) = state.bytes.clone().filter(|_| state.pushed < config.header_copies) else { return };
-        let peers = self.partial_peers(key.0);
-        let (Some(header), Some(group)) =
-            (self.partials.headers.get_mut(&key.1), self.partials.groups.get(key))
-        else {
-            return;
-        };
-        let mut receivers: Vec<PeerId> = Vec::new();
-        for peer in peers {
-            if header.pushed < config.header_copies && header.note(peer) {
-                header.pushed += 1;
-                receivers.push(peer);
+        let Some(header) = self.partials.headers.get(id) else { return };
+        let Some(bytes) = header.bytes.clone().filter(|_| header.pushed < copies) else { return };
+        let Ok(Some(len)) = config.format.len_of(Some(&bytes)) else { return };
+        let mut topics: BTreeMap<PeerId, TopicIdx> = BTreeMap::new();
+        for topic in self.topics.joined().iter().chain(self.topics.fanouts()) {
+            if self.partial_mode(*topic) != PartialMode::None {
+                topics.extend(self.partial_peers(*topic).into_iter().map(|peer| (peer, *topic)));
             }
         }
-        if receivers.is_empty() {
-            return;
-        }
-        let body = config.format.write_body(&key.1, group.len, Some(&bytes), &[]);
-        let frame = self.partial_frame(key, Some(body), None);
-        self.metrics.headers_sent += receivers.len() as u64;
-        for peer in receivers {
-            self.owe(peer, self.lanes.control, frame.clone(), None, None, cx);
+        let mut receivers: Vec<(PeerId, TopicIdx)> =
+            topics.into_iter().filter(|(peer, _)| !header.is_holder(*peer)).collect();
+        cx.rng().shuffle(&mut receivers);
+        receivers.truncate(copies - header.pushed);
+        let body = config.format.write_body(id, len, Some(&bytes), &[]);
+        for (peer, topic) in receivers {
+            if let Some(header) = self.partials.headers.get_mut(id) {
+                header.note(peer);
+                header.pushed += 1;
+            }
+            self.metrics.headers_sent += 1;
+            let frame = self.partial_frame(&(topic, id.clone()), Some(body.clone()), None);
+            self.owe(peer, self.lanes.control, frame, None, None, cx);
         }
     }
 
@@ -279,7 +285,7 @@ impl GossipSub {
     fn withdraw_parts(&mut self, key: &GroupKey, peer: PeerId, parts: &Bits, cx: &mut Cx<'_>) {
         let Some(group) = self.partials.groups.get_mut(key) else { return };
         let view = group.view(peer);
-        if view.frames.is_empty() || view.owed.and(parts).is_empty() {
+        if !self.config.withdraw.on_idontwant || view.owed.and(parts).is_empty() {
             return;
         }
         let mut rest = Bits::default();
@@ -407,7 +413,7 @@ impl GossipSub {
         let mesh = self.partial_peers(key.0);
         let is_everyone = config.asking == Asking::Everyone;
         let Some(group) = self.partials.groups.get_mut(key) else { return };
-        if group.len == 0 {
+        if group.len == 0 || group.is_quiet {
             return;
         }
         for peer in &mesh {
@@ -423,7 +429,8 @@ impl GossipSub {
             }
             let requests = if is_everyone { missing.clone() } else { view.asked.clone() };
             let (announce, request) = match &view.told {
-                None => (in_mesh && (!group.have.is_empty() || !requests.is_empty()), !requests.is_empty()),
+                // Peers learn early from whom they can ask parts.
+                None => (in_mesh && (group.is_own || !group.have.is_empty()), !requests.is_empty()),
                 Some(told) => {
                     let fresh = group.have.without(&told.available).without(&view.available);
                     let ended = told.requests.without(&requests).without(&view.received);
@@ -509,11 +516,15 @@ impl GossipSub {
             groups.iter().filter(|(_, group)| group.len > 0).map(|(key, _)| key.clone()).collect();
         for key in keys {
             // All peers may have lapsed: they get another chance.
-            if let Some(group) = self.partials.groups.get_mut(&key).filter(|group| !group.is_complete()) {
-                group.views.iter_mut().for_each(|view| view.lapsed = false);
+            if let Some(group) = self.partials.groups.get_mut(&key) {
+                if !group.is_complete() {
+                    group.views.iter_mut().for_each(|view| view.lapsed = false);
+                }
+                group.is_quiet &= group.owes_until_now(cx.outbox());
             }
             self.gossip_parts(&key, cx);
-            self.push_header(&key, cx);
+            // Who has still said nothing may have received no header.
+            self.push_header(&key.1, usize::MAX, cx);
             self.ask(&key, cx);
             self.tell(&key, true, cx);
         }

@@ -129,6 +129,7 @@ impl GossipSub {
             view.frames.iter().for_each(|(_, parts)| waits.add(parts));
             view.owed = view.owed.without(&again.without(&waits));
         }
+        view.tells = true;
         view.available.add(&metadata.available);
         view.requests = metadata.requests;
         let mut useless = metadata.available;
@@ -251,6 +252,9 @@ impl GossipSub {
                 state.holders.retain(|holder| *holder != from);
             }
         }
+        if header.is_some() && acceptance == Acceptance::Accept {
+            self.push_header(&key.1, config.header_copies, cx);
+        }
         let Some(group) = self.partials.groups.get_mut(&key) else { return false };
         parts.iter().for_each(|(part, _)| group.checking.remove(*part));
         if acceptance != Acceptance::Accept {
@@ -279,8 +283,9 @@ impl GossipSub {
             if !std::mem::replace(&mut view.credited, true) {
                 self.scores.credit_parts(from, key.0);
             }
-            if config.forward_copies > 0 {
-                self.push(&key, &new, config.forward_copies, Some(from), cx);
+            // A peer that sends parts before it tells what it has is their publisher.
+            if config.relay_copies > 0 && !view.tells {
+                self.push(&key, &new, config.relay_copies, Some(from), cx);
             }
         }
         self.act(&key, cx);
