@@ -2,3 +2,5 @@
 
 mod loopback;
 mod network;
+mod partial;
+mod peers;
