@@ -67,9 +67,9 @@ async fn extensions_of_rust_are_recorded() {
     our.joined(their.peer).await;
     messages_go_both_ways(&mut our, &mut their).await;
     let (extensions, score) = seen(&our, their.peer).await;
-    // Compiled without partial messages, rust-libp2p has no extensions either and announces an
-    // empty field.
-    assert_eq!(extensions, Some(Vec::new()));
+    // Field 10, true: compiled with partial messages, rust-libp2p announces them even if it enables
+    // them for no topic.
+    assert_eq!(extensions, Some(vec![0x50, 1]));
     assert!(score >= 0.0, "{score}");
 }
 

@@ -190,7 +190,7 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
                         gossipsub::Event::Message { message, .. } => {
                             Observed::Message(message.topic.to_string(), message.data)
                         }
-                        gossipsub::Event::Subscribed { peer_id, topic } => Observed::Joined(peer_id, topic.to_string()),
+                        gossipsub::Event::Subscribed { peer_id, topic, .. } => Observed::Joined(peer_id, topic.to_string()),
                         gossipsub::Event::Unsubscribed { peer_id, topic } => Observed::Left(peer_id, topic.to_string()),
                         _ => continue,
                     };

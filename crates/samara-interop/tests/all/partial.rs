@@ -1,0 +1,160 @@
+//! The scenarios of test-plans with partial messages, in seconds instead of minutes, for each
+//! composition of implementations.
+//!
+//! Every node reports each group of which it has all parts, as `checks/partial_messages.py` of
+//! test-plans requires.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::network::{at, missing, output, run, skipped, start};
+use crate::peers::Peer::{self, *};
+
+/// The chain needs 8: the groups of its nodes depend on the number.
+const NODES: usize = 8;
+const ALL_PARTS: u8 = u8::MAX;
+
+/// The implementations that take the nodes in turn. The first one has the publisher of the fanout.
+const COMPOSITIONS: &[&[Peer]] = &[
+    &[Go16],
+    &[Go19],
+    &[Rust],
+    &[Go16, Rust],
+    &[Rust, Go16],
+    &[Go19, Rust],
+    &[Rust, Go19],
+    &[Go16, Go19],
+    &[Go19, Go16],
+    &[Go16, Go19, Rust],
+];
+
+/// Runs wait most of the time, but more of them would delay the connections of each other on a
+/// machine with two cores.
+const COMPOSITIONS_AT_ONCE: usize = 2;
+
+/// The line that test-plans counts, byte for byte.
+const COMPLETE: &str = r#""msg":"All parts received""#;
+
+fn wait(seconds: usize) -> Value {
+    json!({"type": "waitUntil", "elapsedSeconds": seconds})
+}
+
+fn subscribe(topic: &str) -> Value {
+    json!({"type": "subscribeToTopic", "topicID": topic, "partial": true})
+}
+
+fn add(topic: &str, group: usize, parts: u8) -> Value {
+    json!({"type": "addPartialMessage", "topicID": topic, "groupID": group, "parts": parts})
+}
+
+fn publish(topic: &str, group: usize) -> Value {
+    json!({"type": "publishPartial", "topicID": topic, "groupID": group})
+}
+
+/// Connects all nodes. Of each pair, either node may dial.
+fn complete_graph() -> Vec<Vec<usize>> {
+    let dials =
+        |node: usize, other: usize| node != other && (node < other) == (node + other).is_multiple_of(2);
+    (0..NODES).map(|node| (0..NODES).filter(|other| dials(node, *other)).collect()).collect()
+}
+
+/// Every node has some parts of one group, and publishes them.
+fn partial_messages() -> Vec<Value> {
+    let (topic, group) = ("a-subnet", 42);
+    // Each part is at three nodes at least; no node has all, and node 3 has none.
+    let parts = [0x1f, 0xa4, 0x93, 0x00, 0xf1, 0x4a, 0x6c, 0x0a];
+    let mut script = start(&complete_graph());
+    script.push(subscribe(topic));
+    script.push(wait(4));
+    script.extend(parts.iter().enumerate().map(|(node, parts)| at(node, add(topic, group, *parts))));
+    // Not all clocks begin at the same moment: every node has its parts before it hears of others'.
+    script.push(wait(5));
+    script.push(publish(topic, group));
+    script.push(wait(9));
+    script
+}
+
+const CHAIN_GROUPS: usize = 16;
+
+/// The nodes form a line. Each has one part of every group, and all publish one group after another.
+fn chain() -> Vec<Value> {
+    let topic = "partial-msg-chain";
+    let neighbours: Vec<Vec<usize>> =
+        (0..NODES).map(|node| (node + 1..NODES.min(node + 2)).collect()).collect();
+    let mut script = start(&neighbours);
+    script.push(subscribe(topic));
+    script.push(wait(4));
+    for group in 0..CHAIN_GROUPS {
+        for part in 0..NODES {
+            script.push(at((group * NODES + part) % NODES, add(topic, group, 1 << part)));
+        }
+    }
+    for group in 0..CHAIN_GROUPS {
+        script.push(wait(5 + group / 4));
+        script.push(publish(topic, group));
+    }
+    script.push(wait(12));
+    script
+}
+
+/// One node has all parts and publishes them, but does not subscribe.
+fn fanout() -> Vec<Value> {
+    let (topic, group) = ("a-subnet", 7);
+    let mut script = start(&complete_graph());
+    script.extend((1..NODES).map(|node| at(node, subscribe(topic))));
+    script.push(wait(5));
+    script.push(at(0, add(topic, group, ALL_PARTS)));
+    let mut publish = publish(topic, group);
+    publish["publishToNodeIDs"] = (1..NODES).collect();
+    script.push(at(0, publish));
+    script.push(wait(9));
+    script
+}
+
+/// Runs a script with every composition. Every node must complete the number of groups.
+fn everyone_completes(scenario: &str, script: fn() -> Vec<Value>, groups: usize) {
+    if let Some(why) = missing() {
+        return skipped(&why);
+    }
+    let mut failures = Vec::new();
+    for pair in COMPOSITIONS.chunks(COMPOSITIONS_AT_ONCE) {
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = pair
+                .iter()
+                .map(|peers| scope.spawn(|| completes(scenario, script(), peers, groups)))
+                .collect();
+            failures.extend(runs.into_iter().filter_map(|run| run.join().unwrap().err()));
+        });
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn completes(scenario: &str, script: Vec<Value>, peers: &[Peer], groups: usize) -> Result<(), String> {
+    let name = peers.iter().fold(scenario.to_owned(), |name, peer| format!("{name}-{peer:?}"));
+    let Some(programs) = peers.iter().map(|peer| peer.program()).collect::<Option<Vec<PathBuf>>>() else {
+        skipped(&format!("Go is not installed, so {name} was not run"));
+        return Ok(());
+    };
+    let out = run(&name, script, NODES, &programs).map_err(|error| format!("{name}: {error}"))?;
+    let found: Vec<usize> = (0..NODES).map(|node| output(&out, node).matches(COMPLETE).count()).collect();
+    if found == [groups; NODES] {
+        return Ok(());
+    }
+    Err(format!("{name}: the nodes completed {found:?} groups, expected {groups} each"))
+}
+
+#[test]
+fn nodes_exchange_their_parts() {
+    everyone_completes("partial-messages", partial_messages, 1);
+}
+
+#[test]
+fn parts_pass_along_a_chain() {
+    everyone_completes("partial-messages-chain", chain, CHAIN_GROUPS);
+}
+
+#[test]
+fn a_publisher_need_not_subscribe() {
+    everyone_completes("partial-messages-fanout", fanout, 1);
+}
