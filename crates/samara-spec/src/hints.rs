@@ -6,7 +6,7 @@ use crate::Scenario;
 use crate::family::{self, FamilySpec, ProtocolKind};
 
 /// The start of a key, a part of the message about it, and the remedy.
-const REMEDIES: [(&str, &str, &str); 7] = [
+const REMEDIES: [(&str, &str, &str); 10] = [
     ("network.latency_file", "missing key `kind`", "add kind = \"one-way\" or kind = \"round-trip\""),
     ("fault.", "missing key `kind`", "add one, such as kind = \"crash\""),
     (
@@ -18,9 +18,15 @@ const REMEDIES: [(&str, &str, &str); 7] = [
     ("messages.rate", "expected a number", "the number of messages per second, such as 50"),
     ("network.class.", "missing key `share`", "add one, such as share = \"20 %\""),
     ("expect.", "", "put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\""),
+    ("topics", "unknown key", OF_NODE),
+    ("identity", "unknown key", OF_NODE),
+    ("control", "unknown key", OF_NODE),
 ];
 
 /// Words of users that are no key, each with the place of the matter.
+const OF_NODE: &str =
+    "this key belongs to the configuration of a node, which `samara node --config FILE` runs";
+
 const MATTERS: [(&str, &str); 2] = [
     ("churn", "[[fault]] describes churn (docs/guides/faults.md)"),
     ("crash", "[[fault]] describes crashes (docs/guides/faults.md)"),

@@ -159,7 +159,23 @@ fn errors_name_line_and_remedy() {
     assert!(kind.contains("found `star`; expected one of `random-regular`, `random-dials`"), "{kind}");
 
     let syntax = error("[scenario\nname = 3", &[], &[]);
-    assert!(syntax.starts_with("FILE:1:"), "{syntax}");
+    assert_eq!(syntax, "FILE:1: expected `[section]`; add the closing bracket\n  1 | [scenario",);
+    let list = error(&format!("{HEAD}blobs = [1, 2\n[network]\n"), &[], &[]);
+    assert!(
+        list.starts_with("FILE:6: a list is not closed before or in this line; add the missing `]`"),
+        "{list}"
+    );
+    let duplicate = error(&format!("{HEAD}[network]\nnodes = 10\nnodes = 20\n"), &[], &[]);
+    assert!(
+        duplicate.starts_with("FILE:7: duplicate key `network.nodes`, first on line 6; expected"),
+        "{duplicate}"
+    );
+    let section = error(&format!("{HEAD}[network]\n[columns]\n"), &[], &[]);
+    assert!(section.starts_with("FILE:6: duplicate key `columns`, first on line 4; expected"), "{section}");
+    let bare = error(&format!("{HEAD}[network]\nuplink = 20 Mbit/s\n"), &[], &[]);
+    assert!(bare.contains("a text in quotation marks, such as \"20 Mbit/s\"\n  6 | uplink"), "{bare}");
+    let node = error("[identity]\nkey_file = \"k\"\n", &[], &[]);
+    assert!(node.contains("; this key belongs to the configuration of a node, which `samara node"), "{node}");
 }
 
 #[test]
