@@ -28,7 +28,8 @@ const OF_NODE: &str =
     "this key belongs to the configuration of a node, which `samara node --config FILE` runs";
 
 /// Words of users that are no key, each with the place of the matter.
-const MATTERS: [(&str, &str); 2] = [
+const MATTERS: [(&str, &str); 3] = [
+    ("validators", "did you mean network.nodes?"),
     ("churn", "[[fault]] describes churn (docs/guides/faults.md)"),
     ("crash", "[[fault]] describes crashes (docs/guides/faults.md)"),
 ];

@@ -510,12 +510,18 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
     {
         return Err(message);
     }
+    let before = table.clone();
     clear_superseded(table, key, &value);
     let is_plain = !value.is_table() && !value.is_array();
     set_key(table, key, value).map_err(|message| hints::with_place(key, message, table))?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
     let at = if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") };
-    let message = message + &at;
+    let mut message = message + &at;
+    if message.starts_with("unknown key") && !message.contains("did you mean") {
+        // The key of another section, such as `pool.nodes`.
+        let name = key.rsplit('.').next().unwrap_or(key);
+        message = hints::with_place(name, message, &before);
+    }
     if !is_plain {
         return Err(message);
     }

@@ -374,6 +374,9 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "kind = \"file\"; replace the whole table, such as network.topology='{ degree = 20 }'",
     ),
     ("peerdas", "degree", "6", "did you mean protocol.degree?"),
+    ("cat", "pool.nodes", "200", "; did you mean network.nodes?"),
+    ("cat", "validators", "200", "; did you mean network.nodes?"),
+    ("peerdas", "workload.deadline", "4 s", "; did you mean columns.deadline?"),
     ("cat", "churn", "20 %", "for example network.nodes; [[fault]] describes churn (docs/guides/faults.md)"),
     (
         "cat",
