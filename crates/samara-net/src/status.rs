@@ -150,7 +150,7 @@ pub struct Counters {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}; expected a free port at an address of this machine")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Options(#[from] OptionError),

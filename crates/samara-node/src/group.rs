@@ -34,7 +34,7 @@ impl Group {
         };
         let (member, events) = started.map_err(|error| match error {
             StartError::Listen { .. } => {
-                format!("ring.listen: {error}; expected a free port at an address of this machine")
+                format!("ring.listen: {error}")
             }
             StartError::NoSeed { .. } => format!("ring.require_seed: {error}"),
             StartError::Mismatch { .. } => format!("ring.seeds: {error}"),

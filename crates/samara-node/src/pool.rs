@@ -67,7 +67,7 @@ impl Pool {
         let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox())).await;
         let (node, events) = started.map_err(|error| match error {
             mconn::StartError::Listen { .. } => {
-                format!("cat.listen: {error}; expected a free port at an address of this machine")
+                format!("cat.listen: {error}")
             }
             _ => format!("cat: {error}"),
         })?;

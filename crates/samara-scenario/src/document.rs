@@ -32,6 +32,13 @@ impl Problem {
         let line = key.and_then(|key| line_of(text, key));
         Self { key: key.map(str::to_owned), line, message: message.into() }
     }
+
+    /// Adds the line of the document to the message.
+    pub fn quote(&mut self, text: &str) {
+        let line = self.line.and_then(|line| Some((line, text.lines().nth(line - 1)?)));
+        self.message +=
+            &line.map_or_else(String::new, |(at, line)| format!("\n  {at} | {}", line.trim_end()));
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,12 +84,68 @@ impl std::error::Error for ScenarioError {}
 
 /// Reads a document into a type.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    let table = text.parse::<toml::Table>().map_err(|error| Problem {
-        key: None,
-        line: error.span().map(|span| line_at(text, span.start)),
-        message: error.message().to_owned(),
-    })?;
+    let table = text.parse::<toml::Table>().map_err(|error| syntax_problem(text, &error))?;
     from_table(&table).map_err(|(key, message)| Problem::at(text, &key, message))
+}
+
+/// The start of a message of the TOML parser, and the message with a remedy.
+const SYNTAX: [(&str, &str); 14] = [
+    ("unclosed table", "expected `[section]`; add the closing bracket"),
+    ("unclosed array table", "expected `[[section]]`; add the closing brackets"),
+    ("unclosed array", UNCLOSED_LIST),
+    ("missing comma between array", UNCLOSED_LIST),
+    ("unclosed inline table", UNCLOSED_TABLE),
+    ("missing comma between inline", UNCLOSED_TABLE),
+    ("missing key for inline table", UNCLOSED_TABLE),
+    (
+        "invalid basic string",
+        "expected a text in quotation marks, such as \"20 Mbit/s\"; add the closing one",
+    ),
+    ("key with no value", KEY_AND_VALUE),
+    ("invalid key-value pair", KEY_AND_VALUE),
+    ("string values must be quoted", VALUE),
+    ("invalid boolean", VALUE),
+    ("unexpected leading zero", "expected a number without a leading zero; remove the zero"),
+    (
+        "unexpected key or value",
+        "expected the end of the line after the value; numbers have no comma, and texts need quotation marks",
+    ),
+];
+const UNCLOSED_LIST: &str =
+    "a list is not closed before or in this line; add the missing `]`, or the comma between two elements";
+const UNCLOSED_TABLE: &str = "a table in braces is not closed before or in this line; add the missing `}`, or the comma between two keys";
+const KEY_AND_VALUE: &str = "expected `[section]` or `key = value`, such as nodes = 200";
+const VALUE: &str = "expected a number, true, false, or a text in quotation marks, such as \"20 Mbit/s\"";
+
+/// Describes text that is not TOML, with a remedy.
+fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
+    let span = error.span().unwrap_or_default();
+    let message = match SYNTAX.iter().find(|(start, _)| error.message().starts_with(start)) {
+        Some((_, message)) => (*message).to_owned(),
+        None if error.message() == "duplicate key" => duplicate_key(text, span.start),
+        None => format!("{}; expected TOML", error.message()),
+    };
+    Problem { key: None, line: error.span().map(|span| line_at(text, span.start)), message }
+}
+
+/// Describes the second of two equal keys, which starts at an offset.
+fn duplicate_key(text: &str, offset: usize) -> String {
+    let start = text[..offset].rfind('\n').map_or(0, |end| end + 1);
+    let header = |line: &str| Some(line.trim().strip_prefix('[')?.split(']').next()?.to_owned());
+    let line = text[start..].lines().next().unwrap_or_default();
+    let key = header(line).unwrap_or_else(|| {
+        let name = line.split('=').next().unwrap_or_default().trim();
+        let section = text[..start].lines().rev().find_map(header);
+        section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"))
+    });
+    // Entries of `[[section]]` may have equal keys, so the first line with the key tells nothing.
+    let first =
+        Some(&text[..start]).filter(|_| !key.starts_with('[')).and_then(|before| line_of(before, &key));
+    let first = first.map_or_else(String::new, |line| format!(", first on line {line}"));
+    format!(
+        "duplicate key `{}`{first}; expected each key and section once; merge the two",
+        key.trim_matches('[')
+    )
 }
 
 /// Reads a table into a type.

@@ -51,9 +51,7 @@ impl Checks<'_> {
     }
 
     pub(crate) fn range<T: PartialOrd + Display>(&mut self, key: &str, found: T, least: T, most: T) {
-        // A family may narrow a range that was checked already.
-        let is_known = self.problems.iter().any(|problem| problem.key.as_deref() == Some(key));
-        if !is_known && (found < least || found > most) {
+        if found < least || found > most {
             self.wrong(key, format!("is {found}; allowed is {least} to {most}"));
         }
     }
@@ -90,7 +88,7 @@ impl Checks<'_> {
 
     fn network(&mut self, scenario: &Scenario) {
         let network = &scenario.network;
-        self.range("network.nodes", network.nodes, 2, 1 << 20);
+        self.range("network.nodes", network.nodes, 2, scenario.family().nodes_max);
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
             if rate.bps() == 0 {
                 self.wrong(key, "is 0 bit/s; a node needs a positive rate");
@@ -407,7 +405,7 @@ impl Checks<'_> {
         for (i, fault) in scenario.faults.iter().enumerate() {
             let key = |name: &str| format!("fault.{i}.{name}");
             if fault.share.fraction() > 1.0 {
-                self.wrong(&key("share"), format!("is {}; at most 100 %", fault.share));
+                self.wrong(&key("share"), format!("is {}; allowed is up to 100 %", fault.share));
             }
             match &fault.nodes {
                 None if fault.share == Share::default() => {

@@ -477,7 +477,7 @@ impl Checks<'_> {
         }
         let share = repair.nodes.fraction();
         if share > 1.0 {
-            self.wrong("columns.repair.nodes", format!("is {}; at most 100 %", repair.nodes));
+            self.wrong("columns.repair.nodes", format!("is {}; allowed is up to 100 %", repair.nodes));
         }
         if workload.custody_file.is_some() && (share > 0.0 || repair.columns.is_some()) {
             let message = "the file decides which nodes keep half of the columns; remove nodes and columns";

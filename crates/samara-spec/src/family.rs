@@ -132,6 +132,8 @@ pub struct FamilySpec {
     pub custody: Option<Custody>,
     /// The publishing host, which faults spare.
     pub publisher: fn(&Scenario) -> Option<Publisher>,
+    /// The maximum of `network.nodes`.
+    pub nodes_max: u32,
     /// Returns the number of hosts beyond those of `network.nodes`.
     pub extra_hosts: fn(&Scenario) -> u32,
     pub files: Files,
@@ -168,6 +170,7 @@ impl FamilySpec {
         unused: &[],
         custody: None,
         publisher: |_| None,
+        nodes_max: 1 << 20,
         extra_hosts: |_| 0,
         files: Files { named: |_| Vec::new(), resolve: |_, _, _| Ok(()), replaced: &[], left_out: &[] },
         end: |_| None,
@@ -263,7 +266,11 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
         let found = found.map(toml::Value::to_string).unwrap_or_default();
         let kind = kind.as_ref().and_then(toml::Value::as_str);
         let remedy = kind.map(|kind| hints::of_kind(kind, family)).unwrap_or_default();
-        let message = format!("found {found}; [{}] has {}{remedy}", family.section, kinds.join(", "));
+        let message = format!(
+            "found {found}; expected {}, the protocols of [{}]{remedy}",
+            kinds.join(", "),
+            family.section
+        );
         return Err(("protocol.kind".to_owned(), message));
     };
     let parameters = (protocol.parameters.read)(&parameters).map_err(|(key, mut message)| {

@@ -23,6 +23,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     title: "Members broadcast to each other",
     docs: "protocols/ring.md",
     content: PartType::of::<Group>(),
+    nodes_max: MEMBERS_MAX,
     protocols: &[ProtocolKind::of::<Parameters>("ring")],
     unused: &[
         NO_CHANNELS,
@@ -195,7 +196,6 @@ impl Checks<'_> {
             self.wrong("transport.kind", message);
         }
         let nodes = scenario.network.nodes;
-        self.range("network.nodes", nodes, 2, MEMBERS_MAX);
         self.range("group.senders", group.senders(nodes), 1, nodes);
         self.amount(group, nodes);
         if group.warm_up.nanos() == 0 {

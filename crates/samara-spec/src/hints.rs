@@ -1,12 +1,13 @@
 //! Remedies in errors about keys: where a key belongs, and what a required one looks like.
 
+use samara_scenario::closest;
 use serde_json::{Map, Value};
 
 use crate::Scenario;
 use crate::family::{self, FamilySpec, ProtocolKind};
 
 /// The start of a key, a part of the message about it, and the remedy.
-const REMEDIES: [(&str, &str, &str); 7] = [
+const REMEDIES: [(&str, &str, &str); 10] = [
     ("network.latency_file", "missing key `kind`", "add kind = \"one-way\" or kind = \"round-trip\""),
     ("fault.", "missing key `kind`", "add one, such as kind = \"crash\""),
     (
@@ -17,17 +18,30 @@ const REMEDIES: [(&str, &str, &str); 7] = [
     ("pool.rate", "expected a number", "the number of transactions per second, such as 50"),
     ("messages.rate", "expected a number", "the number of messages per second, such as 50"),
     ("network.class.", "missing key `share`", "add one, such as share = \"20 %\""),
+    ("topics", "unknown key", OF_NODE),
+    ("identity", "unknown key", OF_NODE),
+    ("control", "unknown key", OF_NODE),
     ("expect.", "", "put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\""),
 ];
 
+const OF_NODE: &str =
+    "this key belongs to the configuration of a node, which `samara node --config FILE` runs";
+
 /// Words of users that are no key, each with the place of the matter.
-const MATTERS: [(&str, &str); 2] = [
+const MATTERS: [(&str, &str); 3] = [
+    ("validators", "did you mean network.nodes?"),
     ("churn", "[[fault]] describes churn (docs/guides/faults.md)"),
     ("crash", "[[fault]] describes crashes (docs/guides/faults.md)"),
 ];
 
 /// Adds the remedy for a problem with a key to its message.
 pub(crate) fn with_remedy(key: &str, message: String, table: &toml::Table) -> String {
+    let family = || family::all().into_iter().find(|family| table.contains_key(family.section));
+    if key == "network.nodes"
+        && let (Some(family), Some((start, _))) = (family(), message.split_once("whole number from"))
+    {
+        return format!("{start}whole number from 2 to {}", family.nodes_max);
+    }
     let remedies = REMEDIES.into_iter();
     let mut fitting = remedies.filter(|(start, part, _)| key.starts_with(start) && message.contains(part));
     if let Some((.., remedy)) = fitting.next() {
@@ -107,12 +121,20 @@ pub(crate) fn of_kind(kind: &str, own: &FamilySpec) -> String {
         let others = others.join(" or ");
         return format!("; \"{kind}\" needs a file with {others}, whose results `samara compare` compares");
     }
-    match own.protocols.iter().find_map(|protocol| read_preset(protocol, kind).err()) {
-        Some((key, message)) if key == "preset" => {
-            format!("; protocol.preset selects its version: {message}")
-        }
-        _ => String::new(),
+    let has_preset = |protocol: &&ProtocolKind| read_preset(protocol, kind).is_ok();
+    if let Some(protocol) = own.protocols.iter().find(has_preset) {
+        return format!("; \"{kind}\" is a version of {}: set protocol.preset to it", protocol.name);
     }
+    if let Some(meant) = closest(kind, own.protocols.iter().map(|protocol| protocol.name)) {
+        return format!("; did you mean \"{meant}\"?");
+    }
+    let versions =
+        own.protocols.iter().find_map(|protocol| Some((protocol.name, read_preset(protocol, kind).err()?.1)));
+    let listed =
+        versions.as_ref().and_then(|(name, message)| Some((name, message.split_once("expected one of ")?.1)));
+    listed.map_or_else(String::new, |(name, versions)| {
+        format!("; protocol.preset selects a version of {name}: {versions}")
+    })
 }
 
 fn read_preset(protocol: &ProtocolKind, preset: &str) -> Result<(), (String, String)> {

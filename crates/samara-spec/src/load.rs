@@ -423,10 +423,7 @@ fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
         Err((key, message)) => Err(Problem::at(text, &key, message)),
     });
     checked.map_err(|mut problem| {
-        if let Some((line, quoted)) = problem.line.and_then(|line| Some((line, text.lines().nth(line - 1)?)))
-        {
-            problem.message += &format!("\n  {line} | {}", quoted.trim_end());
-        }
+        problem.quote(text);
         ScenarioError::of(source, problem)
     })
 }
@@ -507,12 +504,24 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
         return is_there.then_some(()).ok_or_else(|| absent.to_owned());
     }
     let value = parse_value(text);
+    if text.starts_with(['[', '{'])
+        && let Err(Problem { message, .. }) =
+            samara_scenario::parse::<toml::Table>(&format!("value = {text}"))
+    {
+        return Err(message);
+    }
+    let before = table.clone();
     clear_superseded(table, key, &value);
     let is_plain = !value.is_table() && !value.is_array();
     set_key(table, key, value).map_err(|message| hints::with_place(key, message, table))?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
     let at = if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") };
-    let message = message + &at;
+    let mut message = message + &at;
+    if message.starts_with("unknown key") && !message.contains("did you mean") {
+        // The key of another section, such as `pool.nodes`.
+        let name = key.rsplit('.').next().unwrap_or(key);
+        message = hints::with_place(name, message, &before);
+    }
     if !is_plain {
         return Err(message);
     }

@@ -17,6 +17,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     title: "Teams of nodes mix batches",
     docs: "protocols/mix.md",
     content: PartType::of::<Mix>(),
+    nodes_max: POOL_MAX,
     protocols: &[ProtocolKind::of::<Parameters>("cmix")],
     unused: &[
         NO_CHANNELS,
@@ -245,7 +246,6 @@ impl Checks<'_> {
         }
         let mix: &Mix = scenario.part();
         let problems = self.problems.len();
-        self.range("network.nodes", scenario.network.nodes, 2, POOL_MAX);
         self.range("mix.batch", mix.batch, 1, BATCH_MAX);
         self.range("mix.rounds", mix.rounds, 1, 100_000);
         self.range("mix.cores", mix.cores, 1, CORES_MAX);

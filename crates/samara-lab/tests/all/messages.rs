@@ -118,5 +118,5 @@ fn rejects_invalid_values() {
         assert!(error.contains(expected) && error.contains(set.0.split('.').next().unwrap()), "{error}");
     }
     let error = refused("peerdas", &[("protocol.kind", "randomsub")], &[]);
-    assert!(error.contains("found \"randomsub\"; [columns] has \"gossipsub\""), "{error}");
+    assert!(error.contains("found \"randomsub\"; expected \"gossipsub\""), "{error}");
 }

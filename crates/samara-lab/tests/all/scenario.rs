@@ -159,7 +159,23 @@ fn errors_name_line_and_remedy() {
     assert!(kind.contains("found `star`; expected one of `random-regular`, `random-dials`"), "{kind}");
 
     let syntax = error("[scenario\nname = 3", &[], &[]);
-    assert!(syntax.starts_with("FILE:1:"), "{syntax}");
+    assert_eq!(syntax, "FILE:1: expected `[section]`; add the closing bracket\n  1 | [scenario",);
+    let list = error(&format!("{HEAD}blobs = [1, 2\n[network]\n"), &[], &[]);
+    assert!(
+        list.starts_with("FILE:6: a list is not closed before or in this line; add the missing `]`"),
+        "{list}"
+    );
+    let duplicate = error(&format!("{HEAD}[network]\nnodes = 10\nnodes = 20\n"), &[], &[]);
+    assert!(
+        duplicate.starts_with("FILE:7: duplicate key `network.nodes`, first on line 6; expected"),
+        "{duplicate}"
+    );
+    let section = error(&format!("{HEAD}[network]\n[columns]\n"), &[], &[]);
+    assert!(section.starts_with("FILE:6: duplicate key `columns`, first on line 4; expected"), "{section}");
+    let bare = error(&format!("{HEAD}[network]\nuplink = 20 Mbit/s\n"), &[], &[]);
+    assert!(bare.contains("a text in quotation marks, such as \"20 Mbit/s\"\n  6 | uplink"), "{bare}");
+    let node = error("[identity]\nkey_file = \"k\"\n", &[], &[]);
+    assert!(node.contains("; this key belongs to the configuration of a node, which `samara node"), "{node}");
 }
 
 #[test]
@@ -292,11 +308,12 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "seventy",
         "found \"seventy\"; expected a whole number from 0 to 4294967295",
     ),
-    ("peerdas", "network.nodes", "-1", "found -1; expected a whole number from 0 to 4294967295"),
+    ("peerdas", "network.nodes", "-1", "found -1; expected a whole number from 2 to 1048576"),
+    ("mix", "network.nodes", "-1", "found -1; expected a whole number from 2 to 128"),
     ("peerdas", "columns.publisher_uplink", "0 Mbit/s", "publisher_uplink=0 Mbit/s: is 0 bit/s; it must be"),
     ("peerdas", "columns.custody_file", "none.csv", "custody_file=none.csv: none.csv: "),
-    ("peerdas", "network.nodes", "1.5", "found 1.5; expected a whole number from 0 to 4294967295"),
-    ("peerdas", "network.nodes", "99999999999999999999", "expected a whole number from 0 to 4294967295"),
+    ("peerdas", "network.nodes", "1.5", "found 1.5; expected a whole number from 2 to 1048576"),
+    ("peerdas", "network.nodes", "99999999999999999999", "expected a whole number from 2 to 1048576"),
     ("peerdas", "network.nodes", "[5]", "found a list; expected a whole number"),
     ("peerdas", "protocol.degree", "many", "expected a whole number from 0 to 9223372036854775807"),
     ("peerdas", "protocol.gossip_factor", "a quarter", "found \"a quarter\"; expected a number"),
@@ -357,13 +374,18 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "kind = \"file\"; replace the whole table, such as network.topology='{ degree = 20 }'",
     ),
     ("peerdas", "degree", "6", "did you mean protocol.degree?"),
+    ("cat", "pool.nodes", "200", "; did you mean network.nodes?"),
+    ("cat", "validators", "200", "; did you mean network.nodes?"),
+    ("peerdas", "workload.deadline", "4 s", "; did you mean columns.deadline?"),
     ("cat", "churn", "20 %", "for example network.nodes; [[fault]] describes churn (docs/guides/faults.md)"),
     (
         "cat",
         "protocol.kind",
         "flooding",
-        "found \"flooding\"; [pool] has \"cat\"; protocol.preset selects its version: found `flooding`; expected one of",
+        "found \"flooding\"; expected \"cat\", the protocols of [pool]; protocol.preset selects a version of cat: `",
     ),
+    ("cat", "protocol.kind", "flood-fifo", "; \"flood-fifo\" is a version of cat: set protocol.preset to it"),
+    ("peerdas", "protocol.kind", "gosipsub", "the protocols of [columns]; did you mean \"gossipsub\"?"),
     (
         "cat",
         "protocol.kind",
@@ -430,6 +452,18 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
         "fault",
         "[{ kind = \"partition\", at = \"11 s\", nodes = [1] }]",
         "fault.0.until: is missing; a partition needs an end",
+    ),
+    (
+        "peerdas",
+        "fault",
+        "[{ kind = \"crash\", at = \"11 s\", share = \"150 %\" }]",
+        "fault.0.share: is 150 %; allowed is up to 100 %",
+    ),
+    (
+        "peerdas",
+        "fault",
+        "[{ kind = \"crash\"",
+        "a table in braces is not closed before or in this line; add",
     ),
     ("cat", "network.latency", "5", "found 5; expected a time with its unit, such as \"50 ms\""),
 ];
@@ -583,7 +617,7 @@ fn scenarios_have_exactly_one_experiment() {
 fn protocol_must_belong_to_the_experiment() {
     let other = error(&format!("{HEAD}[protocol]\nkind = \"randomsub\"\n"), &[], &[]);
     assert!(
-        other.starts_with("FILE:6: protocol.kind: found \"randomsub\"; [columns] has \"gossipsub\""),
+        other.starts_with("FILE:6: protocol.kind: found \"randomsub\"; expected \"gossipsub\""),
         "{other}"
     );
     let key = error(&format!("{HEAD}[protocol]\nkind = \"gossipsub\"\ndegre = 5\n"), &[], &[]);
@@ -672,9 +706,7 @@ fn errors_name_the_flag() {
     assert!(word.contains("unknown key `validators`") && word.contains("did you mean `nodes`?"), "{word}");
     let value = error(HEAD, &[("network.nodes", "many")], &[]);
     assert!(
-        value.contains(
-            "--set network.nodes=many: found \"many\"; expected a whole number from 0 to 4294967295"
-        ),
+        value.contains("--set network.nodes=many: found \"many\"; expected a whole number from 2 to 1048576"),
         "{value}"
     );
     let index = error(HEAD, &[("run.7.label", "x")], &[]);

@@ -170,7 +170,12 @@ impl Options {
 
     pub fn check(&self) -> Result<(), OptionError> {
         let address = self.advertise.unwrap_or(self.listen);
-        check(!address.ip().is_unspecified(), "advertise", address, "an address that others can dial")?;
+        check(
+            !address.ip().is_unspecified(),
+            "advertise",
+            address,
+            "an address that others can dial: set `advertise`",
+        )?;
         self.check_authentication(address)?;
         let seedless = self.require_seed.is_some() && self.seeds.iter().all(|seed| *seed == address);
         check(!seedless, "seeds", &self.seeds, "another member, since `require_seed` is set")?;

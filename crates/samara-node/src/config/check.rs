@@ -2,11 +2,11 @@
 //! can be checked before the start.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use libp2p::multiaddr::Protocol;
-use libp2p::{Multiaddr, StreamProtocol};
+use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::Size;
 use samara_gossipsub::Config;
@@ -255,6 +255,26 @@ fn addresses(key: &str, texts: &[String]) -> Result<Vec<Multiaddr>, Wrong> {
     each.map(|(at, text)| address(text).map_err(|message| (format!("{key}.{at}"), message))).collect()
 }
 
+/// Describes the first part of an address that does not parse.
+fn wrong_part(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    parts.windows(2).find_map(|part| {
+        let (value, wanted) = (
+            part[1],
+            match part[0] {
+                "tcp" | "udp" if part[1].parse::<u16>().is_err() => "a port from 0 to 65535",
+                "ip4" if part[1].parse::<Ipv4Addr>().is_err() => "an IPv4 address",
+                "ip6" if part[1].parse::<Ipv6Addr>().is_err() => "an IPv6 address",
+                "p2p" if part[1].parse::<PeerId>().is_err() => {
+                    "a peer id: copy the one that the peer prints as peer_id at its start, or leave out /p2p/"
+                }
+                _ => return None,
+            },
+        );
+        Some(format!(", in which {value:?} is not {wanted}"))
+    })
+}
+
 /// Parses an address that this node has a transport for.
 pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
     let wrong = |what: &str| {
@@ -263,7 +283,8 @@ pub(crate) fn address(text: &str) -> Result<Multiaddr, String> {
              /ip4/127.0.0.1/udp/4001/quic-v1, or for dialling also with /p2p/ and a peer id"
         )
     };
-    let address: Multiaddr = text.parse().map_err(|error| wrong(&format!(": {error}")))?;
+    let address: Multiaddr =
+        text.parse().map_err(|error| wrong(&wrong_part(text).unwrap_or_else(|| format!(": {error}"))))?;
     let is_name = |part: Protocol<'_>| {
         matches!(part, Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_) | Protocol::Dnsaddr(_))
     };

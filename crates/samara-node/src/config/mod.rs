@@ -286,6 +286,19 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// The remedy for a configuration without an identity, the only required section.
+const OF_IDENTITY: &str = "; add a section [identity] with key_file = \"node.key\": the node writes a new key into \
+                           that file on its first start";
+
+/// The message for a file with a section of scenarios.
+fn of_scenario(path: &Path) -> String {
+    let file = path.display();
+    format!(
+        "is a section of scenarios; expected the configuration of a node, see docs/node.toml; `samara run {file}` simulates \
+         a scenario, and `samara testbed {file}` runs it on real nodes (a node has its parameters in [gossipsub])"
+    )
+}
+
 impl NodeConfig {
     /// Reads and checks a file. Relative paths in it start at its directory.
     pub fn load(path: &Path) -> Result<Checked, ConfigError> {
@@ -302,11 +315,20 @@ impl NodeConfig {
 
     /// Parses and checks a text. `path` is its origin.
     pub fn parse(text: &str, path: &Path) -> Result<Checked, ConfigError> {
-        let config: Self = document::parse(text).map_err(|Problem { key, line, message }| ConfigError {
-            file: path.to_owned(),
-            line,
-            key,
-            message,
+        let config: Self = document::parse(text).map_err(|mut problem: Problem| {
+            match problem.key.as_deref() {
+                // A text that is not TOML.
+                None if problem.line.is_some() => problem.quote(text),
+                None => problem.message += OF_IDENTITY,
+                Some(
+                    "scenario" | "protocol" | "transport" | "columns" | "pool" | "group" | "run" | "fault",
+                ) => {
+                    problem.message = of_scenario(path);
+                }
+                _ => {}
+            }
+            let Problem { key, line, message } = problem;
+            ConfigError { file: path.to_owned(), line, key, message }
         })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         config.resolve(directory).check().map_err(|(key, message)| ConfigError {

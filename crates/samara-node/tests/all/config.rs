@@ -95,6 +95,27 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "node.toml:4: network.dial.0: ",
         &["/dns4/a", "a node resolves no names (DNS)", "/ip4/"],
     ),
+    (
+        "[network]\nlisten = [\"/ip4/127.0.0.1/tcp/70000\"]",
+        "node.toml:4: network.listen.0: ",
+        &["tcp/70000\", in which \"70000\" is not a port from 0 to 65535; expected an address"],
+    ),
+    (
+        "[network]\ndial = [\"/ip4/127.0.0.1/tcp/4001/p2p/12D3Koo\"]",
+        "node.toml:4: network.dial.0: ",
+        &["in which \"12D3Koo\" is not a peer id: copy the one", "or leave out /p2p/"],
+    ),
+    (
+        "[network]\nlisten = [\"/ip4/1.2.3.300/tcp/1\"]",
+        "node.toml:4: ",
+        &["\"1.2.3.300\" is not an IPv4 address"],
+    ),
+    ("[network", "node.toml:3: expected `[section]`; add the closing bracket", &["3 | [network"]),
+    (
+        "[columns]",
+        "node.toml:3: columns: is a section of scenarios",
+        &["`samara run node.toml`", "docs/node.toml"],
+    ),
     ("[network]\nredial_first = \"2\"", "node.toml:4: network.redial_first: ", &["\"2\" has no unit", "ms"]),
     (
         "[network]\nredial_max = \"1 ms\"",
@@ -241,7 +262,7 @@ fn errors_name_line_and_key() {
 #[test]
 fn errors_before_the_first_section_name_line_and_key() {
     let cases = [
-        ("", "node.toml: ", "missing key `identity`"),
+        ("", "node.toml: ", "missing key `identity`; add a section [identity] with key_file = \"node.key\""),
         ("[identity]\n", "node.toml:1: identity: ", "neither"),
         ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml:1: identity: ", "both"),
         ("[identity]\nseed = -1\n", "node.toml:2: identity.seed: ", "-1"),

@@ -111,8 +111,8 @@ fn excerpts_in_guides_are_current() {
     for page in pages {
         let text = std::fs::read_to_string(&page).unwrap();
         for part in text.split("<!-- examples/").skip(1) {
-            let (file, rest) = part.split_once(" -->\n```rust\n").unwrap();
-            let (excerpt, _) = rest.split_once("\n```").unwrap();
+            let (file, rest) = part.split_once(" -->\n```").unwrap();
+            let (excerpt, _) = rest.split_once('\n').unwrap().1.split_once("\n```").unwrap();
             let file = root.join("examples").join(file);
             let (excerpt, all) = (lines(excerpt), lines(&std::fs::read_to_string(&file).unwrap()));
             let is_there = all.windows(excerpt.len()).any(|lines| lines == excerpt);

@@ -185,7 +185,7 @@ async fn invalid_options_are_rejected_at_the_start() {
     let pending = Options { max_pending: 0, ..options() };
     assert!(try_with(pending).await.contains("max_pending: found 0"));
     let nowhere = Options { listen: Some(([192, 0, 2, 1], 1).into()), ..options() };
-    assert!(try_with(nowhere).await.contains("cannot listen on 192.0.2.1:1"));
+    assert!(try_with(nowhere).await.contains("; expected a free port at an address of this machine"));
     for wrong in ["x", "abc@host:1", &format!("{}@host", "a".repeat(40)), &format!("{}@:1", "a".repeat(40))] {
         let error = wrong.parse::<PeerAddress>().unwrap_err().to_string();
         assert!(error.contains("expected id@host:port"), "{error}");
