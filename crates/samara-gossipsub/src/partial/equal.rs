@@ -49,6 +49,10 @@ impl Format for EqualParts {
         Ok(Some(self.parts))
     }
 
+    fn has_requests(&self) -> bool {
+        false
+    }
+
     fn read_metadata(&self, bytes: &[u8]) -> Result<Metadata, FormatError> {
         let [byte] = bytes else {
             let found = format!("metadata of {} bytes", bytes.len());
@@ -58,7 +62,6 @@ impl Format for EqualParts {
         Ok(Metadata { requests: Bits::all(self.parts).without(&available), available })
     }
 
-    /// Writes the available parts. Nothing can be said about requests, so peers send all others.
     fn write_metadata(&self, metadata: &Metadata) -> Bytes {
         Bytes::copy_from_slice(&[byte(metadata.available.iter())])
     }

@@ -84,6 +84,12 @@ pub trait Format: Send + Sync {
     /// The header is malformed.
     fn len_of(&self, header: Option<&Bytes>) -> Result<Option<u32>, FormatError>;
 
+    /// Returns whether metadata can say which parts a node wants. Otherwise it wants all parts that it
+    /// does not have, and peers send them as soon as it has said anything.
+    fn has_requests(&self) -> bool {
+        true
+    }
+
     /// Reads metadata.
     ///
     /// # Errors

@@ -430,7 +430,10 @@ impl GossipSub {
             let requests = if is_everyone { missing.clone() } else { view.asked.clone() };
             let (announce, request) = match &view.told {
                 // Peers learn early from whom they can ask parts.
-                None => (in_mesh && (group.is_own || !group.have.is_empty()), !requests.is_empty()),
+                None => {
+                    let early = group.is_own && config.format.has_requests();
+                    (in_mesh && (early || !group.have.is_empty()), !requests.is_empty())
+                }
                 Some(told) => {
                     let fresh = group.have.without(&told.available).without(&view.available);
                     let ended = told.requests.without(&requests).without(&view.received);

@@ -284,7 +284,7 @@ impl GossipSub {
                 self.scores.credit_parts(from, key.0);
             }
             // A peer that sends parts before it tells what it has is their publisher.
-            if config.relay_copies > 0 && !view.tells {
+            if config.relay_copies > 0 && !view.tells && config.format.has_requests() {
                 self.push(&key, &new, config.relay_copies, Some(from), cx);
             }
         }
