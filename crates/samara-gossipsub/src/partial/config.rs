@@ -14,7 +14,9 @@ pub struct PartialConfig {
     /// Number of mesh peers that shall have a part that its publisher has pushed to this node: those that
     /// lack it get it unasked. Other parts leave only if a peer wants them.
     pub relay_copies: usize,
-    /// Number of mesh peers to which a node pushes each part in [`Content::push`](super::Content::push).
+    /// Maximum number of mesh peers to which a node pushes each part in
+    /// [`Content::push`](super::Content::push). Copies that have not left are withdrawn as soon as a peer
+    /// has the part from somebody else.
     pub push_copies: usize,
     /// Number of peers to which a node pushes a header at once, in a frame of its own. Other peers receive
     /// it with the first parts, or at the next heartbeat, unless they have said something about the group.
@@ -84,7 +86,7 @@ impl PartialConfig {
             format,
             asking: Asking::One { patience: Duration::from_millis(250) },
             relay_copies: 8,
-            push_copies: 1,
+            push_copies: usize::MAX,
             header_copies: 8,
             announce_delay: Duration::from_millis(10),
             group_ttl_heartbeats: 12,
@@ -99,7 +101,6 @@ impl PartialConfig {
         Self {
             asking: Asking::Everyone,
             relay_copies: 0,
-            push_copies: usize::MAX,
             header_copies: usize::MAX,
             announce_delay: Duration::ZERO,
             ..Self::new(format)

@@ -302,6 +302,26 @@ impl GossipSub {
         self.owe_parts(key, BTreeMap::from([(peer, rest)]), false, cx);
     }
 
+    /// Withdraws pushed parts that have spread: a peer has them to which this node has not sent them.
+    fn end_push(&mut self, key: &GroupKey, spread: &Bits, cx: &mut Cx<'_>) {
+        let Some(group) = self.partials.groups.get_mut(key).filter(|_| !spread.is_empty()) else { return };
+        for view in &mut group.views {
+            for (message, parts) in std::mem::take(&mut view.frames) {
+                if !parts.without(spread).is_empty() {
+                    view.frames.push((message, parts));
+                } else if cx.outbox().withdraw(view.peer, message) > 0 {
+                    view.owed = view.owed.without(&parts);
+                    view.answered -= parts.count();
+                    self.metrics.parts_withdrawn += u64::from(parts.count());
+                    // The header may have been in the frame.
+                    if let Some(header) = self.partials.headers.get_mut(&key.1).filter(|_| !view.heard) {
+                        header.holders.retain(|holder| *holder != view.peer);
+                    }
+                }
+            }
+        }
+    }
+
     // ---- after a change ----
 
     /// Acts on a change of a group.

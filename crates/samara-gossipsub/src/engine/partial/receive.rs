@@ -117,6 +117,7 @@ impl GossipSub {
     fn receive_metadata(&mut self, from: PeerId, key: &GroupKey, metadata: Metadata, cx: &mut Cx<'_>) {
         self.metrics.parts_metadata_received += 1;
         let Some(group) = self.partials.groups.get_mut(key) else { return };
+        let is_quiet = group.is_quiet;
         let view = group.view(from);
         let begun = metadata.requests.without(&view.requests);
         let ended = view.requests.without(&metadata.requests);
@@ -130,11 +131,22 @@ impl GossipSub {
             view.owed = view.owed.without(&again.without(&waits));
         }
         view.tells = true;
+        // What the peer has although this node has not sent it spreads without this node.
+        let mut spread = Bits::default();
+        if is_quiet {
+            spread = metadata.available.without(&view.owed);
+            for (message, parts) in &view.frames {
+                if cx.outbox().owes(from, *message) {
+                    spread.add(&parts.and(&metadata.available));
+                }
+            }
+        }
         view.available.add(&metadata.available);
         view.requests = metadata.requests;
         let mut useless = metadata.available;
         useless.add(&ended);
         self.withdraw_parts(key, from, &useless, cx);
+        self.end_push(key, &spread, cx);
     }
 
     fn receive_body(
