@@ -307,3 +307,213 @@ fn parts_of_liars_are_rejected_and_asked_for_elsewhere() {
         assert_eq!(missing, 0, "seed {seed}");
     }
 }
+
+mod ethereum {
+    //! Partial columns on the wire.
+
+    use proptest::prelude::*;
+    use samara_engine::Frame;
+    use samara_gossipsub::partial::ethereum::{BLOBS_MAX, PART_BYTES, PartialColumns, header};
+    use samara_gossipsub::partial::{Format, Metadata};
+    use samara_gossipsub::rpc::{Partial, Rpc};
+
+    use super::*;
+
+    /// A name of 49 bytes.
+    const TOPIC: &str = "/eth2/00000000/data_column_sidecar_100/ssz_snappy";
+
+    fn frame(format: &PartialColumns, body: Option<Bytes>, metadata: Option<Bytes>) -> usize {
+        let (topic, group) = (Topic::new(TOPIC), format.group(1, &[7; 32]));
+        let partial = Some(Box::new(Partial { topic, group, body, metadata }));
+        RpcFrame::new(Rpc { partial, ..Rpc::default() }).encoded_len()
+    }
+
+    /// The lengths of frames by SSZ and protobuf, for the numbers of blobs on main net and beyond.
+    #[test]
+    fn frames_have_the_lengths_that_ssz_and_protobuf_give() {
+        let fulu = PartialColumns::FULU;
+        let cell = Bytes::from(vec![1; PART_BYTES]);
+        let cases = [
+            (6, [101, 755, 2_219, 12_699]),
+            (14, [103, 1_142, 2_222, 29_473]),
+            (21, [105, 1_481, 2_225, 44_148]),
+            (48, [113, 2_789, 2_237, 100_752]),
+            (72, [119, 3_950, 2_246, 151_065]),
+            (128, [135, 6_659, 2_267, 268_462]),
+        ];
+        for (blobs, expected) in cases {
+            let metadata = || {
+                let (available, requests) = (Bits::all(blobs), Bits::new(blobs));
+                Some(fulu.write_metadata(&Metadata { available, requests }))
+            };
+            let body = |header: Option<&Bytes>, cells: u32| {
+                let cells: Vec<_> = (0..cells).map(|blob| (blob, &cell)).collect();
+                Some(fulu.write_body(&[], blobs, header, &cells))
+            };
+            let found = [
+                frame(&fulu, None, metadata()),
+                frame(&fulu, body(Some(&header(blobs)), 0), metadata()),
+                frame(&fulu, body(None, 1), metadata()),
+                frame(&fulu, body(None, blobs), metadata()),
+            ];
+            assert_eq!(found, expected, "{blobs} blobs");
+        }
+    }
+
+    fn formats() -> impl Strategy<Value = PartialColumns> {
+        prop::sample::select(vec![PartialColumns::FULU, PartialColumns::GLOAS])
+    }
+
+    proptest! {
+        #[test]
+        fn bodies_and_metadata_are_read_as_written(
+            format in formats(),
+            len in 1..200_u32,
+            draw in any::<u64>(),
+            with_header in any::<bool>(),
+        ) {
+            let mut rng = NodeRng::new(draw, 0, Purpose::Workload);
+            let [available, requests, sent] =
+                [(); 3].map(|()| (0..len).filter(|_| rng.chance(0.3)).chain([len - 1]).collect::<Bits>());
+            let metadata = Metadata { available, requests };
+            prop_assert_eq!(format.read_metadata(&format.write_metadata(&metadata)).unwrap(), metadata);
+            let cells: Vec<(u32, Bytes)> =
+                sent.iter().map(|blob| (blob, Bytes::from(vec![blob as u8; PART_BYTES]))).collect();
+            let refs: Vec<(u32, &Bytes)> = cells.iter().map(|(blob, cell)| (*blob, cell)).collect();
+            // Gloas has no headers.
+            let header = (with_header && format.version == 0).then(|| header(len));
+            let body = format.read_body(&[], &format.write_body(&[], len, header.as_ref(), &refs)).unwrap();
+            prop_assert_eq!((body.len, body.header, body.parts), (Some(len), header, cells));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(format in formats(), bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = format.read_metadata(&bytes);
+            let _ = format.read_body(&[], &bytes.into());
+        }
+    }
+
+    #[test]
+    fn groups_and_headers_of_another_form_are_refused() {
+        let (fulu, gloas, topic) = (PartialColumns::FULU, PartialColumns::GLOAS, Topic::new(TOPIC));
+        let root = [7; 32];
+        assert_eq!((fulu.group(1, &root).len(), gloas.group(1, &root).len()), (33, 41));
+        assert!(fulu.check_group(&topic, &fulu.group(1, &root)).is_ok());
+        let error = fulu.check_group(&topic, &gloas.group(1, &root)).unwrap_err();
+        assert_eq!(error.to_string(), "found a group id of 41 bytes, expected 33 bytes");
+        let other = PartialColumns { version: 1, ..fulu.clone() };
+        assert_eq!(
+            other.check_group(&topic, &fulu.group(1, &root)).unwrap_err().to_string(),
+            "found version 0, expected 1"
+        );
+        assert_eq!(fulu.len_of(Some(&header(9))).unwrap(), Some(9));
+        for wrong in [header(BLOBS_MAX + 1), header(0), header(3).slice(1..)] {
+            assert!(fulu.len_of(Some(&wrong)).is_err());
+        }
+    }
+}
+
+mod limits {
+    //! What peers can make a node remember and send.
+
+    use samara_engine::PeerId;
+    use samara_gossipsub::Ignored;
+    use samara_gossipsub::rpc::{Partial, Rpc, SubOpts};
+
+    use super::*;
+    use crate::common::Node;
+
+    const V1_3: &str = "/meshsub/1.3.0";
+
+    /// A node on the topic with peers that request parts, of which it grafts some.
+    fn node(peers: usize, asking: Asking) -> (Node, Vec<PeerId>) {
+        let mut node = Node::new(config(PartialMode::Requests, asking));
+        let peers: Vec<PeerId> = (0..peers).map(|_| node.connect_as(V1_3, true)).collect();
+        let change = SubOpts {
+            subscribe: true,
+            topic: topic(),
+            partial: PartialMode::Requests,
+            unknown: Bytes::new(),
+        };
+        node.rpcs(&peers, Rpc { subscriptions: vec![change], ..Rpc::default() });
+        node.subscribe("cells");
+        node.heartbeat();
+        node.sent();
+        (node, peers)
+    }
+
+    fn says(group: &Bytes, available: u8) -> Rpc {
+        let metadata = Some(Bytes::copy_from_slice(&[available]));
+        let partial = Partial { topic: topic(), group: group.clone(), body: None, metadata };
+        Rpc { partial: Some(Box::new(partial)), ..Rpc::default() }
+    }
+
+    #[test]
+    fn peers_create_few_groups_and_leave_room_for_the_mesh() {
+        let (mut node, peers) = node(80, ONE);
+        let mesh = node.mesh("cells");
+        let (inside, outside): (Vec<PeerId>, Vec<PeerId>) =
+            peers.iter().partition(|peer| mesh.contains(peer));
+        let mut number = 0;
+        let mut flood = |node: &mut Node, peers: &[PeerId]| {
+            for peer in peers {
+                for _ in 0..20 {
+                    number += 1;
+                    node.rpc(*peer, says(&group(number), 0));
+                }
+            }
+        };
+        flood(&mut node, &outside);
+        assert_eq!(node.engine.sizes().groups, 127, "half of 255, eight for each peer");
+        flood(&mut node, &inside);
+        assert_eq!(node.engine.sizes().groups, 127 + 8 * inside.len());
+        assert!(node.ignored(Ignored::PartialGroupsFull) > 1_000);
+        // They are forgotten.
+        node.heartbeats(13);
+        assert_eq!(node.engine.sizes().groups, 0);
+    }
+
+    #[test]
+    fn a_peer_gets_the_parts_of_a_group_three_times_at_most() {
+        let (mut node, peers) = node(4, ONE);
+        let group = group(1);
+        let content = Content { parts: parts(&group, 0..PARTS), ..Content::default() };
+        node.with(|engine, cx| engine.provide(&topic(), &group, content, cx)).unwrap();
+        // It takes everything back and wants it again, over and over.
+        for _ in 0..50 {
+            node.rpc(peers[0], says(&group, 0));
+            node.sent();
+            node.rpc(peers[0], says(&group, 0xff));
+        }
+        let sent = node.engine.metrics().parts_sent;
+        assert!((1..=3).contains(&(sent / u64::from(PARTS))), "{sent} parts");
+        assert!(node.ignored(Ignored::PartialAnswers) > 100);
+    }
+
+    #[test]
+    fn frames_of_a_peer_and_malformed_ones_are_limited_and_counted() {
+        let (mut node, peers) = node(4, ONE);
+        let partial = |metadata: &'static [u8], group: Bytes| Rpc {
+            partial: Some(Box::new(Partial {
+                topic: topic(),
+                group,
+                body: None,
+                metadata: Some(Bytes::from_static(metadata)),
+            })),
+            ..Rpc::default()
+        };
+        node.rpc(peers[0], partial(b"two", group(1)));
+        node.rpc(peers[0], partial(b"1", Bytes::from_static(b"short")));
+        assert_eq!(node.ignored(Ignored::PartialMalformed), 2);
+        let elsewhere = Partial { topic: Topic::new("other"), ..Partial::default() };
+        node.rpc(peers[0], Rpc { partial: Some(Box::new(elsewhere)), ..Rpc::default() });
+        assert_eq!(node.ignored(Ignored::PartialTopic), 1);
+        for _ in 0..10_100 {
+            node.rpc(peers[1], says(&group(2), 1));
+        }
+        assert_eq!(node.ignored(Ignored::PartialFramesOverLimit), 100);
+        // Nobody else is affected.
+        node.rpc(peers[2], says(&group(2), 1));
+        assert_eq!(node.ignored(Ignored::PartialFramesOverLimit), 100);
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use samara_sim::HostStats;
 use samara_spec::Point;
-use samara_spec::columns::Columns;
+use samara_spec::columns::{Cells, Columns};
 use serde::Serialize;
 
 use super::measure::{Collector, CopyRow, Delivery};
@@ -137,10 +137,44 @@ pub struct CellMetrics {
     pub headers_per_node: f64,
     /// Messages with metadata received by a node; the mean over nodes and slots.
     pub metadata_per_node: f64,
+    /// The nodes that exchange cells.
+    pub upgraded: CellNodes,
+    /// The nodes that know only whole columns.
+    pub old: CellNodes,
+}
+
+/// The nodes that exchange cells, or the others; without the publisher.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellNodes {
+    /// Mean time to custody, in milliseconds.
+    pub time_to_custody_ms: Option<f64>,
+    /// Bytes on the wire that a node received; the mean.
+    pub bytes_down_per_node: Option<f64>,
+}
+
+impl CellNodes {
+    fn of(measured: &ColumnsMeasured, is_member: impl Fn(u32) -> bool) -> Self {
+        let custody = (0..).zip(&measured.published);
+        let custody = custody.flat_map(|(slot, published)| measured.collector.custody_ms(slot, *published));
+        let times: Vec<f64> =
+            custody.filter(|(host, _)| is_member(*host)).filter_map(|(_, time)| time).collect();
+        let publisher = measured.point.scenario.part::<Columns>().publisher;
+        let traffic = measured.traffic.iter().zip(0..measured.point.scenario.network.nodes);
+        let bytes: Vec<f64> = traffic
+            .filter(|(_, host)| *host != publisher && is_member(*host))
+            .map(|(stats, _)| stats.received.bytes as f64)
+            .collect();
+        let mean = |values: &[f64]| Statistics::of(values).map(|values| values.mean);
+        Self { time_to_custody_ms: mean(&times), bytes_down_per_node: mean(&bytes) }
+    }
 }
 
 impl CellMetrics {
-    fn of(measured: &ColumnsMeasured) -> Self {
+    fn of(measured: &ColumnsMeasured, cells: &Cells) -> Self {
+        let (nodes, seed) = (measured.point.scenario.network.nodes, measured.point.seed);
+        let publisher = measured.point.scenario.part::<Columns>().publisher;
+        let upgraded = cells.upgraded(nodes, publisher, seed);
+        let of = |kind: bool| CellNodes::of(measured, |host| upgraded.get(host as usize) == Some(&kind));
         let [missing, local, received, _, headers, _, metadata] = measured.cells.map(|count| count as f64);
         let slots = measured.published.len() as f64;
         let nodes = f64::from(measured.point.scenario.network.nodes.max(2) - 1) * slots;
@@ -150,6 +184,8 @@ impl CellMetrics {
             copies_per_missing: ratio(received, missing),
             headers_per_node: headers / nodes,
             metadata_per_node: metadata / nodes,
+            upgraded: of(true),
+            old: of(false),
         }
     }
 }
@@ -250,7 +286,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         publisher_bytes_up: measured.traffic[publisher].sent.bytes,
         publisher_copies_returned: measured.collector.returned,
         repair: workload.repair.is_some().then_some(repairs),
-        cells: workload.cells.as_ref().map(|_| CellMetrics::of(measured)),
+        cells: workload.cells.as_ref().map(|cells| CellMetrics::of(measured, cells)),
         queue_drops: measured.collector.queue_drops,
         withdrawn_copies: measured.withdrawn,
         packet_drops: packet_drops(&measured.traffic),
