@@ -34,6 +34,7 @@ struct Target {
 const TARGETS: &[Target] = &[
     Target { name: "protobuf", check: wire::protobuf, seeds: wire::protobuf_seeds },
     Target { name: "gossipsub-frame", check: wire::gossipsub, seeds: wire::gossipsub_seeds },
+    Target { name: "partial-columns", check: wire::partial_columns, seeds: wire::partial_columns_seeds },
     Target { name: "gossipsub-stream", check: wire::gossipsub_stream, seeds: wire::gossipsub_stream_seeds },
     Target { name: "cat-frame", check: wire::cat, seeds: wire::cat_seeds },
     Target { name: "ring-frame", check: wire::ring, seeds: wire::ring_seeds },

@@ -15,6 +15,8 @@ use samara_engine::testing::{Network, Path, Single, World, identity_of};
 use samara_engine::{
     Engine, Input, LinkRequest, NodeRng, Outbox, PeerId, PeerIdentity, Purpose, Time, Topic,
 };
+use samara_gossipsub::partial::{EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::rpc::PartialMode;
 use samara_gossipsub::{Command as Publish, GossipSub};
 use samara_mix::{Command as MixCommand, Event as MixEvent, Group, Mix, Node, Scheduler, Secret};
 use samara_ring::{Command as Broadcast, Federation, FederationConfig, Ring};
@@ -212,7 +214,14 @@ pub(crate) fn nothing<E, C>(_: E) -> Option<C> {
 const MESHSUB: &str = "/meshsub/1.2.0";
 
 fn gossipsub_node(host: u32) -> (GossipSub, Outbox<samara_gossipsub::rpc::RpcFrame>) {
-    let config = samara_gossipsub::Config { seen_capacity: 8, ..samara_gossipsub::Config::default() };
+    let topics = [(Topic::new("t"), PartialMode::Supports), (Topic::new("p"), PartialMode::Requests)].into();
+    let format = EqualParts { parts: 8, part_bytes: 4, group_bytes: 1, topics };
+    let partial = PartialConfig::new(FormatHook::new(format));
+    let config = samara_gossipsub::Config {
+        seen_capacity: 8,
+        partial: Some(partial.into()),
+        ..samara_gossipsub::Config::default()
+    };
     let outbox = Outbox::new(config.outbox_config());
     (GossipSub::new(config, identity_of(host)).expect("a valid configuration"), outbox)
 }
@@ -228,14 +237,14 @@ fn gossipsub_commands() -> Vec<(u32, Publish)> {
 
 fn play_gossipsub(data: &[u8]) -> Single<GossipSub> {
     let mut node = Played::new(gossipsub_node(0), MESHSUB, 4, identity_of, nothing);
-    node.handle(Input::Command(Publish::Subscribe(Topic::new("t"))));
+    node.handle(Input::Command(Publish::SubscribeAll(vec![Topic::new("t"), Topic::new("p")])));
     let limits = samara_gossipsub::wire::Limits::default();
     let decode =
         |bytes| samara_gossipsub::wire::decode(bytes, &limits).ok().map(samara_gossipsub::rpc::RpcFrame::new);
     node.play(data, decode, |node| {
         let sizes = node.engine.sizes();
-        assert!(sizes.seen <= 8, "{sizes:?}");
-        assert!(node.timers() <= 3, "heartbeat, decay and direct peers");
+        assert!(sizes.seen <= 8 && sizes.groups <= 2 * 255, "{sizes:?}");
+        assert!(node.timers() <= 4, "heartbeat, decay, direct peers and parts");
     });
     node.node
 }

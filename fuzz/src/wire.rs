@@ -14,8 +14,10 @@ use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::protobuf::{Reader, Writer};
 use samara_engine::{Frame, PeerIdentity, Shape, Topic};
 use samara_gossipsub::rpc::{
-    Control, ExchangedPeer, IHave, Message, MessageId, Prune, Rpc, RpcFrame, SubOpts,
+    Control, ExchangedPeer, IHave, Message, MessageId, Partial, PartialMode, Prune, Rpc, RpcFrame, SubOpts,
 };
+use samara_gossipsub::partial::ethereum::{self, PartialColumns};
+use samara_gossipsub::partial::{Bits, Format, Metadata};
 use samara_gossipsub::signature::signed_bytes;
 use samara_gossipsub::wire::FrameDecoder;
 use samara_mix::wire::Piece;
@@ -160,17 +162,54 @@ fn rpcs() -> Vec<Rpc> {
         extensions: Some(Bytes::new()),
         unknown: Bytes::new(),
     };
+    let partial = Partial {
+        topic: topic.clone(),
+        group: Bytes::from_static(&[9; 8]),
+        body: Some(payload()),
+        metadata: Some(Bytes::from_static(&[5])),
+    };
     let plain = Message::new(topic.clone(), payload());
-    let subscription = |subscribe| SubOpts { subscribe, topic: topic.clone(), unknown: Bytes::new() };
+    let subscription = |subscribe| SubOpts {
+        subscribe,
+        topic: topic.clone(),
+        partial: if subscribe { PartialMode::Requests } else { PartialMode::None },
+        unknown: Bytes::new(),
+    };
     vec![
         Rpc { subscriptions: vec![subscription(true), subscription(false)], ..Rpc::default() },
         Rpc { publish: [Arc::new(plain), Arc::new(signed)].into_iter().collect(), ..Rpc::default() },
+        Rpc { partial: Some(Box::new(partial)), ..Rpc::default() },
         Rpc { control: Some(Box::new(control)), unknown: Bytes::from_static(&[0x78, 1]), ..Rpc::default() },
     ]
 }
 
 pub(crate) fn gossipsub_seeds() -> Vec<Vec<u8>> {
     rpcs().iter().map(|rpc| encoded(rpc, samara_gossipsub::wire::encode)).collect()
+}
+
+/// Reads metadata and bodies of partial columns. What can be read is written as it was.
+pub(crate) fn partial_columns(data: &[u8]) {
+    for format in [PartialColumns::FULU, PartialColumns::GLOAS] {
+        if let Ok(metadata) = format.read_metadata(data) {
+            assert_eq!(format.read_metadata(&format.write_metadata(&metadata)), Ok(metadata));
+        }
+        if let Ok(body) = format.read_body(&[], &Bytes::copy_from_slice(data)) {
+            let parts: Vec<(u32, &Bytes)> = body.parts.iter().map(|(number, part)| (*number, part)).collect();
+            let written = format.write_body(&[], body.len.unwrap_or(0), body.header.as_ref(), &parts);
+            assert_eq!(format.read_body(&[], &written), Ok(body));
+        }
+    }
+}
+
+pub(crate) fn partial_columns_seeds() -> Vec<Vec<u8>> {
+    let cell = Bytes::from(vec![1; ethereum::PART_BYTES]);
+    let metadata = Metadata { available: Bits::all(9), requests: Bits::new(9) };
+    let of = |format: PartialColumns| {
+        let header = ethereum::header(9);
+        let body = format.write_body(&[], 9, Some(&header), &[(2, &cell), (8, &cell)]);
+        [format.write_metadata(&metadata).to_vec(), body.to_vec()]
+    };
+    [of(PartialColumns::FULU), of(PartialColumns::GLOAS)].concat()
 }
 
 const STREAM_FRAME_BYTES_MAX: usize = 512;

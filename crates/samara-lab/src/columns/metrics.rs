@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use samara_gossipsub::partial::ethereum::PART_BYTES;
 use samara_sim::HostStats;
 use samara_spec::Point;
 use samara_spec::columns::{Cells, Columns};
@@ -245,8 +246,18 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let down = sum(|stats| stats.received.bytes);
     let bytes = workload.segment_bytes();
     let arrived = deliveries.iter().filter(|delivery| delivery.copies > 0);
-    let payload = arrived.map(|delivery| bytes[delivery.column as usize] as f64).sum::<f64>();
-    let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
+    let upgraded = workload
+        .cells
+        .as_ref()
+        .map(|cells| cells.upgraded(scenario.network.nodes, workload.publisher, measured.point.seed));
+    let in_cells =
+        |delivery: &Delivery| upgraded.as_ref().is_some_and(|upgraded| upgraded[delivery.host as usize]);
+    let whole = arrived.filter(|delivery| !in_cells(delivery));
+    let whole = whole.map(|delivery| bytes[delivery.column as usize] as f64).sum::<f64>();
+    // A node that exchanges cells needs those that it lacks. It may still receive whole columns.
+    let all_payload = sum(|stats| stats.frames_received.payload_bytes);
+    let payload = (whole + measured.cells[0] as f64 * PART_BYTES as f64).min(all_payload);
+    let duplicate_payload = all_payload - payload;
     let (needed, duplicates) = (ratio(payload, down), ratio(duplicate_payload, down));
     // Utilisation is over the time in which columns spread, summed over slots.
     let spreading: f64 = (0..measured.published.len() as u32)

@@ -14,7 +14,9 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(3..=14);
     draw.topology();
     transport(draw);
-    match draw.number(0..=5) {
+    let mut with_cells = false;
+    let kind = draw.number(0..=7);
+    match kind {
         0 => {
             draw.set("protocol.kind", FLOODSUB);
             sending(draw);
@@ -27,18 +29,24 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
             gossipsub(draw);
             draw.maybe(0.2, "network.validation_time", &["1 ms", "20 ms"]);
             draw.maybe(0.2, "columns.publisher_subscribes_all", &[false]);
+            // A block of cells has at least 320 kB.
+            with_cells = kind > 5 && least_bps > 30e6;
         }
     }
-    let count = draw.number(2..=16);
-    let custody = draw.number(1..=count);
-    draw.set("columns.count", count);
-    draw.set("columns.custody", custody);
+    if with_cells {
+        cells(draw);
+    } else {
+        let count = draw.number(2..=16);
+        let custody = draw.number(1..=count);
+        draw.set("columns.count", count);
+        draw.set("columns.custody", custody);
+        // All copies of a block fit onto a link in a few seconds.
+        let most = (least_bps / 8.0 * 2.0 / f64::from(draw.nodes()) / 2.0).min(64e3);
+        let blob = draw.factor(256.0, most.max(512.0)).round();
+        draw.set("columns.blobs", 1);
+        draw.set("columns.blob_size", format!("{blob} B"));
+    }
     draw.maybe(0.3, "columns.custody_pattern", &["strided"]);
-    // All copies of a block fit onto a link in a few seconds.
-    let most = (least_bps / 8.0 * 2.0 / f64::from(draw.nodes()) / 2.0).min(64e3);
-    let blob = draw.factor(256.0, most.max(512.0)).round();
-    draw.set("columns.blobs", 1);
-    draw.set("columns.blob_size", format!("{blob} B"));
     draw.maybe(0.3, "columns.batch", &[false]);
     let slots = draw.number(1..=2);
     draw.set("columns.slots", slots);
@@ -48,6 +56,26 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     let most = draw.nodes() / 3;
     draw.faults(&FAULTS, (0.0, 8.0), most);
     true
+}
+
+/// Draws blocks whose cells spread one by one: the format of Ethereum fixes their size.
+fn cells(draw: &mut Draw) {
+    let blobs = draw.number(1..=3);
+    draw.set("columns.blobs", blobs);
+    draw.set("columns.blob_size", "128 KiB");
+    draw.set("columns.count", 128);
+    let custody = draw.number(1..=16);
+    draw.set("columns.custody", custody);
+    draw.set("protocol.version", "1.3");
+    draw.maybe(0.5, "protocol.parts.asking", &["everyone"]);
+    for (key, choices) in [
+        ("hits", ["0 %", "50 %", "100 %"]),
+        ("private", ["0 %", "50 %", "100 %"]),
+        ("upgraded", ["20 %", "70 %", "100 %"]),
+        ("push", ["none", "private", "all"]),
+    ] {
+        draw.maybe(1.0, &format!("columns.cells.{key}"), &choices);
+    }
 }
 
 /// The segments whose well nodes, with the publisher, are connected: nodes forward only what they
