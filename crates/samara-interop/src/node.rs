@@ -322,6 +322,11 @@ impl Node {
         peer: PeerId,
         frame: &samara_gossipsub::rpc::RpcFrame,
     ) -> Result<(), String> {
+        if let Some(partial) = &frame.rpc().partial {
+            let (group, metadata) = (number(&partial.group), partial.metadata.as_deref());
+            let parts = partial.body.as_ref().and_then(|body| body.first());
+            tracing::debug!(?way, %peer, group, ?parts, ?metadata, "partial message");
+        }
         let Some(running) = &self.running else { return Ok(()) };
         self.lines.frame(way, &peer, frame.rpc(), &running.config).map_err(stdout)
     }
