@@ -157,12 +157,15 @@ impl Group {
     /// libp2p-gossipsub 0.50.1 drops parts that its peer does not have by its metadata (`need` in
     /// `handle_received`). The metadata does not count as told, since the frame can be withdrawn.
     pub(super) fn metadata_beside(&self, peer: PeerId, parts: &Bits) -> Option<Metadata> {
-        let told = self.known_view(peer).and_then(|view| view.told.clone()).unwrap_or_default();
+        let view = self.known_view(peer);
+        let told = view.and_then(|view| view.told.clone()).unwrap_or_default();
         if parts.without(&told.available).is_empty() {
             return None;
         }
         let Metadata { mut available, mut requests } = told;
         available.add(if self.is_quiet { parts } else { &self.have });
+        // It takes the place of that in earlier frames.
+        view.into_iter().for_each(|view| available.add(&view.owed));
         requests.grow(self.len);
         Some(Metadata { available, requests })
     }
