@@ -221,7 +221,7 @@ impl GossipSub {
         let mut header = self.partials.headers.get_mut(&key.1);
         let header_bytes = header.as_ref().and_then(|header| header.bytes.clone());
         let Some(group) = self.partials.groups.get(key) else { return };
-        let mut sets: Vec<((Bits, bool, Option<Metadata>), Vec<PeerId>)> = Vec::new();
+        let mut sets: Vec<(_, Vec<PeerId>)> = Vec::new();
         for (peer, parts) in by_peer.into_iter().filter(|(_, parts)| !parts.is_empty()) {
             let lacks_header =
                 header.as_mut().is_some_and(|header| header.bytes.is_some() && header.note(peer));
