@@ -2,6 +2,8 @@
 //! to them, and the settings that all runners of test-plans share (`go-libp2p/main.go`,
 //! `pubsubOptions`).
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -10,9 +12,11 @@ use samara_gossipsub::config::{
     Authenticity, ConfigError, IDontWantConfig, LaneCapacity, LaneLayout, SendingConfig, Withdraw,
 };
 use samara_gossipsub::message_id::MessageIdFn;
-use samara_gossipsub::rpc::{Message, MessageId};
+use samara_gossipsub::partial::{EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::rpc::{Message, MessageId, PartialMode, Topic};
 
 use crate::params::{GossipSubParams, Nanos};
+use crate::parts::{GROUP_BYTES, PART_BYTES, PARTS};
 use crate::script::ID_BYTES;
 
 /// Maximum frame of all runners: 10 MiB.
@@ -28,9 +32,9 @@ const GO_QUEUE: usize = 600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// Lanes for control, own messages, forwarded messages and answers, with withdrawal of useless
-    /// copies.
+    /// copies. One peer at a time is asked for a part.
     Samara,
-    /// One queue of 600 frames without withdrawal.
+    /// One queue of 600 frames without withdrawal. All peers are asked for all parts.
     Go,
 }
 
@@ -44,6 +48,19 @@ pub(crate) fn config(
     apply(params, &mut config);
     config.validate()?;
     Ok((config, without_meaning(params)))
+}
+
+/// Returns the configuration of partial messages in the format of test-plans; `None` without topics.
+pub(crate) fn partial(topics: BTreeMap<Topic, PartialMode>, profile: Profile) -> Option<Arc<PartialConfig>> {
+    if topics.is_empty() {
+        return None;
+    }
+    let format = EqualParts { parts: PARTS, part_bytes: PART_BYTES, group_bytes: GROUP_BYTES, topics };
+    let format = FormatHook::new(format);
+    Some(Arc::new(match profile {
+        Profile::Samara => PartialConfig::new(format),
+        Profile::Go => PartialConfig::deployed(format),
+    }))
 }
 
 fn base(profile: Profile) -> Config {

@@ -36,6 +36,12 @@ impl<W: Write> Lines<W> {
         self.out.flush()
     }
 
+    /// Writes that all parts of a group are known. The checks of test-plans count the text of `msg`.
+    pub(crate) fn complete(&mut self, topic: &Topic, group: u64) -> io::Result<()> {
+        self.write("All parts received", [("topic", json!(topic.as_str())), ("group id", json!(group))])?;
+        self.out.flush()
+    }
+
     pub(crate) fn frame(&mut self, way: Way, peer: &PeerId, rpc: &Rpc, config: &Config) -> io::Result<()> {
         let (verb, end) = match way {
             Way::Received => ("Received", "from"),

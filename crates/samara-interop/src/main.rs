@@ -3,7 +3,7 @@
 //!
 //! It implements `gossipsub-interop/test-specs/implementation.md` of that repository: the host's
 //! name identifies the node, the script in the parameters defines its actions, and it writes events
-//! to standard output as lines of JSON. It rejects scripts with unsupported instructions at the
+//! to standard output as lines of JSON. It rejects scripts with impossible instructions at the
 //! start. `docs/guides/interop.md` shows how to run it.
 //!
 //! [test-plans]: https://github.com/libp2p/test-plans/tree/master/gossipsub-interop
@@ -13,6 +13,7 @@ mod identity;
 mod lines;
 mod node;
 mod params;
+mod parts;
 mod script;
 
 use std::io::IsTerminal;

@@ -17,7 +17,7 @@ use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::PeerId as Handle;
 use samara_gossipsub::Acceptance;
 use samara_gossipsub::config::{Config, ValidatorHook, Verdict};
-use samara_gossipsub::rpc::{Message, MessageId, Topic};
+use samara_gossipsub::rpc::{Message, MessageId, PartialMode, Topic};
 use samara_gossipsub::wire::Limits;
 use samara_libp2p::{Event, Options};
 
@@ -25,7 +25,8 @@ use crate::engine::{self, Profile};
 use crate::identity::NodeId;
 use crate::lines::{Lines, Way};
 use crate::params::GossipSubParams;
-use crate::script::{Action, ID_BYTES, Step};
+use crate::parts::{self, Parts};
+use crate::script::{self, Action, ID_BYTES, Step};
 
 /// Maximum time for a connection, including repeated attempts: not all processes of a run start at
 /// the same moment.
@@ -44,6 +45,9 @@ pub(crate) struct Node {
     /// Messages in validation, by the end of their delay.
     checked: BTreeMap<(Instant, u64), MessageId>,
     next_check: u64,
+    /// What this node does with partial messages on each topic.
+    partial_topics: BTreeMap<Topic, PartialMode>,
+    groups: HashMap<(Topic, u64), Parts>,
     running: Option<Running>,
 }
 
@@ -65,11 +69,14 @@ impl Node {
             delays: Delays::default(),
             checked: BTreeMap::new(),
             next_check: 0,
+            partial_topics: BTreeMap::new(),
+            groups: HashMap::new(),
             running: None,
         })
     }
 
     pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
+        self.partial_topics = script::partial_topics(steps);
         for Step { at, action } in steps {
             self.step(action).await.map_err(|error| format!("script[{at}]: {error}"))?;
         }
@@ -103,10 +110,14 @@ impl Node {
                 Ok(())
             }
             Action::Publish { id, bytes, topic } => self.publish(*id, *bytes, topic),
-            Action::Subscribe(topic) => {
+            Action::Subscribe { topic, partial: _ } => {
                 self.swarm()?.behaviour_mut().gossip.subscribe(topic);
                 Ok(())
             }
+            Action::AddPartial { topic, group, parts } => {
+                self.extend(topic, *group, parts::fill(*group, *parts))
+            }
+            Action::PublishPartial { topic, group } => self.provide(topic, *group),
             Action::Delay { topic, delay } => {
                 self.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.clone(), *delay);
                 Ok(())
@@ -121,6 +132,7 @@ impl Node {
             tracing::warn!("gossipSubParams.{name} has no effect in this engine");
         }
         config.validator = Some(validator(&self.delays));
+        config.partial = engine::partial(self.partial_topics.clone(), self.profile);
         let mut swarm = build_swarm(self.id.key(), config.clone())?;
         let address = Multiaddr::from(Ipv4Addr::UNSPECIFIED).with(Protocol::Tcp(PORT));
         let wrong = |error: &dyn std::fmt::Display| format!("cannot listen on {address}: {error}");
@@ -210,6 +222,37 @@ impl Node {
         Ok(())
     }
 
+    /// Adds parts to those known of a group, which peers may have sent before the script adds any.
+    fn extend(
+        &mut self,
+        topic: &Topic,
+        group: u64,
+        parts: impl IntoIterator<Item = (u32, Bytes)>,
+    ) -> Result<(), String> {
+        if self.groups.entry((topic.clone(), group)).or_default().add(parts) {
+            self.lines.complete(topic, group).map_err(stdout)?;
+        }
+        Ok(())
+    }
+
+    /// Publishes the known parts of a group, and requests the others.
+    fn provide(&mut self, topic: &Topic, group: u64) -> Result<(), String> {
+        let content = self.groups.get(&(topic.clone(), group)).map(Parts::content).unwrap_or_default();
+        let id = Bytes::copy_from_slice(&group.to_be_bytes());
+        let provided = self.swarm()?.behaviour_mut().gossip.provide(topic, &id, content);
+        provided.map(drop).map_err(|error| format!("cannot publish group {group}: {error}"))
+    }
+
+    /// Takes part in a group that a peer has mentioned, if the script subscribes to the topic with
+    /// partial messages, or has added parts of the group.
+    fn on_group(&mut self, topic: &Topic, group: u64) -> Result<(), String> {
+        let requests = self.partial_topics.get(topic) == Some(&PartialMode::Requests);
+        if requests || self.groups.contains_key(&(topic.clone(), group)) {
+            self.provide(topic, group)?;
+        }
+        Ok(())
+    }
+
     fn swarm(&mut self) -> Result<&mut Swarm<Host>, String> {
         let running = self.running.as_mut().map(|running| &mut running.swarm);
         running.ok_or_else(|| "GossipSub is not running yet".to_owned())
@@ -255,6 +298,13 @@ impl Node {
             Event::Message { id, topic, message, .. } => {
                 tracing::debug!(?id, topic = topic.as_str(), bytes = message.data.len(), "delivered");
             }
+            Event::Group { topic, group, .. } => self.on_group(&topic, number(&group))?,
+            Event::Parts { ticket, topic, group, parts, .. } => {
+                let group = number(&group);
+                self.on_group(&topic, group)?;
+                self.swarm()?.behaviour_mut().gossip.report_parts(ticket, Acceptance::Accept);
+                self.extend(&topic, group, parts)?;
+            }
             Event::LinkUp { peer, protocol } => tracing::info!(%peer, %protocol, "a link is up"),
             Event::LinkDown { peer, lost_copies } => tracing::warn!(%peer, lost_copies, "a link is down"),
             Event::Cut { peer, copies } => tracing::warn!(%peer, copies, "a stream broke"),
@@ -272,6 +322,11 @@ impl Node {
         peer: PeerId,
         frame: &samara_gossipsub::rpc::RpcFrame,
     ) -> Result<(), String> {
+        if let Some(partial) = &frame.rpc().partial {
+            let (group, metadata) = (number(&partial.group), partial.metadata.as_deref());
+            let parts = partial.body.as_ref().and_then(|body| body.first());
+            tracing::debug!(?way, %peer, group, ?parts, ?metadata, "partial message");
+        }
         let Some(running) = &self.running else { return Ok(()) };
         self.lines.frame(way, &peer, frame.rpc(), &running.config).map_err(stdout)
     }
@@ -279,6 +334,11 @@ impl Node {
 
 fn stdout(error: std::io::Error) -> String {
     format!("cannot write to standard output: {error}")
+}
+
+/// Returns the number of a group. The engine has checked the length of its id.
+fn number(group: &[u8]) -> u64 {
+    group.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Defers messages on topics with a delay, and rejects messages too short for an id.

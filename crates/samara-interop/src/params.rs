@@ -80,7 +80,6 @@ pub(crate) enum Instruction {
         topic_id: String,
         delay_seconds: f64,
     },
-    #[allow(dead_code, reason = "parsed for validation only; the engine has no partial messages")]
     AddPartialMessage {
         /// The parts of the message, one bit each.
         parts: u8,
@@ -89,13 +88,13 @@ pub(crate) enum Instruction {
         #[serde(rename = "groupID")]
         group_id: u64,
     },
-    #[allow(dead_code, reason = "parsed for validation only; the engine has no partial messages")]
     PublishPartial {
         #[serde(rename = "topicID")]
         topic_id: String,
         #[serde(rename = "groupID")]
         group_id: u64,
         #[serde(rename = "publishToNodeIDs", default)]
+        #[allow(dead_code, reason = "parsed for validation only; the router chooses the peers")]
         publish_to_node_ids: Option<Vec<NodeId>>,
     },
 }

@@ -1,8 +1,9 @@
 //! The steps of one node: its part of the script, checked before the first step.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use samara_gossipsub::rpc::Topic;
+use samara_gossipsub::rpc::{PartialMode, Topic};
 use thiserror::Error;
 
 use crate::engine::MESSAGE_BYTES_MAX;
@@ -29,9 +30,29 @@ pub(crate) enum Action {
     Init(Box<GossipSubParams>),
     Connect(Vec<NodeId>),
     WaitUntil(Duration),
-    Publish { id: u64, bytes: usize, topic: Topic },
-    Subscribe(Topic),
-    Delay { topic: Topic, delay: Duration },
+    Publish {
+        id: u64,
+        bytes: usize,
+        topic: Topic,
+    },
+    Subscribe {
+        topic: Topic,
+        partial: bool,
+    },
+    /// Adds parts, one bit each, to those known of a group.
+    AddPartial {
+        topic: Topic,
+        group: u64,
+        parts: u8,
+    },
+    PublishPartial {
+        topic: Topic,
+        group: u64,
+    },
+    Delay {
+        topic: Topic,
+        delay: Duration,
+    },
 }
 
 #[derive(Debug, PartialEq, Error)]
@@ -65,6 +86,24 @@ pub(crate) fn steps(script: Vec<Instruction>, me: NodeId) -> Result<Vec<Step>, S
     Ok(steps)
 }
 
+/// Returns what a node with these steps does with partial messages on each topic. A node that only
+/// publishes parts needs none.
+pub(crate) fn partial_topics(steps: &[Step]) -> BTreeMap<Topic, PartialMode> {
+    let mut topics = BTreeMap::new();
+    for Step { action, .. } in steps {
+        let (topic, mode) = match action {
+            Action::Subscribe { topic, partial: true } => (topic, PartialMode::Requests),
+            Action::AddPartial { topic, .. } | Action::PublishPartial { topic, .. } => {
+                (topic, PartialMode::Supports)
+            }
+            _ => continue,
+        };
+        let known: &mut PartialMode = topics.entry(topic.clone()).or_default();
+        *known = mode.max(*known);
+    }
+    topics
+}
+
 /// Returns the instruction within its conditions, if they hold.
 fn mine(mut instruction: Instruction, me: NodeId) -> Option<Instruction> {
     while let Instruction::IfNodeIdEquals { node_id, instruction: inner } = instruction {
@@ -77,12 +116,6 @@ fn mine(mut instruction: Instruction, me: NodeId) -> Option<Instruction> {
 }
 
 fn action(instruction: Instruction, me: NodeId) -> Result<Action, String> {
-    let partial = |what: &str| {
-        format!(
-            "found {what}, but this engine has no partial messages (docs/guides/interop.md, \"Deviations\"); \
-             run a scenario without them (subnet-blob-msg, simple-fanout), or give this node to another implementation"
-        )
-    };
     Ok(match instruction {
         Instruction::InitGossipSub { gossip_sub_params } => Action::Init(gossip_sub_params),
         Instruction::Connect { connect_to } => {
@@ -108,11 +141,8 @@ fn action(instruction: Instruction, me: NodeId) -> Result<Action, String> {
             }
             Action::Publish { id: message_id, bytes, topic: Topic::new(&topic_id) }
         }
-        Instruction::SubscribeToTopic { partial: true, .. } => {
-            return Err(partial("subscribeToTopic with \"partial\": true"));
-        }
-        Instruction::SubscribeToTopic { topic_id, partial: false } => {
-            Action::Subscribe(Topic::new(&topic_id))
+        Instruction::SubscribeToTopic { topic_id, partial } => {
+            Action::Subscribe { topic: Topic::new(&topic_id), partial }
         }
         Instruction::SetTopicValidationDelay { topic_id, delay_seconds } => {
             if !(0.0..=DELAY_MAX_S).contains(&delay_seconds) {
@@ -120,8 +150,13 @@ fn action(instruction: Instruction, me: NodeId) -> Result<Action, String> {
             }
             Action::Delay { topic: Topic::new(&topic_id), delay: Duration::from_secs_f64(delay_seconds) }
         }
-        Instruction::AddPartialMessage { .. } => return Err(partial("addPartialMessage")),
-        Instruction::PublishPartial { .. } => return Err(partial("publishPartial")),
+        Instruction::AddPartialMessage { parts, topic_id, group_id } => {
+            Action::AddPartial { topic: Topic::new(&topic_id), group: group_id, parts }
+        }
+        // The router chooses the peers: a list only restricts where the parts go first.
+        Instruction::PublishPartial { topic_id, group_id, publish_to_node_ids: _ } => {
+            Action::PublishPartial { topic: Topic::new(&topic_id), group: group_id }
+        }
         Instruction::IfNodeIdEquals { .. } => unreachable!("`mine` removes the conditions"),
     })
 }
@@ -154,21 +189,19 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_instructions_are_refused_at_their_node() {
+    fn topics_have_the_part_of_the_node() {
         let script = format!(
             r#"[{INIT}, {{"type": "ifNodeIDEquals", "nodeID": 1, "instruction":
-                {{"type": "addPartialMessage", "parts": 1, "topicID": "t", "groupID": 7}}}}]"#
+                    {{"type": "subscribeToTopic", "topicID": "t", "partial": true}}}},
+                {{"type": "subscribeToTopic", "topicID": "full", "partial": false}},
+                {{"type": "addPartialMessage", "parts": 3, "topicID": "t", "groupID": 7}},
+                {{"type": "publishPartial", "topicID": "t", "groupID": 7, "publishToNodeIDs": [1]}}]"#
         );
-        assert!(of(&script, 0).is_ok(), "the instruction is for another node");
-        let error = of(&script, 1).unwrap_err().to_string();
-        assert!(error.starts_with("script[1]: found addPartialMessage, but"), "{error}");
-        for partial in [
-            r#"{"type": "subscribeToTopic", "topicID": "t", "partial": true}"#,
-            r#"{"type": "publishPartial", "topicID": "t", "groupID": 7}"#,
-        ] {
-            let error = of(&format!("[{INIT}, {partial}]"), 1).unwrap_err().to_string();
-            assert!(error.contains("no partial messages"), "{error}");
-        }
+        let topics = |node| partial_topics(&of(&script, node).unwrap());
+        assert_eq!(topics(0), BTreeMap::from([(Topic::new("t"), PartialMode::Supports)]));
+        assert_eq!(topics(1), BTreeMap::from([(Topic::new("t"), PartialMode::Requests)]));
+        let steps = of(&script, 0).unwrap();
+        assert_eq!(steps[2].action, Action::AddPartial { topic: Topic::new("t"), group: 7, parts: 3 });
     }
 
     #[test]

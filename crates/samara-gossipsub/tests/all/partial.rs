@@ -158,6 +158,8 @@ impl Engine for Node {
 struct Records {
     /// Parts that left nodes.
     parts: u64,
+    /// The last metadata from a node to another one about a group.
+    told: BTreeMap<(u32, u32, Bytes), u8>,
     /// Hosts whose parts are changed on their way.
     liars: BTreeSet<u32>,
     seed: u64,
@@ -173,10 +175,13 @@ impl World<Node> for Records {
         None
     }
 
-    fn frame(&mut self, from: u32, _: u32, _: &Node, frame: RpcFrame) -> Option<RpcFrame> {
-        let Some(body) = frame.rpc().partial.as_ref().and_then(|partial| partial.body.clone()) else {
-            return Some(frame);
-        };
+    fn frame(&mut self, from: u32, to: u32, _: &Node, frame: RpcFrame) -> Option<RpcFrame> {
+        let Some(partial) = frame.rpc().partial.clone() else { return Some(frame) };
+        let told = self.told.entry((from, to, partial.group)).or_default();
+        *told = partial.metadata.map_or(*told, |metadata| metadata[0]);
+        let Some(body) = partial.body else { return Some(frame) };
+        // Otherwise libp2p-gossipsub 0.50.1 drops them.
+        assert_eq!(body[0] & !*told, 0, "parts that the receiver was not told of");
         self.parts += u64::from(body[0].count_ones());
         if !self.liars.contains(&from) {
             return Some(frame);
@@ -195,7 +200,15 @@ impl World<Node> for Records {
 
 type Net = Network<Node, Records>;
 
+/// Returns nodes that have joined the topic, in a random graph.
 fn network(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
+    let mut net = connected(seed, modes, asking);
+    (0..net.len()).for_each(|node| net.command(node, Command::Join));
+    net.run_for(Duration::from_secs(5));
+    net
+}
+
+fn connected(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
     let mut net = Network::new(seed, Records { seed, ..Records::default() });
     for (number, mode) in modes.iter().enumerate() {
         let config = config(*mode, asking);
@@ -216,8 +229,6 @@ fn network(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
             }
         }
     }
-    (0..count).for_each(|node| net.command(node, Command::Join));
-    net.run_for(Duration::from_secs(5));
     net
 }
 
@@ -271,6 +282,28 @@ fn nobody_misses_a_group_when_links_break_and_return() {
         }
         net.run_for(Duration::from_secs(15));
         assert!(all_have(&net, &group), "seed {seed}");
+    }
+}
+
+/// The publisher announces no support for parts, as it has no subscription. The others ask it
+/// nevertheless, since it tells them of the group.
+#[test]
+fn a_publisher_need_not_join() {
+    for seed in 0..10 {
+        for (asking, push) in
+            [(ONE, Bits::default()), (ONE, Bits::all(PARTS)), (Asking::Everyone, Bits::default())]
+        {
+            let modes: Vec<PartialMode> = (0..12)
+                .map(|node| if node == 0 { PartialMode::Supports } else { PartialMode::Requests })
+                .collect();
+            let mut net = connected(seed, &modes, asking);
+            (1..net.len()).for_each(|node| net.command(node, Command::Join));
+            net.run_for(Duration::from_secs(5));
+            let group = group(seed);
+            net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), push));
+            net.run_for(Duration::from_secs(4));
+            assert!(all_have(&net, &group), "seed {seed}, {asking:?}");
+        }
     }
 }
 

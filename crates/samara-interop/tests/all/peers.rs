@@ -1,4 +1,4 @@
-//! Runners of other implementations with partial messages.
+//! Runners with partial messages: ours, and those of other implementations.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 /// A runner with partial messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
+    /// Our runner.
+    Samara,
     /// go-libp2p-pubsub v0.16.0 (`interop/go-partial`).
     Go16,
     /// go-libp2p-pubsub v0.19.0, the same source.
@@ -21,6 +23,7 @@ impl Peer {
         static GO_16: OnceLock<Option<PathBuf>> = OnceLock::new();
         static GO_19: OnceLock<Option<PathBuf>> = OnceLock::new();
         match self {
+            Self::Samara => Some(env!("CARGO_BIN_EXE_samara-interop").into()),
             Self::Go16 => GO_16.get_or_init(|| build("go-partial-16", "go.mod")).clone(),
             Self::Go19 => GO_19.get_or_init(|| build("go-partial-19", "go19.mod")).clone(),
             Self::Rust => Some(example("rust_libp2p")),

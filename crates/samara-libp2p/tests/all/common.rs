@@ -70,6 +70,8 @@ pub(crate) enum Observed {
     Duplicate(PeerId),
     /// A message awaits its verdict (our nodes only, like all variants below).
     NeedsValidation(MessageId, Vec<u8>, PeerId),
+    /// Parts of a group await their verdict, with this ticket.
+    Parts(u64, Vec<u8>),
     /// Identify has provided a peer's addresses.
     Identified(PeerId),
     Sent(PeerId),

@@ -12,6 +12,7 @@ mod hostile;
 mod idontwant;
 mod js;
 mod nodes;
+mod partial;
 mod process;
 mod protocols;
 mod quic;

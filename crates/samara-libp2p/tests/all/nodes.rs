@@ -138,6 +138,7 @@ fn translate(event: Event) -> Option<Observed> {
         Event::NeedsValidation { id, message, from, .. } => {
             Observed::NeedsValidation(id, message.data.to_vec(), from)
         }
+        Event::Parts { ticket, group, .. } => Observed::Parts(ticket, group.to_vec()),
         Event::LinkUp { peer, protocol } => Observed::Peer(peer, protocol.to_string()),
         Event::Subscription { peer, topic, joined: true } => {
             Observed::Joined(peer, topic.as_str().to_owned())

@@ -36,7 +36,7 @@ pub(super) struct View {
     pub(super) answered: u32,
     /// Whether the peer has said anything about the group.
     pub(super) heard: bool,
-    /// Whether it has said what it has.
+    /// Whether it has said what it has, other than beside parts that it sent.
     pub(super) tells: bool,
     /// Whether the peer failed to send an available part in time, or sent an invalid one.
     pub(super) lapsed: bool,
@@ -150,6 +150,24 @@ impl Group {
         let frames = |view: &View| view.frames.iter().any(|(message, _)| outbox.owes(view.peer, *message));
         let left = !self.views.iter().any(frames);
         !(left && std::mem::replace(&mut self.has_left, left))
+    }
+
+    /// Returns the metadata for a frame with parts; `None` if the peer was told that this node has them.
+    ///
+    /// libp2p-gossipsub 0.50.1 drops parts that its peer does not have by its metadata (`need` in
+    /// `handle_received`). The metadata does not count as told, since the frame can be withdrawn.
+    pub(super) fn metadata_beside(&self, peer: PeerId, parts: &Bits) -> Option<Metadata> {
+        let view = self.known_view(peer);
+        let told = view.and_then(|view| view.told.clone()).unwrap_or_default();
+        if parts.without(&told.available).is_empty() {
+            return None;
+        }
+        let Metadata { mut available, mut requests } = told;
+        available.add(if self.is_quiet { parts } else { &self.have });
+        // It takes the place of that in earlier frames.
+        view.into_iter().for_each(|view| available.add(&view.owed));
+        requests.grow(self.len);
+        Some(Metadata { available, requests })
     }
 
     /// Returns the parts that this node lacks and wants.

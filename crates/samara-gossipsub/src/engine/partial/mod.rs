@@ -220,21 +220,25 @@ impl GossipSub {
         let Some(config) = self.config.partial.clone() else { return };
         let mut header = self.partials.headers.get_mut(&key.1);
         let header_bytes = header.as_ref().and_then(|header| header.bytes.clone());
-        let mut sets: Vec<(Bits, bool, Vec<PeerId>)> = Vec::new();
+        let Some(group) = self.partials.groups.get(key) else { return };
+        let mut sets: Vec<(_, Vec<PeerId>)> = Vec::new();
         for (peer, parts) in by_peer.into_iter().filter(|(_, parts)| !parts.is_empty()) {
             let lacks_header =
                 header.as_mut().is_some_and(|header| header.bytes.is_some() && header.note(peer));
-            match sets.iter_mut().find(|(set, with, _)| *set == parts && *with == lacks_header) {
-                Some((.., peers)) => peers.push(peer),
-                None => sets.push((parts, lacks_header, vec![peer])),
+            let metadata = group.metadata_beside(peer, &parts);
+            let content = (parts, lacks_header, metadata);
+            match sets.iter_mut().find(|(set, _)| *set == content) {
+                Some((_, peers)) => peers.push(peer),
+                None => sets.push((content, vec![peer])),
             }
         }
         let now = cx.now();
         let deadline = if is_own { self.config.publish_deadline } else { self.config.forward_deadline };
         let deadline = self::deadline(now, deadline);
         let mut batch = Vec::new();
-        for (parts, with_header, peers) in sets {
+        for ((parts, with_header, metadata), peers) in sets {
             let Some(group) = self.partials.groups.get(key) else { return };
+            let metadata = metadata.map(|metadata| config.format.write_metadata(&metadata));
             let mut header = header_bytes.as_ref().filter(|_| with_header);
             for parts in chunks(&parts, &group.parts, config.body_bytes_max) {
                 let data: Vec<(u32, &Bytes)> = parts
@@ -244,7 +248,7 @@ impl GossipSub {
                 self.metrics.headers_sent += if header.is_some() { peers.len() as u64 } else { 0 };
                 self.metrics.parts_sent += (data.len() * peers.len()) as u64;
                 let body = config.format.write_body(&key.1, group.len, header.take(), &data);
-                let frame = self.partial_frame(key, Some(body), None);
+                let frame = self.partial_frame(key, Some(body), metadata.clone());
                 let message = MessageKey(0);
                 batch.push((parts, Owe { message, frame, peers: peers.clone(), deadline }));
             }
@@ -359,7 +363,6 @@ impl GossipSub {
         let Some(config) = self.config.partial.clone() else { return };
         let now = cx.now();
         let peers = self.partial_peers(key.0);
-        let supports = self.topics.get(key.0).parts_supported_by.clone();
         let Some(group) = self.partials.groups.get_mut(key) else { return };
         let missing = group.missing().without(&group.checking);
         let Asking::One { patience } = config.asking else {
@@ -388,7 +391,8 @@ impl GossipSub {
                 }
                 continue;
             }
-            let fit = |view: &&groups::View| view.heard && !view.lapsed && supports.contains(view.peer);
+            // A publisher that does not subscribe announces no support, but speaks of the group.
+            let fit = |view: &&groups::View| view.heard && !view.lapsed;
             let best = group
                 .views
                 .iter()

@@ -48,9 +48,14 @@ impl GossipSub {
                 _ => return self.malformed(from, topic),
             }
         }
-        if is_new && partial.body.is_none() {
-            let (topic, group) = (partial.topic.clone(), key.1.clone());
-            cx.emit(Event::Group { topic, group, from });
+        if partial.body.is_none() {
+            if let Some(group) = self.partials.groups.get_mut(&key) {
+                group.view(from).tells |= partial.metadata.is_some();
+            }
+            if is_new {
+                let (topic, group) = (partial.topic.clone(), key.1.clone());
+                cx.emit(Event::Group { topic, group, from });
+            }
         }
         self.act(&key, cx);
     }
@@ -130,7 +135,6 @@ impl GossipSub {
             view.frames.iter().for_each(|(_, parts)| waits.add(parts));
             view.owed = view.owed.without(&again.without(&waits));
         }
-        view.tells = true;
         // What the peer has although this node has not sent it spreads without this node.
         let mut spread = Bits::default();
         if is_quiet {

@@ -1,0 +1,110 @@
+//! Partial messages between two of our nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samara_gossipsub::partial::{Content, EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::rpc::{PartialMode, Topic};
+use samara_gossipsub::wire::Limits;
+use samara_gossipsub::{Acceptance, Config};
+use samara_libp2p::Options;
+
+use crate::common::*;
+
+const PARTS: u32 = 8;
+
+fn topic() -> Topic {
+    Topic::new("t")
+}
+
+fn config(part_bytes: usize, body_bytes_max: usize) -> Config {
+    let topics = BTreeMap::from([(topic(), PartialMode::Requests)]);
+    let format = FormatHook::new(EqualParts { parts: PARTS, part_bytes, group_bytes: 8, topics });
+    // The groups outlive a reconnection on a busy machine.
+    let partial = PartialConfig { body_bytes_max, group_ttl_heartbeats: 1_000, ..PartialConfig::new(format) };
+    Config { partial: Some(Arc::new(partial)), ..anonymous() }
+}
+
+fn group(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}
+
+/// Returns a part of a group, which consists of its number and that of the group.
+fn part(group: &Bytes, number: u32, bytes: usize) -> Bytes {
+    [&group[..], &u64::from(number).to_be_bytes()].concat().repeat(bytes / 16).into()
+}
+
+async fn provide(node: &Node, group: Bytes, numbers: impl Iterator<Item = u32>, part_bytes: usize) {
+    let parts = numbers.map(|number| (number, part(&group, number, part_bytes))).collect();
+    let content = Content { parts, ..Content::default() };
+    node.with(move |behaviour| behaviour.provide(&topic(), &group, content)).await.expect("provided");
+}
+
+/// Accepts parts until the node has this number of groups.
+async fn complete(node: &mut Node, groups: usize, part_bytes: usize) {
+    let mut done = BTreeSet::new();
+    while done.len() < groups {
+        let (ticket, id) = node
+            .next("parts", |observed| match observed {
+                Observed::Parts(ticket, group) => Some((*ticket, Bytes::from(group.clone()))),
+                _ => None,
+            })
+            .await;
+        let group = id.clone();
+        let have = node.with(move |behaviour| {
+            behaviour.report_parts(ticket, Acceptance::Accept);
+            behaviour.engine().parts(&topic(), &group).expect("a known group").to_vec()
+        });
+        let have: Option<Vec<Bytes>> = have.await.into_iter().collect();
+        if let Some(have) = have {
+            assert!(have.iter().zip(0..).all(|(data, number)| *data == part(&id, number, part_bytes)));
+            done.insert(id);
+        }
+    }
+}
+
+/// The receiver refuses frames in which all parts would fit: 64 KiB is the default of rust-libp2p.
+#[tokio::test]
+async fn bodies_are_split() {
+    for (part_bytes, body_bytes_max, frame_bytes_max) in
+        [(16 << 10, 48 << 10, 64 << 10), (160 << 10, 320 << 10, 512 << 10)]
+    {
+        let config = config(part_bytes, body_bytes_max);
+        let limits = Limits::with_frame_bytes(frame_bytes_max);
+        let mut sender = ours(config.clone(), options()).await;
+        let mut receiver = ours(config, Options { limits, ..options() }).await;
+        meet(&mut sender, &mut receiver, "t", Dial::Ours).await;
+        provide(&receiver, group(1), 0..0, part_bytes).await;
+        provide(&sender, group(1), 0..PARTS, part_bytes).await;
+        complete(&mut receiver, 1, part_bytes).await;
+        assert_eq!(receiver.metrics().await.parts_received, u64::from(PARTS));
+    }
+}
+
+#[tokio::test]
+async fn groups_are_completed_after_a_reconnection() {
+    const GROUPS: u64 = 20;
+    let part_bytes = 16 << 10;
+    let config = config(part_bytes, 48 << 10);
+    let (mut a, mut b) = (ours(config.clone(), options()).await, ours(config, options()).await);
+    meet(&mut a, &mut b, "t", Dial::Ours).await;
+    for number in 0..GROUPS {
+        // Each node has every second part.
+        provide(&a, group(number), (0..PARTS).step_by(2), part_bytes).await;
+        provide(&b, group(number), (1..PARTS).step_by(2), part_bytes).await;
+        if number == GROUPS / 2 {
+            a.send(Command::Disconnect(b.peer));
+            // Not `next`, which would skip parts that await their verdict.
+            let peer = a.peer;
+            while b.with(move |behaviour| behaviour.handle(&peer)).await.is_some() {
+                tokio::task::yield_now().await;
+            }
+            a.dial(&b);
+        }
+    }
+    tokio::join!(
+        complete(&mut a, GROUPS as usize, part_bytes),
+        complete(&mut b, GROUPS as usize, part_bytes)
+    );
+}
