@@ -152,22 +152,24 @@ impl Group {
         !(left && std::mem::replace(&mut self.has_left, left))
     }
 
-    /// Returns the metadata for a frame with parts; `None` if the peer was told that this node has them.
+    /// Returns the metadata for a frame with parts of a node that wants none; `None` if the peer was told
+    /// that this node has them.
     ///
     /// libp2p-gossipsub 0.50.1 drops parts that its peer does not have by its metadata (`need` in
-    /// `handle_received`). The metadata does not count as told, since the frame can be withdrawn.
+    /// `handle_received`). The metadata does not count as told, since the frame can be withdrawn. A node
+    /// that wants parts tells what it has before, in a frame of its own: this frame may leave after later
+    /// requests, which its metadata would undo.
     pub(super) fn metadata_beside(&self, peer: PeerId, parts: &Bits) -> Option<Metadata> {
         let view = self.known_view(peer);
         let told = view.and_then(|view| view.told.clone()).unwrap_or_default();
-        if parts.without(&told.available).is_empty() {
+        if !self.is_complete() || parts.without(&told.available).is_empty() {
             return None;
         }
-        let Metadata { mut available, mut requests } = told;
+        let mut available = told.available;
         available.add(if self.is_quiet { parts } else { &self.have });
         // It takes the place of that in earlier frames.
         view.into_iter().for_each(|view| available.add(&view.owed));
-        requests.grow(self.len);
-        Some(Metadata { available, requests })
+        Some(Metadata { available, requests: Bits::new(self.len) })
     }
 
     /// Returns the parts that this node lacks and wants.

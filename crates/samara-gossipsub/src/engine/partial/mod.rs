@@ -1,7 +1,7 @@
 //! Partial messages: the parts that this node provides, asks for and sends.
 //!
-//! Every change of a group ends in [`GossipSub::act`]: it answers the requests that can be answered,
-//! asks peers for what is missing, and tells peers what has changed. `receive` has the other direction.
+//! Every change of a group ends in [`GossipSub::act`]: it asks peers for what is missing, tells peers
+//! what has changed, and answers the requests that can be answered. `receive` has the other direction.
 
 mod groups;
 mod receive;
@@ -330,9 +330,9 @@ impl GossipSub {
 
     /// Acts on a change of a group.
     fn act(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
-        self.answer(key, cx);
         self.ask(key, cx);
         self.tell(key, false, cx);
+        self.answer(key, cx);
     }
 
     /// Owes the requested parts that this node has.
@@ -466,7 +466,9 @@ impl GossipSub {
                     (!useful.is_empty(), !begun.is_empty() || !ended.is_empty())
                 }
             };
-            let at_once = now || config.announce_delay.is_zero() || view.told.is_none();
+            // Parts follow what tells of them.
+            let answers = !view.requests.and(&group.have).without(&view.owed).is_empty();
+            let at_once = now || answers || config.announce_delay.is_zero() || view.told.is_none();
             if request || (announce && at_once) {
                 let metadata = Metadata { available: group.have.clone(), requests };
                 told.push((view.peer, config.format.write_metadata(&metadata)));

@@ -301,6 +301,8 @@ impl GossipSub {
             }
             // A peer that sends parts before it tells what it has is their publisher.
             if config.relay_copies > 0 && !view.tells && config.format.has_requests() {
+                self.ask(&key, cx);
+                self.tell(&key, true, cx);
                 self.push(&key, &new, config.relay_copies, Some(from), cx);
             }
         }
