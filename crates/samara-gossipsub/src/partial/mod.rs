@@ -96,7 +96,7 @@ pub trait Format: Send + Sync {
     /// The bytes are not metadata.
     fn read_metadata(&self, bytes: &[u8]) -> Result<Metadata, FormatError>;
 
-    /// Writes metadata.
+    /// Writes metadata as peers read it.
     fn write_metadata(&self, metadata: &Metadata) -> Bytes;
 
     /// Reads a body.

@@ -10,7 +10,7 @@ use samara_report::{
 };
 use samara_spec::columns::Columns;
 
-use super::metrics::ColumnsData;
+use super::metrics::{CellMetrics, ColumnMetrics, ColumnsData};
 use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
@@ -88,6 +88,7 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     if !report.is_sweep() && !report.rows.is_empty() {
         sections.push(spread(report));
     }
+    sections.extend(cells(report));
     details.push(cost(report));
     let figure = (!report.is_sweep() && !report.rows.is_empty()).then(|| means(report));
     Body { findings: findings(report), figure, summary: summary(report), sections, details }
@@ -231,6 +232,32 @@ fn cost(report: &Report<'_>) -> Section {
     Section::new("Cost", text, table)
 }
 
+/// Returns the copies of a column that a node received, or those of a missing cell if all nodes exchange
+/// cells.
+fn copies(metrics: &ColumnMetrics) -> f64 {
+    let cells = metrics.cells.as_ref().filter(|cells| cells.old.time_to_custody_ms.is_none());
+    cells.map_or(metrics.duplication_factor, |cells| cells.copies_per_missing)
+}
+
+/// Returns the exchange of cells, if there is any.
+fn cells(report: &Report<'_>) -> Option<Section> {
+    fn of_cells(row: &Row, value: impl Fn(&CellMetrics) -> Option<f64>) -> f64 {
+        row.mean(|m| m.cells.as_ref().and_then(&value).unwrap_or(f64::NAN))
+    }
+    report.rows.iter().find(|row| row.first().metrics.cells.is_some())?;
+    let table = report.table(&[
+        ("Copies of a missing cell", |row| fixed(of_cells(row, |m| Some(m.copies_per_missing)), 2)),
+        ("Headers", |row| fixed(of_cells(row, |m| Some(m.headers_per_node)), 1)),
+        ("Metadata", |row| fixed(of_cells(row, |m| Some(m.metadata_per_node)), 0)),
+        ("Mean time, upgraded", |row| ms(of_cells(row, |m| m.upgraded.time_to_custody_ms))),
+        ("old", |row| ms(of_cells(row, |m| m.old.time_to_custody_ms))),
+        ("MB received, upgraded", |row| fixed(of_cells(row, |m| m.upgraded.bytes_down_per_node) / 1e6, 2)),
+        ("old", |row| fixed(of_cells(row, |m| m.old.bytes_down_per_node) / 1e6, 2)),
+    ]);
+    let text = "Cells, headers and messages with metadata that a node received. Upgraded nodes exchange cells, old ones only whole columns.";
+    Some(Section::new("Cells", text, table))
+}
+
 fn summary(report: &Report<'_>) -> Summary {
     let mut table = with_deadline(
         report,
@@ -241,7 +268,7 @@ fn summary(report: &Report<'_>) -> Summary {
             ("max", |row| fixed(row.custody(|s| s.max), 0)),
             ("bound ms", |row| fixed(row.bound(), 0)),
             ("x bound", |row| fixed(row.over_bound(), 2)),
-            ("copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+            ("copies", |row| fixed(row.mean(copies), 2)),
             ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
             ("incomplete", |row| number(row.incomplete())),
         ],
