@@ -289,8 +289,11 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
         );
         ("run", same)
     };
+    // The file may need an experiment of the program that wrote it.
+    let command = summary.headline.origin.as_ref().map_or("", |origin| &origin.command);
+    let program = command.split_once(&format!(" {verb} ")).map_or("samara", |(program, _)| program);
     let text = format!(
-        "`samara {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {same}",
+        "`{program} {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {same}",
         summary.version
     );
     Section::new("Reproduce this result", text, Part::Source(loaded.source.clone(), loaded.text.clone()))

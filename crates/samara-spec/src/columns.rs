@@ -500,14 +500,16 @@ impl Checks<'_> {
         self.range("columns.blobs", workload.blobs, 1, 4_096);
         let bytes = 2 * workload.blob_size.bytes() / u64::from(workload.count.max(1));
         if bytes != CELL_BYTES {
+            let key = if workload.count == Columns::default().count { "blob_size" } else { "count" };
             let message = format!(
-                "a cell has {bytes} bytes (2 x blob_size / count); expected {CELL_BYTES}, for example 128 columns of blobs of 128 KiB"
+                "a cell has {bytes} bytes (2 x blob_size / count), and {CELL_BYTES} in the format of cells; use 128 columns of blobs of 128 KiB, or remove columns.cells"
             );
-            self.wrong("columns.cells", message);
+            self.wrong(&format!("columns.{key}"), message);
         }
-        if workload.rows > 0 || workload.repair.is_some() {
-            let message = "cells come without rows and repair; remove columns.rows and columns.repair";
-            self.wrong("columns.cells", message);
+        let others = [("rows", workload.rows > 0), ("repair", workload.repair.is_some())];
+        for (key, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
+            let key = format!("columns.{key}");
+            self.wrong(&key, format!("comes without cells; {}", keep_one(&key, "columns.cells")));
         }
     }
 
