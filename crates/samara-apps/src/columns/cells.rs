@@ -84,8 +84,7 @@ pub struct CellCounts {
     pub local: u64,
 }
 
-/// The task of telling the engine about a whole column that has arrived, outside of the handling of its
-/// event.
+/// A whole column that has arrived and of which the engine must be told, once its event is handled.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     column: ColumnId,

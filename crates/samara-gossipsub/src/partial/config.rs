@@ -84,12 +84,16 @@ impl PartialConfig {
     pub fn new(format: FormatHook) -> Self {
         Self {
             format,
+            // After 250 ms, the tests of a client in development change the peer.
             asking: Asking::One { patience: Duration::from_millis(250) },
+            // The size of Ethereum's meshes.
             relay_copies: 8,
             push_copies: usize::MAX,
             header_copies: 8,
             announce_delay: Duration::from_millis(10),
+            // 8.4 s in Ethereum: twice the deadline of attestations.
             group_ttl_heartbeats: 12,
+            // Leaves room for header and metadata in rust-libp2p's 64 KiB.
             body_bytes_max: 48 << 10,
             limits: PartialLimits::default(),
         }

@@ -549,4 +549,31 @@ mod limits {
         node.rpc(peers[2], says(&group(2), 1));
         assert_eq!(node.ignored(Ignored::PartialFramesOverLimit), 100);
     }
+
+    /// A header that fits nothing else in its frame is refused at once, and does not keep the genuine
+    /// one out.
+    #[test]
+    fn a_malformed_body_does_not_block_the_header_of_a_group() {
+        use samara_gossipsub::partial::Format;
+        use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns, header};
+
+        let fulu = PartialColumns::FULU;
+        let name = "/eth2/00000000/data_column_sidecar_1/ssz_snappy";
+        let partial = PartialConfig::new(FormatHook::new(fulu.clone()));
+        let mut node = Node::new(Config { partial: Some(Arc::new(partial)), ..crate::common::plain() });
+        let peers = [node.connect_as(V1_3, true), node.connect_as(V1_3, true)];
+        node.subscribe(name);
+        let (group, cell) = (fulu.group(1, &[7; 32]), Bytes::from(vec![1; PART_BYTES]));
+        let says = |header: &Bytes, blobs: u32| {
+            let body = Some(fulu.write_body(&[], blobs, Some(header), &[(0, &cell)]));
+            let (topic, group) = (Topic::new(name), group.clone());
+            let partial = Some(Box::new(Partial { topic, group, body, metadata: None }));
+            Rpc { partial, ..Rpc::default() }
+        };
+        node.rpc(peers[0], says(&header(9), 8));
+        assert_eq!(node.ignored(Ignored::PartialMalformed), 1);
+        node.rpc(peers[1], says(&header(9), 9));
+        let parts = node.events.iter().filter(|event| matches!(event, Event::Parts { header: Some(_), .. }));
+        assert_eq!(parts.count(), 1);
+    }
 }

@@ -124,14 +124,13 @@ impl Group {
         self.views.binary_search_by_key(&peer, |view| view.peer).ok().map(|at| &self.views[at])
     }
 
-    /// Sets the number of parts. Returns false if it is known and another one.
-    pub(super) fn set_len(&mut self, len: u32) -> bool {
+    /// Sets the number of parts, unless it is known.
+    pub(super) fn set_len(&mut self, len: u32) {
         if self.len == 0 {
             self.len = len;
             self.parts.resize(len as usize, None);
             self.have.grow(len);
         }
-        self.len == len
     }
 
     /// Adds a part. Returns false if it is there already.

@@ -6,7 +6,7 @@
 mod groups;
 mod receive;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -65,9 +65,8 @@ impl GossipSub {
         let has_header = content.header.is_some();
         let header = content.header.or(known);
         let name = topic;
-        let topic = self.use_topic(name);
-        let key = (topic, id.clone());
-        let so_far = self.partials.groups.get(&key).map(|group| group.len).filter(|len| *len > 0);
+        let so_far = self.topics.find(name).and_then(|topic| self.partials.groups.get(&(topic, id.clone())));
+        let so_far = so_far.map(|group| group.len).filter(|len| *len > 0);
         let len = config.format.len_of(header.as_ref())?.or(so_far).ok_or(ProvideError::NoHeader)?;
         let expected = so_far.unwrap_or(len).min(config.limits.parts);
         let last = content.parts.iter().map(|(part, _)| part + 1).max().unwrap_or(0);
@@ -75,6 +74,8 @@ impl GossipSub {
         if found != expected {
             return Err(ProvideError::Length { found, expected });
         }
+        let topic = self.use_topic(name);
+        let key = (topic, id.clone());
         if !self.topics.get(topic).joined {
             self.use_fanout(topic, cx);
         }
@@ -543,6 +544,7 @@ impl GossipSub {
         self.partials.pending.retain(|_, pending| groups.contains_key(&pending.key));
         let keys: Vec<GroupKey> =
             groups.iter().filter(|(_, group)| group.len > 0).map(|(key, _)| key.clone()).collect();
+        let mut pushed: BTreeSet<Bytes> = BTreeSet::new();
         for key in keys {
             // All peers may have lapsed: they get another chance.
             if let Some(group) = self.partials.groups.get_mut(&key) {
@@ -553,7 +555,9 @@ impl GossipSub {
             }
             self.gossip_parts(&key, cx);
             // Who has still said nothing may have received no header.
-            self.push_header(&key.1, usize::MAX, cx);
+            if pushed.insert(key.1.clone()) {
+                self.push_header(&key.1, usize::MAX, cx);
+            }
             self.ask(&key, cx);
             self.tell(&key, true, cx);
         }

@@ -162,12 +162,13 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> Result<(), FormatError> {
         let body = config.format.read_body(&key.1, bytes)?;
-        let header = self.receive_header(from, key, body.header, config)?;
-        let len = match &header {
+        // All checks come before the header blocks others until its verdict.
+        let known = config.format.len_of(None)?.or(self.partials.groups.get(key).map(|group| group.len));
+        let known = known.filter(|len| *len > 0);
+        let len = match &body.header {
             Some(header) => config.format.len_of(Some(header))?,
-            None => config.format.len_of(None)?.or(self.partials.groups.get(key).map(|group| group.len)),
+            None => known,
         };
-        let len = len.filter(|len| *len > 0);
         let expected = |len: u32| format!("{len} parts at most");
         let beyond =
             |found: u32, len: u32| FormatError { found: format!("{found} parts"), expected: expected(len) };
@@ -179,6 +180,8 @@ impl GossipSub {
         {
             return Err(beyond(found, len));
         }
+        let header = self.receive_header(from, key, body.header, config)?;
+        let len = if header.is_some() { len } else { known };
         let Some(group) = self.partials.groups.get_mut(key) else { return Ok(()) };
         let view = group.view(from);
         view.available.add(&body.parts.iter().map(|(part, _)| *part).collect());
@@ -205,7 +208,7 @@ impl GossipSub {
             return Ok(());
         }
         if self.partials.pending.len() >= config.limits.pending {
-            self.metrics.ignore(Ignored::PartialPending, parts.len() as u64);
+            self.metrics.ignore(Ignored::PartialPending, parts.len().max(1) as u64);
             parts.iter().for_each(|(part, _)| group.checking.remove(*part));
             if let Some(state) = self.partials.headers.get_mut(&key.1).filter(|_| header.is_some()) {
                 state.checking = false;
@@ -229,7 +232,6 @@ impl GossipSub {
         config: &PartialConfig,
     ) -> Result<Option<Bytes>, FormatError> {
         let Some(header) = header else { return Ok(None) };
-        config.format.len_of(Some(&header))?;
         self.metrics.headers_received += 1;
         let state = self.partials.headers.entry(key.1.clone()).or_default();
         state.until = state.until.max(self.ticks + config.group_ttl_heartbeats);
@@ -274,7 +276,7 @@ impl GossipSub {
         let Some(group) = self.partials.groups.get_mut(&key) else { return false };
         parts.iter().for_each(|(part, _)| group.checking.remove(*part));
         if acceptance != Acceptance::Accept {
-            self.metrics.ignore(Ignored::PartialRejected, parts.len() as u64);
+            self.metrics.ignore(Ignored::PartialRejected, parts.len().max(1) as u64);
             let view = group.view(from);
             view.lapsed = true;
             if acceptance == Acceptance::Reject {
