@@ -15,9 +15,9 @@ use samara_engine::{
 };
 use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
 use samara_gossipsub::wire::{self, Limits};
-use samara_gossipsub::{Event as GossipEvent, GossipSub};
+use samara_gossipsub::{Event as GossipEvent, GossipSub, Piece};
 use samara_sim::{Contents, FrameCodec, Items, Reader};
-use samara_spec::columns::Columns;
+use samara_spec::columns::{Columns, PieceTopics};
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::{Carries, random_bytes};
@@ -33,6 +33,7 @@ pub type ColumnId = u32;
 pub struct Blocks<M = Message> {
     /// The topic of each segment.
     pub topics: Vec<Topic>,
+    /// The segment of each topic; empty if all segments share one.
     index: FxHashMap<Topic, u32>,
     /// The messages, slot by slot and segment by segment.
     pub messages: Vec<Arc<M>>,
@@ -76,14 +77,34 @@ impl<M: Segment> Blocks<M> {
             Topic::new(&format!("/eth2/00000000/data_{kind}_sidecar_{number}/ssz_snappy"))
         };
         let columns = (0..workload.count).map(|column| topic("column", column));
-        let topics: Vec<Topic> = columns.chain((0..workload.rows).map(|row| topic("row", row))).collect();
-        let index = topics.iter().cloned().zip(0..).collect();
+        let topics: Vec<Topic> = match &workload.pieces {
+            None => columns.chain((0..workload.rows).map(|row| topic("row", row))).collect(),
+            Some(pieces) => {
+                let is_shared = pieces.topics == PieceTopics::Shared;
+                (0..workload.segments()).map(|at| topic("piece", if is_shared { 0 } else { at })).collect()
+            }
+        };
+        let index = if topics.iter().skip(1).any(|topic| *topic == topics[0]) {
+            FxHashMap::default()
+        } else {
+            topics.iter().cloned().zip(0..).collect()
+        };
         let mut rng = NodeRng::new(seed, u64::MAX, Purpose::Workload);
         let bytes = workload.segment_bytes();
         let segments = (0..workload.slots).flat_map(|_| topics.iter().zip(&bytes)).zip(0..);
         let messages = segments
             .map(|((topic, bytes), number)| {
-                Arc::new(M::new(topic, number, random_bytes(*bytes, &mut rng).into()))
+                let mut data = random_bytes(*bytes, &mut rng);
+                if workload.pieces.is_some() {
+                    let (slot, at) = (number / topics.len() as u32, number % topics.len() as u32);
+                    let piece = Piece {
+                        payload: u64::from(slot),
+                        needed: workload.count as u16,
+                        total: topics.len() as u16,
+                    };
+                    data[..Piece::HEADER_BYTES].copy_from_slice(&piece.header(at as u16));
+                }
+                Arc::new(M::new(topic, number, data.into()))
             })
             .collect();
         Self { topics, index, messages }
@@ -93,6 +114,11 @@ impl<M: Segment> Blocks<M> {
 impl<M> Blocks<M> {
     /// Returns the number of a message, which is recognised by its address in memory.
     pub fn id_of(&self, topic: &Topic, message: &Arc<M>) -> Option<ColumnId> {
+        if self.index.is_empty() {
+            // All segments share a topic.
+            let number = self.messages.iter().position(|known| Arc::ptr_eq(known, message))?;
+            return Some(number as ColumnId);
+        }
         let segment = *self.index.get(topic)?;
         let slots = self.messages.iter().skip(segment as usize).step_by(self.topics.len());
         let slot = slots.zip(0..).find(|(known, _)| Arc::ptr_eq(known, message)).map(|(_, slot)| slot)?;
@@ -501,8 +527,13 @@ impl<E: Spreading> App for Node<E> {
     }
 
     fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
+        let mut before = None;
         for segment in &self.joins {
-            self.engine.join(&self.shared.topics[*segment as usize], cx);
+            let topic = &self.shared.topics[*segment as usize];
+            if before != Some(topic) {
+                self.engine.join(topic, cx);
+            }
+            before = Some(topic);
         }
     }
 

@@ -19,3 +19,4 @@ pub use engine::{
     Acceptance, BatchReceipt, Command, Cx, Event, GossipSub, Ignored, Metrics, Protocol, ProvideError,
     PublishError, Receipt, Sizes, Trace,
 };
+pub use message_id::Piece;

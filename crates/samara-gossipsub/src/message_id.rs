@@ -30,6 +30,9 @@ pub enum MessageIdFn {
         /// Number of bytes of the hash to keep.
         len: u8,
     },
+    /// The header of a piece ([`Piece`]) and 4 bytes of SHA-256 of the payload: nodes see which pieces of
+    /// a payload they lack. Other messages have a zero and 19 bytes of SHA-256.
+    Pieces,
     /// A user-defined function from [`MessageIdFn::custom`], or the function from
     /// [`MessageIdFn::ethereum`].
     Custom(CustomId),
@@ -88,6 +91,7 @@ impl MessageIdFn {
             Self::FromSeqno => 1,
             Self::FromSeqnoBase58 => 2,
             Self::Sha256Data { len } => 256 + u64::from(*len),
+            Self::Pieces => 3,
             Self::Custom(CustomId { tag, .. }) => *tag,
         }
     }
@@ -99,9 +103,72 @@ impl MessageIdFn {
             Self::Sha256Data { len } => {
                 MessageId::new(&Sha256::digest(&message.data)[..usize::from(*len).min(32)])
             }
+            Self::Pieces => piece_id(&message.data),
             Self::Custom(custom) => (custom.compute)(message),
         }
     }
+}
+
+/// The payload that a message is a piece of, as its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Piece {
+    /// The number of the payload.
+    pub payload: u64,
+    /// Number of pieces from which the payload can be restored.
+    pub needed: u16,
+    /// Number of pieces of the payload.
+    pub total: u16,
+}
+
+impl Piece {
+    /// Length of the header at the start of the data of a piece: a mark of 2 bytes, the number of the
+    /// payload (8), the needed and all pieces (2 each), and the number of the piece (2); all little
+    /// endian.
+    pub const HEADER_BYTES: usize = 16;
+    const MARK: [u8; 2] = *b"PC";
+
+    /// Returns the header of a piece.
+    pub fn header(self, index: u16) -> [u8; Self::HEADER_BYTES] {
+        let mut header = [0; Self::HEADER_BYTES];
+        header[..2].copy_from_slice(&Self::MARK);
+        header[2..10].copy_from_slice(&self.payload.to_le_bytes());
+        let numbers = [self.needed, self.total, index];
+        for (at, number) in header[10..].chunks_exact_mut(2).zip(numbers) {
+            at.copy_from_slice(&number.to_le_bytes());
+        }
+        header
+    }
+
+    /// Returns the payload that an id of [`MessageIdFn::Pieces`] names; `None` for other messages.
+    pub fn of(id: &MessageId) -> Option<Self> {
+        Self::read(id.as_bytes())
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; Self::HEADER_BYTES] = bytes.first_chunk()?;
+        if header[..2] != Self::MARK {
+            return None;
+        }
+        let payload = u64::from_le_bytes(header[2..10].try_into().ok()?);
+        let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let (needed, total, index) = (number(10), number(12), number(14));
+        (needed > 0 && needed <= total && index < total).then_some(Self { payload, needed, total })
+    }
+}
+
+/// Length of the ids of [`MessageIdFn::Pieces`].
+const PIECE_ID_BYTES: usize = 20;
+
+fn piece_id(data: &[u8]) -> MessageId {
+    let hash = Sha256::digest(data);
+    if Piece::read(data).is_none() {
+        // The mark would make it a piece.
+        let mut id = [0; PIECE_ID_BYTES];
+        id[1..].copy_from_slice(&hash[..PIECE_ID_BYTES - 1]);
+        return MessageId::new(&id);
+    }
+    let rest = PIECE_ID_BYTES - Piece::HEADER_BYTES;
+    MessageId::new(&[&data[..Piece::HEADER_BYTES], &hash[..rest]].concat())
 }
 
 fn ethereum_id(message: &Message, with_topic: bool, decompress: Option<&Decompress>) -> MessageId {
@@ -168,6 +235,7 @@ impl fmt::Debug for MessageIdFn {
             Self::FromSeqno => f.write_str("FromSeqno"),
             Self::FromSeqnoBase58 => f.write_str("FromSeqnoBase58"),
             Self::Sha256Data { len } => write!(f, "Sha256Data {{ len: {len} }}"),
+            Self::Pieces => f.write_str("Pieces"),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }

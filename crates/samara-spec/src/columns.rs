@@ -88,6 +88,10 @@ pub struct Columns {
     /// mempool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cells: Option<Cells>,
+    /// A payload in pieces, in place of columns of blobs: `count` is the number of pieces that hold it,
+    /// and `custody` and `blobs` have no effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<Pieces>,
     /// File with the columns of each node: CSV with the columns `node` and `column`, with a path
     /// like that of the topology's file. Replaces `custody`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,6 +136,7 @@ impl Default for Columns {
             row_custody: 0,
             repair: None,
             cells: None,
+            pieces: None,
             custody_file: None,
             publisher: 0,
             publisher_uplink: None,
@@ -146,6 +151,57 @@ impl Default for Columns {
         }
     }
 }
+
+/// A payload that every node needs, in pieces.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Pieces {
+    /// Bytes of the message of a piece that holds a part of the payload.
+    pub size: Size,
+    /// Number of further pieces that an erasure code computes. With any, a node is done when it has as
+    /// many pieces as hold the payload.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub parity: u32,
+    /// Bytes of the message of such a piece; `size` if absent. Parity cannot be compressed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parity_size: Option<Size>,
+    /// Whether all pieces share one topic, or each has its own.
+    pub topics: PieceTopics,
+    /// Number of pieces whose topics a node joins, drawn at random, with a topic for each piece and
+    /// parity; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joined: Option<u32>,
+    /// Bytes of one copy of the payload, for the count of copies; those of all its pieces if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Size>,
+}
+
+/// The topics of pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PieceTopics {
+    /// One for all.
+    #[default]
+    Shared,
+    /// One for each.
+    Each,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self {
+            size: Size::from_bytes(32 * 1024),
+            parity: 0,
+            parity_size: None,
+            topics: PieceTopics::default(),
+            joined: None,
+            payload: None,
+        }
+    }
+}
+
+/// Bytes of the header of a piece (`samara_gossipsub::Piece`).
+const PIECE_HEADER: u64 = samara_gossipsub::Piece::HEADER_BYTES as u64;
 
 /// Nodes that exchange cells: partial messages of GossipSub, in the format of Ethereum's partial columns
 /// (consensus-specs `fulu/partial-columns/p2p-interface.md`). Columns then have their full size, with
@@ -284,12 +340,28 @@ impl Columns {
     /// Returns the number of columns and rows of a block. Segments are numbered from 0, columns
     /// first.
     pub fn segments(&self) -> u32 {
-        self.count + self.rows
+        self.count + self.rows + self.pieces.as_ref().map_or(0, |pieces| pieces.parity)
+    }
+
+    /// Returns the number of its segments with which a node is done; `None` for all.
+    pub fn needed(&self) -> Option<u32> {
+        let coded = self.pieces.as_ref().is_some_and(|pieces| pieces.parity > 0);
+        if coded { Some(self.count) } else { self.custody_needed }
+    }
+
+    /// Returns the bytes of one copy of the pieces' payload.
+    pub fn payload_bytes(&self) -> Option<u64> {
+        let pieces = self.pieces.as_ref()?;
+        Some(pieces.payload.map_or(pieces.size.bytes() * u64::from(self.count), Size::bytes))
     }
 
     /// Returns the payload bytes of each segment.
     pub fn segment_bytes(&self) -> Vec<u64> {
         let (columns, rows) = (self.count as usize, self.rows as usize);
+        if let Some(pieces) = &self.pieces {
+            let parity = pieces.parity_size.unwrap_or(pieces.size).bytes();
+            return [vec![pieces.size.bytes(); columns], vec![parity; pieces.parity as usize]].concat();
+        }
         [vec![self.column_bytes(); columns], vec![2 * self.blob_size.bytes(); rows]].concat()
     }
 
@@ -332,6 +404,17 @@ impl Columns {
             }
             return Ok(kept);
         }
+        if let Some(pieces) = &self.pieces {
+            for (node, segments) in kept.iter_mut().enumerate() {
+                segments.extend(0..self.segments());
+                if let Some(joined) = pieces.joined.filter(|_| node as u32 != self.publisher) {
+                    NodeRng::new(seed, node as u64, Purpose::Workload).shuffle(segments);
+                    segments.truncate(joined as usize);
+                    segments.sort_unstable();
+                }
+            }
+            return Ok(kept);
+        }
         let repairing = self.repairing(nodes, seed);
         let many = self.repair.as_ref().and_then(|repair| repair.columns).unwrap_or(self.count);
         for (node, segments) in kept.iter_mut().enumerate() {
@@ -365,6 +448,9 @@ impl Columns {
     /// columns. There is a row for each blob, twice its size by erasure coding, unless `rows` has
     /// more.
     pub fn column_bytes(&self) -> u64 {
+        if let Some(pieces) = &self.pieces {
+            return pieces.size.bytes();
+        }
         let rows = u64::from(self.blobs.max(self.rows));
         if self.cells.is_some() {
             // A data column sidecar of Fulu: cells, proofs and commitments of all blobs, the signed header
@@ -387,7 +473,7 @@ impl Checks<'_> {
         self.range("columns.count", workload.count, 1, 4096);
         self.range("columns.blobs", workload.blobs, 1, 100_000);
         self.range("columns.slots", workload.slots, 1, 10_000);
-        if workload.custody_file.is_none() {
+        if workload.custody_file.is_none() && workload.pieces.is_none() {
             self.range("columns.custody", workload.custody, 1, workload.count);
         }
         if let Some(needed) = workload.custody_needed {
@@ -407,6 +493,9 @@ impl Checks<'_> {
         }
         if let Some(cells) = &workload.cells {
             self.cells(cells, workload);
+        }
+        if let Some(pieces) = &workload.pieces {
+            self.pieces(pieces, workload);
         }
         if scenario.find::<Parameters>().is_none() {
             self.baseline(scenario, workload);
@@ -513,11 +602,47 @@ impl Checks<'_> {
         }
     }
 
+    fn pieces(&mut self, pieces: &Pieces, workload: &Columns) {
+        self.range("columns.pieces.parity", pieces.parity, 0, 4_096 - workload.count.min(4_096));
+        let sizes = [("size", Some(pieces.size)), ("parity_size", pieces.parity_size)];
+        for (key, size) in sizes.into_iter().filter_map(|(key, size)| Some((key, size?))) {
+            if size.bytes() < PIECE_HEADER {
+                let message = format!("is {size}; a piece has at least its header of {PIECE_HEADER} bytes");
+                self.wrong(&format!("columns.pieces.{key}"), message);
+            }
+        }
+        if let Some(joined) = pieces.joined {
+            if pieces.topics != PieceTopics::Each || pieces.parity == 0 {
+                let message = "needs topics = \"each\" and parity; otherwise every node needs all pieces";
+                self.wrong("columns.pieces.joined", message);
+            }
+            self.range("columns.pieces.joined", joined, workload.count, workload.segments());
+        }
+        if pieces.payload.is_some_and(|payload| payload.bytes() == 0) {
+            self.wrong("columns.pieces.payload", "is 0 B; expected the bytes of one copy");
+        }
+        let others = [
+            ("rows", workload.rows > 0),
+            ("repair", workload.repair.is_some()),
+            ("cells", workload.cells.is_some()),
+            ("custody_file", workload.custody_file.is_some()),
+            ("custody_needed", workload.custody_needed.is_some()),
+        ];
+        for (key, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
+            let key = format!("columns.{key}");
+            self.wrong(&key, format!("comes without pieces; {}", keep_one(&key, "columns.pieces")));
+        }
+    }
+
     /// Rejects what only GossipSub can do.
     fn baseline(&mut self, scenario: &Scenario, workload: &Columns) {
         if scenario.network.validation_time.nanos() > 0 {
             let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
             self.wrong("network.validation_time", message);
+        }
+        if workload.pieces.is_some() {
+            let message = "pieces are messages of GossipSub; use protocol.kind = \"gossipsub\"";
+            self.wrong("columns.pieces", message);
         }
         if workload.cells.is_some() {
             let message = "cells are partial messages of GossipSub; use protocol.kind = \"gossipsub\"";

@@ -423,6 +423,11 @@ impl<F: Frame> Outbox<F> {
         self.weights[peer.index()][weight as usize] = value;
     }
 
+    /// Returns the weight of a peer; 1 if none was set.
+    pub fn weight(&self, peer: PeerId, weight: Weight) -> f64 {
+        self.weights.get(peer.index()).map_or(1.0, |of_peer| of_peer[weight as usize])
+    }
+
     // ---- the driver's side ----
 
     /// Marks all copies that are owed from now on, for example with the kind of input that the

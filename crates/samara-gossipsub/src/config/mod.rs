@@ -8,6 +8,7 @@ mod hooks;
 mod parameters;
 mod presets;
 mod sending;
+mod spread;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -26,12 +27,13 @@ use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
 #[cfg(feature = "config")]
 pub use parameters::{
-    AnswersKind, AskingKind, HeartbeatOrder, Parameters, PartsParameters, Preset, Version, expected_of,
-    key_of,
+    AnswersKind, AskingKind, HeartbeatOrder, Parameters, PartsParameters, Preset, PullParameters,
+    SpreadParameters, Version, expected_of, key_of,
 };
 pub use samara_engine::config::ConfigError;
 pub use samara_engine::outbox::LaneCapacity;
 pub use sending::{Answers, LaneLayout, Lanes, SendingConfig};
+pub use spread::{Pull, Spread};
 
 /// The configuration of a GossipSub node. Start from a preset: [`Config::spec`],
 /// [`Config::ethereum`] or [`Config::go_libp2p_pubsub`].
@@ -128,6 +130,8 @@ pub struct Config {
 
     /// Partial messages (extension of v1.3); `None`: only full messages.
     pub partial: Option<Arc<PartialConfig>>,
+    /// How messages spread if not every mesh peer gets a push; `None`: as specified.
+    pub spread: Option<Spread>,
 
     // ---- gossip and limits ----
     /// Limits of lazy gossip.

@@ -8,7 +8,7 @@ use samara_engine::units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answers, Authenticity, Config, MeshRules, Withdraw};
+use super::{Answers, Authenticity, Config, MeshRules, Pull, Spread, Withdraw};
 use crate::message_id::MessageIdFn;
 use crate::partial::{Asking, FormatHook, PartialConfig};
 
@@ -79,10 +79,105 @@ pub struct Parameters {
     pub schedule_forward: Option<ScheduleSpec>,
     /// How nodes exchange parts of messages, if the workload has parts (`columns.cells`).
     pub parts: Option<PartsParameters>,
+    /// How messages spread if a node does not push every message to its whole mesh.
+    pub spread: Option<SpreadParameters>,
+    /// Maximum number of announcements (IHAVE) of a peer that a node reads between two heartbeats.
+    pub ihave_messages: Option<u32>,
     /// The policies named by schedules of kind `custom`. The program that runs the scenario sets
     /// them; a file cannot.
     #[serde(skip)]
     pub policies: Policies,
+}
+
+/// How messages spread if a node does not push every message to its whole mesh. Values that are not
+/// set are those of the specification: pushes to the whole mesh, announcements at heartbeats, requests
+/// to all announcers.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadParameters {
+    /// Number of mesh peers to which a node pushes a message. It announces the message to the others.
+    pub push_copies: Option<usize>,
+    /// The same number while the node owes no other copy of a message; `push_copies` by default.
+    pub push_copies_idle: Option<usize>,
+    /// Number of peers to which the publisher pushes a message; `push_copies` by default.
+    pub publish_copies: Option<usize>,
+    /// Whether mesh peers that have sent IDONTWANT for the message count among these. Default: true.
+    pub count_holders: Option<bool>,
+    /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
+    /// first, instead of to its mesh. Default: false.
+    pub publish_to_all: Option<bool>,
+    /// Whether the publisher announces nothing before the first heartbeat after a publication.
+    /// Default: false.
+    pub quiet_publisher: Option<bool>,
+    /// Number of peers to which a node announces a message that it does not push to them: its mesh,
+    /// and others. Default: only its mesh.
+    pub announce_to: Option<usize>,
+    /// Whether these are the peers with the shortest round trips. Default: false.
+    pub announce_near: Option<bool>,
+    /// Whether pushes go to the peers with the shortest round trips. Default: false.
+    pub push_near: Option<bool>,
+    /// Time for which announcements to a peer wait for others. Default: none, and each leaves in a
+    /// frame of its own.
+    pub announce_delay: Option<Span>,
+    /// How a node asks for announced messages: one announcer at a time. Without it, a node asks every
+    /// announcer.
+    pub pull: Option<PullParameters>,
+}
+
+/// One request for a message at a time. Values that are not set are those of the 2026 study of
+/// segmented payloads (ethresear.ch 26025).
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PullParameters {
+    /// Time after a request until another announcer may be asked. Default: "200 ms".
+    pub retry: Option<Span>,
+    /// Whether this time is at least three times the mean time of the peer's responses. Default: false.
+    pub measured: Option<bool>,
+    /// Number of announcers that are remembered for a message. With 0, only later announcements cause
+    /// another request. Default: 16.
+    pub offers: Option<usize>,
+    /// Time after a request by which the message must have arrived from any peer; otherwise the offers
+    /// of the asked peer are ignored for `park_for`. Default: "400 ms".
+    pub promise: Option<Span>,
+    /// Time for which the offers of a peer that broke a promise are ignored. Default: "30 s".
+    pub park_for: Option<Span>,
+    /// With at most so many pieces of a payload missing, `hedge_copies` announcers are asked at once.
+    /// Default: 0.
+    pub hedge_missing: Option<u32>,
+    /// Number of announcers asked then. Default: 1.
+    pub hedge_copies: Option<usize>,
+}
+
+impl SpreadParameters {
+    fn build(&self) -> Spread {
+        let mut spread = Spread::default();
+        set(&mut spread.push_copies, self.push_copies);
+        set(&mut spread.push_copies_idle, self.push_copies_idle.or(self.push_copies));
+        set(&mut spread.publish_copies, self.publish_copies.or(self.push_copies));
+        set(&mut spread.count_holders, self.count_holders);
+        set(&mut spread.publish_to_all, self.publish_to_all);
+        set(&mut spread.quiet_publisher, self.quiet_publisher);
+        set(&mut spread.announce_to, self.announce_to);
+        set(&mut spread.announce_near, self.announce_near);
+        set(&mut spread.push_near, self.push_near);
+        set(&mut spread.announce_delay, self.announce_delay.map(Span::duration));
+        spread.pull = self.pull.as_ref().map(PullParameters::build);
+        spread
+    }
+}
+
+impl PullParameters {
+    fn build(&self) -> Pull {
+        let mut pull = Pull::default();
+        set(&mut pull.retry, self.retry.map(Span::duration));
+        set(&mut pull.measured, self.measured);
+        set(&mut pull.offers_max, self.offers);
+        set(&mut pull.promise, self.promise.map(Span::duration));
+        set(&mut pull.park_for, self.park_for.map(Span::duration));
+        set(&mut pull.hedge_missing, self.hedge_missing);
+        set(&mut pull.hedge_copies, self.hedge_copies);
+        pull
+    }
 }
 
 /// How nodes exchange parts of messages.
@@ -283,6 +378,8 @@ impl Parameters {
         set(&mut config.idontwant.ttl_heartbeats, self.idontwant_ttl.map(Into::into));
         let withdraw = |withdraw| if withdraw { Withdraw::ALWAYS } else { Withdraw::NEVER };
         set(&mut config.withdraw, self.withdraw.map(withdraw));
+        config.spread = self.spread.as_ref().map(SpreadParameters::build);
+        set(&mut config.gossip.ihave_messages_max, self.ihave_messages);
         set(&mut config.sending.dispatch, self.dispatch);
         let is_node_wide = config.sending.dispatch == Dispatch::Node;
         config.idontwant.until_arrival = self.idontwant_until_arrival.unwrap_or(is_node_wide);

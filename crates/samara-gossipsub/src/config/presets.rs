@@ -85,6 +85,7 @@ impl Config {
             pending_validation_bytes_max: 256 * MIB,
             validation_timeout: Duration::from_secs(120),
             partial: None,
+            spread: None,
             gossip: GossipLimits {
                 ihave_ids_max: 5000,
                 ihave_messages_max: 10,

@@ -152,6 +152,10 @@ impl GossipSub {
             self.metrics.ignore(Ignored::IHaveIdsOverLimit, (ids.len() - room) as u64);
             ids.truncate(room);
         }
+        let ids = self.take_offers(of, ids, cx);
+        if ids.is_empty() {
+            return ids;
+        }
         if let Some(peer) = self.peers.get_mut(of) {
             peer.counts.asked += ids.len();
         }

@@ -102,6 +102,8 @@ impl GossipSub {
             unannounced: ThinVec::new(),
             unwanted: 0,
             responses: Default::default(),
+            parked_until: Time::ZERO,
+            offers: 0,
             counts: Counts::default(),
             info,
         };
@@ -152,6 +154,7 @@ impl GossipSub {
         self.outgoing.remove(&id);
         self.waiting_gossip.remove(&id);
         self.forget_partials_of(id, cx);
+        self.forget_spread_of(id, cx);
         self.scores.remove_peer(cx.now(), id);
     }
 

@@ -7,6 +7,7 @@
 //! | `mesh` | JOIN, LEAVE, GRAFT, PRUNE; maintenance, fanout, peer exchange |
 //! | `gossip` | IHAVE, IWANT and IDONTWANT |
 //! | `partial` | parts of messages |
+//! | `spread` | pushes to some mesh peers, announcements to others, one request at a time |
 //! | `links` | peers that connect and leave, announcements, lanes, losses, retries |
 //! | `tables`, `metrics`, `event` | tables and types |
 
@@ -18,6 +19,7 @@ mod metrics;
 mod partial;
 mod publish;
 mod receive;
+mod spread;
 pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +54,7 @@ const HEARTBEAT: TimerToken = TimerToken(0);
 const DECAY: TimerToken = TimerToken(1);
 const CONNECT_DIRECT: TimerToken = TimerToken(2);
 const PARTIALS: TimerToken = TimerToken(3);
+const SPREAD: TimerToken = TimerToken(4);
 
 /// Stands for this node where a function expects a peer.
 const SELF: PeerId = PeerId(u32::MAX);
@@ -86,6 +89,8 @@ pub struct GossipSub {
     unwanted: Unwanted,
     pending: PendingValidations,
     partials: partial::Groups,
+    announcements: spread::Announcements,
+    pulls: spread::Pulls,
     /// Control messages that leave together at the end of a heartbeat.
     outgoing: BTreeMap<PeerId, Control>,
     direct: BTreeSet<PeerIdentity>,
@@ -130,6 +135,8 @@ impl GossipSub {
             unwanted: Unwanted::default(),
             pending: PendingValidations::default(),
             partials: partial::Groups::default(),
+            announcements: spread::Announcements::default(),
+            pulls: spread::Pulls::default(),
             outgoing: BTreeMap::new(),
             direct: config.direct_peers.iter().cloned().collect(),
             observers: config.observers.iter().cloned().collect(),
@@ -222,6 +229,7 @@ impl GossipSub {
             cached_bytes: self.mcache.bytes,
             backoffs: self.backoffs.len(),
             promises: self.promises.len(),
+            wanted: self.pulls.len(),
             unwanted: self.unwanted.len(),
             pending_validations: self.pending.len(),
             pending_validation_bytes: self.pending.bytes,
@@ -253,6 +261,9 @@ impl GossipSub {
         self.promises.by_id = HashMap::with_hasher(cx.rng().table_hasher());
         self.unwanted.by_id = HashMap::with_hasher(cx.rng().table_hasher());
         self.pending.by_id = HashMap::with_hasher(cx.rng().table_hasher());
+        if self.config.spread.is_some() {
+            self.pulls.by_id = HashMap::with_hasher(cx.rng().table_hasher());
+        }
         self.next_seqno = cx.rng().next_u64() >> 1;
 
         let now = cx.now();
@@ -286,6 +297,7 @@ impl GossipSub {
             }
             CONNECT_DIRECT => self.connect_direct(cx),
             PARTIALS => self.partials_timer(cx),
+            SPREAD => self.spread_timer(cx),
             _ => {}
         }
     }
@@ -364,6 +376,8 @@ pub struct Sizes {
     pub backoffs: usize,
     /// Promises that are tracked.
     pub promises: usize,
+    /// Announced messages that have not arrived, with one request at a time.
+    pub wanted: usize,
     /// IDONTWANT ids received from peers.
     pub unwanted: usize,
     /// Messages that await a verdict.
@@ -416,6 +430,7 @@ impl GossipSub {
         }
         self.maintain_fanouts(cx);
         self.partials_heartbeat(cx);
+        self.spread_heartbeat(cx);
         for id in self.peers.connected().to_vec() {
             if let Some(peer) = self.peers.get_mut(id) {
                 peer.counts = Default::default();

@@ -8,6 +8,7 @@ use samara_engine::{MessageKey, PeerId};
 use smallvec::SmallVec;
 
 use super::gossip::Incoming;
+use super::spread::Split;
 use super::tables::TopicIdx;
 use super::{BatchReceipt, Cx, Event, GossipSub, PublishError, Receipt, SELF, deadline};
 use crate::rpc::{Message, MessageId, RpcFrame, Topic};
@@ -20,6 +21,7 @@ struct Prepared {
     topic: TopicIdx,
     message: Arc<Message>,
     peers: Vec<PeerId>,
+    split: Split,
 }
 
 impl GossipSub {
@@ -99,6 +101,7 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> Vec<Result<Receipt, PublishError>> {
         let mut prepared = Vec::new();
+        self.announcements.loads.clear();
         let mut receipts: Vec<Result<Receipt, PublishError>> = Vec::new();
         for message in messages {
             let result = message.and_then(|message| self.prepare(message, cx));
@@ -125,6 +128,9 @@ impl GossipSub {
             }
         }
         self.note_all_lost(None, cx);
+        for own in &mut prepared {
+            self.announce_rest(own.topic, &own.id, std::mem::take(&mut own.split), true, cx);
+        }
         if self.config.deliver_own {
             for Prepared { key, id, topic, message, .. } in prepared {
                 let topic = self.topics.get(topic).name.clone();
@@ -171,12 +177,15 @@ impl GossipSub {
         let topic = self.use_topic(&name);
         self.scores.deliver_message(now, SELF, topic, key);
         self.promises.fulfil(&id);
+        self.note_arrival(None, &id, cx);
         self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
         let peers = self.recipients_of_own(topic, &id, &message, cx);
+        let mut split = self.split(topic, &id, peers, None, cx);
+        let peers = std::mem::take(&mut split.push);
         self.metrics.messages_published += 1;
         self.metrics.messages_published_to_nobody += u64::from(peers.is_empty());
         self.metrics.copies_published += peers.len() as u64;
-        Ok(Prepared { key, id, topic, message, peers })
+        Ok(Prepared { key, id, topic, message, peers, split })
     }
 
     /// Returns the peers to which a message of this node goes.
@@ -188,7 +197,9 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> Vec<PeerId> {
         let config = &self.config;
-        let chosen = if config.flood_publish && message.data.len() <= config.flood_publish_max_bytes {
+        let to_all = config.spread.as_ref().is_some_and(|spread| spread.publish_to_all)
+            || config.flood_publish && message.data.len() <= config.flood_publish_max_bytes;
+        let chosen = if to_all {
             let threshold = config.thresholds.publish;
             let fit = |peer: &PeerId| self.peers.is_direct(*peer) || self.scores.score(*peer) >= threshold;
             self.topics.get(topic).subscribers.iter().copied().filter(fit).collect()

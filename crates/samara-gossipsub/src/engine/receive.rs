@@ -170,6 +170,7 @@ impl GossipSub {
         }
         let (key, _) = self.seen.observe(now, &id);
         self.promises.fulfil(&id);
+        self.note_arrival(Some(from), &id, cx);
         self.scores.validate_message(now, key);
         Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None }))
     }
@@ -210,6 +211,8 @@ impl GossipSub {
             holders,
             cx,
         );
+        let mut split = self.split(topic, &id, peers, Some(from), cx);
+        let peers = std::mem::take(&mut split.push);
         if !peers.is_empty() {
             self.send_waiting_gossip_to(&peers, cx);
             self.metrics.copies_forwarded += peers.len() as u64;
@@ -226,6 +229,7 @@ impl GossipSub {
             }
             self.note_all_lost(None, cx);
         }
+        self.announce_rest(topic, &id, split, false, cx);
         let name = self.topics.get(topic).name.clone();
         cx.emit(Event::Message { id, key, topic: name, message, from: Some(from) });
     }

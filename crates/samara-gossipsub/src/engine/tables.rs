@@ -267,6 +267,10 @@ pub(super) struct Peer {
     pub(super) unwanted: u32,
     /// The times that the peer took to send requested parts.
     pub(super) responses: super::partial::Responses,
+    /// The time up to which its offers of messages are ignored.
+    pub(super) parked_until: Time,
+    /// Number of its remembered offers.
+    pub(super) offers: u32,
     /// Counters since the last heartbeat.
     pub(super) counts: Counts,
 }

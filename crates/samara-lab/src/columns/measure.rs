@@ -66,6 +66,8 @@ pub struct Collector {
     pub republished: u64,
     /// Number of its segments with which a node is done; `None` for all.
     pub(super) needed: Option<u32>,
+    /// Whether a run is complete when all nodes are done, instead of when all segments have arrived.
+    pub(super) ends_early: bool,
 }
 
 impl Collector {
@@ -162,6 +164,18 @@ impl Collector {
             return 0;
         }
         self.deliveries().iter().filter(|delivery| delivery.slot <= slot && !delivery.delivered()).count()
+    }
+
+    /// Returns true if nothing is missing in slots up to this one.
+    pub(super) fn is_complete(&self, slot: u32) -> bool {
+        if !self.ends_early || self.missing == 0 {
+            return self.missing_until(slot) == 0;
+        }
+        let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
+        self.deliveries().chunk_by(of_one_block).all(|block| {
+            let arrived = block.iter().filter(|delivery| delivery.delivered()).count();
+            block[0].slot > slot || arrived >= self.needed_of(block.len())
+        })
     }
 
     /// Returns all deliveries except those to observers, by host, slot and column.

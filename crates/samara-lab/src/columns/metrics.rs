@@ -54,6 +54,10 @@ metrics! {
         pub delivery_ratio: f64 = "share", More, [""];
         /// Copies received for each column that arrived, including the first.
         pub duplication_factor: f64 = "", Less, [""];
+        /// Bytes of pieces that a node received until the last node was done, over those of one copy
+        /// of the payload; the mean over all nodes, with `columns.pieces`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub payload_copies: Option<f64> = "", Less, [""];
         /// Copies received beyond the first, per column that arrived (RMR).
         pub relative_redundancy: f64 = "", Less, [""];
         /// Most hops of any first copy: the longest path (LDH as the program of the 2019 study computes it).
@@ -283,6 +287,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         share_by_deadline: ratio(custody.len() as f64, (custody.len() as u64 + incomplete) as f64),
         delivery_ratio: ratio(delivered as f64, deliveries.len() as f64),
         duplication_factor: duplication,
+        payload_copies: payload_copies(measured),
         relative_redundancy: (duplication - 1.0).max(0.0),
         last_delivery_hop: deliveries.iter().map(|delivery| u32::from(delivery.hops)).max().unwrap_or(0),
         lower_bound_ms: measured.lower_bound_ms,
@@ -378,6 +383,25 @@ impl Steps {
         };
         CustodyTail { all: but(0), all_but_1: but(1), all_but_2: but(2) }
     }
+}
+
+/// Computes [`ColumnMetrics::payload_copies`].
+fn payload_copies(measured: &ColumnsMeasured) -> Option<f64> {
+    let workload: &Columns = measured.point.scenario.part();
+    let payload = workload.payload_bytes()?;
+    let (bytes, segments) = (workload.segment_bytes(), workload.segments());
+    let mut last: Vec<u64> = measured.published.clone();
+    for (slot, published) in (0..).zip(&measured.published) {
+        let times = measured.collector.custody_ms(slot, *published);
+        // Without an end, all copies count.
+        let end = times.iter().map(|(_, time)| time.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
+        last[slot as usize] = (*published as f64 + end * 1e6).ceil() as u64;
+    }
+    let counts = |row: &&CopyRow| row.at <= last[(row.column / segments) as usize];
+    let of = |row: &CopyRow| bytes[(row.column % segments) as usize];
+    let received: u64 = measured.collector.copies.iter().filter(counts).map(of).sum();
+    let nodes = u64::from(measured.point.scenario.network.nodes) * measured.published.len() as u64;
+    Some(ratio(received as f64, (nodes * payload) as f64))
 }
 
 /// Computes [`ColumnMetrics::throughput_mb_per_s`] and [`ColumnMetrics::longest_gap_ms`].

@@ -407,7 +407,7 @@ fn named(deadline: Span) -> String {
 /// far behind the last arrival. Returns also a sentence about curves that others cover.
 fn comparison(report: &Report<'_>) -> (Figure, String) {
     let done = |result: &Outcome<ColumnsData>| -> Vec<f64> {
-        let needed = result.point.scenario.part::<Columns>().custody_needed;
+        let needed = result.point.scenario.part::<Columns>().needed();
         let last =
             |times: &Vec<f64>| needed.map_or(times.len(), |needed| times.len().min(needed as usize)) - 1;
         let mut done: Vec<f64> = arrivals(result, true).iter().map(|times| times[last(times)]).collect();

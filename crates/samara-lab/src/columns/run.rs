@@ -10,6 +10,7 @@ use samara_engine::outbox::Schedule;
 use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
+use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::FormatHook;
 use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns};
 use samara_gossipsub::rpc::{Message, RpcFrame};
@@ -65,7 +66,8 @@ impl ColumnsMeasured {
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
         let mut collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
-        collector.needed = workload.custody_needed;
+        collector.needed = workload.needed();
+        collector.ends_early = workload.pieces.is_some();
         let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
@@ -322,6 +324,9 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 6], RunErro
     let handle = observer.map(|_| PeerId(publisher_links as u32));
     let mut config = parameters.build(None);
     config.report_duplicates = true;
+    if workload.pieces.is_some() {
+        config.message_id = MessageIdFn::Pieces;
+    }
     if setup.validates() {
         config.validator = Some(ValidatorHook::deferred());
     }
@@ -374,7 +379,7 @@ impl<E: Spreading> Stepped for Run<E> {
         let all_published = slot == measured.published.len();
         let quiet = now > measured.collector.last_copy_at + QUIET_NANOS;
         let slots = measured.published.len() as u32;
-        let is_over = now >= end || all_published && quiet && measured.collector.missing_until(slots) == 0;
+        let is_over = now >= end || all_published && quiet && measured.collector.is_complete(slots);
         if measured.published.get(slot) == Some(&now) {
             if slot == 0 {
                 self.before = net.stats();
@@ -510,9 +515,9 @@ fn limits<'a>(
 /// It depends only on the network, not on the deadline or the outcome of a run.
 fn bound(scenario: &Scenario, limits: &samara_bounds::Limits<'_>) -> samara_bounds::Bound {
     let workload = scenario.part::<Columns>();
-    if workload.custody_needed.is_some() || workload.repair.is_some() {
+    if workload.needed().is_some() || workload.repair.is_some() {
         let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
-        let needed = workload.custody_needed.unwrap_or(u32::MAX).min(most);
+        let needed = workload.needed().unwrap_or(u32::MAX).min(most);
         return samara_bounds::mean_any(limits, needed as usize);
     }
     samara_bounds::mean_custody(limits)

@@ -1,0 +1,327 @@
+//! Requests for announced messages: one at a time for each message, and another announcer after a
+//! while ([`Config::spread`](crate::Config::spread)).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use samara_engine::outbox::Weight;
+use samara_engine::{PeerId, PeerKeyed, Time};
+use smallvec::SmallVec;
+
+use crate::config::Pull;
+use crate::engine::{Cx, GossipSub, SPREAD};
+use crate::message_id::{MessageIdFn, Piece};
+use crate::rpc::{Control, MessageId, RpcFrame};
+
+/// A peer that has announced a message.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    peer: PeerId,
+    at: Time,
+    /// The last request to the peer.
+    tried: Option<Time>,
+}
+
+/// A message that was announced and has not arrived.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Wanted {
+    offers: SmallVec<[Offer; 4]>,
+    /// Requests with the time from which on they no longer count as outstanding.
+    asked: SmallVec<[(PeerId, Time); 1]>,
+}
+
+impl Wanted {
+    fn outstanding(&self, now: Time) -> usize {
+        self.asked.iter().filter(|(_, until)| *until > now).count()
+    }
+}
+
+/// What to do at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Retry,
+    Promise(PeerId),
+}
+
+/// The pieces of a payload that have arrived.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    received: u32,
+    /// The heartbeat that forgets it.
+    until: u64,
+}
+
+/// The messages that a node asks for.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Pulls {
+    pub(in crate::engine) by_id: HashMap<MessageId, Wanted, PeerKeyed>,
+    due: BinaryHeap<Reverse<(Time, MessageId, Due)>>,
+    payloads: BTreeMap<Piece, Progress>,
+    timer: Option<Time>,
+}
+
+/// Number of payloads whose pieces a node counts.
+const PAYLOADS_MAX: usize = 256;
+
+impl Pulls {
+    pub(in crate::engine) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    fn missing(&self, payload: Piece) -> u32 {
+        let received = self.payloads.get(&payload).map_or(0, |progress| progress.received);
+        u32::from(payload.needed).saturating_sub(received)
+    }
+}
+
+impl GossipSub {
+    fn pull_config(&self) -> Option<Pull> {
+        self.config.spread.as_ref()?.pull.clone()
+    }
+
+    /// Returns the payload that a message is a piece of.
+    fn payload_of(&self, id: &MessageId) -> Option<Piece> {
+        matches!(self.config.message_id, MessageIdFn::Pieces).then(|| Piece::of(id)).flatten()
+    }
+
+    /// Takes the announced messages that this node lacks. Returns those to request from the peer now.
+    pub(in crate::engine) fn take_offers(
+        &mut self,
+        from: PeerId,
+        ids: Vec<MessageId>,
+        cx: &mut Cx<'_>,
+    ) -> Vec<MessageId> {
+        let Some(pull) = self.pull_config() else { return ids };
+        let now = cx.now();
+        let Some(peer) = self.peers.get(from) else { return Vec::new() };
+        if peer.parked_until > now {
+            self.metrics.offers_ignored += ids.len() as u64;
+            return Vec::new();
+        }
+        let mut room = Pull::OFFERS_PER_PEER_MAX.saturating_sub(peer.offers);
+        let mut asked = Vec::new();
+        for id in ids {
+            let payload = self.payload_of(&id);
+            let missing = payload.map_or(u32::MAX, |payload| self.pulls.missing(payload));
+            if missing == 0 {
+                continue;
+            }
+            let allowed = if missing <= pull.hedge_missing { pull.hedge_copies } else { 1 };
+            let wanted = self.pulls.by_id.entry(id.clone()).or_default();
+            let is_known = wanted.offers.iter().any(|offer| offer.peer == from);
+            let now_asked = wanted.outstanding(now) < allowed
+                && wanted.asked.iter().all(|(peer, until)| *peer != from || *until <= now);
+            // The asked peer is always remembered.
+            let is_full = wanted.offers.len() >= pull.offers_max.max(1) || room == 0;
+            if !is_known && is_full && !now_asked {
+                self.metrics.offers_ignored += 1;
+                continue;
+            }
+            if !is_known && !is_full {
+                wanted.offers.push(Offer { peer: from, at: now, tried: None });
+                room -= 1;
+                if let Some(peer) = self.peers.get_mut(from) {
+                    peer.offers += 1;
+                }
+            }
+            if now_asked {
+                self.note_asked(&id, from, &pull, cx);
+                asked.push(id);
+            }
+        }
+        asked
+    }
+
+    /// Notes a request, and sets its deadlines.
+    fn note_asked(&mut self, id: &MessageId, of: PeerId, pull: &Pull, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let rtt = Duration::from_secs_f64(1.0 / cx.outbox().weight(of, Weight::Latency));
+        let retry = if pull.measured { pull.retry + rtt } else { pull.retry };
+        let until = now + retry;
+        let Some(wanted) = self.pulls.by_id.get_mut(id) else { return };
+        wanted.asked.retain(|(peer, _)| *peer != of);
+        wanted.asked.push((of, until));
+        if let Some(offer) = wanted.offers.iter_mut().find(|offer| offer.peer == of) {
+            offer.tried = Some(now);
+        }
+        if pull.offers_max > 0 {
+            self.pulls.due.push(Reverse((until, id.clone(), Due::Retry)));
+        }
+        if !pull.park_for.is_zero() {
+            let promise = pull.promise.max(retry);
+            self.pulls.due.push(Reverse((now + promise, id.clone(), Due::Promise(of))));
+        }
+        self.wake_pulls(cx);
+    }
+
+    fn wake_pulls(&mut self, cx: &mut Cx<'_>) {
+        let Some(Reverse((at, ..))) = self.pulls.due.peek() else { return };
+        if self.pulls.timer.is_none_or(|timer| *at < timer) {
+            self.pulls.timer = Some(*at);
+            cx.set_timer(*at, SPREAD);
+        }
+    }
+
+    /// Asks other announcers for messages that have not arrived, and parks peers that broke a promise.
+    pub(super) fn pulls_due(&mut self, cx: &mut Cx<'_>) {
+        let Some(pull) = self.pull_config() else { return };
+        let now = cx.now();
+        if self.pulls.timer.is_none_or(|timer| timer > now) {
+            return;
+        }
+        self.pulls.timer = None;
+        let mut requests: BTreeMap<PeerId, Vec<MessageId>> = BTreeMap::new();
+        while self.pulls.due.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            let Some(Reverse((_, id, due))) = self.pulls.due.pop() else { break };
+            if !self.pulls.by_id.contains_key(&id) {
+                continue;
+            }
+            match due {
+                Due::Promise(peer) => self.park(peer, now, &pull),
+                Due::Retry => {
+                    self.metrics.requests_overdue += 1;
+                    self.ask_another(&id, 1, &pull, &mut requests, cx);
+                }
+            }
+        }
+        self.send_requests(requests, cx);
+        self.wake_pulls(cx);
+    }
+
+    /// Asks announcers until `copies` requests are outstanding.
+    fn ask_another(
+        &mut self,
+        id: &MessageId,
+        copies: usize,
+        pull: &Pull,
+        requests: &mut BTreeMap<PeerId, Vec<MessageId>>,
+        cx: &mut Cx<'_>,
+    ) {
+        let now = cx.now();
+        loop {
+            let Some(wanted) = self.pulls.by_id.get(id) else { return };
+            if wanted.outstanding(now) >= copies {
+                return;
+            }
+            let is_free = |offer: &&Offer| {
+                wanted.asked.iter().all(|(peer, until)| *peer != offer.peer || *until <= now)
+                    && self.peers.get(offer.peer).is_some_and(|peer| peer.parked_until <= now)
+            };
+            let rank = |offer: &&Offer| {
+                let rtt = 1.0 / cx.outbox().weight(offer.peer, Weight::Latency);
+                let fast = if pull.measured { (rtt * 1e6) as u64 } else { 0 };
+                (offer.tried, fast, offer.peer)
+            };
+            let Some(peer) = wanted.offers.iter().filter(is_free).min_by_key(rank).map(|offer| offer.peer)
+            else {
+                return;
+            };
+            self.note_asked(id, peer, pull, cx);
+            requests.entry(peer).or_default().push(id.clone());
+        }
+    }
+
+    fn send_requests(&mut self, requests: BTreeMap<PeerId, Vec<MessageId>>, cx: &mut Cx<'_>) {
+        for (peer, iwant) in requests {
+            self.promises.add(cx.now(), peer, &iwant, cx.rng());
+            self.send_control(peer, Control { iwant, ..Control::default() }, cx);
+        }
+    }
+
+    fn park(&mut self, id: PeerId, now: Time, pull: &Pull) {
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        if peer.parked_until <= now {
+            peer.parked_until = now + pull.park_for;
+            self.metrics.peers_parked += 1;
+        }
+    }
+
+    /// Notes the arrival of a message: it is no longer wanted. With the last piece that is needed, no
+    /// piece of its payload is.
+    pub(in crate::engine) fn note_arrival(&mut self, from: Option<PeerId>, id: &MessageId, cx: &mut Cx<'_>) {
+        let Some(pull) = self.pull_config() else { return };
+        let now = cx.now();
+        self.announcements.holders.clear();
+        if let Some(wanted) = self.take_wanted(id) {
+            self.announcements.holders.extend(wanted.offers.iter().map(|offer| offer.peer));
+            for (peer, _) in &wanted.asked {
+                if Some(*peer) == from {
+                    let tried = wanted.offers.iter().find(|offer| offer.peer == *peer);
+                    if let Some(at) = tried.and_then(|offer| offer.tried) {
+                        self.peers.note_response(*peer, now.since(at));
+                    }
+                } else if self.config.withdraw.on_idontwant {
+                    let frame =
+                        RpcFrame::control(Control { idontwant: vec![id.clone()], ..Control::default() });
+                    self.send_urgent(*peer, frame, cx);
+                }
+            }
+        }
+        let Some(payload) = self.payload_of(id) else { return };
+        let until = self.ticks + u64::from(u16::MAX);
+        if self.pulls.payloads.len() >= PAYLOADS_MAX && !self.pulls.payloads.contains_key(&payload) {
+            let oldest = self.pulls.payloads.iter().min_by_key(|(_, progress)| progress.until);
+            let oldest = oldest.map(|(payload, _)| *payload);
+            oldest.map(|payload| self.pulls.payloads.remove(&payload));
+        }
+        let progress = self.pulls.payloads.entry(payload).or_insert(Progress { received: 0, until });
+        progress.received += 1;
+        let missing = self.pulls.missing(payload);
+        if missing > pull.hedge_missing {
+            return;
+        }
+        let mut ids: Vec<MessageId> =
+            self.pulls.by_id.keys().filter(|id| Piece::of(id) == Some(payload)).cloned().collect();
+        ids.sort_unstable();
+        if missing == 0 {
+            ids.iter().for_each(|id| _ = self.take_wanted(id));
+            return;
+        }
+        let mut requests = BTreeMap::new();
+        for id in &ids {
+            self.ask_another(id, pull.hedge_copies, &pull, &mut requests, cx);
+        }
+        self.send_requests(requests, cx);
+    }
+
+    fn take_wanted(&mut self, id: &MessageId) -> Option<Wanted> {
+        let wanted = self.pulls.by_id.remove(id)?;
+        for offer in &wanted.offers {
+            if let Some(peer) = self.peers.get_mut(offer.peer) {
+                peer.offers = peer.offers.saturating_sub(1);
+            }
+        }
+        Some(wanted)
+    }
+
+    pub(super) fn pulls_heartbeat(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let is_old = |wanted: &Wanted| {
+            wanted.offers.iter().all(|offer| offer.at + Pull::OFFER_TTL <= now)
+                && wanted.asked.iter().all(|(_, until)| *until + Pull::OFFER_TTL <= now)
+        };
+        let old: Vec<MessageId> =
+            self.pulls.by_id.iter().filter(|(_, wanted)| is_old(wanted)).map(|(id, _)| id.clone()).collect();
+        old.iter().for_each(|id| _ = self.take_wanted(id));
+    }
+
+    pub(super) fn forget_pulls_of(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        if self.pulls.by_id.is_empty() {
+            return;
+        }
+        let now = cx.now();
+        let mut again = Vec::new();
+        for (id, wanted) in &mut self.pulls.by_id {
+            wanted.offers.retain(|offer| offer.peer != peer);
+            let before = wanted.asked.len();
+            wanted.asked.retain(|(asked, _)| *asked != peer);
+            if before > wanted.asked.len() {
+                again.push(Reverse((now, id.clone(), Due::Retry)));
+            }
+        }
+        self.pulls.due.extend(again);
+        self.wake_pulls(cx);
+    }
+}
