@@ -79,6 +79,13 @@ impl EmulationConfig {
             )
         })?;
         self.latency.check(&self.hosts)?;
+        let is_fair = matches!(self.nic, NicDiscipline::FqCoDel(_))
+            || matches!(self.downlink_queue, DownlinkQueue::FqCoDel(_));
+        ensure(!is_fair, || {
+            "nic, downlink_queue: found FQ-CoDel, which exists in the simulator only; expected round-robin or fifo, \
+             and drop-tail or CoDel"
+                .to_owned()
+        })?;
         let (queue, zero) = (self.uplink_queue, Duration::ZERO);
         let (queued, target, interval) = match self.downlink_queue {
             DownlinkQueue::DropTail { bytes } => (bytes, zero, zero),
@@ -87,6 +94,7 @@ impl EmulationConfig {
                 return Err(ConfigError::new(message));
             }
             DownlinkQueue::CoDel { target, interval } => (u64::MAX, target, interval),
+            DownlinkQueue::FqCoDel(fair) => (u64::MAX, fair.target, fair.interval),
         };
         for (key, found) in [
             ("jitter", self.jitter),

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
-    Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, GatewayConfig, HostConfig, Http2Config, Latency,
-    Network, NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
+    Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD,
+    Window,
 };
 
-use samara_engine::units::{Rate, Span};
+use samara_engine::units::{Rate, Size, Span};
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
-    HostTable, Inputs, Interface, Names, Placed, Queue, Regions, host_names, listed_regions,
+    HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names, listed_regions,
 };
 use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency};
 
@@ -291,6 +292,9 @@ fn shadow() -> TcpConfig {
 }
 
 pub fn nic(scenario: &Scenario) -> NicDiscipline {
+    if let Some(UplinkQueue::FqCodel { target, interval, quantum, buckets }) = scenario.network.uplink_queue {
+        return NicDiscipline::FqCoDel(fq_codel((target, interval), quantum, buckets));
+    }
     match scenario.network.interface {
         Interface::RoundRobin => NicDiscipline::RoundRobin,
         Interface::Fifo => NicDiscipline::Fifo,
@@ -307,7 +311,15 @@ fn queue(spec: Queue) -> DownlinkQueue {
         Queue::Codel { target, interval } => {
             DownlinkQueue::CoDel { target: target.duration(), interval: interval.duration() }
         }
+        Queue::FqCodel { target, interval, quantum, buckets } => {
+            DownlinkQueue::FqCoDel(fq_codel((target, interval), quantum, buckets))
+        }
     }
+}
+
+fn fq_codel((target, interval): (Span, Span), quantum: Size, buckets: u32) -> FqCoDel {
+    let (target, interval) = (target.duration(), interval.duration());
+    FqCoDel { target, interval, quantum: quantum.bytes() as u32, buckets }
 }
 
 fn set<T>(target: &mut T, value: Option<T>) {

@@ -32,7 +32,7 @@ pub use {
     latency::LatencyTable,
     network::{
         HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit, Network,
-        Placed, Queue, Regions, Topology, TopologyKind,
+        Placed, Queue, Regions, Topology, TopologyKind, UplinkQueue,
     },
     table::Names,
 };

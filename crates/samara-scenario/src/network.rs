@@ -29,6 +29,10 @@ pub struct Network {
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
     pub interface: Interface,
+    /// Queue between the connections of a host and its uplink, which replaces `interface`. Default:
+    /// none, so that packets wait in their connections and the uplink drops nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplink_queue: Option<UplinkQueue>,
     /// Treatment of packets that find a downlink busy.
     pub downlink_queue: Queue,
     /// Time that a node takes to validate a message. A node validates one message at a time.
@@ -71,6 +75,7 @@ impl Default for Network {
             downlink: Rate::from_bps(20_000_000),
             bandwidth: None,
             interface: Interface::RoundRobin,
+            uplink_queue: None,
             downlink_queue: Queue::default(),
             validation_time: Span::default(),
             stalled_periods: Share::default(),
@@ -176,6 +181,61 @@ pub enum Queue {
         #[serde(default = "default_interval")]
         interval: Span,
     },
+    /// Controlled delay for each flow (RFC 8290), in front of a token bucket of 1,500 bytes, without
+    /// a limit of packets.
+    #[serde(rename = "fq-codel")]
+    FqCodel {
+        /// Tolerated standing delay of a flow.
+        #[serde(default = "default_target")]
+        target: Span,
+        /// Time for which a longer delay is tolerated.
+        #[serde(default = "default_interval")]
+        interval: Span,
+        /// Bytes that a flow sends in one turn.
+        #[serde(default = "default_quantum")]
+        quantum: Size,
+        /// Number of buckets. A hash of sender and receiver selects the bucket of a packet; the
+        /// packets in a bucket are one flow.
+        #[serde(default = "default_buckets")]
+        buckets: u32,
+    },
+}
+
+/// Queue between the connections of a host and its uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    tag = "kind",
+    expecting = "a table such as { kind = \"fq-codel\" }"
+)]
+pub enum UplinkQueue {
+    /// Fair queues with controlled delay (RFC 8290), in front of a token bucket of 1,500 bytes.
+    /// Packets leave their connections as soon as windows and pacing allow.
+    #[serde(rename = "fq-codel")]
+    FqCodel {
+        /// Tolerated standing delay of a flow.
+        #[serde(default = "default_target")]
+        target: Span,
+        /// Time for which a longer delay is tolerated.
+        #[serde(default = "default_interval")]
+        interval: Span,
+        /// Bytes that a flow sends in one turn.
+        #[serde(default = "default_quantum")]
+        quantum: Size,
+        /// Number of buckets. A hash of sender and receiver selects the bucket of a packet; the
+        /// packets in a bucket are one flow.
+        #[serde(default = "default_buckets")]
+        buckets: u32,
+    },
+}
+
+fn default_quantum() -> Size {
+    Size::from_bytes(1_500)
+}
+
+const fn default_buckets() -> u32 {
+    1_024
 }
 
 fn default_target() -> Span {

@@ -197,6 +197,43 @@ pub enum NicDiscipline {
     RoundRobin,
     /// The segment that was written first goes first: the default of Shadow.
     Fifo,
+    /// Segments leave their connections as soon as windows and pacing allow, and wait in the queues
+    /// of FQ-CoDel, which can drop them. Acts as round-robin with the ideal transport.
+    FqCoDel(FqCoDel),
+}
+
+/// Fair queueing with controlled delay (RFC 8290) in front of a token bucket of 1,500 bytes: an idle
+/// link passes a packet in no time. There is no limit of packets; only CoDel drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FqCoDel {
+    /// The tolerated standing delay of a flow (5 ms: RFC 8290 section 5.2.2).
+    pub target: Duration,
+    /// How long a larger delay is tolerated (100 ms: RFC 8290 section 5.2.1).
+    pub interval: Duration,
+    /// The bytes that a flow sends in one turn (1,514 in RFC 8290 section 5.2.4; here without the
+    /// header of Ethernet).
+    pub quantum: u32,
+    /// Number of buckets, up to [`BUCKETS_MAX`](Self::BUCKETS_MAX). The packets of a sender to a
+    /// receiver are one flow, which a hash of both puts into a bucket (1,024: RFC 8290 section
+    /// 5.2.5).
+    pub buckets: u32,
+}
+
+impl FqCoDel {
+    /// Maximum number of buckets.
+    pub const BUCKETS_MAX: u32 = 32_768;
+}
+
+impl Default for FqCoDel {
+    /// The RFC's values.
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            quantum: 1_500,
+            buckets: 1_024,
+        }
+    }
 }
 
 /// The treatment of packets while the downlink is busy.
@@ -214,6 +251,8 @@ pub enum DownlinkQueue {
         /// How long a larger delay is tolerated (100 ms).
         interval: Duration,
     },
+    /// Controlled delay for each flow (RFC 8290).
+    FqCoDel(FqCoDel),
 }
 
 impl Default for DownlinkQueue {

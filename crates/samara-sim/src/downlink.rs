@@ -1,9 +1,10 @@
-//! A host's downlink: a rate, and a queue with controlled delay (RFC 8289) for packets that arrive
-//! while it is busy.
+//! A host's downlink: a rate, and a queue with controlled delay (RFC 8289), or one for each flow (RFC
+//! 8290), for packets that arrive while it is busy.
 
 use std::collections::VecDeque;
 
-use crate::config::DownlinkQueue;
+use crate::config::{DownlinkQueue, FqCoDel};
+use crate::fq_codel::{Dropped, FqLine, Queued};
 use crate::packet::Packet;
 use crate::rewind;
 use crate::stats::HostStats;
@@ -23,11 +24,67 @@ pub(crate) struct Downlink<F> {
     free_at: u64,
     nanos_per_byte: f64,
     codel: CoDel,
+    /// With FQ-CoDel, which replaces `queue`.
+    fair: Option<Box<Fair<F>>>,
+}
+
+/// The flow queues of a downlink.
+#[derive(Debug)]
+struct Fair<F> {
+    line: FqLine<Packet<F>>,
+    /// The selected packet, and the time at which it is received.
+    ready: Option<(u64, Packet<F>)>,
+    seed: u64,
+}
+
+impl<F> Queued for Packet<F> {
+    fn len(&self) -> u32 {
+        self.len
+    }
+
+    fn packets(&self) -> u32 {
+        self.body.packets()
+    }
+
+    fn take_first(&mut self) -> Option<u32> {
+        self.take_first_segment()
+    }
+}
+
+impl<F> Fair<F> {
+    /// Selects the next packet, unless one is selected.
+    fn advance(&mut self, now: u64, stats: &mut HostStats) {
+        if self.ready.is_none() && self.line.next_at() != u64::MAX {
+            let selected = self.line.select(now, &mut |dropped| match dropped {
+                Dropped::First(bytes) => stats.drops.downlink_codel.add(1, bytes),
+                Dropped::All(packet) => stats.drops.downlink_codel.add(packet.packets(), packet.len),
+            });
+            self.ready = selected.map(|(packet, _, at)| (at, packet));
+        }
+    }
+
+    fn arrive(&mut self, packet: Packet<F>, stats: &mut HostStats) -> Option<Packet<F>> {
+        let now = packet.arrive;
+        let hash = crate::fq_codel::hash_of(self.seed, packet.src, packet.heading.host());
+        self.line.push(now, hash, packet);
+        if self.ready.is_some() {
+            return None;
+        }
+        self.advance(now, stats);
+        self.ready.take_if(|(at, _)| *at == now).map(|(_, packet)| packet)
+    }
 }
 
 impl<F> Downlink<F> {
-    pub(crate) fn new(rate_bps: u64, discipline: DownlinkQueue) -> Self {
+    /// Creates an idle downlink. `seed` is that of the run.
+    pub(crate) fn new(rate_bps: u64, discipline: DownlinkQueue, seed: u64) -> Self {
+        let fair =
+            |config: FqCoDel| Box::new(Fair { line: FqLine::new(rate_bps, config), ready: None, seed });
         Self {
+            fair: match discipline {
+                DownlinkQueue::FqCoDel(config) => Some(fair(config)),
+                DownlinkQueue::DropTail { .. } | DownlinkQueue::CoDel { .. } => None,
+            },
             discipline,
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -39,9 +96,16 @@ impl<F> Downlink<F> {
 
     pub(crate) fn set_rate(&mut self, rate_bps: u64) {
         self.nanos_per_byte = nanos_per_byte(rate_bps);
+        if let Some(fair) = &mut self.fair {
+            fair.line.set_rate(rate_bps);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
+        if let Some(fair) = &mut self.fair {
+            fair.line.clear();
+            fair.ready = None;
+        }
         self.queue.clear();
         self.queued_bytes = 0;
     }
@@ -49,6 +113,9 @@ impl<F> Downlink<F> {
     /// Returns the time at which the head of the queue is received; `u64::MAX` if the queue is
     /// empty.
     pub(crate) fn next_at(&self) -> u64 {
+        if let Some(fair) = &self.fair {
+            return fair.ready.as_ref().map_or(u64::MAX, |(at, _)| *at);
+        }
         self.queue.front().map_or(u64::MAX, |packet| self.end_of(packet))
     }
 
@@ -62,6 +129,9 @@ impl<F> Downlink<F> {
 
     /// Takes an arriving packet. Returns it if it is received at once.
     pub(crate) fn arrive(&mut self, packet: Packet<F>, stats: &mut HostStats) -> Option<Packet<F>> {
+        if let Some(fair) = &mut self.fair {
+            return fair.arrive(packet, stats);
+        }
         if self.queue.is_empty() && self.end_of(&packet) == packet.arrive {
             self.free_at = packet.arrive;
             self.codel.drops(packet.arrive, 0, 0, &self.discipline);
@@ -81,6 +151,12 @@ impl<F> Downlink<F> {
     /// Receives the head of the queue at `now`, which must be [`next_at`](Self::next_at). Returns
     /// `None` if the packet is dropped.
     pub(crate) fn receive(&mut self, now: u64, stats: &mut HostStats) -> Option<Packet<F>> {
+        if let Some(fair) = &mut self.fair {
+            let (_, packet) = fair.ready.take()?;
+            fair.advance(now, stats);
+            stats.downlink_wait_nanos_max = stats.downlink_wait_nanos_max.max(now - packet.arrive);
+            return Some(packet);
+        }
         let mut packet = self.queue.pop_front()?;
         rewind(&mut self.queue);
         self.queued_bytes -= u64::from(packet.len);
@@ -129,7 +205,11 @@ impl CoDel {
     /// bytes behind it. Drops nothing if the queue is not controlled. The pseudocode loops over
     /// packets; here the caller asks again for the next one.
     pub fn drops(&mut self, now: u64, sojourn: u64, backlog: u64, queue: &DownlinkQueue) -> bool {
-        let DownlinkQueue::CoDel { target, interval } = queue else { return false };
+        let (target, interval) = match queue {
+            DownlinkQueue::CoDel { target, interval } => (target, interval),
+            DownlinkQueue::FqCoDel(FqCoDel { target, interval, .. }) => (target, interval),
+            DownlinkQueue::DropTail { .. } => return false,
+        };
         let (target, interval) = (target.as_nanos() as u64, interval.as_nanos() as u64);
         let is_above = self.above_for_an_interval(now, sojourn < target || backlog <= MAX_PACKET, interval);
         if self.dropping {

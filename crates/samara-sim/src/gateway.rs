@@ -46,7 +46,7 @@ pub(crate) fn gate_of(region: u16, stop: Stop) -> usize {
 
 impl<F: Frame> Gate<F> {
     /// Creates the gate with a number of [`gate_of`].
-    pub(crate) fn new(number: usize, gateways: &[GatewayConfig]) -> Self {
+    pub(crate) fn new(number: usize, gateways: &[GatewayConfig], seed: u64) -> Self {
         let config = &gateways[number / 2];
         let is_out = number.is_multiple_of(2);
         let rate = if is_out { config.up_bps } else { config.down_bps };
@@ -54,7 +54,7 @@ impl<F: Frame> Gate<F> {
             is_out,
             inbox: Vec::new(),
             arrivals: Vec::new(),
-            line: Downlink::new(rate, config.queue),
+            line: Downlink::new(rate, config.queue, seed),
             nanos_per_byte: crate::downlink::nanos_per_byte(rate),
             stats: HostStats::default(),
         }

@@ -7,6 +7,7 @@ mod distributed;
 mod downlink;
 mod error;
 mod explain;
+mod fq_codel;
 mod gateway;
 mod host;
 mod hostile;
@@ -20,8 +21,8 @@ mod transport;
 mod world;
 
 pub use config::{
-    DownlinkQueue, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline, PairLatencies,
-    Partition, SimConfig,
+    DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline,
+    PairLatencies, Partition, SimConfig,
 };
 pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_rank};
 pub use downlink::CoDel;

@@ -112,7 +112,10 @@ pub(crate) enum NicState {
 impl Nic {
     pub(crate) fn new(discipline: NicDiscipline) -> Self {
         match discipline {
-            NicDiscipline::RoundRobin => Self::RoundRobin { turn: VecDeque::new() },
+            // The queues of FQ-CoDel are behind the connections.
+            NicDiscipline::RoundRobin | NicDiscipline::FqCoDel(_) => {
+                Self::RoundRobin { turn: VecDeque::new() }
+            }
             NicDiscipline::Fifo => Self::Fifo { by_rank: BinaryHeap::new() },
         }
     }

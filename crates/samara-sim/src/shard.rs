@@ -52,7 +52,7 @@ impl<F: Frame> Shard<F> {
             hosts: hosts.map(|id| Host::new(id, world)).collect(),
             arrivals: Vec::new(),
             outgoing: Vec::new(),
-            gates: gates.map(|gate| Gate::new(gate, gateways)).collect(),
+            gates: gates.map(|gate| Gate::new(gate, gateways, world.config.seed)).collect(),
             steps: 0,
             waiting: (0..shards).map(|_| Vec::new()).collect(),
             taken: Vec::new(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 
 use samara_engine::{Engine, Frame, MessageKey, Outbox, Time};
 
-use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
+use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, NicDiscipline, SimConfig};
 use crate::distributed::{FrameCodec, RankError, Ranks};
 use crate::error::ConfigError;
 use crate::explain::{Arrivals, Contents, Describe, Recorder};
@@ -208,6 +208,9 @@ impl<F: Frame> AnySimulation<F> {
         if matches!(config.transport.control, Control::Ideal) {
             // Nothing sends a packet again: a full queue would lose data that then arrives anyway.
             config.downlink_queue = DownlinkQueue::DropTail { bytes: u64::MAX };
+            if matches!(config.nic, NicDiscipline::FqCoDel(_)) {
+                config.nic = NicDiscipline::RoundRobin;
+            }
             config.network.gateways.iter_mut().for_each(|gateway| gateway.queue = config.downlink_queue);
         }
         let is_whole = local.len() == hosts.len();

@@ -35,6 +35,9 @@ pub struct Drops {
     pub downlink_full: Count,
     /// At the receiver: dropped by controlled delay.
     pub downlink_codel: Count,
+    /// At the sender: dropped by controlled delay before the uplink, so that they do not count as
+    /// sent.
+    pub uplink_codel: Count,
     /// At the sender: random loss in the network.
     pub random: Count,
     /// At the sender: a partition was in the way.
@@ -136,7 +139,7 @@ macro_rules! counts {
 
 counts! {
     Count { packets, bytes }
-    Drops { downlink_full, downlink_codel, random, partition, stale }
+    Drops { downlink_full, downlink_codel, uplink_codel, random, partition, stale }
     FrameCount { frames, payload_bytes, control_bytes }
     HostStats { timeouts, uplink_busy_nanos, steps, sent, received, retransmitted, drops, frames_sent, frames_received, frames_lost }
     GateStats { passed, dropped }

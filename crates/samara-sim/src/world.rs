@@ -89,7 +89,7 @@ impl<F: Frame> World<F> {
         let queued = match self.config.downlink_queue {
             DownlinkQueue::DropTail { bytes } => bytes as f64 / QUEUE_SHARE / segment,
             // CoDel drops one segment of a step at a time.
-            DownlinkQueue::CoDel { .. } => f64::INFINITY,
+            DownlinkQueue::CoDel { .. } | DownlinkQueue::FqCoDel(_) => f64::INFINITY,
         };
         let in_time = BURST_NANOS / (uplink_nanos_per_byte * segment);
         let read_at_once = match transport.connection.channels() {

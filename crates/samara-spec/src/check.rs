@@ -7,8 +7,8 @@ use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::{Share, Size, Span};
 use samara_gossipsub::config::{Parameters, expected_of, key_of};
 use samara_scenario::keys::get;
-use samara_scenario::{Problem, Regions, TopologyKind};
-use samara_sim::LATENCY_FLOOR;
+use samara_scenario::{Interface, Network, Problem, Queue, Regions, TopologyKind, UplinkQueue};
+use samara_sim::{FqCoDel, LATENCY_FLOOR};
 
 use crate::columns::Columns;
 use crate::{FaultKind, Scenario, Stack, TransportKind};
@@ -123,6 +123,35 @@ impl Checks<'_> {
         if let Some(regions) = &network.regions {
             self.regions(regions);
         }
+        self.queues(network);
+    }
+
+    fn queues(&mut self, network: &Network) {
+        if let Some(UplinkQueue::FqCodel { quantum, buckets, .. }) = network.uplink_queue {
+            self.fair_queue("network.uplink_queue", quantum, buckets);
+            if network.interface != Interface::RoundRobin {
+                self.wrong(
+                    "network.interface",
+                    format!(
+                        "is replaced by network.uplink_queue; {}",
+                        keep_one("network.interface", "network.uplink_queue")
+                    ),
+                );
+            }
+        }
+        let gateways =
+            network.regions.as_ref().map(|regions| ("network.regions.gateway_queue", regions.gateway_queue));
+        for (key, queue) in gateways.into_iter().chain([("network.downlink_queue", network.downlink_queue)]) {
+            if let Queue::FqCodel { quantum, buckets, .. } = queue {
+                self.fair_queue(key, quantum, buckets);
+            }
+        }
+    }
+
+    fn fair_queue(&mut self, key: &str, quantum: Size, buckets: u32) {
+        // The least quantum of Linux, and a step of segments at most.
+        self.sizes(&format!("{key}.quantum"), quantum, 256, 1 << 20);
+        self.range(&format!("{key}.buckets"), buckets, 1, FqCoDel::BUCKETS_MAX);
     }
 
     fn regions(&mut self, regions: &Regions) {

@@ -7,8 +7,8 @@ use samara_gossipsub::config::Parameters;
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_node::model::{MessageSpec, Publication};
-use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
+use samara_scenario::{Inputs, Queue};
 use samara_spec::columns::Columns;
 use samara_spec::group::Group;
 use samara_spec::messages::Messages;
@@ -189,6 +189,12 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             regions.is_some_and(|regions| regions.gateway.is_some()),
             "network.regions.gateway: gateways exist in the simulator only; remove it for the testbed",
         ),
+        (scenario.network.uplink_queue.is_some(), NO_UPLINK_QUEUE),
+        (
+            matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
+            "network.downlink_queue.kind: found \"fq-codel\", which exists in the simulator only; expected \"codel\" or \
+             \"drop-tail\"",
+        ),
         (
             hosts.validation.iter().any(|time| !time.is_zero()),
             "network.validation_time: the testbed cannot set the computing time of real nodes; remove it for the testbed",
@@ -208,6 +214,10 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+/// The error for the queue of an uplink.
+pub(crate) const NO_UPLINK_QUEUE: &str =
+    "network.uplink_queue: the queue of an uplink exists in the simulator only; remove it";
 
 /// Returns the first error that applies.
 pub(crate) fn refuse(refused: &[(bool, &str)]) -> Result<(), String> {

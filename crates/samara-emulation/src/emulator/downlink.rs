@@ -66,7 +66,7 @@ impl<P> Downlink<P> {
         let bytes = u64::from(packet.bytes);
         let most = match self.discipline {
             DownlinkQueue::DropTail { bytes } => bytes,
-            DownlinkQueue::CoDel { .. } => CODEL_BYTES,
+            DownlinkQueue::CoDel { .. } | DownlinkQueue::FqCoDel(_) => CODEL_BYTES,
         };
         if self.queued_bytes + bytes > most {
             return Taken::Full { bytes: packet.bytes };

@@ -1,7 +1,10 @@
 //! Counterfactuals: a run again without one of its causes.
 
+use std::time::Duration;
+
 use samara_sim::{
-    Cause, Connection, Control, DownlinkQueue, Flush, HostConfig, Http2Config, SimConfig, Window,
+    Cause, Connection, Control, DownlinkQueue, Flush, HostConfig, Http2Config, NicDiscipline, SimConfig,
+    Window,
 };
 use samara_spec::{Loaded, Point};
 use serde::Serialize;
@@ -15,6 +18,8 @@ const WIDE_PACKETS: u32 = 1 << 20;
 const WIDE_BYTES: u32 = i32::MAX as u32;
 /// A rate that takes no time, in bits per second.
 const WIDE_BPS: u64 = 1_000_000_000_000_000;
+/// A delay that no packet has.
+const NEVER: Duration = Duration::from_secs(1 << 32);
 
 /// A property of the network that a counterfactual run lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +135,9 @@ impl Without {
                 config.downlink_queue = DownlinkQueue::DropTail { bytes: u64::MAX };
                 for gateway in &mut config.network.gateways {
                     gateway.queue = config.downlink_queue;
+                }
+                if let NicDiscipline::FqCoDel(fair) = &mut config.nic {
+                    fair.target = NEVER;
                 }
             }
             _ => {}

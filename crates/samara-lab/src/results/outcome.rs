@@ -163,12 +163,19 @@ pub struct PacketDrops {
     pub downlink_full: u64,
     /// Packets dropped by CoDel.
     pub downlink_codel: u64,
+    /// Packets dropped by CoDel before they reached an uplink; absent without such drops.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uplink_codel: u64,
     /// Packets lost at random in the network.
     pub random: u64,
     /// Packets between hosts separated by a partition.
     pub partition: u64,
     /// Packets whose link or process no longer existed.
     pub stale: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Returns the quotient, or 0 if `whole` is not positive.
@@ -180,6 +187,7 @@ pub(crate) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
     traffic.iter().fold(PacketDrops::default(), |sum, stats| PacketDrops {
         downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,
         downlink_codel: sum.downlink_codel + stats.drops.downlink_codel.packets,
+        uplink_codel: sum.uplink_codel + stats.drops.uplink_codel.packets,
         random: sum.random + stats.drops.random.packets,
         partition: sum.partition + stats.drops.partition.packets,
         stale: sum.stale + stats.drops.stale.packets,

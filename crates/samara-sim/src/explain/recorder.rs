@@ -168,6 +168,11 @@ impl Recorder {
         self.leaving = Some(leaving);
     }
 
+    /// Returns the announced packet, which waits in a queue and is announced again when it leaves.
+    pub(crate) fn hold_back(&mut self) -> Option<Leaving> {
+        self.leaving.take()
+    }
+
     /// Records a packet on the uplink. `is_lost` says whether the network loses it.
     pub(crate) fn sent(&mut self, slot: u32, order: u32, (start, end): (u64, u64), is_lost: bool) {
         let Some(Leaving { rank, again, complete }) = self.leaving.take() else {

@@ -11,8 +11,10 @@ use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
+use crate::config::NicDiscipline;
 use crate::downlink::{Downlink, nanos_per_byte};
 use crate::explain::{Carried, Cause, Describe, Recorder, Trigger};
+use crate::fq_codel::FqLine;
 use crate::hostile::Misconduct;
 use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Node, Order};
@@ -84,6 +86,8 @@ pub(crate) struct Host<F: Frame> {
     pub(super) nic: Nic,
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
+    /// With FQ-CoDel: the queues behind the connections. `uplink_free_at` then stays in the past.
+    pub(super) fair_uplink: Option<Box<FqLine<packets::Departing<F>>>>,
     /// Number of links with data that their windows let out.
     pub(super) links_with_data: u32,
     /// True if the node-wide outbox had nothing for the links with room; reset when either changes.
@@ -131,10 +135,14 @@ impl<F: Frame> Host<F> {
             network_rng: NodeRng::new(world.config.seed, u64::from(id), Purpose::Transport),
             timers: BinaryHeap::new(),
             timers_set: 0,
-            downlink: Downlink::new(config.downlink_bps, world.config.downlink_queue),
+            downlink: Downlink::new(config.downlink_bps, world.config.downlink_queue, world.config.seed),
             nic: Nic::new(world.config.nic),
             uplink_free_at: 0,
             uplink_nanos_per_byte: nanos_per_byte(config.uplink_bps),
+            fair_uplink: match world.config.nic {
+                NicDiscipline::FqCoDel(fair) => Some(Box::new(FqLine::new(config.uplink_bps, fair))),
+                NicDiscipline::RoundRobin | NicDiscipline::Fifo => None,
+            },
             links_with_data: 0,
             outbox_dry: true,
             dispatch,
@@ -176,8 +184,13 @@ impl<F: Frame> Host<F> {
     /// Returns the time at which the uplink can take the next packet; `u64::MAX` if there is
     /// nothing to send.
     fn uplink_at(&self) -> u64 {
-        let wanted = self.nic_waits() || (self.dispatch == Dispatch::Node && !self.outbox_dry);
-        if wanted { self.uplink_free_at } else { u64::MAX }
+        let queued = self.fair_uplink.as_ref().map_or(u64::MAX, |line| line.next_at());
+        if self.has_turn() { self.uplink_free_at.min(queued) } else { queued }
+    }
+
+    /// Returns true if a link or the node-wide outbox may have a packet.
+    fn has_turn(&self) -> bool {
+        self.nic_waits() || (self.dispatch == Dispatch::Node && !self.outbox_dry)
     }
 
     fn nic_waits(&self) -> bool {
@@ -304,6 +317,9 @@ impl<F: Frame> Host<F> {
             Action::SetRates { uplink_bps, downlink_bps } => {
                 self.uplink_nanos_per_byte = nanos_per_byte(uplink_bps);
                 self.downlink.set_rate(downlink_bps);
+                if let Some(line) = &mut self.fair_uplink {
+                    line.set_rate(uplink_bps);
+                }
             }
             Action::Misbehave { what, strength } => {
                 let is_up = |slot: &u32| self.links[*slot as usize].state == LinkState::Up;
@@ -344,6 +360,9 @@ impl<F: Frame> Host<F> {
         self.links_with_data = 0;
         self.outbox_dry = true;
         self.downlink.clear();
+        if let Some(line) = self.fair_uplink.as_mut().filter(|_| silent) {
+            line.clear();
+        }
     }
 
     fn restart(&mut self, now: u64, world: &World<F>) {
@@ -529,8 +548,12 @@ impl<F: Frame> Host<F> {
         explained.0.hold(now, slot, cause);
     }
 
-    /// Sends the next packet on the free uplink.
+    /// Sends the next packet on the free uplink. With FQ-CoDel, packets leave their links at once.
     fn send_next(&mut self, now: u64, world: &World<F>) {
+        if self.fair_uplink.is_some() && !self.has_turn() {
+            self.leave(now, world);
+            return;
+        }
         if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
             self.pull_from_outbox(now, world);
             self.offer_room(now, world);

@@ -5,9 +5,10 @@ use samara_engine::{Frame, Input, PeerId, Time};
 
 use super::{Host, TimerKind, carry};
 use crate::explain::{Carried, Cause, Leaving};
+use crate::fq_codel::{Dropped, Queued, hash_of};
 use crate::link::LinkState;
 use crate::node::Node;
-use crate::packet::{Body, Packet};
+use crate::packet::{Body, Heading, Packet};
 use crate::transport::mconn::Surroundings;
 use crate::transport::tcp::timestamp;
 use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
@@ -225,7 +226,8 @@ impl<F: Frame> Host<F> {
     /// none.
     pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
-        let burst_max = if self.nic.shares() { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
+        let is_shared = self.nic.shares() || self.fair_uplink.is_some();
+        let burst_max = if is_shared { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
         let link = &mut self.links[slot as usize];
         if link.state != LinkState::Up {
             return;
@@ -264,7 +266,7 @@ impl<F: Frame> Host<F> {
         self.start_loss_timer(slot);
     }
 
-    /// Puts a packet on the uplink, with its payload bytes and its stamp.
+    /// Puts a packet on the uplink or into its queue, with its payload bytes and its stamp.
     pub(super) fn transmit_packet(
         &mut self,
         now: u64,
@@ -273,17 +275,7 @@ impl<F: Frame> Host<F> {
         body: Body<Carried<F>>,
         world: &World<F>,
     ) {
-        let packets = body.packets();
-        let len = payload + packets * world.config.transport.header;
-        let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
-        let start = self.uplink_free_at.max(now);
-        self.uplink_free_at = start + nanos;
-        self.stats.uplink_busy_nanos += nanos;
-        self.stats.sent.add(packets, len);
-        let order = self.packets_sent;
-        self.packets_sent = self.packets_sent.wrapping_add(1);
-
-        let network = &world.config.network;
+        let len = payload + body.packets() * world.config.transport.header;
         let link = &mut self.links[slot as usize];
         let Ack { ack, echo, window, sack } = link.receiver.acknowledge(now, &world.config.transport);
         link.acks_due = if world.config.transport.control.separate_acks() {
@@ -292,23 +284,98 @@ impl<F: Frame> Host<F> {
             0
         };
         link.ack_by = 0;
+        let packet = Packet {
+            arrive: now,
+            src: self.id,
+            heading: Heading::to(link.peer),
+            order: 0,
+            slot: link.peer_slot,
+            epoch: link.epoch,
+            len,
+            ack,
+            stamp,
+            echo,
+            window,
+            sack,
+            body,
+        };
+        if let Some(line) = &mut self.fair_uplink {
+            let hash = hash_of(world.config.seed, self.id, link.peer);
+            let leaving = self.explained.as_mut().and_then(|explained| explained.0.hold_back());
+            line.push(now, hash, Departing { packet, slot, leaving });
+            return;
+        }
+        let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
+        let start = self.uplink_free_at.max(now);
+        self.uplink_free_at = start + nanos;
+        self.stats.uplink_busy_nanos += nanos;
+        self.depart(now, slot, packet, (start, start + nanos), world);
+    }
+
+    /// Selects the next packet in the queues of the uplink.
+    pub(super) fn leave(&mut self, now: u64, world: &World<F>) {
+        let Some(line) = &mut self.fair_uplink else { return };
+        let mut dropped = Vec::new();
+        let selected = line.select(now, &mut |packet| dropped.push(packet));
+        let nanos = selected.as_ref().map_or(0, |(departing, ..)| line.serialisation(departing.len()));
+        for dropped in dropped {
+            match dropped {
+                Dropped::First(bytes) => self.stats.drops.uplink_codel.add(1, bytes),
+                Dropped::All(Departing { packet, slot, leaving }) => {
+                    self.stats.drops.uplink_codel.add(packet.body.packets(), packet.len);
+                    let order = self.packets_sent;
+                    self.packets_sent = self.packets_sent.wrapping_add(1);
+                    if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
+                        explained.0.leaves(leaving);
+                        explained.0.sent(slot, order, (now, now), true);
+                    }
+                }
+            }
+        }
+        if let Some((Departing { packet, slot, leaving }, _, at)) = selected {
+            if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
+                explained.0.leaves(leaving);
+            }
+            self.stats.uplink_busy_nanos += nanos;
+            // The packet occupies the uplink while it waits for its tokens.
+            self.depart(now, slot, packet, (now, at), world);
+        }
+    }
+
+    /// Sends a packet that occupies the uplink from `start` to `end` into the network.
+    fn depart(
+        &mut self,
+        now: u64,
+        slot: u32,
+        mut packet: Packet<F>,
+        (start, end): (u64, u64),
+        world: &World<F>,
+    ) {
+        let (packets, len) = (packet.body.packets(), packet.len);
+        self.stats.sent.add(packets, len);
+        packet.order = self.packets_sent;
+        self.packets_sent = self.packets_sent.wrapping_add(1);
+
+        let network = &world.config.network;
+        let link = &mut self.links[slot as usize];
         let (heading, way) = world.way(self.id, link.peer, link.latency);
-        let mut arrive = self.uplink_free_at + way;
+        packet.heading = heading;
+        packet.arrive = end + way;
         if !network.jitter.is_zero() {
-            arrive += (self.network_rng.unit() * network.jitter.as_nanos() as f64) as u64;
-            arrive = arrive.max(link.last_arrival);
-            link.last_arrival = arrive;
+            packet.arrive += (self.network_rng.unit() * network.jitter.as_nanos() as f64) as u64;
+            packet.arrive = packet.arrive.max(link.last_arrival);
+            link.last_arrival = packet.arrive;
         }
         let is_partitioned = world.partitioned(now, self.id, link.peer);
         // TCP repeats a closing segment until it arrives, and QUIC repeats its close in answer to
         // later packets (RFC 9000 section 10.2). The model therefore never loses it. A datagram is
         // not repeated: without it, the peer waits in vain until its timeout.
-        let is_close = matches!(body, Body::Close);
+        let is_close = matches!(packet.body, Body::Close);
         let is_datagram = world.config.transport.control == Control::Datagram;
         let lossy = network.loss > 0.0 && (!is_close || is_datagram);
         let is_lost = !is_partitioned && lossy && self.network_rng.chance(network.loss);
         if let Some(explained) = &mut self.explained {
-            explained.0.sent(slot, order, (start, start + nanos), is_partitioned || is_lost);
+            explained.0.sent(slot, packet.order, (start, end), is_partitioned || is_lost);
         }
         if is_partitioned {
             self.stats.drops.partition.add(packets, len);
@@ -319,23 +386,38 @@ impl<F: Frame> Host<F> {
             if !is_close {
                 return;
             }
-            arrive += world.config.transport.dead_peer_timeout.as_nanos() as u64;
+            packet.arrive += world.config.transport.dead_peer_timeout.as_nanos() as u64;
         }
-        self.outgoing.push(Packet {
-            arrive,
-            src: self.id,
-            heading,
-            order,
-            slot: link.peer_slot,
-            epoch: link.epoch,
-            len,
-            ack,
-            stamp,
-            echo,
-            window,
-            sack,
-            body,
-        });
+        self.outgoing.push(packet);
+    }
+}
+
+/// A packet that waits in the queues of the uplink.
+#[derive(Debug)]
+pub(crate) struct Departing<F> {
+    /// Its `arrive` is the time at which it left the connection.
+    packet: Packet<F>,
+    slot: u32,
+    /// The record of its data, if there are records.
+    leaving: Option<Leaving>,
+}
+
+impl<F> Queued for Departing<F> {
+    fn len(&self) -> u32 {
+        self.packet.len
+    }
+
+    fn packets(&self) -> u32 {
+        self.packet.body.packets()
+    }
+
+    fn take_first(&mut self) -> Option<u32> {
+        self.packet.take_first_segment()
+    }
+
+    /// The closing packet arrives eventually: see `depart`.
+    fn is_kept(&self) -> bool {
+        matches!(self.packet.body, Body::Close)
     }
 }
 

@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Owe, Schedule};
 use samara_engine::{Context, Engine, Frame, Input, MessageKey, NodeRng, Outbox, PeerId, Time, TimerToken};
 use samara_sim::{
-    ChannelConfig, Control, DownlinkQueue, Flush, Framing, HostConfig, Latency, MConnectionConfig, Network,
-    NicDiscipline, NodeFactory, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport, host_of,
+    ChannelConfig, Control, DownlinkQueue, Flush, FqCoDel, Framing, HostConfig, Latency, MConnectionConfig,
+    Network, NicDiscipline, NodeFactory, QuicConfig, Record, SimConfig, Simulation, TcpConfig, Transport,
+    host_of,
 };
 
 pub(crate) const MBIT: u64 = 1_000_000;
@@ -199,6 +200,12 @@ pub(crate) fn rough(seed: u64, transport: &Transport) -> SimConfig {
     config.network.jitter = Duration::from_millis(4);
     config.network.loss = if transport.control == Control::Ideal { 0.0 } else { 0.01 };
     config
+}
+
+/// Returns the configuration with FQ-CoDel at both ends, with few buckets, so that flows share them.
+pub(crate) fn fair_queues(config: SimConfig) -> SimConfig {
+    let fair = FqCoDel { buckets: 16, ..FqCoDel::default() };
+    SimConfig { nic: NicDiscipline::FqCoDel(fair), downlink_queue: DownlinkQueue::FqCoDel(fair), ..config }
 }
 
 /// Returns random pairs of hosts.

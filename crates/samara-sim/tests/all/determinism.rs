@@ -13,10 +13,13 @@ use samara_sim::{
 fn messy(
     seed: u64,
     (threads, parallel_threshold): (usize, u64),
-    dispatch: Dispatch,
+    (dispatch, fair): (Dispatch, bool),
     transport: &Transport,
 ) -> (u64, u64, Vec<Record<Heard>>) {
-    let config = SimConfig { threads, ..rough(seed, transport) };
+    let mut config = SimConfig { threads, ..rough(seed, transport) };
+    if fair {
+        config = fair_queues(config);
+    }
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
     let edges = pairs(40, 0.15, &mut rng);
     let mut sim = network_with(config, hosts(40, 10 * MBIT), &edges, dispatch, 1);
@@ -59,23 +62,26 @@ fn assert_independent_of_threads(seed: u64) {
         ..one_channel(Flush::Throttle(Duration::from_millis(100)))
     };
     let throttled = over(Some(TcpConfig::default()), limited);
-    for (dispatch, transport) in [
-        (Dispatch::PerLink, Transport::tcp()),
-        (Dispatch::Node, Transport::tcp()),
-        (Dispatch::PerLink, Transport::ideal()),
-        (Dispatch::PerLink, Transport::quic()),
-        (Dispatch::PerLink, Transport::udp()),
-        (Dispatch::Node, Transport::udp()),
-        (Dispatch::Node, streams),
-        (Dispatch::PerLink, throttled.clone()),
-        (Dispatch::PerLink, over(None, one_channel(Flush::WhenIdle))),
+    for (dispatch, transport, fair) in [
+        (Dispatch::PerLink, Transport::tcp(), false),
+        (Dispatch::Node, Transport::tcp(), false),
+        (Dispatch::PerLink, Transport::ideal(), false),
+        (Dispatch::PerLink, Transport::quic(), false),
+        (Dispatch::PerLink, Transport::udp(), false),
+        (Dispatch::Node, Transport::udp(), false),
+        (Dispatch::Node, streams, false),
+        (Dispatch::PerLink, throttled.clone(), false),
+        (Dispatch::PerLink, over(None, one_channel(Flush::WhenIdle)), false),
+        (Dispatch::PerLink, Transport::tcp(), true),
+        (Dispatch::PerLink, Transport::quic(), true),
+        (Dispatch::Node, Transport::quic(), true),
     ] {
-        let one = messy(seed, (1, 0), dispatch, &transport);
+        let one = messy(seed, (1, 0), (dispatch, fair), &transport);
         assert!(one.2.iter().any(|record| matches!(record.event, Heard::Blob { .. })));
         // Always in parallel, in parallel only in the busiest windows, and hardly ever in
         // parallel.
         for threads in [(1, 0), (2, 0), (3, 0), (7, 0), (16, 0), (2, 10), (3, 10), (2, 1_000)] {
-            let many = messy(seed, threads, dispatch, &transport);
+            let many = messy(seed, threads, (dispatch, fair), &transport);
             assert_eq!((one.0, one.1), (many.0, many.1), "seed {seed}, {threads:?}, {dispatch:?}");
             assert_eq!(one.2, many.2, "seed {seed}, {threads:?}, {dispatch:?}");
         }
@@ -85,7 +91,7 @@ fn assert_independent_of_threads(seed: u64) {
 #[test]
 fn results_depend_on_the_seed() {
     let digests: Vec<u64> =
-        (0..5).map(|seed| messy(seed, (2, 0), Dispatch::PerLink, &Transport::tcp()).0).collect();
+        (0..5).map(|seed| messy(seed, (2, 0), (Dispatch::PerLink, false), &Transport::tcp()).0).collect();
     let mut distinct = digests.clone();
     distinct.dedup();
     assert_eq!(digests, distinct);

@@ -301,7 +301,13 @@ proptest! {
     /// The parts of every path add up to its time under loss, jitter and faults, and the record
     /// changes nothing.
     #[test]
-    fn parts_add_up(seed in 0..u64::MAX, transport in 0..8_usize, node_dispatch in any::<bool>(), mbit in 2..50_u64) {
+    fn parts_add_up(
+        seed in 0..u64::MAX,
+        transport in 0..8_usize,
+        node_dispatch in any::<bool>(),
+        fair in any::<bool>(),
+        mbit in 2..50_u64,
+    ) {
         let (transport, lanes) = transports().swap_remove(transport);
         let dispatch =
             if node_dispatch && lanes == 1 { Dispatch::Node } else { Dispatch::PerLink };
@@ -310,6 +316,9 @@ proptest! {
             let mut rng = NodeRng::new(seed, 0, Purpose::Workload);
             let mut config = rough(seed, &transport);
             config.downlink_queue = DownlinkQueue::DropTail { bytes: 60_000 };
+            if fair {
+                config = fair_queues(config);
+            }
             let edges = pairs(12, 0.4, &mut rng);
             let mut sim = network_with(config, hosts(12, mbit * MBIT), &edges, dispatch, lanes);
             if explained {

@@ -6,6 +6,7 @@ mod datagram;
 mod determinism;
 mod distributed;
 mod explain;
+mod fq_codel;
 mod gateways;
 mod hostile;
 mod http2;

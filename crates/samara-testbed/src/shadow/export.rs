@@ -24,7 +24,7 @@ use super::{
 };
 use crate::TestbedError;
 use crate::nodefile;
-use crate::plan::{Wanted, patience, refuse};
+use crate::plan::{NO_UPLINK_QUEUE, Wanted, patience, refuse};
 use crate::wire::{emulation, multiaddr};
 
 const START_S: u64 = 1;
@@ -122,6 +122,7 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
             "pool: pools are not exported to Shadow; use samara testbed",
         ),
         (scenario.find::<Mix>().is_some(), "mix: teams are not exported to Shadow; use samara testbed"),
+        (scenario.network.uplink_queue.is_some(), NO_UPLINK_QUEUE),
         (
             scenario.transport.kind == TransportKind::Quic,
             "transport.kind: found \"quic\", which is not exported to Shadow; expected \"tcp\" \
@@ -198,7 +199,7 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
         (host(node), config)
     });
     let qdisc = match network.nic {
-        NicDiscipline::RoundRobin => "round-robin",
+        NicDiscipline::RoundRobin | NicDiscipline::FqCoDel(_) => "round-robin",
         NicDiscipline::Fifo => "fifo",
     };
     json!({

@@ -112,6 +112,7 @@ fn relevant_parts(scenario: &Scenario) -> (Network, Option<Columns>) {
     let plain = Network::default();
     let network = Network {
         interface: plain.interface,
+        uplink_queue: plain.uplink_queue,
         downlink_queue: plain.downlink_queue,
         jitter: plain.jitter,
         loss: plain.loss,
