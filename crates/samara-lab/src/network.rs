@@ -7,8 +7,8 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Network, NicDiscipline, Partition, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD,
-    Window,
+    Latency, Network, NicDiscipline, Partition, QuicConfig, RtoFloor, SendBuffer, TcpConfig, Transport,
+    UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Size, Span};
@@ -245,11 +245,18 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut tcp.idle_restart, spec.idle_restart);
         }
         Control::Quic(quic) => {
+            if spec.stack == Stack::QuicGo {
+                *quic = QuicConfig::quic_go(spec.max_udp_payload.unwrap_or(UDP_PAYLOAD));
+            }
+            set(&mut quic.initial_receive_window, spec.initial_receive_window);
             set(&mut quic.initial_window, spec.initial_window);
             set(&mut quic.receive_window, spec.receive_window);
             set(&mut quic.max_ack_delay, spec.max_ack_delay.map(Span::duration));
             set(&mut quic.streams, spec.streams);
         }
+    }
+    if spec.ip_headers == Some(false) {
+        transport.header -= std::mem::take(&mut transport.ip_header);
     }
     (scenario.family().transport)(scenario, &mut transport);
     if let Some(segment) = spec.max_segment {

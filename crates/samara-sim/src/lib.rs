@@ -42,7 +42,7 @@ pub use transport::mconn::{
     SEALED_FRAME, SEALED_PLAINTEXT, message_bytes,
 };
 pub use transport::quic::{
-    IP_UDP_HEADER, QUIC_OVERHEAD, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD,
+    IP_UDP_HEADER, QUIC_OVERHEAD, QuicBehaviour, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD,
 };
 pub use transport::tcp::{Congestion, RtoFloor, SendBuffer, TcpConfig};
 pub use transport::{Connection, Control, FRAME_BYTES_MAX, Framing, Transport};

@@ -28,7 +28,7 @@ pub(crate) struct Packet<F> {
     /// TCP: the time at which it left (RFC 7323), in microseconds modulo 2^32. QUIC: its number.
     pub(crate) stamp: u32,
     pub(crate) echo: u32,
-    /// Number of packets beyond `ack` that the sender has room for; 0 where that never changes.
+    /// How far the sender's own receiver lets data come: see [`Ack`](crate::transport::Ack).
     pub(crate) window: u32,
     pub(crate) sack: Option<Box<Sack>>,
     pub(crate) body: Body<Carried<F>>,

@@ -247,7 +247,7 @@ impl Checks<'_> {
             self.wrong("transport.max_ack_delay", format!("is {delay}; allowed is at most {most}"));
         }
         let of_tcp = [
-            ("stack", spec.stack != Stack::Linux, "is \"shadow\", an implementation of TCP"),
+            ("stack", spec.stack == Stack::Shadow, "is \"shadow\", an implementation of TCP"),
             ("congestion", spec.congestion.is_some(), "belongs to TCP; QUIC uses NewReno here"),
             ("min_rto", spec.min_rto.is_some(), "belongs to TCP; QUIC has probe timeouts without a minimum"),
             ("delayed_ack", spec.delayed_ack.is_some(), "belongs to TCP; with QUIC use max_ack_delay"),
@@ -264,6 +264,13 @@ impl Checks<'_> {
             if spec.kind != TransportKind::Datagram {
                 self.wrong("transport.datagram_header", "belongs to kind = \"datagram\"; remove it");
             }
+        }
+        let is_udp = matches!(spec.kind, TransportKind::Quic | TransportKind::Datagram);
+        if spec.ip_headers.is_some() && !is_udp {
+            self.wrong("transport.ip_headers", "belongs to kind = \"quic\" or \"datagram\"; remove it");
+        }
+        if spec.initial_receive_window == Some(0) {
+            self.wrong("transport.initial_receive_window", "is 0 packets; expected 1 or more");
         }
         if spec.kind == TransportKind::Quic {
             if spec.max_segment.is_some() {
@@ -291,7 +298,14 @@ impl Checks<'_> {
         if is_datagram && spec.max_segment.is_some() {
             self.wrong("transport.max_segment", "belongs to TCP; with datagrams use max_udp_payload");
         }
+        if spec.stack == Stack::QuicGo {
+            self.wrong(
+                "transport.stack",
+                "is \"quic-go\", which needs kind = \"quic\"; remove it, or set that kind",
+            );
+        }
         let of_quic = [
+            ("initial_receive_window", spec.initial_receive_window.is_some()),
             ("streams", spec.streams.is_some()),
             ("max_ack_delay", spec.max_ack_delay.is_some()),
             ("max_udp_payload", spec.max_udp_payload.is_some() && !is_datagram),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct TransportSpec {
     /// Model of the transport.
     pub kind: TransportKind,
-    /// TCP implementation that supplies defaults for the values below.
+    /// Implementation of TCP or QUIC that supplies defaults for the values below.
     pub stack: Stack,
     /// Tcp and grpc: congestion control. Default: "reno". Linux ships with "cubic".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,6 +24,11 @@ pub struct TransportSpec {
     /// Receive window in packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_window: Option<u32>,
+    /// Quic: receive window at the start of a connection, in packets, which grows to
+    /// `receive_window` with its use. Default: none with the stack "linux", so that the window never
+    /// changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_receive_window: Option<u32>,
     /// Minimum retransmission timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Span>,
@@ -47,6 +52,10 @@ pub struct TransportSpec {
     /// Quic and datagram: maximum size of a UDP payload in bytes. Default: 1452.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
+    /// Quic and datagram: whether links carry the headers of IP and UDP, 28 bytes for each packet.
+    /// Default: true. Some simulators count UDP payloads only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip_headers: Option<bool>,
     /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
     /// of frame and fragment and an authentication tag.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +98,7 @@ pub enum TransportKind {
     Datagram,
 }
 
-/// TCP implementations with visible differences.
+/// Implementations of TCP and QUIC with visible differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
@@ -101,6 +110,10 @@ pub enum Stack {
     /// separate packet after 1 ms, the timeout stays at its initial second, 10 packets after a
     /// timeout, send buffers from 128 KiB.
     Shadow,
+    /// quic-go in go-libp2p: initial window of 32 packets, Reno that keeps 70 % of the window after a
+    /// loss and leaves slow start when the round trip grows, pacing of single packets, receive
+    /// windows from 512 KiB to 10 MiB.
+    QuicGo,
 }
 
 /// Start of the links.

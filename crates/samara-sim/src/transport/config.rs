@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::http2::Http2Config;
 use super::mconn::MConnectionConfig;
-use super::quic::{IP_UDP_HEADER, QuicConfig};
+use super::quic::QuicConfig;
 use super::tcp::TcpConfig;
 
 /// How frames are cut into packets, and how packets are controlled.
@@ -14,6 +14,9 @@ pub struct Transport {
     pub mss: u32,
     /// Header bytes of a packet (40 for IPv4 and TCP without options).
     pub header: u32,
+    /// The part of `header` below UDP, which QUIC does not count (28: IPv4 and UDP). 0 if `header`
+    /// has no such part, since links count UDP payloads only.
+    pub ip_header: u32,
     /// The overhead of security and multiplexing layers.
     pub framing: Framing,
     /// Round trips from the first packet of a dial until the link is up at the dialler (0 brings
@@ -45,7 +48,7 @@ impl Transport {
 
     /// Returns the bytes that QUIC adds to the payload of a packet.
     pub(crate) fn packet_overhead(&self) -> u32 {
-        self.header.saturating_sub(IP_UDP_HEADER)
+        self.header.saturating_sub(self.ip_header)
     }
 }
 

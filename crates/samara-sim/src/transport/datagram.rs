@@ -34,6 +34,7 @@ impl Transport {
         Self {
             mss: udp_payload.saturating_sub(header),
             header: IP_UDP_HEADER + header,
+            ip_header: IP_UDP_HEADER,
             framing: Framing::PLAIN,
             handshake_round_trips: 1,
             control: Control::Datagram,

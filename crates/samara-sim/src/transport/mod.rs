@@ -122,7 +122,8 @@ pub(crate) struct Ack {
     /// TCP: the timestamp of the acknowledged packet. QUIC: how long the acknowledgement was
     /// delayed, in microseconds.
     pub(crate) echo: u32,
-    /// Number of packets beyond `ack` that the receiver has room for; 0 where that never changes.
+    /// TCP: number of packets beyond `ack` that the receiver has room for. QUIC: number of segments
+    /// since the start that the receiver has room for. 0 where that never changes.
     pub(crate) window: u32,
     /// TCP: the segments that arrived beyond `ack`. QUIC: the packets that arrived, if there is a
     /// gap.
@@ -282,8 +283,8 @@ impl<F: Frame> Receiver<F> {
             (Self::Tcp(half), Body::Data { seq, frame }, _) => {
                 half.segment(stamp, (seq, frame), transport, deliver)
             }
-            (Self::Quic(half), Body::Data { seq, frame }, _) => {
-                half.packet(now, stamp, (seq, frame), transport, deliver)
+            (Self::Quic(half), Body::Data { seq, frame }, sender) => {
+                half.packet((now, sender.srtt()), stamp, (seq, frame), transport, deliver)
             }
             (Self::Datagram(half), Body::Data { seq, frame }, _) => {
                 half.fragment(stamp, (seq, frame), transport, deliver)

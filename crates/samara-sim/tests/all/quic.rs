@@ -190,9 +190,47 @@ fn packets_and_windows_follow_from_the_payload() {
     }
 }
 
+/// A receiver of 20 packets lets 20 packets of 1,000 bytes come in a round trip of 100 ms, and doubles
+/// its window as long as the sender uses it up: 20, 40, 80, ... up to 320. A fixed window of 20 takes
+/// 50 round trips for a megabyte.
+#[test]
+fn receive_windows_grow_with_their_use() {
+    let wide = QuicConfig { initial_window: 1_000, pacing: false, ..quic() };
+    let took = |first, most| {
+        let quic = QuicConfig { initial_receive_window: first, receive_window: most, ..wide };
+        one(&mut pair(config(50, bare_quic(quic)), 10_000), 1_000_000)
+    };
+    let fixed = took(20, 20);
+    assert!((4_900.0..5_100.0).contains(&fixed), "{fixed}");
+    let growing = took(20, 320);
+    assert!((450.0..900.0).contains(&growing), "{growing}");
+    let open = took(2_000, 2_000);
+    assert!((50.0..60.0).contains(&open), "{open}");
+}
+
+/// Links that count UDP payloads carry 28 bytes less for each packet.
+#[test]
+fn ip_headers_can_be_left_out() {
+    let whole = Transport::quic_with(1280);
+    let bare = Transport { header: whole.header - 28, ip_header: 0, ..whole.clone() };
+    assert_eq!(whole.wire_bytes(10 * whole.mss), 10 * 1308);
+    assert_eq!(bare.wire_bytes(10 * bare.mss), 10 * 1280);
+    let times = [whole, bare].map(|transport| {
+        let quic = QuicConfig { initial_window: 1_000, pacing: false, ..quic() };
+        let transport = Transport { control: Control::Quic(quic), ..transport };
+        let len = 100 * transport.mss;
+        one(&mut pair(config(20, transport), 10), len)
+    });
+    assert_close(times[0] - 20.0, 100.0 * 1308.0 * 8.0 / 10_000.0, &"with headers");
+    assert_close(times[1] - 20.0, 100.0 * 1280.0 * 8.0 / 10_000.0, &"without");
+}
+
 /// Returns a lossy path with jitter, and a hundred frames of mixed sizes.
 fn lossy(seed: u64, streams: StreamOrder, loss: f64) -> (SimConfig, Vec<u32>) {
-    let quic = QuicConfig { streams, ..QuicConfig::default() };
+    // Half of the paths as in quic-go, with small windows that grow.
+    let of_go = QuicConfig { initial_receive_window: 30, ..QuicConfig::quic_go(1452) };
+    let base = if seed.is_multiple_of(2) { QuicConfig::default() } else { of_go };
+    let quic = QuicConfig { streams, ..base };
     let mut config = config(20, Transport { control: Control::Quic(quic), ..Transport::quic() });
     config.seed = seed;
     config.network.loss = loss;

@@ -18,7 +18,7 @@ pub(crate) use sender::Sender;
 
 use super::config::{Connection, Control, Framing, Transport};
 pub(crate) use super::tcp::wire_bytes;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, ensure};
 
 /// The segment of a packet without data: a PING frame (RFC 9000 section 19.2).
 pub(crate) const PING: u32 = u32::MAX;
@@ -49,6 +49,7 @@ impl Transport {
         Self {
             mss: udp_payload.saturating_sub(QUIC_OVERHEAD),
             header: IP_UDP_HEADER + QUIC_OVERHEAD,
+            ip_header: IP_UDP_HEADER,
             framing: Framing::PLAIN,
             handshake_round_trips: 2,
             control: Control::Quic(QuicConfig::of(udp_payload)),
@@ -60,7 +61,12 @@ impl Transport {
 
 pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
     let config = transport.control.quic();
-    super::tcp::check_windows(config.initial_window, config.receive_window)
+    super::tcp::check_windows(config.initial_window, config.receive_window)?;
+    ensure!(
+        config.initial_receive_window > 0,
+        "the initial receive window is 0 packets; it must be positive"
+    );
+    Ok(())
 }
 
 /// Returns the payload of a step of the handshake.
@@ -114,6 +120,26 @@ pub struct QuicConfig {
     pub pacing: bool,
     /// The number of bytes that a link takes ahead.
     pub send_buffer: QuicSendBuffer,
+    /// The receive window at the start of a connection, in full packets. If it is smaller than
+    /// `receive_window`, a receiver announces how far the sender may go, and doubles its window, up
+    /// to `receive_window`, if the sender uses it up in less than four round trips
+    /// (`maybeAdjustWindowSize` in quic-go's `internal/flowcontrol/base_flow_controller.go`).
+    /// Otherwise the window never changes.
+    pub initial_receive_window: u32,
+    /// The implementation that pacing and congestion control follow.
+    pub behaviour: QuicBehaviour,
+}
+
+/// Implementations of pacing and congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum QuicBehaviour {
+    /// NewReno of RFC 9002, and bursts of at least ten packets as in quinn.
+    #[default]
+    Rfc,
+    /// Reno as in quic-go: 70 % of the window remain after a loss, slow start also ends when the
+    /// round trip grows (HyStart), and the pacer releases packets as soon as it has tokens for one,
+    /// but at least 1 ms after the last.
+    QuicGo,
 }
 
 impl Default for QuicConfig {
@@ -136,6 +162,24 @@ impl QuicConfig {
             initial_rtt: Duration::from_millis(333),
             pacing: true,
             send_buffer: QuicSendBuffer::Unsent { bytes: u64::from(udp_payload) },
+            initial_receive_window: u32::MAX,
+            behaviour: QuicBehaviour::Rfc,
+        }
+    }
+
+    /// Returns the configuration of quic-go in go-libp2p for packets with this many bytes of UDP
+    /// payload: an initial window of 32 packets (`initialCongestionWindow` in
+    /// `internal/congestion/cubic_sender.go`), and a receive window of a stream that grows from 512
+    /// KiB (`DefaultInitialMaxStreamData` in `internal/protocol/params.go`) to 10 MiB. A connection
+    /// has one stream in each direction here; its own window, from 768 KiB to 15 MiB, is always
+    /// larger.
+    pub fn quic_go(udp_payload: u32) -> Self {
+        let payload = udp_payload.saturating_sub(QUIC_OVERHEAD).max(1);
+        Self {
+            initial_window: 32,
+            initial_receive_window: ((512 << 10) / payload).max(1),
+            behaviour: QuicBehaviour::QuicGo,
+            ..Self::of(udp_payload)
         }
     }
 }

@@ -26,6 +26,52 @@ pub(crate) struct Receiver<F> {
     unacked: u32,
     /// The arrival time of the packet with the largest number.
     largest_at: u64,
+    /// `None` if the window never changes.
+    flow: Option<FlowControl>,
+}
+
+/// A receive window that grows, in segments: quic-go's `baseFlowController`.
+#[derive(Clone, Copy, Debug)]
+struct FlowControl {
+    /// The first segment that the sender must not send yet.
+    limit: u32,
+    size: u32,
+    most: u32,
+    /// Number of segments passed on, and of those at the start of the measurement.
+    read: u32,
+    epoch_read: u32,
+    /// The start of the measurement; 0 before the first segment.
+    epoch_at: u64,
+}
+
+impl FlowControl {
+    fn new(config: &QuicConfig) -> Option<Self> {
+        let (size, most) = (config.initial_receive_window, config.receive_window);
+        (size < most).then_some(Self { limit: size, size, most, read: 0, epoch_read: 0, epoch_at: 0 })
+    }
+
+    /// Notes that segments are read, up to this number of them. Returns true if the limit moves: once
+    /// a quarter of the window is used (`WindowUpdateThreshold`). The window doubles if it is used
+    /// faster than once in four round trips (`maybeAdjustWindowSize`).
+    fn read(&mut self, now: u64, read: u32, round_trip: u64) -> bool {
+        if self.epoch_at == 0 {
+            self.epoch_at = now;
+        }
+        self.read = read;
+        if self.limit - read > self.size - self.size / 4 {
+            return false;
+        }
+        let in_epoch = read - self.epoch_read;
+        if in_epoch > self.size / 2 {
+            let fraction = f64::from(in_epoch) / f64::from(self.size);
+            if ((now - self.epoch_at) as f64) < 4.0 * fraction * round_trip as f64 {
+                self.size = self.size.saturating_mul(2).min(self.most);
+            }
+            (self.epoch_at, self.epoch_read) = (now, read);
+        }
+        self.limit = read + self.size;
+        true
+    }
 }
 
 /// A frame and its segments, `to` exclusive.
@@ -45,13 +91,15 @@ impl<F: Frame> Receiver<F> {
             waiting: Vec::new(),
             unacked: 0,
             largest_at: 0,
+            flow: FlowControl::new(&transport.control.quic()),
         }
     }
 
-    /// Takes a packet with a segment; complete frames go to `deliver`.
+    /// Takes a packet with a segment; complete frames go to `deliver`. The time comes with the round
+    /// trip of the connection, 0 if it is unknown.
     pub(crate) fn packet(
         &mut self,
-        now: u64,
+        (now, round_trip): (u64, u64),
         number: u32,
         (seq, frame): (u32, Option<F>),
         transport: &Transport,
@@ -69,9 +117,20 @@ impl<F: Frame> Receiver<F> {
         if seq != PING && self.segments.insert(seq) {
             self.segment(seq, frame, transport, deliver);
         }
+        let mut has_moved = false;
+        if let Some(flow) = &mut self.flow {
+            let read = match self.config.streams {
+                StreamOrder::Single => self.segments.first_gap(),
+                StreamOrder::PerFrame => self.segments.count(),
+            };
+            // The handshake measures the round trip of a connection that only receives; the model
+            // has no sample of it.
+            let known = if round_trip > 0 { round_trip } else { self.config.initial_rtt.as_nanos() as u64 };
+            has_moved = flow.read(now, read, known);
+        }
         // RFC 9000 section 13.2.1: packets out of order are acknowledged at once, whether they open
         // a gap or fill one.
-        if number != expected || self.unacked >= self.config.ack_every {
+        if number != expected || self.unacked >= self.config.ack_every || has_moved {
             AckNeed::Now
         } else {
             AckNeed::Later
@@ -122,7 +181,8 @@ impl<F: Frame> Receiver<F> {
             let ranges: SmallVec<_> = self.numbers.descending().collect();
             Box::new(Sack { ranges })
         });
-        Ack { ack: end, echo: ((now - self.largest_at) / 1000) as u32, window: 0, sack }
+        let window = self.flow.map_or(0, |flow| flow.limit);
+        Ack { ack: end, echo: ((now - self.largest_at) / 1000) as u32, window, sack }
     }
 }
 
@@ -183,6 +243,11 @@ impl Ranges {
             Some((0, to)) => *to,
             _ => 0,
         }
+    }
+
+    /// Returns the size of the set.
+    pub(super) fn count(&self) -> u32 {
+        self.0.iter().map(|(from, to)| to - from).sum()
     }
 
     /// Returns one more than the largest number, or 0 for an empty set.

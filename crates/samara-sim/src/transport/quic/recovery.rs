@@ -41,6 +41,10 @@ pub(super) struct Sent {
 pub(super) struct News {
     pub(super) acknowledged: SmallVec<[Sent; 4]>,
     pub(super) lost: SmallVec<[Sent; 4]>,
+    /// The largest number of a packet that was acknowledged.
+    pub(super) largest: Option<u32>,
+    /// The round trip that was measured, if one was.
+    pub(super) sample: Option<u64>,
     /// True if nothing that was sent over a long time arrived (RFC 9002 section 7.6).
     pub(super) persistent: bool,
 }
@@ -144,8 +148,9 @@ impl Recovery {
         if let Some((number, at)) = largest_at
             && number + 1 == ack
         {
-            self.rtt.sample(now - at, delay.min(self.max_ack_delay), now);
+            news.sample = Some(self.rtt.sample(now - at, delay.min(self.max_ack_delay), now));
         }
+        news.largest = largest_at.map(|(number, _)| number);
         self.expired = 0;
         self.find_lost(now, &mut news);
         Some(news)
@@ -232,19 +237,25 @@ impl Rtt {
     }
 
     /// Adds a sample. `ack_delay` is the peer's reported delay of the acknowledgement, at most the
-    /// maximum that it announced.
-    pub(super) fn sample(&mut self, latest: u64, ack_delay: u64, now: u64) {
+    /// maximum that it announced. Returns the round trip without that delay.
+    pub(super) fn sample(&mut self, latest: u64, ack_delay: u64, now: u64) -> u64 {
         self.latest = latest;
         if self.first_sample_at.is_none() {
             self.first_sample_at = Some(now);
             (self.least, self.smoothed, self.variation) = (latest, latest, latest / 2);
-            return;
+            return latest;
         }
         self.least = self.least.min(latest);
         // Ignores a delay that would make the round trip shorter than the shortest one so far.
         let adjusted = if latest >= self.least + ack_delay { latest - ack_delay } else { latest };
         self.variation = (3 * self.variation + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (7 * self.smoothed + adjusted) / 8;
+        adjusted
+    }
+
+    /// Returns the shortest round trip so far, 0 before the first sample.
+    pub(super) const fn least(&self) -> u64 {
+        self.least
     }
 
     /// Returns the smoothed round-trip time, 0 before the first sample.

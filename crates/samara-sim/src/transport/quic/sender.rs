@@ -35,6 +35,8 @@ pub(crate) struct Sender<F> {
     pacer: Option<Pacer>,
     /// Number of packets that may leave regardless of the window.
     probes: u32,
+    /// The first segment that the receiver has no room for; `u32::MAX` if its window never changes.
+    limit: u32,
     /// The time of the first probe timeout since the last new acknowledgement; 0 if there was none.
     stalled_since: u64,
 }
@@ -51,10 +53,14 @@ impl<F: Clone> Sender<F> {
             arrived: Ranges::default(),
             arrived_count: 0,
             lost: BTreeSet::new(),
-            congestion: NewReno::new(config.initial_window, datagram, most),
+            congestion: NewReno::new(config.initial_window, datagram, most, config.behaviour),
             recovery: Recovery::new(&config),
-            pacer: config.pacing.then(|| Pacer::new(datagram)),
+            pacer: config.pacing.then(|| Pacer::new(datagram, config.behaviour)),
             probes: 0,
+            limit: match config.initial_receive_window {
+                first if first < config.receive_window => first,
+                _ => u32::MAX,
+            },
             stalled_since: 0,
         }
     }
@@ -80,7 +86,16 @@ impl<F: Clone> Sender<F> {
     }
 
     fn can_receive(&self) -> bool {
-        self.outstanding() < self.config.receive_window
+        self.receivable() > 0
+    }
+
+    /// Returns the number of further segments that the receiver has room for.
+    fn receivable(&self) -> u32 {
+        if self.limit == u32::MAX {
+            self.config.receive_window.saturating_sub(self.outstanding())
+        } else {
+            self.limit.saturating_sub(self.backlog.nxt)
+        }
     }
 
     /// Returns the packet with data that leaves at `now`, if one can. Lost segments go before new
@@ -164,7 +179,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         }
         let window = self.congestion.window - self.recovery.in_flight;
         let packets = window / u64::from(transport.datagram());
-        let received = u64::from(self.config.receive_window - self.outstanding());
+        let received = u64::from(self.receivable());
         Room(packets.min(received) * u64::from(transport.mss))
     }
 
@@ -226,9 +241,17 @@ impl<F: Clone> LossRecovery for Sender<F> {
         // RFC 9002 section 7.8: a sender that is held back only by the pacer is not limited by the
         // application.
         let limited = self.is_held() || self.congestion.limits(self.recovery.in_flight);
+        let has_room = self.limit < ack.window && self.limit != u32::MAX;
+        if has_room {
+            self.limit = ack.window;
+        }
         let Some(news) = self.recovery.acknowledged(ack, now) else {
-            return false;
+            return has_room;
         };
+        if let Some(latest) = news.sample {
+            let last_sent = self.recovery.next_number().wrapping_sub(1);
+            self.congestion.sampled(latest, self.recovery.rtt.least(), last_sent);
+        }
         self.probes = 0;
         self.stalled_since = 0;
         for sent in &news.acknowledged {
@@ -241,6 +264,9 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.repair(&news, now);
         for sent in &news.acknowledged {
             self.congestion.acknowledged(sent.bytes, sent.at, limited);
+        }
+        if let Some(largest) = news.largest {
+            self.congestion.arrived(largest);
         }
         self.pace(now);
         true

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 use super::congestion::NewReno;
 use super::receiver::Ranges;
 use super::recovery::Rtt;
-use super::{PING, Receiver, Sender, StreamOrder};
+use super::{PING, QuicBehaviour, Receiver, Sender, StreamOrder};
 use crate::packet::Sack;
 use crate::transport::tests::{Blob, MILLI, quic};
 use crate::transport::{Ack, AckNeed, LossRecovery, SendHalf, Transport};
@@ -131,7 +131,7 @@ fn round_trips_are_smoothed_as_in_the_rfc() {
 
 #[test]
 fn window_is_halved_once_for_all_losses_of_a_round_trip() {
-    let mut window = NewReno::new(10, 1000, 1_000_000);
+    let mut window = NewReno::new(10, 1000, 1_000_000, QuicBehaviour::Rfc);
     assert!(window.admits(9_000) && !window.admits(9_001));
     window.acknowledged(1000, 5, true);
     assert_eq!(window.window, 11_000);
@@ -153,7 +153,7 @@ fn window_is_halved_once_for_all_losses_of_a_round_trip() {
 
 #[test]
 fn only_a_used_window_grows() {
-    let window = NewReno::new(20, 1000, 1_000_000);
+    let window = NewReno::new(20, 1000, 1_000_000, QuicBehaviour::Rfc);
     assert!(!window.limits(10_000) && window.limits(10_001), "half of it in slow start");
     let mut reduced = window;
     reduced.lost(1, 2);
@@ -166,7 +166,7 @@ fn acknowledgements_remember_sixty_four_ranges() {
     let mut receiver: Receiver<Blob> = Receiver::new(&transport);
     let mut deliver = Vec::new();
     for number in 0..100 {
-        let need = receiver.packet(0, 2 * number, (PING, None), &transport, &mut deliver);
+        let need = receiver.packet((0, 0), 2 * number, (PING, None), &transport, &mut deliver);
         assert_eq!(need, if number == 0 { AckNeed::Later } else { AckNeed::Now });
     }
     let Ack { ack, sack, .. } = receiver.acknowledge(0, &transport);
@@ -181,7 +181,7 @@ fn late_packet_is_acknowledged_at_once_with_the_delay_of_the_largest() {
     let transport = quic(StreamOrder::Single);
     let mut receiver: Receiver<Blob> = Receiver::new(&transport);
     let mut packet = |now: u64, number| {
-        let need = receiver.packet(now * MILLI, number, (PING, None), &transport, &mut Vec::new());
+        let need = receiver.packet((now * MILLI, 0), number, (PING, None), &transport, &mut Vec::new());
         let ack = (need == AckNeed::Now).then(|| receiver.acknowledge(now * MILLI, &transport));
         (need, ack)
     };

@@ -13,6 +13,7 @@ pub(crate) use sender::{Sender, timestamp};
 
 use super::backlog::cut;
 use super::config::{Connection, Control, Framing, Transport};
+use super::quic::IP_UDP_HEADER;
 use super::{Ack, AckNeed};
 use crate::error::{ConfigError, ensure};
 use crate::packet::Sack;
@@ -26,6 +27,7 @@ impl Transport {
         Self {
             mss: 1460,
             header: 40,
+            ip_header: IP_UDP_HEADER,
             framing: Framing::NOISE_YAMUX,
             handshake_round_trips: 4,
             control: Control::Tcp(TcpConfig::default()),
