@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{NodeRng, Purpose, Time};
+use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Network, NicDiscipline, Partition, QuicConfig, RtoFloor, SendBuffer, TcpConfig, Transport,
-    UDP_PAYLOAD, Window,
+    Latency, Network, NicDiscipline, PairLatencies, Partition, QuicConfig, RtoFloor, SendBuffer, TcpConfig,
+    Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Size, Span};
+use samara_scenario::study;
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
     HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names, listed_regions,
@@ -40,23 +41,17 @@ pub struct Hosts {
 pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Result<Hosts, String> {
     let network = &scenario.network;
     let table = network.nodes_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
-    let mut class: Vec<Option<usize>> = Vec::new();
-    for (index, spec) in network.classes.iter().enumerate() {
-        let members = (spec.share.fraction() * f64::from(network.nodes)).round() as usize;
-        class.extend(std::iter::repeat_n(Some(index), members));
-    }
-    class.resize(network.nodes as usize, None);
     let mut rng = NodeRng::new(seed, 1, Purpose::Topology);
-    rng.shuffle(&mut class);
-    class.resize(count as usize, None);
+    let class = classes(network, count, &mut rng);
     let own = |host: usize| class[host].map(|class| &network.classes[class]);
     let listed = table.as_deref();
     let placed = listed.and_then(|table| table.region.as_ref().map(|region| (table, region)));
     let regions = match placed {
         Some((table, placed)) => listed_regions(network, table, placed, count)?,
-        None => regions(scenario, count, &mut rng),
+        None => regions(scenario, count, seed, &mut rng),
     };
-    let mut configs: Vec<HostConfig> = regions
+    let placed_in = regions;
+    let mut configs: Vec<HostConfig> = placed_in
         .iter()
         .enumerate()
         .map(|(host, region)| {
@@ -89,13 +84,66 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
             (None, Some((table, _))) => table.regions.clone(),
             (None, None) => Vec::new(),
         },
-        latency: latency(scenario, inputs, count)?,
+        latency: match &network.regions {
+            Some(regions) if regions.pair_factor.is_some() => of_pairs(regions, &placed_in, seed)?,
+            _ => latency(scenario, inputs, count)?,
+        },
     })
 }
 
-fn regions(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<u16> {
+/// Returns the class of each host.
+fn classes(network: &samara_scenario::Network, count: u32, rng: &mut NodeRng) -> Vec<Option<usize>> {
+    let first = network.classes_from.unwrap_or(0);
+    let mut class: Vec<Option<usize>> = vec![None; first as usize];
+    for (index, spec) in network.classes.iter().enumerate() {
+        let members = spec.share.fraction() * f64::from(network.nodes - first);
+        // A share of a whole number can come out just below it.
+        let members = if network.classes_from.is_some() { (members + 1e-6).floor() } else { members.round() };
+        class.extend(std::iter::repeat_n(Some(index), members as usize));
+    }
+    class.resize(network.nodes as usize, None);
+    if network.classes_from.is_none() {
+        rng.shuffle(&mut class);
+    }
+    class.resize(count as usize, None);
+    class
+}
+
+/// Returns the latencies of all pairs of hosts: that of their regions, times the factor of the pair.
+fn of_pairs(regions: &Regions, region_of: &[u16], seed: u64) -> Result<Latency, String> {
+    let seed = regions.seed.unwrap_or(seed);
+    let (least, most) = regions.pair_factor.unwrap_or((1.0, 1.0));
+    let factor = |from: u32, to: u32| {
+        if regions.placed == Placed::Study {
+            return study::pair_factor(seed, (from, to), (least, most));
+        }
+        let pair = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+        let unit = (derive_seed(seed, pair, Purpose::Network) >> 11) as f64 / (1_u64 << 53) as f64;
+        least + (most - least) * unit
+    };
+    let base = |from: u32, to: u32| {
+        let [row, column] = [from, to].map(|host| usize::from(region_of[host as usize]));
+        regions.latency[row][column].nanos() as f64
+    };
+    let hosts = region_of.len() as u32;
+    let nanos = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
+    let nanos =
+        nanos.map(|(from, to)| if from == to { 0 } else { (base(from, to) * factor(from, to)) as u32 });
+    PairLatencies::new(region_of.len(), nanos.collect::<Vec<u32>>())
+        .map(Latency::Pairs)
+        .ok_or_else(|| "network.regions.pair_factor: there are fewer than two hosts".to_owned())
+}
+
+fn regions(scenario: &Scenario, count: u32, seed: u64, rng: &mut NodeRng) -> Vec<u16> {
     let Some(regions) = &scenario.network.regions else { return vec![0; count as usize] };
     let total: f64 = regions.weights.iter().sum();
+    if regions.placed == Placed::Study {
+        let weights: Vec<u64> = regions.weights.iter().map(|weight| *weight as u64).collect();
+        let seed = regions.seed.unwrap_or(seed);
+        return (0..count).map(|host| study::region(seed, host, &weights) as u16).collect();
+    }
+    let mut own = regions.seed.map(|seed| NodeRng::new(seed, 2, Purpose::Topology));
+    let rng = own.as_mut().unwrap_or(rng);
     if regions.placed == Placed::InOrder {
         let mut sum = 0.0;
         let ends: Vec<u32> = regions

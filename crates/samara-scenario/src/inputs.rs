@@ -39,6 +39,8 @@ const FILES: &[(&str, &[u8])] = files!(
     "reference/arrivals_n100_bw20_batch_s2.csv",
     "reference/arrivals_n100_bw20_batch_s3.csv",
     "reference/arrivals_n100_bw20_batch_rr.csv",
+    "study/segments_regions.csv",
+    "study/segments_latency_ms.csv",
 );
 
 /// Prefix of paths in a scenario that name a data file of Samara.

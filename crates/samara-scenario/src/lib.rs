@@ -18,6 +18,7 @@ pub mod keys;
 mod latency;
 #[cfg(feature = "network")]
 mod network;
+pub mod study;
 #[cfg(feature = "network")]
 pub mod table;
 #[cfg(feature = "network")]

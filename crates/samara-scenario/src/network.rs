@@ -43,6 +43,10 @@ pub struct Network {
     /// Classes of hosts with different properties, in the order of their shares.
     #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<HostClass>,
+    /// Number of the first host with a class. Classes then have consecutive hosts from this one on,
+    /// each its share of these hosts, rounded down. Default: random hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classes_from: Option<u32>,
     /// Regions with a latency matrix, which replaces `latency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,
@@ -80,6 +84,7 @@ impl Default for Network {
             validation_time: Span::default(),
             stalled_periods: Share::default(),
             classes: Vec::new(),
+            classes_from: None,
             regions: None,
             nodes_file: None,
             latency_file: None,
@@ -258,8 +263,8 @@ impl Default for Queue {
 pub struct HostClass {
     /// Name of the class in reports.
     pub name: String,
-    /// Share of all hosts in this class. Hosts that remain outside of all classes have the
-    /// network's own values.
+    /// Share of all hosts in this class, or with `classes_from` of the hosts from there on. Hosts
+    /// that remain outside of all classes have the network's own values.
     pub share: Share,
     /// Uplink rate of these hosts.
     pub uplink: Rate,
@@ -287,6 +292,15 @@ pub struct Regions {
     /// Assignment of hosts to regions.
     #[serde(default)]
     pub placed: Placed,
+    /// Seed of the assignment and of the pairs' factors. Default: the seed of the run. Runs with the
+    /// same value have the same geography.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Minimum and maximum of a factor for the latency of each pair of hosts, the same in both
+    /// directions and drawn uniformly; with `placed = "study"` drawn as in the study. Default: the
+    /// latency of the regions is that of all pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair_factor: Option<(f64, f64)>,
     /// One-way latency from region (row) to region (column). Not allowed with
     /// `network.latency_file`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -310,6 +324,10 @@ pub enum Placed {
     /// The first hosts are in the first region, and so on, in numbers by the rounded shares of the
     /// weights.
     InOrder,
+    /// As in Kiraly's study of segmented payloads (2026): by a hash of the seed and the host's
+    /// number, so that a run has the regions of the study's run with the same seed. Weights are whole
+    /// numbers.
+    Study,
 }
 
 /// A table of latencies in a file (`docs/guides/networks.md` has the formats).

@@ -7,8 +7,8 @@ use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::{Share, Size, Span};
 use samara_gossipsub::config::{Parameters, expected_of, key_of};
 use samara_scenario::keys::get;
-use samara_scenario::{Interface, Network, Problem, Queue, Regions, TopologyKind, UplinkQueue};
-use samara_sim::{FqCoDel, LATENCY_FLOOR};
+use samara_scenario::{Interface, Network, Placed, Problem, Queue, Regions, TopologyKind, UplinkQueue};
+use samara_sim::{FqCoDel, LATENCY_FLOOR, PairLatencies};
 
 use crate::columns::Columns;
 use crate::{FaultKind, Scenario, Stack, TransportKind};
@@ -115,6 +115,14 @@ impl Checks<'_> {
                 format!("the shares add up to {:.4} %; at most 100 %", shares * 100.0),
             );
         }
+        if network.classes_from.is_some_and(|first| first >= network.nodes) {
+            self.range(
+                "network.classes_from",
+                network.classes_from.unwrap_or(0),
+                0,
+                network.nodes.saturating_sub(1),
+            );
+        }
         for (i, class) in network.classes.iter().enumerate() {
             if class.uplink.bps() == 0 || class.downlink.bps() == 0 {
                 self.wrong(&format!("network.class.{i}"), "has a rate of 0 bit/s; it must be positive");
@@ -180,12 +188,36 @@ impl Checks<'_> {
         } else if regions.weights.iter().sum::<f64>() <= 0.0 {
             self.wrong("network.regions.weights", "is 0 for all regions; expected more for at least one");
         }
+        let is_whole = |weight: &f64| weight.fract() == 0.0 && *weight < 1e9;
+        if regions.placed == Placed::Study && !regions.weights.iter().all(is_whole) {
+            self.wrong("network.regions.weights", "has fractions; placed = \"study\" needs whole numbers");
+        }
         if let Some((at, row)) = regions.latency.iter().enumerate().find(|(_, row)| row.len() != count) {
             let message = format!("has {} values; expected one for each of the {count} regions", row.len());
             self.wrong(&format!("network.regions.latency.{at}"), message);
             return;
         }
         self.gateways(regions);
+        self.pair_factor(regions);
+    }
+
+    fn pair_factor(&mut self, regions: &Regions) {
+        let Some((least, most)) = regions.pair_factor else { return };
+        let key = "network.regions.pair_factor";
+        if !(least > 0.0 && least <= most && most <= 100.0) {
+            self.wrong(
+                key,
+                format!("is [{least}, {most}]; expected a minimum above 0 and a maximum up to 100"),
+            );
+        }
+        if regions.gateway.is_some() {
+            self.wrong(key, "is not possible with network.regions.gateway; remove one of them");
+        }
+        let longest = regions.latency.iter().flatten().map(|latency| latency.nanos()).max().unwrap_or(0);
+        if longest as f64 * most >= PairLatencies::MAX.as_nanos() as f64 {
+            let limit = PairLatencies::MAX;
+            self.wrong(key, format!("makes latencies longer than {limit:?}; expected a smaller maximum"));
+        }
     }
 
     /// The simulator splits the path between regions into three parts, none of which is shorter

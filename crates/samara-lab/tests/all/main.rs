@@ -10,6 +10,7 @@ mod mix;
 mod report;
 mod runs;
 mod scenario;
+mod study;
 mod sweep;
 mod topology;
 mod torture;
