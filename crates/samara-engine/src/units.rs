@@ -307,4 +307,9 @@ impl Share {
     pub const fn fraction(self) -> f64 {
         self.0
     }
+
+    /// Returns true for a share of nothing.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0.0
+    }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Network, NicDiscipline, PairLatencies, Partition, QuicConfig, RtoFloor, SendBuffer, TcpConfig,
-    Transport, UDP_PAYLOAD, Window,
+    Latency, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QuicConfig, RtoFloor, SendBuffer,
+    TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Size, Span};
@@ -303,6 +303,8 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.streams, spec.streams);
         }
     }
+    let window = |delay: Span| NodeWindow { target: delay.duration(), ..NodeWindow::default() };
+    transport.node_window = spec.node_delay.map(window);
     if spec.ip_headers == Some(false) {
         transport.header -= std::mem::take(&mut transport.ip_header);
     }

@@ -301,6 +301,14 @@ impl Checks<'_> {
         if spec.ip_headers.is_some() && !is_udp {
             self.wrong("transport.ip_headers", "belongs to kind = \"quic\" or \"datagram\"; remove it");
         }
+        if let Some(delay) = spec.node_delay {
+            if spec.kind != TransportKind::Quic {
+                self.wrong("transport.node_delay", "belongs to kind = \"quic\"; remove it");
+            }
+            if delay.nanos() == 0 {
+                self.wrong("transport.node_delay", "is 0; expected a time such as \"25 ms\"");
+            }
+        }
         if spec.initial_receive_window == Some(0) {
             self.wrong("transport.initial_receive_window", "is 0 packets; expected 1 or more");
         }

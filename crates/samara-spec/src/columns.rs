@@ -11,6 +11,7 @@ use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
+use samara_scenario::study::{StudySet, study_draw};
 use samara_scenario::table::read_pairs;
 
 pub static FAMILY: FamilySpec = FamilySpec {
@@ -171,6 +172,13 @@ pub struct Pieces {
     /// parity; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<u32>,
+    /// Share of the nodes that announce and push pieces, but answer no request. They are done like the
+    /// others.
+    #[serde(skip_serializing_if = "Share::is_zero")]
+    pub withholding: Share,
+    /// Share of the nodes that forward and announce nothing.
+    #[serde(skip_serializing_if = "Share::is_zero")]
+    pub silent: Share,
     /// Bytes of one copy of the payload, for the count of copies; those of all its pieces if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Size>,
@@ -195,6 +203,8 @@ impl Default for Pieces {
             parity_size: None,
             topics: PieceTopics::default(),
             joined: None,
+            withholding: Share::default(),
+            silent: Share::default(),
             payload: None,
         }
     }
@@ -347,6 +357,19 @@ impl Columns {
     pub fn needed(&self) -> Option<u32> {
         let coded = self.pieces.as_ref().is_some_and(|pieces| pieces.parity > 0);
         if coded { Some(self.count) } else { self.custody_needed }
+    }
+
+    /// Returns the nodes that answer no request, and those that forward nothing, of a network.
+    pub fn faulty(&self, nodes: u32, seed: u64) -> [Vec<u32>; 2] {
+        let Some(pieces) = &self.pieces else { return Default::default() };
+        let draw = |share: Share| {
+            if share.is_zero() {
+                return Vec::new();
+            }
+            let percent = (share.fraction() * 100.0).round() as u32;
+            study_draw(StudySet::Withholding, nodes, percent, seed)
+        };
+        [pieces.withholding, pieces.silent].map(draw)
     }
 
     /// Returns the bytes of one copy of the pieces' payload.
@@ -617,6 +640,11 @@ impl Checks<'_> {
                 self.wrong("columns.pieces.joined", message);
             }
             self.range("columns.pieces.joined", joined, workload.count, workload.segments());
+        }
+        for (key, share) in [("withholding", pieces.withholding), ("silent", pieces.silent)] {
+            if share.fraction() > 1.0 {
+                self.wrong(&format!("columns.pieces.{key}"), format!("is {share}; at most 100 %"));
+            }
         }
         if pieces.payload.is_some_and(|payload| payload.bytes() == 0) {
             self.wrong("columns.pieces.payload", "is 0 B; expected the bytes of one copy");

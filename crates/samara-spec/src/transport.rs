@@ -56,6 +56,11 @@ pub struct TransportSpec {
     /// Default: true. Some simulators count UDP payloads only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_headers: Option<bool>,
+    /// Quic, with one order over all links: tolerated increase of round trips. Nodes limit the bytes in
+    /// flight over all links, so that copies wait where they can be withdrawn, and not before the
+    /// uplink. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_delay: Option<Span>,
     /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
     /// of frame and fragment and an authentication tag.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,13 +27,13 @@ use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
 #[cfg(feature = "config")]
 pub use parameters::{
-    AnswersKind, AskingKind, HeartbeatOrder, Parameters, PartsParameters, Preset, PullParameters,
-    SpreadParameters, Version, expected_of, key_of,
+    AnswersKind, AskedAnnouncers, AskingKind, HeartbeatOrder, Parameters, PartsParameters, Preset,
+    PullParameters, SpreadParameters, Version, expected_of, key_of,
 };
 pub use samara_engine::config::ConfigError;
 pub use samara_engine::outbox::LaneCapacity;
 pub use sending::{Answers, LaneLayout, Lanes, SendingConfig};
-pub use spread::{Pull, Spread};
+pub use spread::{Announce, Pull, Spread};
 
 /// The configuration of a GossipSub node. Start from a preset: [`Config::spec`],
 /// [`Config::ethereum`] or [`Config::go_libp2p_pubsub`].

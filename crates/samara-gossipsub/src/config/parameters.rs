@@ -8,7 +8,7 @@ use samara_engine::units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answers, Authenticity, Config, MeshRules, Pull, Spread, Withdraw};
+use super::{Announce, Answers, Authenticity, Config, MeshRules, Pull, Spread, Withdraw};
 use crate::message_id::MessageIdFn;
 use crate::partial::{Asking, FormatHook, PartialConfig};
 
@@ -89,57 +89,65 @@ pub struct Parameters {
     pub policies: Policies,
 }
 
-/// How messages spread if a node does not push every message to its whole mesh. Values that are not
-/// set are those of the specification: pushes to the whole mesh, announcements at heartbeats, requests
-/// to all announcers.
+/// How messages spread if a node does not push every message to its whole mesh. The defaults spread
+/// pieces of a payload fast, with `dispatch = "node"`.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpreadParameters {
-    /// Number of mesh peers to which a node pushes a message. It announces the message to the others.
+    /// Number of mesh peers to which a node pushes a message. It announces the message to others.
+    /// Default: 2.
     pub push_copies: Option<usize>,
-    /// The same number while the node owes no other copy of a message; `push_copies` by default.
-    pub push_copies_idle: Option<usize>,
-    /// Number of peers to which the publisher pushes a message; `push_copies` by default.
+    /// Number of peers to which the publisher pushes a message. Default: 1.
     pub publish_copies: Option<usize>,
-    /// Whether mesh peers that have sent IDONTWANT for the message count among these. Default: true.
+    /// Whether peers that have the message, by their IDONTWANT, count among `push_copies`: those of
+    /// the mesh, or all with `announce_nearest`. Default: true.
     pub count_holders: Option<bool>,
     /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
-    /// first, instead of to its mesh. Default: false.
+    /// first, instead of to its mesh. Default: true.
     pub publish_to_all: Option<bool>,
-    /// Whether the publisher announces nothing before the first heartbeat after a publication.
-    /// Default: false.
+    /// Whether the publisher announces nothing before the second heartbeat after a publication.
+    /// Default: true.
     pub quiet_publisher: Option<bool>,
-    /// Number of peers to which a node announces a message that it does not push to them: its mesh,
-    /// and others. Default: only its mesh.
-    pub announce_to: Option<usize>,
-    /// Whether these are the peers with the shortest round trips. Default: false.
-    pub announce_near: Option<bool>,
-    /// Whether pushes go to the peers with the shortest round trips. Default: false.
-    pub push_near: Option<bool>,
-    /// Time for which announcements to a peer wait for others. Default: none, and each leaves in a
-    /// frame of its own.
+    /// Number of subscribers, those with the shortest round trips, to which a node announces a message
+    /// that they do not get; 0 announces it to the mesh. Default: 8.
+    pub announce_nearest: Option<usize>,
+    /// Time for which announcements to a peer wait for others; with 0, each leaves in a frame of its
+    /// own. Default: "1 ms".
     pub announce_delay: Option<Span>,
-    /// How a node asks for announced messages: one announcer at a time. Without it, a node asks every
-    /// announcer.
+    /// The announcers that a node asks for a message. Default: one at a time.
+    #[serde(default)]
+    pub ask: AskedAnnouncers,
+    /// How it asks them one at a time.
     pub pull: Option<PullParameters>,
 }
 
-/// One request for a message at a time. Values that are not set are those of the 2026 study of
-/// segmented payloads (ethresear.ch 26025).
+/// The announcers that a node asks for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskedAnnouncers {
+    /// One at a time, and another one after a while.
+    #[default]
+    One,
+    /// Everyone, until the message arrives (specification v1.0).
+    All,
+}
+
+/// One request for a message at a time.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PullParameters {
-    /// Time after a request until another announcer may be asked. Default: "200 ms".
+    /// Time after a request until another announcer may be asked. Default: "150 ms".
     pub retry: Option<Span>,
-    /// Whether this time is at least three times the mean time of the peer's responses. Default: false.
-    pub measured: Option<bool>,
+    /// Whether the round trip of the link is added to this time. Default: true.
+    pub add_round_trip: Option<bool>,
     /// Number of announcers that are remembered for a message. With 0, only later announcements cause
     /// another request. Default: 16.
     pub offers: Option<usize>,
     /// Time after a request by which the message must have arrived from any peer; otherwise the offers
     /// of the asked peer are ignored for `park_for`. Default: "400 ms".
     pub promise: Option<Span>,
-    /// Time for which the offers of a peer that broke a promise are ignored. Default: "30 s".
+    /// Time for which the offers of a peer that broke a promise are ignored; 0 ignores none. Default:
+    /// "30 s".
     pub park_for: Option<Span>,
     /// With at most so many pieces of a payload missing, `hedge_copies` announcers are asked at once.
     /// Default: 0.
@@ -152,16 +160,17 @@ impl SpreadParameters {
     fn build(&self) -> Spread {
         let mut spread = Spread::default();
         set(&mut spread.push_copies, self.push_copies);
-        set(&mut spread.push_copies_idle, self.push_copies_idle.or(self.push_copies));
-        set(&mut spread.publish_copies, self.publish_copies.or(self.push_copies));
+        set(&mut spread.publish_copies, self.publish_copies);
         set(&mut spread.count_holders, self.count_holders);
         set(&mut spread.publish_to_all, self.publish_to_all);
         set(&mut spread.quiet_publisher, self.quiet_publisher);
-        set(&mut spread.announce_to, self.announce_to);
-        set(&mut spread.announce_near, self.announce_near);
-        set(&mut spread.push_near, self.push_near);
+        let nearest = |count| if count == 0 { Announce::Mesh } else { Announce::Nearest(count) };
+        set(&mut spread.announce, self.announce_nearest.map(nearest));
         set(&mut spread.announce_delay, self.announce_delay.map(Span::duration));
-        spread.pull = self.pull.as_ref().map(PullParameters::build);
+        spread.pull = match self.ask {
+            AskedAnnouncers::One => Some(self.pull.clone().unwrap_or_default().build()),
+            AskedAnnouncers::All => None,
+        };
         spread
     }
 }
@@ -170,7 +179,7 @@ impl PullParameters {
     fn build(&self) -> Pull {
         let mut pull = Pull::default();
         set(&mut pull.retry, self.retry.map(Span::duration));
-        set(&mut pull.measured, self.measured);
+        set(&mut pull.add_round_trip, self.add_round_trip);
         set(&mut pull.offers_max, self.offers);
         set(&mut pull.promise, self.promise.map(Span::duration));
         set(&mut pull.park_for, self.park_for.map(Span::duration));

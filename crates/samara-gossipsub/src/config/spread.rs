@@ -5,30 +5,28 @@ use std::time::Duration;
 /// Settings of pushes, announcements and requests. Without them a node pushes every message to its
 /// whole mesh, announces messages at heartbeats, and asks every peer that announces one
 /// (specification v1.0).
+///
+/// The default is what spread a payload in pieces fastest, at few copies, in the experiments of
+/// `docs/guides/payloads.md`. It needs one order over all links
+/// ([`Dispatch::Node`](samara_engine::outbox::Dispatch::Node)), and a driver that sets
+/// [`Weight::Latency`](samara_engine::outbox::Weight::Latency).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
-    /// Number of mesh peers to which a node pushes a message. It announces the message to the others.
+    /// Number of mesh peers to which a node pushes a message. It announces the message to others.
     pub push_copies: usize,
-    /// The same number while the node owes no other copy of a message: an idle uplink costs nobody
-    /// time.
-    pub push_copies_idle: usize,
     /// Number of peers to which the publisher pushes a message.
     pub publish_copies: usize,
-    /// Whether mesh peers that have sent IDONTWANT for the message count among these.
+    /// Whether peers that have the message, by their IDONTWANT, count among `push_copies`: those of
+    /// the mesh, or all if `announce` is [`Announce::Nearest`].
     pub count_holders: bool,
     /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
     /// first, instead of to its mesh.
     pub publish_to_all: bool,
-    /// Whether the publisher announces nothing before the first heartbeat after a publication: peers
+    /// Whether the publisher announces nothing before the second heartbeat after a publication: peers
     /// would request from it, which has the most to send, what others have soon.
     pub quiet_publisher: bool,
-    /// Number of peers to which a node announces a message: its mesh, and others that have joined the
-    /// topic.
-    pub announce_to: usize,
-    /// Whether these are the peers with the shortest round trips.
-    pub announce_near: bool,
-    /// Whether pushes go to the peers with the shortest round trips.
-    pub push_near: bool,
+    /// The peers that learn of a message that they do not get.
+    pub announce: Announce,
     /// Time for which announcements to a peer wait for others. Zero announces each message at once, in
     /// a frame of its own.
     pub announce_delay: Duration,
@@ -36,18 +34,27 @@ pub struct Spread {
     pub pull: Option<Pull>,
 }
 
+/// The peers that learn of a message that a node does not push to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announce {
+    /// Those of the mesh.
+    Mesh,
+    /// So many subscribers with the shortest round trips. A request to them takes the least time.
+    Nearest(usize),
+}
+
 /// One request for a message at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pull {
     /// Time after a request until another announcer may be asked.
     pub retry: Duration,
-    /// Whether this time is at least three times the mean time of the peer's responses.
-    pub measured: bool,
+    /// Whether the round trip of the link is added to this time.
+    pub add_round_trip: bool,
     /// Number of announcers that are remembered for a message, to be asked when the time is over. With
     /// 0 only later announcements cause another request.
     pub offers_max: usize,
-    /// Time after a request by which the message must have arrived from any peer. Otherwise the offers
-    /// of the asked peer are ignored for `park_for`.
+    /// Time after a request by which the message must have arrived from any peer, at least that of a
+    /// retry. Otherwise the offers of the asked peer are ignored for `park_for`.
     pub promise: Duration,
     /// Zero ignores no offers.
     pub park_for: Duration,
@@ -67,17 +74,14 @@ impl Pull {
 impl Default for Spread {
     fn default() -> Self {
         Self {
-            push_copies: usize::MAX,
-            push_copies_idle: usize::MAX,
-            publish_copies: usize::MAX,
+            push_copies: 2,
+            publish_copies: 1,
             count_holders: true,
-            publish_to_all: false,
-            quiet_publisher: false,
-            announce_to: 0,
-            announce_near: false,
-            push_near: false,
-            announce_delay: Duration::ZERO,
-            pull: None,
+            publish_to_all: true,
+            quiet_publisher: true,
+            announce: Announce::Nearest(8),
+            announce_delay: Duration::from_millis(1),
+            pull: Some(Pull::default()),
         }
     }
 }
@@ -85,8 +89,8 @@ impl Default for Spread {
 impl Default for Pull {
     fn default() -> Self {
         Self {
-            retry: Duration::from_millis(200),
-            measured: false,
+            retry: Duration::from_millis(150),
+            add_round_trip: true,
             offers_max: 16,
             promise: Duration::from_millis(400),
             park_for: Duration::from_secs(30),

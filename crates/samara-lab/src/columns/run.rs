@@ -1,6 +1,7 @@
 //! Blocks of columns: one node publishes them, and each node custodies some of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_apps::columns::{Blocks, CellPlan, Codec, Command, Event, Node, Repairing, Spreading, contents};
@@ -182,12 +183,25 @@ pub(crate) fn run(
     let hosts = world.setup.hosts.configs.len() as u32;
     let parameters = scenario.part::<Parameters>().clone();
     let upgraded = upgraded(workload, scenario.network.nodes, point.seed);
+    let [withholding, silent] = workload.faulty(scenario.network.nodes, point.seed);
+    let mut withhold = (*configs[0]).clone();
+    withhold.gossip.iwant_ids_max = 0;
+    let withhold = Arc::new(withhold);
+    // Without a verdict, a node forwards and announces nothing.
+    let undecided = Arc::new(Config { validator: Some(ValidatorHook::deferred()), ..(*configs[0]).clone() });
     let engine = move |host: u32| {
         let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
         let is_old =
             upgraded.as_ref().is_some_and(|upgraded| !upgraded.get(host as usize).is_some_and(|new| *new));
         let kind = if is_old { kind + configs.len() / 2 } else { kind };
-        let (mut gossip, outbox) = gossipsub(&configs[kind], host);
+        let config = if withholding.contains(&host) {
+            &withhold
+        } else if silent.contains(&host) {
+            &undecided
+        } else {
+            &configs[kind]
+        };
+        let (mut gossip, outbox) = gossipsub(config, host);
         if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
             gossip.set_heartbeat_offset(offset);
         }
@@ -272,10 +286,12 @@ impl World<'_> {
         let shared = Arc::clone(&blocks);
         let plan = CellPlan::new(workload, seed).map(Arc::new);
         let cells = plan.zip(upgraded(workload, scenario.network.nodes, seed));
+        let [_, silent] = workload.faulty(scenario.network.nodes, seed);
         let factory = move |host: u32| {
             let (engine, outbox) = engine(host);
             let joins = custody[host as usize].clone();
-            let processor = Processor::new(validation[host as usize], Stalls::new(stalled, host, seed));
+            let time = if silent.contains(&host) { NEVER } else { validation[host as usize] };
+            let processor = Processor::new(time, Stalls::new(stalled, host, seed));
             let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
             let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
             if let (Some((plan, upgraded)), true) = (&cells, Some(host) != observer)
@@ -307,6 +323,9 @@ impl World<'_> {
 }
 
 const PUBLISHER: usize = 1;
+
+/// The time that a silent node takes to validate a piece: longer than any run.
+const NEVER: Duration = Duration::from_secs(1 << 31);
 
 /// Returns whether each host exchanges cells; `None` without cells.
 fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<bool>> {

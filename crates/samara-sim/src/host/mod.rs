@@ -3,6 +3,7 @@
 
 mod connection;
 mod packets;
+mod window;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -93,6 +94,7 @@ pub(crate) struct Host<F: Frame> {
     /// True if the node-wide outbox had nothing for the links with room; reset when either changes.
     pub(super) outbox_dry: bool,
     pub(super) dispatch: Dispatch,
+    window: Option<window::Window>,
     pub(super) frames_written: u64,
     pub(super) packets_sent: u32,
     pub(super) outbox_wake_at: u64,
@@ -146,6 +148,7 @@ impl<F: Frame> Host<F> {
             links_with_data: 0,
             outbox_dry: true,
             dispatch,
+            window: world.config.transport.node_window.map(window::Window::new),
             frames_written: 0,
             packets_sent: 0,
             outbox_wake_at: u64::MAX,
@@ -565,10 +568,42 @@ impl<F: Frame> Host<F> {
         self.refresh(now, slot, world);
     }
 
+    /// Returns the bytes in flight over all links.
+    fn in_flight(&self) -> u64 {
+        self.links.iter().map(|link| link.sender.load().0).sum()
+    }
+
+    /// Notes an acknowledgement on a link that had so many bytes in flight.
+    pub(super) fn note_acknowledged(&mut self, slot: u32, before: u64) {
+        let Some(mut window) = self.window else { return };
+        let (after, trip, least) = self.links[slot as usize].sender.load();
+        let bytes = before.saturating_sub(after);
+        window.acknowledged(bytes, (trip, least), self.in_flight() + bytes);
+        self.window = Some(window);
+    }
+
+    /// Passes urgent copies to all links with room.
+    fn pull_urgent(&mut self, now: u64, world: &World<F>) {
+        for slot in 0..self.links.len() as u32 {
+            let link = &self.links[slot as usize];
+            if link.state == LinkState::Up && link.sender.room(&world.config.transport).is_some() {
+                while let Some(copy) = self.node.pop_urgent_for(Time::from_nanos(now), PeerId(slot)) {
+                    self.write(now, copy, world);
+                    self.refresh(now, slot, world);
+                }
+            }
+        }
+    }
+
     /// Passes the best copy over all links with room to its link: just in time, so that it can be
     /// withdrawn until then.
     fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
+            if self.window.is_some_and(|window| !window.admits(self.in_flight())) {
+                self.pull_urgent(now, world);
+                self.outbox_dry = true;
+                return;
+            }
             let links = &self.links;
             let room = |peer: PeerId| {
                 let link = &links[peer.index()];

@@ -6,6 +6,7 @@ use super::http2::Http2Config;
 use super::mconn::MConnectionConfig;
 use super::quic::QuicConfig;
 use super::tcp::TcpConfig;
+use crate::config::NodeWindow;
 
 /// How frames are cut into packets, and how packets are controlled.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct Transport {
     pub control: Control,
     /// The layer between the outbox and the transport.
     pub connection: Connection,
+    /// A limit over all links of a host.
+    pub node_window: Option<NodeWindow>,
     /// How long a link stays up after the peer's host has silently died (a dead host, not a closed
     /// process). Keep-alive and retransmission give up after this time.
     pub dead_peer_timeout: Duration,

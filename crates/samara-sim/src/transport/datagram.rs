@@ -39,6 +39,7 @@ impl Transport {
             handshake_round_trips: 1,
             control: Control::Datagram,
             connection: Connection::Direct,
+            node_window: None,
             dead_peer_timeout: Duration::from_secs(30),
         }
     }

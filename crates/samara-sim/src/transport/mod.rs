@@ -158,6 +158,12 @@ pub(crate) trait LossRecovery {
     /// Returns the congestion window in packets.
     fn cwnd(&self) -> f64;
 
+    /// Returns the bytes in flight, the last round trip and the least one; zeros if the transport does
+    /// not count bytes.
+    fn load(&self) -> (u64, u64, u64) {
+        (0, 0, 0)
+    }
+
     /// Returns true if the next packet waits for its time and not for the window: QUIC's pacing.
     fn is_held(&self) -> bool {
         false
@@ -259,6 +265,7 @@ impl<F: Frame> Sender<F> {
         held(self: &Self, now: u64) -> Option<Cause>;
         .recovery window_cause(self: &Self) -> Cause;
         .recovery srtt(self: &Self) -> u64;
+        .recovery load(self: &Self) -> (u64, u64, u64);
         .recovery cwnd(self: &Self) -> f64;
         .recovery is_held(self: &Self) -> bool;
         .recovery timer_at(self: &Self) -> u64;

@@ -11,6 +11,7 @@ use samara_engine::{PeerId, Time};
 
 use super::tables::TopicIdx;
 use super::{Cx, GossipSub, SPREAD};
+use crate::config::Announce;
 use crate::rpc::{Control, IHave, MessageId};
 
 pub(super) use pull::Pulls;
@@ -51,67 +52,52 @@ impl GossipSub {
         let Some(spread) = &self.config.spread else {
             return Split { push: candidates, announce: Vec::new() };
         };
-        let is_idle = [self.lanes.publish, self.lanes.forward, self.lanes.answer]
-            .iter()
-            .all(|lane| cx.outbox().counters(*lane).pending.copies == 0);
         let mesh = &self.topics.get(topic).mesh;
-        let holders = if spread.count_holders {
-            let refusals = self.unwanted.refusals(id);
-            if spread.announce_to > 0 {
-                let announced = self.announcements.holders.iter();
-                let announced = announced.filter(|peer| refusals.iter().all(|known| known.peer != **peer));
-                refusals.len() + announced.count()
-            } else {
-                refusals.iter().filter(|refusal| mesh.contains(refusal.peer)).count()
-            }
-        } else {
-            0
-        };
-        if spread.announce_to > 0 {
-            candidates.retain(|peer| !self.announcements.holders.contains(peer));
+        let refusals = self.unwanted.refusals(id);
+        let announcers = &self.announcements.holders;
+        let mut holders = 0;
+        if spread.count_holders {
+            holders = match spread.announce {
+                Announce::Mesh => refusals.iter().filter(|refusal| mesh.contains(refusal.peer)).count(),
+                Announce::Nearest(_) => {
+                    let is_new = |peer: &&PeerId| refusals.iter().all(|refusal| refusal.peer != **peer);
+                    refusals.len() + announcers.iter().filter(is_new).count()
+                }
+            };
         }
-        if spread.push_near {
-            self.sort_by_distance(&mut candidates, cx);
+        if spread.announce != Announce::Mesh {
+            candidates.retain(|peer| !announcers.contains(peer));
         }
-        let copies = match from {
-            None => spread.publish_copies,
-            Some(_) if is_idle => spread.push_copies_idle,
-            Some(_) => spread.push_copies,
-        };
+        let copies = if from.is_some() { spread.push_copies } else { spread.publish_copies };
         let pushed = copies.saturating_sub(holders).min(candidates.len());
         if from.is_none() && spread.publish_to_all {
             let loads = &mut self.announcements.loads;
             candidates.sort_by_key(|peer| loads.get(peer).copied());
             candidates[..pushed].iter().for_each(|peer| *loads.entry(*peer).or_default() += 1);
         }
-        let mut announce = candidates.split_off(pushed);
-        if from.is_none() && spread.publish_to_all {
-            announce.retain(|peer| mesh.contains(*peer));
-        }
-        if spread.announce_near && spread.announce_to > 0 {
-            announce.clear();
-        }
-        if spread.announce_to > announce.len() {
-            let subscribers = self.topics.get(topic).subscribers.iter().copied();
-            let mut others: Vec<PeerId> = subscribers
-                .filter(|peer| {
-                    (spread.announce_near || !mesh.contains(*peer))
-                        && Some(*peer) != from
-                        && !candidates.contains(peer)
-                        && !announce.contains(peer)
-                        && !self.unwanted.contains(*peer, id)
-                        && !self.announcements.holders.contains(peer)
-                        && self.peers.has_mesh(*peer)
-                })
-                .collect();
-            if spread.announce_near {
-                self.sort_by_distance(&mut others, cx);
-                others.truncate(spread.announce_to);
+        let mut rest = candidates.split_off(pushed);
+        let push = candidates;
+        let announce = match spread.announce {
+            Announce::Mesh => {
+                rest.retain(|peer| mesh.contains(*peer));
+                rest
             }
-            super::mesh::draw(&mut others, spread.announce_to - announce.len(), cx.rng());
-            announce.append(&mut others);
-        }
-        Split { push: candidates, announce }
+            Announce::Nearest(count) => {
+                let lacks = |peer: &PeerId| {
+                    Some(*peer) != from
+                        && !push.contains(peer)
+                        && !announcers.contains(peer)
+                        && !self.unwanted.contains(*peer, id)
+                        && self.peers.has_mesh(*peer)
+                };
+                let subscribers = self.topics.get(topic).subscribers.iter().copied();
+                let mut nearest: Vec<PeerId> = subscribers.filter(lacks).collect();
+                self.sort_by_distance(&mut nearest, cx);
+                nearest.truncate(count);
+                nearest
+            }
+        };
+        Split { push, announce }
     }
 
     fn sort_by_distance(&self, peers: &mut [PeerId], cx: &mut Cx<'_>) {

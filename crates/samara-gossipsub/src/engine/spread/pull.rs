@@ -138,7 +138,7 @@ impl GossipSub {
     fn note_asked(&mut self, id: &MessageId, of: PeerId, pull: &Pull, cx: &mut Cx<'_>) {
         let now = cx.now();
         let rtt = Duration::from_secs_f64(1.0 / cx.outbox().weight(of, Weight::Latency));
-        let retry = if pull.measured { pull.retry + rtt } else { pull.retry };
+        let retry = if pull.add_round_trip { pull.retry + rtt } else { pull.retry };
         let until = now + retry;
         let Some(wanted) = self.pulls.by_id.get_mut(id) else { return };
         wanted.asked.retain(|(peer, _)| *peer != of);
@@ -211,7 +211,7 @@ impl GossipSub {
             };
             let rank = |offer: &&Offer| {
                 let rtt = 1.0 / cx.outbox().weight(offer.peer, Weight::Latency);
-                let fast = if pull.measured { (rtt * 1e6) as u64 } else { 0 };
+                let fast = if pull.add_round_trip { (rtt * 1e6) as u64 } else { 0 };
                 (offer.tried, fast, offer.peer)
             };
             let Some(peer) = wanted.offers.iter().filter(is_free).min_by_key(rank).map(|offer| offer.peer)

@@ -54,6 +54,7 @@ impl Transport {
             handshake_round_trips: 2,
             control: Control::Quic(QuicConfig::of(udp_payload)),
             connection: Connection::Direct,
+            node_window: None,
             dead_peer_timeout: Duration::from_secs(30),
         }
     }

@@ -236,6 +236,11 @@ impl Rtt {
         Self { latest: 0, smoothed: initial, variation: initial / 2, least: 0, first_sample_at: None }
     }
 
+    /// Returns the last round trip and the least one, in nanoseconds.
+    pub(super) const fn last_and_least(&self) -> (u64, u64) {
+        (self.latest, self.least)
+    }
+
     /// Adds a sample. `ack_delay` is the peer's reported delay of the acknowledgement, at most the
     /// maximum that it announced. Returns the round trip without that delay.
     pub(super) fn sample(&mut self, latest: u64, ack_delay: u64, now: u64) -> u64 {

@@ -216,6 +216,11 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.congestion.packets()
     }
 
+    fn load(&self) -> (u64, u64, u64) {
+        let (trip, least) = self.recovery.rtt.last_and_least();
+        (self.recovery.in_flight, trip, least)
+    }
+
     fn is_held(&self) -> bool {
         self.pacer.is_some_and(|pacer| pacer.holds())
     }

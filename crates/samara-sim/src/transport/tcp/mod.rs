@@ -32,6 +32,7 @@ impl Transport {
             handshake_round_trips: 4,
             control: Control::Tcp(TcpConfig::default()),
             connection: Connection::Direct,
+            node_window: None,
             dead_peer_timeout: Duration::from_secs(40),
         }
     }
