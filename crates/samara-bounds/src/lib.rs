@@ -1,6 +1,9 @@
-//! The lower bound of the mean time to custody, over all schedules.
+//! Lower bounds over all schedules: of the mean time to custody, and of every completion time.
 //!
-//! The bound adds two times that no way of publishing can avoid. `docs/bounds.md` derives it.
+//! The bound of the mean time to custody ([`mean_custody_ms`]) is for equal latencies and many columns;
+//! [`payload`](payload()) bounds every order statistic in networks with different rates and latencies.
+//!
+//! The bound of the mean adds two times that no way of publishing can avoid. `docs/bounds.md` derives it.
 //!
 //! 1. *One copy of every column must pass the publisher's uplink.* A copy has at least `S` bytes on
 //!    the wire and the uplink passes `B` bits per second. The first copy of the `k`-th column in the
@@ -14,10 +17,14 @@
 //! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic cost
 //! nothing in the model. Every choice favours the bound.
 
+mod payload;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use samara_engine::{NodeRng, Purpose};
+
+pub use payload::{Curve, PayloadLimits, Pieces, Ways, payload};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits<'a> {
