@@ -37,6 +37,8 @@ pub struct Limits<'a> {
     /// Maximum bytes of a packet. An idle downlink receives a packet while it arrives, so that the
     /// first one takes no further time.
     pub packet_bytes: u64,
+    /// Bytes that an idle uplink passes in no time: its token bucket, or 0.
+    pub burst_bytes: u64,
     pub publisher_uplink_bps: u64,
     /// The fastest uplink of any other node, in bits per second.
     pub relay_uplink_bps: u64,
@@ -82,7 +84,8 @@ pub fn mean_custody(limits: &Limits<'_>) -> Bound {
     let model = Model {
         latency: limits.latency_nanos,
         relay_delay: limits.validation_nanos,
-        serialisation: limits.serialisation_nanos(limits.relay_uplink_bps),
+        // A relay may begin each copy with a full bucket.
+        serialisation: nanos(limits.copy_bytes.saturating_sub(limits.burst_bytes), limits.relay_uplink_bps),
     };
     let columns = kept_columns(&custody);
     let first_copy = limits.serialisation_nanos(limits.publisher_uplink_bps) as f64;
@@ -93,10 +96,16 @@ pub fn mean_custody(limits: &Limits<'_>) -> Bound {
         .sum::<f64>()
         / custody.len() as f64
         + limits.latency_nanos as f64;
-    let any = Bound::of_nanos(any_order(&custody, &columns, first_copy, &model));
+    // The bucket shifts all copies of the publisher: first ones, and those of which they are ahead.
+    let burst = nanos(limits.burst_bytes, limits.publisher_uplink_bps) as f64;
+    let without = |(first, rest): (f64, f64)| {
+        let first_copies = (first - burst).max(0.0);
+        Bound::of_nanos((first_copies, (rest - burst - (burst - first).max(0.0)).max(0.0)))
+    };
+    let any = without(any_order(&custody, &columns, first_copy, &model));
     let mut bound = Bound::of_nanos((0.0, own_downlink)).max(any);
     if custody.iter().all(|own| own.len() == custody[0].len()) {
-        bound = bound.max(Bound::of_nanos(blind_order(&custody, &columns, first_copy, &model)));
+        bound = bound.max(without(blind_order(&custody, &columns, first_copy, &model)));
     }
     bound
 }
@@ -144,7 +153,12 @@ pub fn mean_any(limits: &Limits<'_>, needed: usize) -> Bound {
     let times: Vec<(f64, f64)> = waiting
         .map(|(own, bps)| {
             let copies = own.len().min(needed);
-            let sent = copies as u64 * limits.serialisation_nanos(limits.publisher_uplink_bps);
+            let bytes = (copies as u64 * limits.copy_bytes).saturating_sub(limits.burst_bytes);
+            let sent = if limits.burst_bytes > 0 {
+                nanos(bytes, limits.publisher_uplink_bps)
+            } else {
+                copies as u64 * limits.serialisation_nanos(limits.publisher_uplink_bps)
+            };
             let all = sent.max(limits.receipt_nanos(copies, *bps)) + limits.latency_nanos;
             (sent as f64, (all - sent) as f64)
         })

@@ -17,6 +17,7 @@ fn limits(custody: &[Vec<u32>], mbps: u64) -> Limits<'_> {
         downlink_bps: vec![mbps * 1_000_000; custody.len()],
         copy_bytes: 17_051,
         packet_bytes: 0,
+        burst_bytes: 0,
         publisher_uplink_bps: mbps * 1_000_000,
         relay_uplink_bps: mbps * 1_000_000,
         latency_nanos: 50_000_000,

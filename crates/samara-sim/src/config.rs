@@ -240,6 +240,8 @@ pub struct FqCoDel {
 }
 
 impl FqCoDel {
+    /// The size of the token bucket, in bytes.
+    pub const BURST_BYTES: u32 = 1_500;
     /// Maximum number of buckets.
     pub const BUCKETS_MAX: u32 = 32_768;
 }

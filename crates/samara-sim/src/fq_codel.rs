@@ -7,10 +7,6 @@ use crate::config::{DownlinkQueue, FqCoDel};
 use crate::downlink::{CoDel, nanos_per_byte};
 use crate::rewind;
 
-/// The size of the token bucket in bytes: a link that was idle passes this much in no time (the
-/// maximum packet of Ethernet).
-const BURST: u32 = 1_500;
-
 /// CoDel exempts no last packet of a queue here. RFC 8290 leaves that to implementations: Linux
 /// exempts the last packet of all queues together, and the link model of Kiraly's study of segmented
 /// payloads (<https://ethresear.ch/t/25913>) exempts none.
@@ -130,7 +126,8 @@ impl<T: Queued> FqLine<T> {
     pub(crate) fn select(&mut self, now: u64, dropped: &mut dyn FnMut(Dropped<T>)) -> Option<(T, u64, u64)> {
         let (since, packet) = self.pop(now, dropped)?;
         let len = packet.len();
-        let tokens_at = (self.full_at + self.serialisation(len)).saturating_sub(self.serialisation(BURST));
+        let tokens_at =
+            (self.full_at + self.serialisation(len)).saturating_sub(self.serialisation(FqCoDel::BURST_BYTES));
         let at = tokens_at.max(now);
         self.full_at = self.full_at.max(at) + self.serialisation(len);
         self.busy_until = at;

@@ -8,6 +8,7 @@ use samara_spec::Point;
 use samara_spec::columns::{Cells, Columns};
 use serde::Serialize;
 
+use super::bound::{CurveBound, quantile};
 use super::measure::{Collector, CopyRow, Delivery};
 use super::run::ColumnsMeasured;
 use super::torture;
@@ -67,6 +68,20 @@ metrics! {
         /// The lower bound as a share of the mean time to custody; 1 is optimal. No value if a node
         /// is incomplete.
         pub share_of_bound: Option<f64> = "share", More, [""];
+        /// Lower bounds of the time to custody: of its mean, of percentiles over all nodes, and of the
+        /// last node; see bounds.md.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub custody_bound_ms: Option<CurveBound> = "ms", Neither, [];
+        /// The median of the time to custody over all nodes, as a multiple of its bound; 1 is optimal.
+        /// No value if half of the nodes are incomplete.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub p50_over_bound: Option<f64> = "", Less, [];
+        /// The same for the 99th percentile.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub p99_over_bound: Option<f64> = "", Less, [];
+        /// The same for the last node.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub last_over_bound: Option<f64> = "", Less, [];
         /// Bytes on the wire that a node sent, including headers and retransmissions; the mean
         /// without the publisher.
         pub bytes_up_per_node: f64 = "bytes", Less, [""];
@@ -235,6 +250,11 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         custody.extend(complete);
     }
     let time_to_custody = Statistics::of(&custody);
+    custody.sort_unstable_by(f64::total_cmp);
+    let over_bound = |q: f64| {
+        let found = quantile(&custody, custody.len() + incomplete as usize, q)?;
+        Some(found / measured.curve.quantile(q)).filter(|over| over.is_finite())
+    };
     let delivered = latencies.len();
     let copies: u64 = deliveries.iter().map(|delivery| u64::from(delivery.copies)).sum();
     let duplication = ratio(copies as f64, delivered as f64);
@@ -294,6 +314,10 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         share_of_bound: time_to_custody
             .filter(|_| incomplete == 0)
             .map(|custody| ratio(measured.lower_bound_ms, custody.mean)),
+        custody_bound_ms: CurveBound::of(&measured.curve, measured.lower_bound_ms),
+        p50_over_bound: over_bound(0.5),
+        p99_over_bound: over_bound(0.99),
+        last_over_bound: over_bound(1.0),
         bytes_up_per_node: sum(|stats| stats.sent.bytes) / count,
         bytes_down_per_node: down / count,
         payload_share: needed,
@@ -434,6 +458,8 @@ pub struct ColumnsData {
     pub deliveries: Vec<Delivery>,
     /// For each slot and host, the time to custody in milliseconds; `None` for incomplete hosts.
     pub custody_ms: Vec<Vec<(u32, Option<f64>)>>,
+    /// Lower bounds of the sorted times to custody in milliseconds; empty for real nodes.
+    pub bounds_ms: Vec<f64>,
     /// The names of regions, and the region of each host; both empty without regions.
     pub regions: (Vec<String>, Vec<u16>),
 }
@@ -454,6 +480,7 @@ impl Measured for ColumnsMeasured {
             published: self.published.clone(),
             deliveries: self.collector.deliveries().to_vec(),
             custody_ms: (0..).zip(&self.published).map(custody).collect(),
+            bounds_ms: self.curve.points().map(|(ms, _)| ms).collect(),
             regions: match self.hosts.regions.as_slice() {
                 [] => (Vec::new(), Vec::new()),
                 names => (names.to_vec(), self.hosts.configs.iter().map(|host| host.region).collect()),

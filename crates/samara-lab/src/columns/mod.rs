@@ -1,5 +1,6 @@
 //! Blocks of columns: one node publishes them, and every node custodies some of them.
 
+pub(crate) mod bound;
 pub mod measure;
 pub(crate) mod metrics;
 mod report;

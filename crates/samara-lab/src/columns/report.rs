@@ -17,6 +17,8 @@ use crate::statistics::Statistics;
 
 /// Maximum number of runs that a sentence names, and of sentences about incomplete runs.
 const NAMES_MAX: usize = 4;
+/// Maximum number of different curves of bounds in a figure.
+const BOUNDS_MAX: usize = 4;
 /// Maximum number of curves in a figure of a file. If there are more, every n-th is drawn; the page
 /// has all.
 const CURVES_MAX: usize = 350;
@@ -50,6 +52,11 @@ impl Row {
     fn missed(&self) -> (usize, usize) {
         let waited = || self.all.iter().flat_map(|result| result.custody_ms.iter().flatten());
         (waited().filter(|(_, time)| time.is_none()).count(), waited().count())
+    }
+
+    /// Returns a percentile as a multiple of its bound; NaN without one.
+    fn over(&self, value: fn(&ColumnMetrics) -> Option<f64>) -> f64 {
+        self.mean(|m| value(m).unwrap_or(f64::NAN))
     }
 
     fn by_deadline(&self) -> String {
@@ -168,6 +175,9 @@ fn custody(report: &Report<'_>) -> Table {
             ("p99", |row| ms(row.custody(|s| s.p99))),
             ("Max", |row| ms(row.custody(|s| s.max))),
             ("× bound", |row| fixed(row.over_bound(), 2)),
+            ("p50 × bound", |row| fixed(row.over(|m| m.p50_over_bound), 2)),
+            ("p99 × bound", |row| fixed(row.over(|m| m.p99_over_bound), 2)),
+            ("Last × bound", |row| fixed(row.over(|m| m.last_over_bound), 2)),
             ("Incomplete", |row| number(row.incomplete())),
         ],
     );
@@ -414,7 +424,8 @@ fn comparison(report: &Report<'_>) -> (Figure, String) {
         done.sort_by(f64::total_cmp);
         done
     };
-    let runs: Vec<(&Row, Vec<f64>)> = first_rows(report).map(|row| (row, done(row.first()))).collect();
+    let rows: Vec<&Row> = first_rows(report).collect();
+    let runs: Vec<(&Row, Vec<f64>)> = rows.iter().map(|row| (*row, done(row.first()))).collect();
     let line = |(row, times): &(&Row, Vec<f64>)| Line {
         label: row.label.clone(),
         points: steps(times),
@@ -435,8 +446,29 @@ fn comparison(report: &Report<'_>) -> (Figure, String) {
     let mut lines = Lines::new("", scales, runs.iter().map(line).collect());
     let hidden = lines.hidden();
     lines.title = "Share of nodes that have all their columns".to_owned();
+    lines.lines.extend(lower_bounds(&rows));
     lines.lines.extend(bound);
     (Figure::new("custody", hidden.trim_start(), lines), hidden)
+}
+
+/// Returns the curves of the shares of nodes that can be complete: one if runs have the same, one for
+/// each of a few runs, or none.
+fn lower_bounds(rows: &[&Row]) -> Vec<Line> {
+    let mut curves: Vec<(&str, &[f64])> = Vec::new();
+    for row in rows {
+        let bounds = row.first().bounds_ms.as_slice();
+        if !bounds.is_empty() && curves.iter().all(|(_, known)| *known != bounds) {
+            curves.push((row.label.as_str(), bounds));
+        }
+    }
+    let is_single = curves.len() == 1;
+    let line = |(label, bounds): &(&str, &[f64])| Line {
+        label: if is_single { "lower bound".to_owned() } else { format!("lower bound of {label}") },
+        points: steps(bounds),
+        style: Style::Bound,
+        ..Line::default()
+    };
+    if curves.len() > BOUNDS_MAX { Vec::new() } else { curves.iter().map(line).collect() }
 }
 
 /// Returns what times mean if nodes are incomplete, and whether all nodes can be complete.

@@ -21,6 +21,7 @@ use samara_spec::columns::Columns;
 use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
+use super::bound::{bursts, curve};
 use super::measure::{Collector, CopyRow, Delivery};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
@@ -43,6 +44,8 @@ pub struct ColumnsMeasured {
     pub lower_bound_ms: f64,
     /// The same bound with its parts.
     pub bound: samara_bounds::Bound,
+    /// Lower bounds of all completion times; empty for real nodes.
+    pub curve: samara_bounds::Curve,
     /// The least length of the frame of a segment.
     pub frame_bytes: u32,
     /// Copies withdrawn before they left, over all nodes.
@@ -79,6 +82,7 @@ impl ColumnsMeasured {
             hosts: hosts.clone(),
             lower_bound_ms: bound.total_ms,
             bound,
+            curve: samara_bounds::Curve::default(),
             frame_bytes,
             withdrawn: 0,
             mesh_size: 0.0,
@@ -86,6 +90,15 @@ impl ColumnsMeasured {
             publisher_windows: Vec::new(),
             digest: (0, 0),
         }
+    }
+
+    /// Computes the bounds of all completion times over these links. Their mean is a bound of the mean
+    /// as well.
+    fn set_curve(&mut self, links: &[(u32, u32)]) {
+        let custody = self.collector.custody();
+        self.curve = curve(&self.point.scenario, custody, &self.hosts, self.frame_bytes, links);
+        self.bound.total_ms = self.bound.total_ms.max(self.curve.mean());
+        self.lower_bound_ms = self.bound.total_ms;
     }
 
     fn workload(&self) -> &Columns {
@@ -272,7 +285,8 @@ impl World<'_> {
         let Self { setup, graph, custody } = self;
         let (scenario, workload) = (setup.scenario(), setup.scenario().part::<Columns>());
         let observer = workload.observer.then_some(scenario.network.nodes);
-        let measured = ColumnsMeasured::new(setup.point, &setup.hosts, &custody, frame_bytes);
+        let mut measured = ColumnsMeasured::new(setup.point, &setup.hosts, &custody, frame_bytes);
+        measured.set_curve(&graph.edges);
         let hosts = setup.hosts.configs.len() as u32;
         let ranks = others.as_ref().map(|(ranks, _)| (ranks.rank(), ranks.count()));
         let own = ranks.map_or(0..hosts, |(rank, count)| hosts_of_rank(hosts, rank, count));
@@ -515,13 +529,15 @@ fn limits<'a>(
     let waiting: Vec<usize> =
         (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
     let rates = &hosts.configs;
+    let (uplink_burst, downlink_burst) = bursts(scenario);
     // Observers also forward.
     let relays = rates.iter().enumerate().filter(|(host, _)| *host != publisher);
     samara_bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
         copy_bytes: transport.wire_bytes(frame_bytes),
-        packet_bytes: u64::from(transport.mss + transport.header),
+        packet_bytes: downlink_burst,
+        burst_bytes: uplink_burst,
         publisher_uplink_bps: rates[publisher].uplink_bps,
         relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
         latency_nanos: network::least_latency_nanos(hosts),

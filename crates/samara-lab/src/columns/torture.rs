@@ -8,7 +8,7 @@ use samara_spec::{FaultKind, TransportKind};
 use super::run::ColumnsMeasured;
 use crate::messages::torture::{gossipsub, is_connected, sending, transport};
 use crate::network::{self, harmed};
-use crate::torture::{Broken, Draw, FAULTS};
+use crate::torture::{Broken, Draw, FAULTS, ROUNDING};
 
 pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(3..=14);
@@ -109,6 +109,13 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         "a node without a fault delivers each column once",
         || format!("{} further deliveries", copies - seen.len()),
     ));
+    // Hostile nodes that make up content can be faster than the content that they imitate.
+    let is_forged = scenario.faults.iter().any(|fault| fault.kind.forges());
+    let below = if is_forged { None } else { below_the_bound(measured) };
+    broken.extend(Broken::unless(below.is_none(), "no node is complete before its bound", || {
+        let (place, time, bound) = below.unwrap_or_default();
+        format!("node {place} after {time} ms, bound {bound} ms")
+    }));
     let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
     let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
         && scenario.transport.kind != TransportKind::Datagram
@@ -126,6 +133,20 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         ));
     }
     broken
+}
+
+/// Returns the place, the time and the bound in milliseconds of a node that is complete too early.
+fn below_the_bound(measured: &ColumnsMeasured) -> Option<(usize, f64, f64)> {
+    let bounds: Vec<f64> = measured.curve.points().map(|(ms, _)| ms).collect();
+    (0..).zip(&measured.published).find_map(|(slot, published)| {
+        let times = measured.collector.custody_ms(slot, *published);
+        let mut times: Vec<f64> = times.into_iter().filter_map(|(_, time)| time).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        let places = times.into_iter().zip(&bounds).enumerate();
+        // Each packet takes a whole number of nanoseconds, rounded down.
+        let mut early = places.filter(|(_, (time, bound))| time * (1.0 + ROUNDING) + 1e-3 < **bound);
+        early.next().map(|(place, (time, bound))| (place, time, *bound))
+    })
 }
 
 fn is_harmed(harmed: &[bool], host: u32) -> bool {

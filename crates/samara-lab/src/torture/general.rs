@@ -12,7 +12,7 @@ use crate::run::Audit;
 
 /// Tolerance of ratios that may be at most 1: times are rounded to nanoseconds, of which the shortest
 /// way has some thousands.
-const ROUNDING: f64 = 1e-4;
+pub(crate) const ROUNDING: f64 = 1e-4;
 
 pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
     let mut broken = Vec::new();
@@ -42,7 +42,9 @@ pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
     // Hostile nodes that make up content can be faster than the content that they imitate.
     let is_forged = scenario.faults.iter().any(|fault| fault.kind.forges());
     for metric in family.metrics {
-        let is_bound = metric.name.ends_with("_bound");
+        // Times as multiples of their bounds, and bounds as shares of times.
+        let is_multiple = metric.name.ends_with("_over_bound");
+        let is_bound = metric.name.ends_with("_bound") && !is_multiple;
         let is_bounded =
             is_bound && family.has_strict_bounds && !is_forged || !is_bound && metric.unit == "share";
         let mut leaves = Vec::new();
@@ -51,6 +53,11 @@ pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
             broken.extend(Broken::unless(
                 value.is_finite() && value >= 0.0,
                 "metrics are finite and not negative",
+                || format!("{path} is {value}"),
+            ));
+            broken.extend(Broken::unless(
+                !is_multiple || is_forged || value >= 1.0 - ROUNDING,
+                "no result is better than its bound",
                 || format!("{path} is {value}"),
             ));
             broken.extend(Broken::unless(

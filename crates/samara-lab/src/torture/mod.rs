@@ -20,6 +20,7 @@ use crate::explain::{Explain, Mode};
 use crate::family::{self, Family};
 use crate::run::{Audit, RunError, RunOptions, lock, run};
 pub use draw::Draw;
+pub(crate) use general::ROUNDING;
 pub use samara_engine::units::Span;
 pub use samara_spec::FaultKind;
 

@@ -31,6 +31,25 @@ const SMALL: &[(&str, &str)] = &[
     ("columns.warm_up", "6 s"),
 ];
 
+/// Asserts that no node completes a slot before the bound of its place.
+fn assert_not_below_the_curve(result: &Outcome<ColumnsData>, name: &str) {
+    assert!(!result.bounds_ms.is_empty(), "{name}");
+    for slot in &result.custody_ms {
+        let mut times: Vec<f64> = slot.iter().map(|(_, time)| time.unwrap_or(f64::INFINITY)).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        assert_eq!(times.len(), result.bounds_ms.len(), "{name}");
+        for (place, (time, bound)) in times.iter().zip(&result.bounds_ms).enumerate() {
+            assert!(time * (1.0 + 1e-6) >= *bound, "{name}: node {place} after {time} ms, bound {bound} ms");
+        }
+    }
+    let metrics = &result.metrics;
+    let bound = metrics.custody_bound_ms.expect("a curve");
+    assert!(bound.mean >= metrics.lower_bound_ms - 1e-9 && bound.p50 <= bound.p99 && bound.p99 <= bound.last);
+    for over in [metrics.p50_over_bound, metrics.p99_over_bound, metrics.last_over_bound] {
+        assert!(over.is_none_or(|over| over >= 1.0), "{name}: {over:?}");
+    }
+}
+
 #[test]
 fn schedules_deliver_everything_and_none_beats_the_bound() {
     for seed in [1, 2] {
@@ -43,6 +62,7 @@ fn schedules_deliver_everything_and_none_beats_the_bound() {
                 metrics.lower_bound_ms > 0.0 && metrics.lower_bound_ms < custody.mean,
                 "{name}: {metrics:?}"
             );
+            assert_not_below_the_curve(&result, &name);
             assert!(metrics.duplication_factor >= 1.0, "{name}");
             let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
             assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
@@ -101,7 +121,50 @@ fn schedules_do_not_beat_the_bound_in_small_networks() {
                 // includes it.
                 let is_near = (0.2 * mean..mean).contains(&bound);
                 assert!(metrics.incomplete > 0 || is_near, "{name}: {bound} ms, reached {mean} ms");
+                assert_not_below_the_curve(&result, &name);
             }
+        }
+    }
+}
+
+/// In networks with regions, classes of hosts, faults, FQ-CoDel and QUIC, with and without a code.
+#[test]
+fn nothing_completes_below_the_curve() {
+    let fair = "{ kind = \"fq-codel\", buckets = 16 }";
+    let classes = "[{ name = \"fast\", share = \"30 %\", uplink = \"200 Mbit/s\", downlink = \"200 Mbit/s\" }, \
+                   { name = \"slow\", share = \"30 %\", uplink = \"5 Mbit/s\", downlink = \"10 Mbit/s\" }]";
+    let regions = "{ names = [\"a\", \"b\"], weights = [2, 1], pair_factor = [0.5, 1.5], \
+                   latency = [[\"4 ms\", \"70 ms\"], [\"70 ms\", \"8 ms\"]] }";
+    let fault = "[{ at = \"6 s\", kind = \"slow\", share = \"20 %\", factor = 0.1 }]";
+    let study: [(&str, &str); 5] = [
+        ("network.uplink_queue", fair),
+        ("network.downlink_queue", fair),
+        ("transport.kind", "quic"),
+        ("transport.stack", "quic-go"),
+        ("transport.ip_headers", "false"),
+    ];
+    let whole: [(&str, &str); 1] = [("columns.custody", "32")];
+    let needed: [(&str, &str); 1] = [("columns.custody_needed", "4")];
+    let of_network: [(&str, &str); 2] = [("network.class", classes), ("network.regions", regions)];
+    let slow: [(&str, &str); 1] = [("fault", fault)];
+    let pieces = "{ size = \"12 kB\" }";
+    let coded = "{ size = \"12 kB\", parity = 16, parity_size = \"16 kB\" }";
+    let [pieces, coded] = [pieces, coded].map(|pieces| [("columns.pieces", pieces)]);
+    for (name, more) in [
+        ("pieces", [&study[..], &of_network, &pieces].concat()),
+        ("coded pieces", [&study[..], &of_network, &coded].concat()),
+        ("classes and regions", of_network.to_vec()),
+        ("study", study.to_vec()),
+        ("study with classes", [&study[..], &of_network].concat()),
+        ("all columns", [&study[..], &of_network, &whole].concat()),
+        ("some columns", [&study[..], &of_network, &needed].concat()),
+        ("slow hosts", [&of_network[..], &slow].concat()),
+    ] {
+        for result in results("peerdas", &[SMALL, &more].concat(), &["sequential", "node-wide"], 3, 2) {
+            assert_not_below_the_curve(&result, &format!("{name}, {}", result.run.name));
+            let metrics = &result.metrics;
+            let mean = metrics.time_to_custody_ms.unwrap().mean;
+            assert!(metrics.lower_bound_ms <= mean || metrics.incomplete > 0, "{name}: {mean} ms");
         }
     }
 }

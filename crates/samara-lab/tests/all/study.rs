@@ -1,5 +1,6 @@
 //! The network of a study of segmented payloads: geography, classes of hosts, queues and transport.
 
+use samara_bounds::{PayloadLimits, Ways, payload};
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::MessagesData;
 use samara_scenario::Inputs;
@@ -103,6 +104,40 @@ fn transport_and_queues_are_those_of_the_study() {
     let results = outcomes::<MessagesData>(&loaded, 2);
     assert!((results[0].metrics.delivery_ratio - 1.0).abs() < 1e-12);
     assert_eq!(results[0].run.digest, outcomes::<MessagesData>(&loaded, 1)[0].run.digest);
+}
+
+/// The table of docs/bounds.md: p50, p99 and mean in seconds, with the publisher in asia (seed 7) and in
+/// eu (seed 9).
+#[test]
+fn payload_bounds_are_those_of_the_documentation() {
+    // One copy of a payload of 1 MiB, compressed.
+    const BYTES: u64 = 746_262;
+    for (mbit, expected) in [
+        (20, [[0.369, 0.379, 0.354], [0.337, 0.382, 0.343]]),
+        (30, [[0.269, 0.279, 0.255], [0.238, 0.283, 0.243]]),
+        (50, [[0.190, 0.200, 0.175], [0.158, 0.203, 0.164]]),
+        (100, [[0.130, 0.140, 0.115], [0.099, 0.144, 0.104]]),
+    ] {
+        for (seed, expected) in [7, 9].into_iter().zip(expected) {
+            let hosts = hosts(&scenario("nodes = 500", "placed = \"study\"", ""), seed);
+            let latency = |from, to| network::latency_nanos(&hosts, from, to);
+            let curve = payload(&PayloadLimits {
+                publisher: 0,
+                uplink_bps: vec![mbit * 1_000_000; 500],
+                downlink_bps: vec![2 * mbit * 1_000_000; 500],
+                needed_bytes: vec![BYTES; 500],
+                uplink_burst_bytes: 1_500,
+                downlink_burst_bytes: 1_500,
+                latency_nanos: &latency,
+                ways: Ways::Pairs,
+                pieces: None,
+            });
+            let found = [curve.quantile(0.5), curve.quantile(0.99), curve.mean()].map(|ms| ms / 1e3);
+            let is_close =
+                found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 0.001);
+            assert!(is_close, "{mbit} Mbit/s, seed {seed}: {found:?}, not {expected:?}");
+        }
+    }
 }
 
 #[test]
