@@ -348,6 +348,20 @@ fn shadow() -> TcpConfig {
     }
 }
 
+/// Returns the bytes that an idle uplink and an idle downlink pass in no time.
+pub(crate) fn bursts(scenario: &Scenario) -> (u64, u64) {
+    let transport = transport(scenario);
+    let packet = u64::from(transport.mss + transport.header);
+    if scenario.transport.kind == TransportKind::Ideal {
+        // It queues nowhere by FQ-CoDel.
+        return (0, packet);
+    }
+    let bucket = u64::from(FqCoDel::BURST_BYTES);
+    let up = if scenario.network.uplink_queue.is_some() { bucket } else { 0 };
+    let is_fair = matches!(scenario.network.downlink_queue, Queue::FqCodel { .. });
+    (up, if is_fair { bucket.max(packet) } else { packet })
+}
+
 pub fn nic(scenario: &Scenario) -> NicDiscipline {
     if let Some(UplinkQueue::FqCodel { target, interval, quantum, buckets }) = scenario.network.uplink_queue {
         return NicDiscipline::FqCoDel(fq_codel((target, interval), quantum, buckets));

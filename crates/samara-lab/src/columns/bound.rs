@@ -1,10 +1,8 @@
 //! The lower bound of every completion time of a run with blocks of columns.
 
 use samara_bounds::{Curve, PayloadLimits, Pieces, Ways, payload};
-use samara_scenario::Queue;
-use samara_sim::FqCoDel;
+use samara_spec::Scenario;
 use samara_spec::columns::Columns;
-use samara_spec::{Scenario, TransportKind};
 use serde::Serialize;
 
 use crate::network::{self, Hosts};
@@ -12,20 +10,6 @@ use crate::network::{self, Hosts};
 /// Maximum number of links whose latencies are looked up. Beyond that, the bound takes the least
 /// latency everywhere.
 const LINKS_MAX: usize = 2_000_000;
-
-/// Bytes that an idle uplink and an idle downlink pass in no time.
-pub(super) fn bursts(scenario: &Scenario) -> (u64, u64) {
-    let transport = network::transport(scenario);
-    let packet = u64::from(transport.mss + transport.header);
-    if scenario.transport.kind == TransportKind::Ideal {
-        // It queues nowhere by FQ-CoDel.
-        return (0, packet);
-    }
-    let bucket = u64::from(FqCoDel::BURST_BYTES);
-    let up = if scenario.network.uplink_queue.is_some() { bucket } else { 0 };
-    let is_fair = matches!(scenario.network.downlink_queue, Queue::FqCodel { .. });
-    (up, if is_fair { bucket.max(packet) } else { packet })
-}
 
 /// Returns the lower bound of every completion time in the network with these links. `frame_bytes` is
 /// the least length of the frame of a segment.
@@ -56,7 +40,7 @@ pub(super) fn curve(
     // An observer has links of its own to some of the nodes; it may have them to all.
     let observed = (nodes..count).flat_map(|observer| (0..nodes).map(move |node| (observer, node)));
     let links: Vec<(u32, u32)> = links.iter().copied().chain(observed).collect();
-    let (uplink_burst_bytes, downlink_burst_bytes) = bursts(scenario);
+    let (uplink_burst_bytes, downlink_burst_bytes) = network::bursts(scenario);
     payload(&PayloadLimits {
         publisher: workload.publisher,
         uplink_bps: hosts.configs.iter().map(|host| host.uplink_bps).collect(),

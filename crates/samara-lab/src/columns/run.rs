@@ -21,7 +21,7 @@ use samara_spec::columns::Columns;
 use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
-use super::bound::{bursts, curve};
+use super::bound::curve;
 use super::measure::{Collector, CopyRow, Delivery};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
@@ -529,7 +529,7 @@ fn limits<'a>(
     let waiting: Vec<usize> =
         (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
     let rates = &hosts.configs;
-    let (uplink_burst, downlink_burst) = bursts(scenario);
+    let (uplink_burst, downlink_burst) = network::bursts(scenario);
     // Observers also forward.
     let relays = rates.iter().enumerate().filter(|(host, _)| *host != publisher);
     samara_bounds::Limits {

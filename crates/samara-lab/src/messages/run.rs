@@ -366,8 +366,10 @@ pub(crate) fn message_bounds_ms(
     let bits = transport.wire_bytes(frame_bytes) as f64 * 8.0;
     let validation = hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
     let packet = bits.min(f64::from(transport.mss + transport.header) * 8.0);
+    let (up, down) = network::bursts(scenario);
+    let after = |bits: f64, burst: u64| (bits - burst as f64 * 8.0).max(0.0);
     let (uplink, downlink) = (fastest(|host| host.uplink_bps), fastest(|host| host.downlink_bps));
-    let rates = (bits / uplink).max(packet / uplink + (bits - packet) / downlink);
+    let rates = (after(bits, up) / uplink).max(after(packet, up) / uplink + after(bits, down) / downlink);
     let hop = (latency.as_secs_f64() + rates) * 1e3 + validation;
     let neighbours = graph.neighbours();
     (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()

@@ -44,6 +44,9 @@ pub(crate) fn sending(draw: &mut Draw) {
 pub(crate) fn transport(draw: &mut Draw) {
     let kind = draw.pick(&["tcp", "tcp", "quic", "quic", "ideal", "datagram"]);
     draw.set("transport.kind", if kind == "ideal" && draw.has("network.loss") { "tcp" } else { kind });
+    if kind == "quic" {
+        draw.maybe(0.3, "transport.stack", &["quic-go"]);
+    }
 }
 
 pub(super) fn draw(draw: &mut Draw) -> bool {

@@ -111,15 +111,32 @@ impl Draw {
             let loss = self.factor(0.01, 5.0);
             self.set("network.loss", format!("{loss:.3} %"));
         }
-        self.maybe(0.3, "network.interface", &["fifo", "round-robin"]);
+        let is_fifo = self.chance(0.15);
+        if is_fifo {
+            self.set("network.interface", "fifo");
+        }
         if self.chance(0.5) {
             let mut queue = toml::Table::new();
             queue.insert("kind".to_owned(), "drop-tail".into());
             let bytes = self.factor(30e3, 10e6).round();
             queue.insert("size".to_owned(), format!("{bytes} B").into());
             self.set("network.downlink_queue", queue);
+        } else if self.chance(0.2) {
+            let fair = self.fair_queue();
+            self.set("network.downlink_queue", fair);
+        }
+        if !is_fifo && self.chance(0.2) {
+            let fair = self.fair_queue();
+            self.set("network.uplink_queue", fair);
         }
         uplink.min(downlink)
+    }
+
+    fn fair_queue(&mut self) -> toml::Table {
+        let mut queue = toml::Table::new();
+        queue.insert("kind".to_owned(), "fq-codel".into());
+        queue.insert("buckets".to_owned(), i64::from(self.number(1..=40)).into());
+        queue
     }
 
     fn regions(&mut self) {

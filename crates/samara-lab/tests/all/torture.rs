@@ -140,7 +140,7 @@ impl Experiment for Fragile {
 #[test]
 fn a_violation_is_made_as_small_as_possible() {
     register(Family::of::<Fragile>());
-    let (tally, violations) = tortured("fragile", 200, 5);
+    let (tally, violations) = tortured("fragile", 200, 6);
     assert_eq!(violations.len(), 1, "the search ends with the first violation: {tally:?}");
     let smallest: toml::Table = violations[0].text.parse().unwrap();
     assert_eq!(smallest["network"]["nodes"].as_integer(), Some(4), "{}", violations[0].text);
