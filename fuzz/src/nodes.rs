@@ -220,6 +220,8 @@ fn gossipsub_node(host: u32) -> (GossipSub, Outbox<samara_gossipsub::rpc::RpcFra
     let config = samara_gossipsub::Config {
         seen_capacity: 8,
         partial: Some(partial.into()),
+        spread: Some(samara_gossipsub::config::Spread::default()),
+        message_id: samara_gossipsub::message_id::MessageIdFn::Pieces,
         ..samara_gossipsub::Config::default()
     };
     let outbox = Outbox::new(config.outbox_config());
@@ -244,7 +246,8 @@ fn play_gossipsub(data: &[u8]) -> Single<GossipSub> {
     node.play(data, decode, |node| {
         let sizes = node.engine.sizes();
         assert!(sizes.seen <= 8 && sizes.groups <= 2 * 255, "{sizes:?}");
-        assert!(node.timers() <= 4, "heartbeat, decay, direct peers and parts");
+        assert!(sizes.wanted <= 4 * 256 && sizes.payloads <= 256, "{sizes:?}");
+        assert!(node.timers() <= 6, "heartbeat, decay, direct peers, parts, announcements and requests");
     });
     node.node
 }

@@ -230,6 +230,7 @@ impl GossipSub {
             backoffs: self.backoffs.len(),
             promises: self.promises.len(),
             wanted: self.pulls.len(),
+            payloads: self.pulls.payloads(),
             unwanted: self.unwanted.len(),
             pending_validations: self.pending.len(),
             pending_validation_bytes: self.pending.bytes,
@@ -378,6 +379,8 @@ pub struct Sizes {
     pub promises: usize,
     /// Announced messages that have not arrived, with one request at a time.
     pub wanted: usize,
+    /// Payloads whose pieces are counted.
+    pub payloads: usize,
     /// IDONTWANT ids received from peers.
     pub unwanted: usize,
     /// Messages that await a verdict.

@@ -20,6 +20,7 @@ mod partial;
 mod protocol_versions;
 mod px;
 mod score_thresholds;
+mod spread;
 mod traces;
 mod validation;
 mod wire;

@@ -5,6 +5,7 @@ use samara_spec::columns::Columns;
 use samara_spec::messages::{FLOODSUB, PLUMTREE};
 use samara_spec::{FaultKind, TransportKind};
 
+use super::measure::Delivery;
 use super::run::ColumnsMeasured;
 use crate::messages::torture::{gossipsub, is_connected, sending, transport};
 use crate::network::{self, harmed};
@@ -35,6 +36,8 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     }
     if with_cells {
         cells(draw);
+    } else if kind > 1 && draw.chance(0.3) {
+        pieces(draw, least_bps);
     } else {
         let count = draw.number(2..=16);
         let custody = draw.number(1..=count);
@@ -56,6 +59,21 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     let most = draw.nodes() / 3;
     draw.faults(&FAULTS, (0.0, 8.0), most);
     true
+}
+
+/// Draws a payload in pieces, with or without a code.
+fn pieces(draw: &mut Draw, least_bps: f64) {
+    let count = draw.number(1..=24);
+    draw.set("columns.count", count);
+    let most = (least_bps / 8.0 * 2.0 / f64::from(draw.nodes()) / f64::from(count)).min(32e3);
+    let size = draw.factor(64.0, most.max(128.0)).round();
+    draw.set("columns.pieces.size", format!("{size} B"));
+    if draw.chance(0.5) {
+        let parity = draw.number(1..=count);
+        draw.set("columns.pieces.parity", parity);
+    }
+    draw.maybe(0.3, "columns.pieces.topics", &["each"]);
+    draw.maybe(0.2, "columns.pieces.withholding", &["20 %"]);
 }
 
 /// Draws blocks whose cells spread one by one: the format of Ethereum fixes their size.
@@ -117,15 +135,22 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         format!("node {place} after {time} ms, bound {bound} ms")
     }));
     let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
+    let is_coded = scenario.part::<Columns>().pieces.is_some();
     let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
         && scenario.transport.kind != TransportKind::Datagram
         && collector.queue_drops == 0;
     if promises {
         let connected = connected(measured, &harmed);
-        let missing = collector.deliveries().iter().filter(|delivery| {
-            !delivery.delivered() && !is_harmed(&harmed, delivery.host) && connected[delivery.column as usize]
-        });
-        let missing = missing.count();
+        let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
+        let lacking = |block: &[Delivery]| {
+            let arrived = block.iter().filter(|delivery| delivery.delivered()).count();
+            // With a code, a node needs any of its pieces.
+            let is_done = is_coded && arrived >= collector.needed_of(block.len());
+            let lacks = |of: &&Delivery| !is_done && !of.delivered() && connected[of.column as usize];
+            block.iter().filter(lacks).count()
+        };
+        let blocks = collector.deliveries().chunk_by(of_one_block);
+        let missing: usize = blocks.filter(|block| !is_harmed(&harmed, block[0].host)).map(lacking).sum();
         broken.extend(Broken::unless(
             missing == 0,
             "a column reaches all nodes without a fault that keep it",

@@ -27,7 +27,26 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
         draw.maybe(0.3, &format!("protocol.{key}"), &[true, false]);
     }
     draw.maybe(0.3, "protocol.answers", &["frame-per-message", "one-frame"]);
+    if draw.chance(0.3) {
+        spread(draw);
+    }
     sending(draw);
+}
+
+/// Draws pushes to some mesh peers, announcements to others, and requests.
+fn spread(draw: &mut Draw) {
+    for key in ["push_copies", "publish_copies", "announce_nearest"] {
+        draw.maybe(0.5, &format!("protocol.spread.{key}"), &[1, 2, 4]);
+    }
+    let ask = draw.pick(&["one", "one", "all"]);
+    draw.set("protocol.spread.ask", ask);
+    for key in ["count_holders", "publish_to_all", "quiet_publisher"] {
+        draw.maybe(0.5, &format!("protocol.spread.{key}"), &[true, false]);
+    }
+    draw.maybe(0.5, "protocol.spread.announce_delay", &["0 ms", "10 ms"]);
+    draw.maybe(0.3, "protocol.spread.pull.retry", &["20 ms", "500 ms"]);
+    draw.maybe(0.3, "protocol.spread.pull.offers", &[0, 1, 3]);
+    draw.maybe(0.3, "protocol.spread.pull.park_for", &["0 ms", "2 s"]);
 }
 
 pub(crate) fn sending(draw: &mut Draw) {
@@ -46,6 +65,7 @@ pub(crate) fn transport(draw: &mut Draw) {
     draw.set("transport.kind", if kind == "ideal" && draw.has("network.loss") { "tcp" } else { kind });
     if kind == "quic" {
         draw.maybe(0.3, "transport.stack", &["quic-go"]);
+        draw.maybe(0.3, "transport.node_delay", &["5 ms", "35 ms"]);
     }
 }
 

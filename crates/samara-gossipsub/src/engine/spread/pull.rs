@@ -70,6 +70,11 @@ impl Pulls {
         self.by_id.len()
     }
 
+    /// Returns the number of payloads whose pieces are counted.
+    pub(in crate::engine) fn payloads(&self) -> usize {
+        self.payloads.len()
+    }
+
     fn missing(&self, payload: Piece) -> u32 {
         let received = self.payloads.get(&payload).map_or(0, |progress| progress.received);
         u32::from(payload.needed).saturating_sub(received)
@@ -108,25 +113,29 @@ impl GossipSub {
             if missing == 0 {
                 continue;
             }
-            let allowed = if missing <= pull.hedge_missing { pull.hedge_copies } else { 1 };
-            let wanted = self.pulls.by_id.entry(id.clone()).or_default();
-            let is_known = wanted.offers.iter().any(|offer| offer.peer == from);
-            let now_asked = wanted.outstanding(now) < allowed
-                && wanted.asked.iter().all(|(peer, until)| *peer != from || *until <= now);
-            // The asked peer is always remembered.
-            let is_full = wanted.offers.len() >= pull.offers_max.max(1) || room == 0;
-            if !is_known && is_full && !now_asked {
-                self.metrics.offers_ignored += 1;
-                continue;
-            }
-            if !is_known && !is_full {
+            let copies = if missing <= pull.hedge_missing { pull.hedge_copies } else { 1 };
+            let wanted = self.pulls.by_id.get(&id);
+            let is_free = wanted.is_none_or(|wanted| {
+                wanted.outstanding(now) < copies
+                    && wanted.asked.iter().all(|(peer, until)| *peer != from || *until <= now)
+            });
+            if !wanted.is_some_and(|wanted| wanted.offers.iter().any(|offer| offer.peer == from)) {
+                let offers = wanted.map_or(0, |wanted| wanted.offers.len());
+                if offers > 0 && pull.offers_max == 0 && is_free {
+                    // Nobody but the asked peer is remembered.
+                    self.take_wanted(&id);
+                } else if room == 0 || offers >= pull.offers_max.max(1) {
+                    self.metrics.offers_ignored += 1;
+                    continue;
+                }
+                let wanted = self.pulls.by_id.entry(id.clone()).or_default();
                 wanted.offers.push(Offer { peer: from, at: now, tried: None });
-                room -= 1;
+                room = room.saturating_sub(1);
                 if let Some(peer) = self.peers.get_mut(from) {
                     peer.offers += 1;
                 }
             }
-            if now_asked {
+            if is_free {
                 self.note_asked(&id, from, &pull, cx);
                 asked.push(id);
             }
@@ -298,10 +307,7 @@ impl GossipSub {
 
     pub(super) fn pulls_heartbeat(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let is_old = |wanted: &Wanted| {
-            wanted.offers.iter().all(|offer| offer.at + Pull::OFFER_TTL <= now)
-                && wanted.asked.iter().all(|(_, until)| *until + Pull::OFFER_TTL <= now)
-        };
+        let is_old = |wanted: &Wanted| wanted.offers.iter().all(|offer| offer.at + Pull::OFFER_TTL <= now);
         let old: Vec<MessageId> =
             self.pulls.by_id.iter().filter(|(_, wanted)| is_old(wanted)).map(|(id, _)| id.clone()).collect();
         old.iter().for_each(|id| _ = self.take_wanted(id));

@@ -1,0 +1,238 @@
+//! Pushes to some peers, announcements to others, and one request at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use samara_engine::PeerId;
+use samara_engine::outbox::{Dispatch, Weight};
+use samara_gossipsub::config::{Announce, Authenticity, Pull, Spread};
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::rpc::{Message, MessageId};
+use samara_gossipsub::{Config, Piece};
+
+use crate::common::*;
+
+/// A node that pushes to two mesh peers and announces to the others at once.
+fn study() -> Spread {
+    Spread {
+        push_copies: 2,
+        publish_copies: 2,
+        publish_to_all: false,
+        quiet_publisher: false,
+        announce: Announce::Mesh,
+        announce_delay: Duration::ZERO,
+        pull: Some(Pull { retry: ms(200), add_round_trip: false, ..Pull::default() }),
+        ..Spread::default()
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn pieces(spread: Spread) -> Config {
+    changed(plain(), |config| {
+        config.spread = Some(spread);
+        config.message_id = MessageIdFn::Pieces;
+        config.authenticity = Authenticity::anonymous();
+        config.sending.dispatch = Dispatch::Node;
+        config.idontwant.threshold_bytes = 1;
+        config.gossip.ihave_messages_max = 1_000;
+    })
+}
+
+/// A piece of payload 1, which needs `needed` of `total` pieces.
+fn piece(needed: u16, total: u16, index: u16) -> Arc<Message> {
+    let header = Piece { payload: 1, needed, total }.header(index);
+    Arc::new(Message::new(topic("t"), Bytes::from([&header[..], &[index as u8; 100]].concat())))
+}
+
+fn id(message: &Message) -> MessageId {
+    MessageIdFn::Pieces.id(message)
+}
+
+fn wait(node: &mut Node, time: Duration) {
+    node.advance(time);
+}
+
+#[test]
+fn ids_of_pieces_name_their_payload() {
+    let message = piece(3, 4, 2);
+    assert_eq!(Piece::of(&id(&message)), Some(Piece { payload: 1, needed: 3, total: 4 }));
+    assert_eq!(id(&message).as_bytes().len(), 20);
+    // Other data, and headers that contradict themselves, are no pieces.
+    for data in [vec![7; 40], Piece { payload: 1, needed: 5, total: 4 }.header(0).to_vec()] {
+        assert_eq!(Piece::of(&id(&Message::new(topic("t"), Bytes::from(data)))), None);
+    }
+    // Content counts: nobody can take the id of a piece with other bytes.
+    let mut other = message.data.to_vec();
+    *other.last_mut().unwrap() ^= 1;
+    assert_ne!(id(&Message::new(topic("t"), Bytes::from(other))), id(&message));
+}
+
+#[test]
+fn two_mesh_peers_get_a_push_and_the_others_an_announcement() {
+    let (mut node, _) = Node::on_topic(pieces(study()), "t", 6, 6);
+    let mesh = node.mesh("t");
+    let message = piece(2, 2, 0);
+    node.rpc(mesh[0], publish([Arc::clone(&message)]));
+    let sent = node.sent();
+    let pushed: Vec<PeerId> = sent.messages().into_iter().map(|(peer, _)| peer).collect();
+    let announced: Vec<PeerId> = sent.ihaves().into_iter().map(|(peer, _)| peer).collect();
+    assert_eq!((pushed.len(), announced.len()), (2, 3));
+    assert!(!pushed.contains(&mesh[0]) && pushed.iter().all(|peer| !announced.contains(peer)));
+}
+
+#[test]
+fn peers_that_have_the_message_count_among_the_two() {
+    for (holders, expected) in [(1, 1), (2, 0), (3, 0)] {
+        let (mut node, _) = Node::on_topic(pieces(study()), "t", 6, 6);
+        let mesh = node.mesh("t");
+        let message = piece(2, 2, 0);
+        node.rpcs(&mesh[1..=holders], idontwant(vec![id(&message)]));
+        node.rpc(mesh[0], publish([Arc::clone(&message)]));
+        let sent = node.sent();
+        assert_eq!(sent.messages().len(), expected, "{holders} holders");
+        assert_eq!(sent.ihaves().len(), 5 - holders - expected);
+    }
+}
+
+#[test]
+fn a_message_is_requested_from_one_announcer_and_then_from_the_next() {
+    let (mut node, peers) = Node::on_topic(pieces(study()), "t", 6, 6);
+    let wanted = vec![id(&piece(2, 2, 0))];
+    node.rpcs(&peers[..3], ihave("t", wanted.clone()));
+    assert_eq!(node.sent().iwants(), [(peers[0], wanted.clone())]);
+    wait(&mut node, ms(199));
+    assert!(node.sent().iwants().is_empty());
+    wait(&mut node, ms(2));
+    assert_eq!(node.sent().iwants(), [(peers[1], wanted.clone())]);
+    wait(&mut node, ms(200));
+    assert_eq!(node.sent().iwants(), [(peers[2], wanted)]);
+    assert_eq!(node.engine.metrics().requests_overdue, 2);
+}
+
+#[test]
+fn a_message_that_arrived_is_not_requested_again() {
+    let (mut node, peers) = Node::on_topic(pieces(study()), "t", 6, 6);
+    let message = piece(2, 2, 0);
+    node.rpcs(&peers[..2], ihave("t", vec![id(&message)]));
+    node.rpc(peers[2], publish([message]));
+    let sent = node.sent();
+    // The asked peer learns that it need not answer.
+    assert!(sent.idontwant_receivers().contains(&peers[0]));
+    wait(&mut node, ms(900));
+    assert!(node.sent().iwants().is_empty());
+    assert_eq!((node.engine.sizes().wanted, node.engine.metrics().peers_parked), (0, 0));
+}
+
+#[test]
+fn a_peer_that_breaks_a_promise_is_parked_until_the_time_is_over() {
+    let park_for = Duration::from_secs(2);
+    let pull = Pull { park_for, ..study().pull.unwrap() };
+    let (mut node, peers) = Node::on_topic(pieces(Spread { pull: Some(pull), ..study() }), "t", 6, 6);
+    node.rpc(peers[0], ihave("t", vec![id(&piece(9, 9, 0))]));
+    wait(&mut node, ms(450));
+    node.sent();
+    assert_eq!(node.engine.metrics().peers_parked, 1);
+    node.rpc(peers[0], ihave("t", vec![id(&piece(9, 9, 1))]));
+    assert!(node.sent().iwants().is_empty());
+    assert_eq!(node.engine.metrics().offers_ignored, 1);
+    // Another peer is asked, and the first again when its time is over.
+    node.rpc(peers[1], ihave("t", vec![id(&piece(9, 9, 2))]));
+    assert_eq!(node.sent().iwants()[0].0, peers[1]);
+    wait(&mut node, park_for);
+    node.sent();
+    node.rpc(peers[0], ihave("t", vec![id(&piece(9, 9, 3))]));
+    assert_eq!(node.sent().iwants(), [(peers[0], vec![id(&piece(9, 9, 3))])]);
+}
+
+#[test]
+fn no_piece_is_requested_after_the_last_that_is_needed() {
+    let (mut node, peers) = Node::on_topic(pieces(study()), "t", 6, 6);
+    node.rpc(peers[0], ihave("t", vec![id(&piece(2, 4, 3))]));
+    node.sent();
+    node.rpc(peers[1], publish([piece(2, 4, 0)]));
+    node.rpc(peers[1], publish([piece(2, 4, 1)]));
+    node.sent();
+    assert_eq!(node.engine.sizes().wanted, 0);
+    node.rpc(peers[2], ihave("t", vec![id(&piece(2, 4, 2))]));
+    wait(&mut node, ms(500));
+    assert!(node.sent().iwants().is_empty());
+}
+
+#[test]
+fn the_last_pieces_are_requested_from_several_announcers() {
+    let pull = Pull { hedge_missing: 1, hedge_copies: 2, ..study().pull.unwrap() };
+    let (mut node, peers) = Node::on_topic(pieces(Spread { pull: Some(pull), ..study() }), "t", 6, 6);
+    let last = vec![id(&piece(2, 2, 1))];
+    node.rpcs(&peers[..3], ihave("t", last.clone()));
+    assert_eq!(node.sent().iwants().len(), 1);
+    node.rpc(peers[3], publish([piece(2, 2, 0)]));
+    assert_eq!(node.sent().iwants(), [(peers[1], last)]);
+}
+
+#[test]
+fn the_publisher_spreads_first_copies_over_all_peers_and_stays_quiet() {
+    let (mut node, peers) = Node::on_topic(pieces(Spread::default()), "t", 20, 20);
+    let batch: Vec<Arc<Message>> = (0..20).map(|index| piece(20, 20, index)).collect();
+    let schedule = samara_engine::outbox::Schedule::INTERLEAVED;
+    node.with(|engine, cx| engine.publish_message_batch(batch, &schedule, cx));
+    let sent = node.sent();
+    let mut receivers: Vec<PeerId> = sent.messages().into_iter().map(|(peer, _)| peer).collect();
+    receivers.sort_unstable();
+    assert_eq!(receivers, peers);
+    assert!(sent.ihaves().is_empty());
+    let quiet = node.sent_at_heartbeat().ihaves();
+    let mesh = node.mesh("t");
+    assert!(quiet.iter().all(|(peer, _)| !mesh.contains(peer)));
+    wait(&mut node, ms(990));
+    node.sent();
+    wait(&mut node, ms(30));
+    let announced = node.sent().ihaves();
+    assert!(mesh.iter().all(|peer| announced.iter().any(|(announced, _)| announced == peer)));
+}
+
+#[test]
+fn announcements_go_to_the_nearest_peers() {
+    let spread = Spread { push_copies: 0, announce: Announce::Nearest(3), ..Spread::default() };
+    let (mut node, peers) = Node::on_topic(pieces(spread), "t", 20, 20);
+    for (peer, millis) in peers.iter().zip(10u32..) {
+        node.outbox.set_weight(*peer, Weight::Latency, 1e3 / f64::from(millis));
+    }
+    node.rpc(peers[1], publish([piece(2, 2, 0)]));
+    wait(&mut node, ms(5));
+    let nearest: Vec<PeerId> = node.sent().ihaves().into_iter().map(|(peer, _)| peer).collect();
+    assert_eq!(nearest, [peers[0], peers[2], peers[3]]);
+}
+
+#[test]
+fn a_peer_cannot_make_the_node_remember_more_offers_than_the_limits() {
+    let (mut node, peers) = Node::on_topic(pieces(study()), "t", 20, 20);
+    for index in 0..600 {
+        node.rpc(peers[0], ihave("t", vec![id(&piece(600, 600, index))]));
+    }
+    let most = Pull::OFFERS_PER_PEER_MAX as usize;
+    assert_eq!(node.engine.sizes().wanted, most);
+    assert_eq!(node.engine.metrics().offers_ignored, 600 - most as u64);
+    // Nor can many peers for one message.
+    let pull = study().pull.unwrap();
+    let before = node.engine.metrics().offers_ignored;
+    node.rpcs(&peers[1..], ihave("t", vec![id(&piece(2, 2, 1))]));
+    assert_eq!(node.engine.metrics().offers_ignored - before, 19 - pull.offers_max as u64);
+    node.disconnect(peers[0]);
+    wait(&mut node, Pull::OFFER_TTL + Duration::from_secs(2));
+    assert_eq!(node.engine.sizes().wanted, 0);
+}
+
+#[test]
+fn payloads_that_peers_make_up_do_not_fill_the_memory() {
+    let (mut node, peers) = Node::on_topic(pieces(study()), "t", 6, 6);
+    for payload in 0..2_000u64 {
+        let header = Piece { payload, needed: 2, total: 2 }.header(0);
+        let message = Message::new(topic("t"), Bytes::copy_from_slice(&header));
+        node.rpc(peers[0], publish([Arc::new(message)]));
+    }
+    assert_eq!(node.engine.sizes().payloads, 256);
+}
