@@ -66,6 +66,7 @@ pub struct AnySimulation<F: Frame> {
 /// Functions compiled in the crate that creates the simulation, at its optimisation level. Optimised
 /// crates share no instances of generic functions, so that each caller would compile its own.
 struct Compiled<F: Frame> {
+    next_of_shard: fn(&Shard<F>) -> u64,
     start_shard: fn(&mut Shard<F>, &World<F>),
     run_shard: fn(&mut Shard<F>, u64, &World<F>),
     take_mail: fn(&mut Shard<F>, &World<F>),
@@ -246,6 +247,7 @@ impl<F: Frame> AnySimulation<F> {
             world,
             shards,
             compiled: Compiled {
+                next_of_shard: Shard::next,
                 start_shard: Shard::start,
                 run_shard: Shard::run,
                 take_mail: Shard::take,
@@ -382,7 +384,7 @@ impl<F: Frame> AnySimulation<F> {
 
     /// Returns the time of the next event at the hosts of this process.
     pub(crate) fn next(&self) -> u64 {
-        self.shards.iter().map(Shard::next).min().unwrap_or(u64::MAX)
+        self.shards.iter().map(self.compiled.next_of_shard).min().unwrap_or(u64::MAX)
     }
 
     /// Simulates the window that starts at `start` on this thread.
@@ -440,9 +442,10 @@ impl<F: Frame> AnySimulation<F> {
     /// records.
     fn run_threads(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let (count, world) = (self.shards.len(), &self.world);
-        let (run_shard, take_mail) = (self.compiled.run_shard, self.compiled.take_mail);
+        let Compiled { next_of_shard, run_shard, take_mail, .. } = self.compiled;
         let barrier = Barrier::new(count);
-        let next: Vec<AtomicU64> = self.shards.iter().map(|shard| AtomicU64::new(shard.next())).collect();
+        let next: Vec<AtomicU64> =
+            self.shards.iter().map(|shard| AtomicU64::new(next_of_shard(shard))).collect();
         let windows = AtomicU64::new(0);
         let steps = self.shard_steps();
 
@@ -455,7 +458,7 @@ impl<F: Frame> AnySimulation<F> {
                 run_shard(shard, start.saturating_add(world.lookahead).min(until), world);
                 barrier.wait();
                 take_mail(shard, world);
-                next[index].store(shard.next(), Ordering::SeqCst);
+                next[index].store(next_of_shard(shard), Ordering::SeqCst);
                 each_window();
                 barrier.wait();
             }
