@@ -33,7 +33,7 @@ const COMPOSITIONS: &[&[Peer]] = &[
 
 /// Runs wait most of the time, but more of them would delay the connections of each other on a
 /// machine with two cores.
-const COMPOSITIONS_AT_ONCE: usize = 2;
+const COMPOSITIONS_AT_ONCE: usize = 4;
 
 /// The line that test-plans counts, byte for byte.
 const COMPLETE: &str = r#""msg":"All parts received""#;
