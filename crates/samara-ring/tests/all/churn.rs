@@ -10,6 +10,8 @@ use crate::group::{Crash, Link, Net};
 const LAN: Link = Link::micros(50, 500);
 /// 100 Mbit/s.
 const SHAPED: Link = Link { bps: 100_000_000, ..LAN };
+/// 40 Mbit/s: time under load costs less than half as many frames.
+const SLOW: Link = Link { bps: 40_000_000, ..LAN };
 
 fn configs() -> Vec<(String, Config)> {
     let shapes = Shape::ALL.into_iter().map(|shape| {
@@ -25,7 +27,7 @@ fn crash_at_any_rank_loses_nothing_and_stalls_less_than_a_second() {
         for how in [Crash::Closes, Crash::Silent] {
             for victim in 0..5u32 {
                 let label = format!("{name}, {how:?}, victim {victim}");
-                let mut net = Net::group(u64::from(victim), SHAPED, 5, &config);
+                let mut net = Net::group(u64::from(victim), SLOW, 5, &config);
                 (0..5).for_each(|host| net.send(host, 100_000, 8_192, Duration::ZERO));
                 net.run_for(Duration::from_secs(1));
                 net.reset_gaps();
@@ -40,7 +42,7 @@ fn crash_at_any_rank_loses_nothing_and_stalls_less_than_a_second() {
                 for host in &survivors {
                     for origin in &survivors {
                         let got = net.record.delivered_of(*host, *origin);
-                        assert!(got.len() > 500, "{label}: {} of {origin} at {host}", got.len());
+                        assert!(got.len() > 200, "{label}: {} of {origin} at {host}", got.len());
                         assert!(got.iter().zip(1..).all(|(got, expected)| *got == expected), "{label}");
                     }
                 }
@@ -153,7 +155,7 @@ fn partition_sides_continue_and_merge() {
         for seed in 0..3 {
             let label = format!("{name}, seed {seed}");
             let mut net = Net::group(seed, LAN, 6, &config);
-            (0..6).for_each(|host| net.send(host, 3_000, 500, Duration::from_millis(3)));
+            (0..6).for_each(|host| net.send(host, 1_500, 500, Duration::from_millis(6)));
             net.run_for(Duration::from_secs(1));
             net.partition(|host| u32::from(host >= 2 + seed as u32));
             net.run_for(Duration::from_secs(4));

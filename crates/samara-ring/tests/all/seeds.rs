@@ -80,7 +80,7 @@ fn history(seed: u64) {
 /// `SAMARA_RING_SEEDS=5000 cargo test -p samara-ring --release --test all seeds`.
 #[test]
 fn random_histories_keep_the_guarantees() {
-    for_seeds(30, history);
+    for_seeds(18, history);
 }
 
 /// Runs `default` histories, or `SAMARA_RING_SEEDS` of them, starting at seed `SAMARA_RING_FROM`.

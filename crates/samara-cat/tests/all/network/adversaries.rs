@@ -12,7 +12,7 @@ const HONEST: u32 = 30;
 fn attacked(config: &Config, attack: Attack, seed: u64) -> Net {
     let mut net = with_attackers(config, (attack, 10), 6, seed, Delay::millis(1, 40));
     net.submit_randomly(60, 1_000, 5);
-    net.run_until(Time::from_secs(14));
+    net.run_until(Time::from_secs(10));
     net
 }
 

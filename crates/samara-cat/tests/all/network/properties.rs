@@ -143,6 +143,10 @@ proptest! {
         let missing = net.missing(&net.all_honest());
         prop_assert!(missing.is_empty(), "{}: {:?}", presets[which].name(), missing.first());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     /// The same seed gives the same history.
     #[test]

@@ -50,7 +50,7 @@ fn crash_of_a_leader(seed: u64) {
 /// `SAMARA_RING_SEEDS` sets another number of seeds.
 #[test]
 fn leader_crash_at_any_moment_loses_nothing() {
-    for_seeds(40, crash_of_a_leader);
+    for_seeds(24, crash_of_a_leader);
 }
 
 #[test]
