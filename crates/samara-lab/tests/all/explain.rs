@@ -44,8 +44,9 @@ fn metric(outcome: &Outcome, path: &[&str]) -> f64 {
 #[test]
 fn parts_of_columns_are_the_mean_time_to_custody() {
     for only in ["sequential", "staggered", "node-wide"] {
-        let (outcome, explained) = explained("peerdas", &[("network.nodes", "80")], only);
-        assert_eq!(explained.rows.len(), 79 * 16, "{only}");
+        let (outcome, explained) =
+            explained("peerdas", &[("network.nodes", "60"), ("network.topology.degree", "40")], only);
+        assert_eq!(explained.rows.len(), 59 * 16, "{only}");
         let means = explained.means();
         let mean = metric(&outcome, &["time_to_custody_ms", "mean"]);
         assert!((means.mean_ms - mean).abs() < 1e-6, "{only}: {} ms, not {mean}", means.mean_ms);

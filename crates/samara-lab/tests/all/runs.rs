@@ -275,7 +275,7 @@ fn reference_runs_match_the_publication() {
 
 #[test]
 fn several_processes_measure_the_same_as_one() {
-    let set = [("network.nodes", "60")];
+    let set = [("network.nodes", "40")];
     let loaded = loaded("peerdas-small", &set, &[], Some(3));
     let stop = AtomicBool::new(false);
     let options =

@@ -113,7 +113,7 @@ fn finalised_bytes_are_those_of_blocks() {
 #[test]
 fn number_of_threads_does_not_change_results() {
     let digests = |threads| -> Vec<String> {
-        let all = results("cat-mixed", &[("pool.duration", "3 s")], &["all"], threads);
+        let all = results("cat-mixed", &[("pool.duration", "2 s")], &["all"], threads);
         all.iter()
             .chain(&results("cat", &SMALL, &["cat"], threads))
             .map(|result| result.run.digest.clone())
