@@ -542,7 +542,15 @@ impl Checks<'_> {
             None => BASELINE_MESSAGE_MAX,
         };
         let largest = workload.segment_bytes().into_iter().max().unwrap_or(bytes);
-        if bytes > limit {
+        if let Some(pieces) = workload.pieces.as_ref().filter(|_| largest > limit) {
+            let key = if bytes > limit { "size" } else { "parity_size" };
+            let size = if bytes > limit { pieces.size } else { Size::from_bytes(largest) };
+            let message = format!(
+                "is {size}; a message of the protocol has at most {}; use more pieces, or a larger protocol.message_max",
+                Size::from_bytes(limit)
+            );
+            self.wrong(&format!("columns.pieces.{key}"), message);
+        } else if bytes > limit {
             let most = limit * u64::from(workload.count) / (2 * workload.blob_size.bytes());
             let message = format!(
                 "is {}, so a column has {}; a message of the protocol has at most {}, which allows {most} blobs of {}",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, Overflow, Policies, ScheduleSpec};
-use samara_engine::units::Span;
+use samara_engine::units::{Size, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,8 @@ pub struct Parameters {
     pub schedule_publish: Option<ScheduleSpec>,
     /// Order of the copies of forwarded messages.
     pub schedule_forward: Option<ScheduleSpec>,
+    /// Maximum payload of a message. Frames are at most 1 KiB longer.
+    pub message_max: Option<Size>,
     /// How nodes exchange parts of messages, if the workload has parts (`columns.cells`).
     pub parts: Option<PartsParameters>,
     /// How messages spread if a node does not push every message to its whole mesh.
@@ -328,6 +330,7 @@ pub fn key_of(field: &str) -> Option<&'static str> {
         "mesh.gossip_factor" => "gossip_factor",
         "heartbeat_interval" => "heartbeat",
         "history_length" => "history_length",
+        "max_message_bytes" | "max_rpc_bytes" => "message_max",
         "history_gossip" => "history_gossip",
         "idontwant.ttl_heartbeats" => "idontwant_ttl",
         "sending.control.copies" => "queue",
@@ -377,6 +380,10 @@ impl Parameters {
                 config.answers = Answers::OneFrame { bytes_max: config.max_rpc_bytes };
             }
             _ => {}
+        }
+        if let Some(size) = self.message_max {
+            config.max_message_bytes = usize::try_from(size.bytes()).unwrap_or(usize::MAX >> 1);
+            config.max_rpc_bytes = config.max_message_bytes + 1024;
         }
         set(&mut config.history_length, self.history_length);
         set(&mut config.history_gossip, self.history_gossip);

@@ -232,7 +232,7 @@ fn spread(report: &Report<'_>) -> Section {
 
 fn cost(report: &Report<'_>) -> Section {
     let table = report.table(&[
-        ("Copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+        ("Copies", |row| fixed(row.mean(copies), 2)),
         ("MB up per node", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
         ("Withdrawn copies", |row| fixed(row.mean(|m| m.withdrawn_copies as f64), 0)),
         ("Sent again", |row| fixed(row.mean(|m| m.retransmissions as f64), 0)),
@@ -242,9 +242,12 @@ fn cost(report: &Report<'_>) -> Section {
     Section::new("Cost", text, table)
 }
 
-/// Returns the copies of a column that a node received, or those of a missing cell if all nodes exchange
-/// cells.
+/// Returns the copies of a column that a node received, of the payload with pieces, or of a missing cell
+/// if all nodes exchange cells.
 fn copies(metrics: &ColumnMetrics) -> f64 {
+    if let Some(copies) = metrics.payload_copies {
+        return copies;
+    }
     let cells = metrics.cells.as_ref().filter(|cells| cells.old.time_to_custody_ms.is_none());
     cells.map_or(metrics.duplication_factor, |cells| cells.copies_per_missing)
 }

@@ -207,10 +207,10 @@ pub(crate) fn run(
         let is_old =
             upgraded.as_ref().is_some_and(|upgraded| !upgraded.get(host as usize).is_some_and(|new| *new));
         let kind = if is_old { kind + configs.len() / 2 } else { kind };
-        let config = if withholding.contains(&host) {
-            &withhold
-        } else if silent.contains(&host) {
+        let config = if silent.contains(&host) {
             &undecided
+        } else if withholding.contains(&host) {
+            &withhold
         } else {
             &configs[kind]
         };
