@@ -7,6 +7,7 @@ mod inputs;
 mod messages;
 mod methods;
 mod mix;
+mod payload;
 mod report;
 mod runs;
 mod scenario;

@@ -36,3 +36,41 @@ impl Window {
         (in_flight as f64) < self.limit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn window() -> Window {
+        Window::new(NodeWindow { first: 100_000, least: 10_000, target: Duration::from_millis(20) })
+    }
+
+    #[test]
+    fn without_delay_the_limit_doubles_in_a_round_trip() {
+        let mut window = window();
+        (0..100).for_each(|_| window.acknowledged(1_000, (80 * MS, 80 * MS), 100_000));
+        assert!(window.admits(199_999) && !window.admits(200_000));
+    }
+
+    #[test]
+    fn at_twice_the_target_it_shrinks_to_the_least_limit() {
+        let mut window = window();
+        (0..50).for_each(|_| window.acknowledged(1_000, (120 * MS, 80 * MS), 100_000));
+        assert!(window.admits(49_999) && !window.admits(50_000));
+        (0..500).for_each(|_| window.acknowledged(1_000, (900 * MS, 80 * MS), 100_000));
+        assert!(window.admits(9_999) && !window.admits(10_000));
+    }
+
+    #[test]
+    fn at_the_target_it_stays_and_so_does_one_that_nothing_reaches() {
+        for (trip, in_flight) in [(100, 100_000), (80, 40_000)] {
+            let mut window = window();
+            (0..100).for_each(|_| window.acknowledged(1_000, (trip * MS, 80 * MS), in_flight));
+            assert!(window.admits(99_999) && !window.admits(100_000));
+        }
+    }
+}
