@@ -209,13 +209,7 @@ fn network(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
 }
 
 fn connected(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
-    let mut net = Network::new(seed, Records { seed, ..Records::default() });
-    for (number, mode) in modes.iter().enumerate() {
-        let config = config(*mode, asking);
-        let outbox = Outbox::new(config.outbox_config());
-        let engine = GossipSub::new(config, samara_engine::testing::identity_of(number as u32)).unwrap();
-        net.add(Node { engine, mode: *mode, complete: BTreeSet::new() }, outbox);
-    }
+    let mut net = unconnected(seed, modes, asking);
     let mut rng = NodeRng::new(seed, 0, Purpose::Network);
     let count = modes.len() as u32;
     for node in 0..count {
@@ -228,6 +222,17 @@ fn connected(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
                 net.connect(node, other);
             }
         }
+    }
+    net
+}
+
+fn unconnected(seed: u64, modes: &[PartialMode], asking: Asking) -> Net {
+    let mut net = Network::new(seed, Records { seed, ..Records::default() });
+    for (number, mode) in modes.iter().enumerate() {
+        let config = config(*mode, asking);
+        let outbox = Outbox::new(config.outbox_config());
+        let engine = GossipSub::new(config, samara_engine::testing::identity_of(number as u32)).unwrap();
+        net.add(Node { engine, mode: *mode, complete: BTreeSet::new() }, outbox);
     }
     net
 }
@@ -303,6 +308,28 @@ fn a_publisher_need_not_join() {
             net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), push));
             net.run_for(Duration::from_secs(4));
             assert!(all_have(&net, &group), "seed {seed}, {asking:?}");
+        }
+    }
+}
+
+/// All nodes know only the publisher, whose fanout holds some of them: the others hear of the group at
+/// heartbeats.
+#[test]
+fn peers_outside_the_fanout_hear_of_a_complete_group() {
+    for asking in [ONE, Asking::Everyone] {
+        for push in [Bits::default(), Bits::all(PARTS)] {
+            let modes = [&[PartialMode::Supports][..], &[PartialMode::Requests; 20]].concat();
+            let mut net = unconnected(3, &modes, asking);
+            for node in 1..net.len() {
+                net.connect(node, 0);
+                net.command(node, Command::Join);
+            }
+            net.run_for(Duration::from_secs(5));
+            let group = group(3);
+            net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), push));
+            net.run_for(Duration::from_secs(8));
+            let missing = (0..net.len()).filter(|node| !net.engine(*node).complete.contains(&group)).count();
+            assert_eq!(missing, 0, "{asking:?}");
         }
     }
 }
@@ -424,6 +451,42 @@ mod ethereum {
             let _ = format.read_metadata(&bytes);
             let _ = format.read_body(&[], &bytes.into());
         }
+    }
+
+    /// A peer that knows nothing of a group cannot want its parts before it has the header.
+    #[test]
+    fn peers_outside_the_fanout_get_the_header_and_hear_what_there_is() {
+        use samara_gossipsub::rpc::SubOpts;
+
+        let fulu = PartialColumns::FULU;
+        let config = crate::common::plain();
+        let partial = PartialConfig::new(FormatHook::new(fulu.clone()));
+        let mut node = crate::common::Node::new(Config { partial: Some(Arc::new(partial)), ..config });
+        let peers: Vec<_> = (0..20).map(|_| node.connect_as("/meshsub/1.3.0", true)).collect();
+        let (subscribe, partial, unknown) = (true, PartialMode::Requests, Bytes::new());
+        let change = SubOpts { subscribe, topic: Topic::new(TOPIC), partial, unknown };
+        node.rpcs(&peers, Rpc { subscriptions: vec![change], ..Rpc::default() });
+        node.sent();
+        let (group, cell) = (fulu.group(1, &[7; 32]), Bytes::from(vec![1; PART_BYTES]));
+        let content = Content { header: Some(header(1)), parts: vec![(0, cell)], push: Bits::all(1) };
+        node.with(|engine, cx| engine.provide(&Topic::new(TOPIC), &group, content, cx)).unwrap();
+        let (mut headers, mut told) = (BTreeSet::new(), BTreeSet::new());
+        for _ in 0..5 {
+            for (peer, _, frame) in node.sent().0 {
+                let Some(partial) = &frame.rpc().partial else { continue };
+                let body = partial.body.as_ref().map(|body| fulu.read_body(&group, body).unwrap());
+                if body.is_some_and(|body| body.header.is_some()) {
+                    assert!(headers.insert(peer), "{peer:?} gets the header again");
+                }
+                let metadata = partial.metadata.as_ref().map(|bytes| fulu.read_metadata(bytes).unwrap());
+                if metadata.is_some_and(|metadata| metadata.available.contains(0)) {
+                    assert!(headers.contains(&peer), "{peer:?} has no header");
+                    told.insert(peer);
+                }
+            }
+            node.heartbeat();
+        }
+        assert_eq!((headers.len(), told.len()), (20, 20));
     }
 
     #[test]

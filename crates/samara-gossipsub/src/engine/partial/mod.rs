@@ -180,8 +180,8 @@ impl GossipSub {
         self.owe_parts(key, by_peer, from.is_none(), cx);
     }
 
-    /// Owes a header, in frames without parts, to peers in the meshes of all topics that may lack it, until
-    /// so many have left.
+    /// Owes a header, in frames without parts, to peers that may lack it, until so many have left: those in
+    /// the meshes of all topics, and those to which heartbeats have announced the group.
     fn push_header(&mut self, id: &Bytes, copies: usize, cx: &mut Cx<'_>) {
         let Some(config) = self.config.partial.clone() else { return };
         let Some(header) = self.partials.headers.get(id) else { return };
@@ -191,6 +191,9 @@ impl GossipSub {
         for topic in self.topics.joined().iter().chain(self.topics.fanouts()) {
             if self.partial_mode(*topic) != PartialMode::None {
                 topics.extend(self.partial_peers(*topic).into_iter().map(|peer| (peer, *topic)));
+                let group = self.partials.groups.get(&(*topic, id.clone()));
+                let views = group.into_iter().flat_map(|group| &group.views);
+                topics.extend(views.filter(|view| view.gossiped).map(|view| (view.peer, *topic)));
             }
         }
         let mut receivers: Vec<(PeerId, TopicIdx)> =
@@ -454,10 +457,11 @@ impl GossipSub {
             }
             let requests = if is_everyone { missing.clone() } else { view.asked.clone() };
             let (announce, request) = match &view.told {
-                // Peers learn early from whom they can ask parts.
+                // Peers in the mesh learn early from whom they can ask parts.
                 None => {
-                    let early = group.is_own && config.format.has_requests();
-                    (in_mesh && (early || !group.have.is_empty()), !requests.is_empty())
+                    let early = in_mesh && group.is_own && config.format.has_requests();
+                    let has_any = (in_mesh || view.gossiped) && !group.have.is_empty();
+                    (early || has_any, !requests.is_empty())
                 }
                 Some(told) => {
                     let fresh = group.have.without(&told.available).without(&view.available);
@@ -544,22 +548,24 @@ impl GossipSub {
         self.partials.pending.retain(|_, pending| groups.contains_key(&pending.key));
         let keys: Vec<GroupKey> =
             groups.iter().filter(|(_, group)| group.len > 0).map(|(key, _)| key.clone()).collect();
-        let mut pushed: BTreeSet<Bytes> = BTreeSet::new();
-        for key in keys {
+        for key in &keys {
             // All peers may have lapsed: they get another chance.
-            if let Some(group) = self.partials.groups.get_mut(&key) {
+            if let Some(group) = self.partials.groups.get_mut(key) {
                 if !group.is_complete() {
                     group.views.iter_mut().for_each(|view| view.lapsed = false);
                 }
                 group.is_quiet &= group.owes_until_now(cx.outbox());
             }
-            self.gossip_parts(&key, cx);
-            // Who has still said nothing may have received no header.
-            if pushed.insert(key.1.clone()) {
-                self.push_header(&key.1, usize::MAX, cx);
-            }
-            self.ask(&key, cx);
-            self.tell(&key, true, cx);
+            self.gossip_parts(key, cx);
+        }
+        // Who has still said nothing may have received no header. It leaves before what needs it.
+        let ids: BTreeSet<&Bytes> = keys.iter().map(|(_, id)| id).collect();
+        for id in ids {
+            self.push_header(id, usize::MAX, cx);
+        }
+        for key in &keys {
+            self.ask(key, cx);
+            self.tell(key, true, cx);
         }
     }
 
