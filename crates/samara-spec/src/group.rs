@@ -262,9 +262,11 @@ impl Checks<'_> {
         match possible {
             Ok(()) => self.sizes("group.size", group.size, HEADER_BYTES as u64, longest),
             Err(error) => {
-                let key = key_of(&error.field).map(|key| format!("protocol.{key}"));
-                let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
-                self.wrong(key.as_deref().unwrap_or("protocol"), message);
+                let message = format!("found {}, expected {}", error.found, error.expected);
+                match key_of(&error.field) {
+                    Some(key) => self.wrong(&format!("protocol.{key}"), message),
+                    None => self.wrong("protocol", format!("{}: {message}", error.field)),
+                }
             }
         }
     }

@@ -358,10 +358,11 @@ impl Checks<'_> {
         let cat: &Parameters = scenario.part();
         let application = |_: &Transaction, _: CheckKind| Verdict::Accept(Admission::default());
         if let Err(error) = Cat::new(config(scenario), &samara_sim::identity_of(0), application) {
-            let key =
-                key_of(&error.field).map_or_else(|| "protocol".to_owned(), |key| format!("protocol.{key}"));
-            let message = format!("found {}, expected {} ({})", error.found, error.expected, error.field);
-            self.wrong(&key, message);
+            let message = format!("found {}, expected {}", error.found, error.expected);
+            match key_of(&error.field) {
+                Some(key) => self.wrong(&format!("protocol.{key}"), message),
+                None => self.wrong("protocol", format!("{}: {message}", error.field)),
+            }
         }
         if cat.sticky_peers.is_some() && cat.announce.is_some_and(|announce| announce != Announce::Sticky) {
             self.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"");
