@@ -88,7 +88,10 @@ fn torture(source: &Source, options: &TortureOptions, stop: &AtomicBool) -> Resu
 fn report(source: &Source, violation: &Violation, options: &TortureOptions) -> Result<(), String> {
     let file = options.out.join(format!("{}-{}-{}.toml", source.name(), options.seed, violation.run));
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
-    std::fs::create_dir_all(&options.out).map_err(failed)?;
+    std::fs::create_dir_all(&options.out).map_err(|error| {
+        let out = options.out.display();
+        format!("{out}: the directory cannot be created ({error}); choose another directory with --out")
+    })?;
     std::fs::write(&file, &violation.text).map_err(failed)?;
     let mut text = format!("{}: run {} breaks promises:\n", source.name(), violation.run);
     violation.broken.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));

@@ -50,6 +50,8 @@ pub enum DirectoryError {
         "{0}: another process is writing a result there; wait until it ends, or choose another directory with --out"
     )]
     Busy(PathBuf),
+    #[error("{0}; choose another directory with --out")]
+    Uncreated(FileError),
     /// The directory contains a foreign entry.
     #[error("{path}: contains {entry}, which is not part of a result; choose another directory with --out")]
     Foreign { path: PathBuf, entry: String },
@@ -97,7 +99,7 @@ impl ResultsDirectory {
                 return Err(DirectoryError::SameName(other, point.name(), directory));
             }
         }
-        files::create_dir_all(path)?;
+        files::create_dir_all(path).map_err(DirectoryError::Uncreated)?;
         if parts(path, force)?.is_empty() {
             mark_unfinished(path)?;
         }

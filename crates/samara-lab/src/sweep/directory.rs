@@ -75,7 +75,7 @@ impl SweepDirectory {
         force: bool,
     ) -> Result<Opened, String> {
         let at = path.display();
-        if path.exists() && !path.join(ABOUT).exists() {
+        if path.is_dir() && !path.join(ABOUT).exists() {
             // Users who ran the commands of `samara sweep --list` may have put points here.
             let is_part =
                 |name: &String| [LOCK, "points", "figures", ABOUT].contains(&files::final_name(name));
@@ -85,6 +85,8 @@ impl SweepDirectory {
                 ));
             }
         }
+        let created = files::create_dir_all(path);
+        created.map_err(|error| format!("{error}; choose another directory with --out"))?;
         for part in ["points", "figures"] {
             files::create_dir_all(&path.join(part))?;
         }

@@ -144,10 +144,21 @@ fn bad_input_exits_with_status_2() {
         ("run folder", "folder: cannot be read (Is a directory"),
         ("run bytes.toml", "bytes.toml: is not UTF-8 text"),
         ("run bytes.csv/x", "`samara list` shows the built-in scenarios"),
-        ("run peerdas-small --out bytes.toml", "bytes.toml: the directory cannot be created (File exists"),
+        (
+            "run peerdas-small --out bytes.toml",
+            "bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out",
+        ),
         (
             "run peerdas-small --out bytes.toml/r",
-            "bytes.toml/r: the directory cannot be created (Not a directory",
+            "bytes.toml/r: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out",
+        ),
+        (
+            "sweep peerdas-small --grid network.nodes=50 --out bytes.toml/s",
+            "bytes.toml/s: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out",
+        ),
+        (
+            "sweep peerdas-small --grid network.nodes=50 --out bytes.toml",
+            "bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out",
         ),
         (
             "export graph peerdas-small --run batch -o folder",
