@@ -64,6 +64,10 @@ impl Explain {
         }
     }
 
+    pub(crate) fn is_on(&self) -> bool {
+        self.mode != Mode::Off
+    }
+
     pub(crate) fn put(&self, explained: Explained) {
         lock(&self.found).get_or_insert(explained);
     }

@@ -1,5 +1,6 @@
 //! Reads the table of paths of a results directory.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use samara_sim::{Cause, Compact, Parts};
@@ -26,6 +27,8 @@ struct RunFile {
     name: String,
     parameters: Map<String, Value>,
     explained: Option<MeansFile>,
+    #[serde(default)]
+    absent: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -45,13 +48,14 @@ impl SavedPaths {
         })?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort_unstable();
-        let (mut found, mut names) = (Vec::new(), Vec::new());
+        let (mut found, mut names, mut reason) = (Vec::new(), Vec::new(), None);
         for path in paths {
             let one: RunFile = read_json(&path.join("run.json"))?;
             names.push(one.name.clone());
             if run.is_some_and(|run| run != one.name) {
                 continue;
             }
+            reason = reason.or(one.absent.get(PATHS).cloned());
             if let Some(means) = &one.explained {
                 let rows = rows(&path.join(PATHS).with_extension("parquet"), means)?;
                 found.push(Self { run: one.name, parameters: one.parameters, every: means.every, rows });
@@ -63,7 +67,8 @@ impl SavedPaths {
                 Err(format!("there is no run \"{run}\"; the runs are {}", names.join(", ")))
             }
             _ if found.is_empty() => {
-                Err(format!("{}: no run has paths; run it again with --explain all", directory.display()))
+                let reason = reason.unwrap_or_else(|| "run it again with --explain all".to_owned());
+                Err(format!("{}: no run has paths; {reason}", directory.display()))
             }
             _ => Ok(found),
         }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use samara_sim::Ranks;
 use thiserror::Error;
 
-use crate::explain::{Explain, Explained, Mode};
+use crate::explain::{Explain, Explained, Mode, PATHS};
 use crate::family::{self, RunDistributed, Watching};
 use crate::mix::measure::Collector as Rounds;
 use crate::network::Hosts;
@@ -115,6 +115,7 @@ pub fn run_seen(
     let measured = (family::of(&point.scenario).run)(point, options, watching)?;
     Ok(match options.explain.take() {
         Some(explained) => with_paths(measured, explained),
+        None if options.explain.is_on() => Box::new(Unexplained(measured)),
         None => measured,
     })
 }
@@ -152,6 +153,28 @@ impl Measured for Together {
 
     fn broken(&self) -> Vec<Broken> {
         self.measured.broken()
+    }
+}
+
+/// The measurements of a run without deliveries to explain.
+#[derive(Debug)]
+struct Unexplained(Box<dyn Measured>);
+
+impl Measured for Unexplained {
+    fn setting(&self) -> (&Point, &Hosts) {
+        self.0.setting()
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.0.outcome().without(PATHS, Some("there are no deliveries to explain".to_owned()))
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        self.0.tables(outcome)
+    }
+
+    fn broken(&self) -> Vec<Broken> {
+        self.0.broken()
     }
 }
 

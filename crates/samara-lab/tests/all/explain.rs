@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use samara_lab::explain::{Explain, Explained, Mode, what_if};
-use samara_lab::results::{Measured, Outcome};
+use samara_lab::explain::{Explain, Explained, Mode, SavedPaths, what_if};
+use samara_lab::results::{Measured, Outcome, ResultsDirectory};
 use samara_lab::run::{RunOptions, run};
 use samara_scenario::Inputs;
 use samara_sim::Cause;
@@ -53,6 +53,25 @@ fn parts_of_columns_are_the_mean_time_to_custody() {
         let bound: f64 = means.bound_ms.values().filter_map(serde_json::Value::as_f64).sum();
         assert!((bound - metric(&outcome, &["lower_bound_ms"])).abs() < 1e-6, "{only}");
     }
+}
+
+#[test]
+fn results_without_deliveries_say_that_there_is_nothing_to_explain() {
+    let crash = [("fault", "[{ kind = \"crash\", at = \"0 s\", nodes = [0] }]"), ("columns.publisher", "0")];
+    let loaded = loaded("peerdas-small", &crash, &["batch"], Some(1));
+    let out = std::env::temp_dir().join(format!("samara-unexplained-{}", std::process::id()));
+    let read = |mode: Mode| {
+        let _ = std::fs::remove_dir_all(&out);
+        let measured = measured("peerdas-small", &crash, "batch", mode);
+        let directory = ResultsDirectory::create(&out, &loaded, false).unwrap();
+        directory.run(&*measured, &measured.outcome()).unwrap();
+        let error = SavedPaths::read(&out, None).unwrap_err();
+        std::fs::remove_dir_all(&out).unwrap();
+        error
+    };
+    let (explained, not) = (read(Mode::Every(1)), read(Mode::Off));
+    assert!(explained.ends_with("no run has paths; there are no deliveries to explain"), "{explained}");
+    assert!(not.ends_with("no run has paths; run it again with --explain all"), "{not}");
 }
 
 #[test]
