@@ -84,7 +84,7 @@ pub trait Experiment: Sized + Send + 'static {
         None
     }
 
-    /// Returns the deliveries to explain.
+    /// Returns the deliveries to explain. Without any, `samara explain` says that there are none.
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }
@@ -164,6 +164,7 @@ impl Family {
             metrics: E::METRICS,
             run: |point, options, watching| run::<E>(point, options, watching.progress).map(boxed),
             draw: E::draw,
+            lacks: &[],
             ..Self::BASE
         }
     }
@@ -267,9 +268,8 @@ impl Measured for Finished {
 
     fn outcome(&self) -> Outcome {
         let nodes = ("nodes", self.point.scenario.network.nodes.into());
-        let is_incomplete =
-            self.metrics.get("incomplete").and_then(Value::as_u64).is_some_and(|nodes| nodes > 0);
-        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()), is_incomplete)
+        // A metric fails the result only if the scenario expects something of it.
+        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()), false)
     }
 
     fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {
@@ -294,7 +294,23 @@ impl Data for OwnData {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+    use crate::explain::Explain;
+
+    #[test]
+    fn metric_fails_nothing_without_an_expectation() {
+        let loaded = samara_spec::load("peerdas-small", &[], &["batch".to_owned()], Some(1)).unwrap();
+        let (point, inputs) = (loaded.points[0].clone(), &loaded.inputs);
+        let (stop, explain) = (AtomicBool::new(false), Explain::default());
+        let options = RunOptions { threads: 1, inputs, stop: &stop, explain: &explain };
+        let hosts = Setup::new(&point, options, point.scenario.network.nodes).unwrap().hosts;
+        let metrics = serde_json::json!({ "incomplete": 3 });
+        let finished =
+            Finished { point, hosts, digest: (0, 0), traffic: Vec::new(), metrics, broken: Vec::new() };
+        assert!(!finished.outcome().is_incomplete);
+    }
 
     #[test]
     fn frames_beyond_the_simulator_are_refused() {

@@ -15,6 +15,7 @@ use crate::mix::measure::Collector;
 use crate::report::Body;
 use crate::results::{Findings, Measured, Outcome};
 use crate::run::{Progress, RunError, RunOptions};
+use crate::sweep::LACKS;
 use crate::torture::Draw;
 use crate::{columns, group, messages, mix, pool};
 
@@ -56,6 +57,8 @@ pub struct Family {
     /// The last argument is the scenario's first run. `None` if the family has no such metrics, or
     /// the other run is missing.
     pub(crate) related: fn(&Outcome, &[&Outcome], &str) -> Option<Outcome>,
+    /// The metrics that count missing or wrong results: one above zero fails the result.
+    pub(crate) lacks: &'static [&'static str],
     /// The metrics that exist only beside the scenario's first run.
     pub(crate) beside_first: &'static [&'static str],
 }
@@ -72,6 +75,7 @@ impl Family {
         draw: |_| false,
         report: crate::sweep::plain,
         related: |_, _, _| None,
+        lacks: &LACKS,
         beside_first: &[],
     };
 }

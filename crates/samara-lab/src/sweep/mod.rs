@@ -25,7 +25,7 @@ use crate::statistics::Spread;
 
 pub use directory::{Opened, SweepDirectory};
 pub use report::page;
-pub(crate) use report::plain;
+pub(crate) use report::{LACKS, plain};
 
 /// The version in the ids of points.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -13,6 +13,7 @@ use samara_spec::Loaded;
 
 use super::{Aggregate, PointRecord, SweepSummary};
 use crate::expect::{ExpectationResult, figure_of};
+use crate::family;
 use crate::metric::{Better, better, in_words, is_first, rank};
 use crate::report::{
     Body, Made, axes, colours, expectations, first_figure, grouped, late_faults, point, unit_of,
@@ -35,7 +36,7 @@ const LINES_MAX: usize = 9;
 const BOUND: &str = "lower_bound_ms";
 /// Metrics that count missing or wrong results. Tables always show the first if it exists, and the
 /// others if they are not zero.
-const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
+pub(crate) const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
 /// Maximum number of failed points in the list.
 const FAILED_MAX: usize = 50;
 
@@ -92,6 +93,8 @@ struct Report<'a> {
     /// The metrics in tables: all headlines of the most important one and its bound, then the
     /// others.
     columns: Vec<String>,
+    /// The metrics that fail the result if they are not zero.
+    lacks: &'static [&'static str],
 }
 
 fn name_of(path: &str) -> &str {
@@ -139,7 +142,8 @@ impl<'a> Report<'a> {
         let columns = all.iter().filter(|path| name_of(path) == first).cloned();
         let others = metrics.iter().skip(1).filter(|path| *path != BOUND).cloned();
         let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(others);
-        Self { columns: columns.collect(), summary, axes, rows, metrics }
+        let lacks = family::of(&loaded.scenario).lacks;
+        Self { columns: columns.collect(), summary, axes, rows, metrics, lacks }
     }
 
     /// Returns a table of missing results and of the first `most` other metrics.
@@ -167,7 +171,7 @@ impl<'a> Report<'a> {
     }
 
     fn is_bad(&self) -> bool {
-        !self.summary.failed.is_empty() || LACKS.iter().any(|metric| self.has(metric, 1e-9))
+        !self.summary.failed.is_empty() || self.lacks.iter().any(|metric| self.has(metric, 1e-9))
     }
 
     fn has(&self, metric: &str, least: f64) -> bool {
