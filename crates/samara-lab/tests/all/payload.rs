@@ -59,7 +59,7 @@ fn limit_over_all_links_keeps_copies_out_of_the_queue_before_the_uplink() {
 
 #[test]
 fn results_do_not_depend_on_threads() {
-    let digest = |threads| results(&[], &["near-coded"], threads)[0].digest;
+    let digest = |threads| results(&[], &["near-coded"], threads)[0].run.digest.clone();
     assert_eq!(digest(1), digest(3));
 }
 
