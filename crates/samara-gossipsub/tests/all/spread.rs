@@ -208,6 +208,22 @@ fn announcements_go_to_the_nearest_peers() {
 }
 
 #[test]
+fn mesh_peers_that_are_not_near_hear_of_a_message_at_the_next_heartbeat() {
+    let spread = Spread { push_copies: 1, announce: Announce::Nearest(1), ..Spread::default() };
+    let (mut node, _) = Node::on_topic(pieces(spread), "t", 5, 5);
+    let mesh = node.mesh("t");
+    let message = piece(2, 2, 0);
+    node.rpc(mesh[0], publish([Arc::clone(&message)]));
+    wait(&mut node, ms(5));
+    let sent = node.sent();
+    let mut told: Vec<PeerId> = sent.messages().into_iter().map(|(peer, _)| peer).collect();
+    told.extend(sent.ihaves().into_iter().map(|(peer, _)| peer));
+    assert_eq!(told.len(), 2);
+    let heard: Vec<PeerId> = node.sent_at_heartbeat().ihaves().into_iter().map(|(peer, _)| peer).collect();
+    assert!(mesh[1..].iter().all(|peer| told.contains(peer) || heard.contains(peer)), "{heard:?}");
+}
+
+#[test]
 fn a_peer_cannot_make_the_node_remember_more_offers_than_the_limits() {
     let (mut node, peers) = Node::on_topic(pieces(study()), "t", 20, 20);
     for index in 0..600 {

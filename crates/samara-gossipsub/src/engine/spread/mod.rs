@@ -186,7 +186,29 @@ impl GossipSub {
             peers.retain(|peer| !self.unwanted.contains(*peer, &id));
             self.announce_message(topic, &id, peers, cx);
         }
+        if self.config.spread.as_ref().is_some_and(|spread| spread.announce != Announce::Mesh) {
+            self.announce_to_meshes();
+        }
         self.pulls_heartbeat(cx);
+    }
+
+    /// Announces recent messages to the mesh peers that may lack them. They got neither a push nor an
+    /// announcement if others are nearer, and gossip goes to peers outside the mesh.
+    fn announce_to_meshes(&mut self) {
+        for topic in self.topics.joined().to_vec() {
+            let is_quiet = |id: &MessageId| self.announcements.quiet.iter().any(|(.., quiet)| quiet == id);
+            let ids: Vec<MessageId> =
+                self.mcache.gossip_ids(topic).map(|(_, id)| id.clone()).filter(|id| !is_quiet(id)).collect();
+            let state = self.topics.get(topic);
+            for peer in state.mesh.iter() {
+                let lacking = ids.iter().filter(|id| !self.unwanted.contains(*peer, id)).cloned();
+                let ids: Vec<MessageId> = lacking.take(self.config.gossip.ihave_ids_max).collect();
+                if !ids.is_empty() {
+                    let ihave = IHave { topic: state.name.clone(), ids };
+                    self.outgoing.entry(*peer).or_default().ihave.push(ihave);
+                }
+            }
+        }
     }
 
     pub(super) fn forget_spread_of(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
