@@ -307,14 +307,21 @@ fn first_rows<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Row> {
 fn explorer(report: &Report<'_>) -> Section {
     let panel = |row: &Row| {
         let result = row.first();
-        let arrivals =
-            result.deliveries.iter().filter(|delivery| delivery.slot == 0).map(|delivery| Arrival {
-                node: delivery.host,
-                item: delivery.column as u16,
-                nanos: delivery.delivered().then(|| delivery.at - result.published[0]),
-                from: delivery.from,
-                hops: delivery.hops,
-            });
+        let mut first: Vec<_> = result.deliveries.iter().filter(|delivery| delivery.slot == 0).collect();
+        if let Some(needed) = result.point.scenario.part::<Columns>().needed() {
+            // A node is done with its first columns; the others do not matter.
+            first.sort_by_key(|delivery| (delivery.host, delivery.at));
+            let nodes = first.chunk_by(|a, b| a.host == b.host);
+            first = nodes.flat_map(|own| own.iter().take(needed as usize)).copied().collect();
+            first.sort_by_key(|delivery| (delivery.host, delivery.column));
+        }
+        let arrivals = first.into_iter().map(|delivery| Arrival {
+            node: delivery.host,
+            item: delivery.column as u16,
+            nanos: delivery.delivered().then(|| delivery.at - result.published[0]),
+            from: delivery.from,
+            hops: delivery.hops,
+        });
         Panel {
             label: result.point.label.clone(),
             description: result.point.description.clone(),
