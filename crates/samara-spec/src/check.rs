@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use samara_engine::outbox::{Policies, ScheduleKind, ScheduleSpec, SourceKind};
+use samara_engine::outbox::{Dispatch, Policies, ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::{Share, Size, Span};
 use samara_gossipsub::config::{Parameters, expected_of, key_of};
 use samara_scenario::keys::get;
@@ -426,7 +426,12 @@ impl Checks<'_> {
         let Some(gossipsub) = scenario.find::<Parameters>() else { return };
         let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
         self.schedules(scenario, schedules, &gossipsub.policies);
-        if let Err(error) = gossipsub.build(None).validate() {
+        let config = gossipsub.build(None);
+        if scenario.transport.node_delay.is_some() && config.sending.dispatch != Dispatch::Node {
+            let message = "has an effect only on one order over all links; set protocol.dispatch = \"node\"";
+            self.wrong("transport.node_delay", message);
+        }
+        if let Err(error) = config.validate() {
             let message = format!("found {}, expected {}", error.found, expected_of(&error));
             match key_of(&error.field) {
                 Some(key) => self.wrong(&format!("protocol.{key}"), message),

@@ -334,6 +334,8 @@ pub fn key_of(field: &str) -> Option<&'static str> {
         "history_gossip" => "history_gossip",
         "idontwant.ttl_heartbeats" => "idontwant_ttl",
         "sending.control.copies" => "queue",
+        "spread.pull.retry" => "spread.pull.retry",
+        "spread.pull.hedge_copies" => "spread.pull.hedge_copies",
         _ => return None,
     })
 }

@@ -66,6 +66,12 @@ impl Config {
         let expected = format!("64 to max_rpc_bytes = {}", self.max_rpc_bytes);
         let fits = (64..=self.max_rpc_bytes).contains(&self.max_control_bytes);
         check(fits, "max_control_bytes", self.max_control_bytes, expected)?;
+        if let Some(pull) = self.spread.as_ref().and_then(|spread| spread.pull.as_ref()) {
+            // A request without a time would be repeated at once, for ever.
+            check(!pull.retry.is_zero(), "spread.pull.retry", pull.retry, "more than 0")?;
+            let copies = pull.hedge_copies;
+            check(copies >= 1, "spread.pull.hedge_copies", copies, "at least 1")?;
+        }
         let backoff = self.prune_backoff;
         check(
             backoff.as_secs() >= 1,

@@ -177,10 +177,11 @@ impl GossipSub {
         let topic = self.use_topic(&name);
         self.scores.deliver_message(now, SELF, topic, key);
         self.promises.fulfil(&id);
-        self.note_arrival(None, &id, cx);
+        self.take_wanted(&id);
+        self.note_piece(&id, cx);
         self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
         let peers = self.recipients_of_own(topic, &id, &message, cx);
-        let mut split = self.split(topic, &id, peers, None, cx);
+        let mut split = self.split(topic, &id, peers, (None, &[]), cx);
         let peers = std::mem::take(&mut split.push);
         self.metrics.messages_published += 1;
         self.metrics.messages_published_to_nobody += u64::from(peers.is_empty());

@@ -25,6 +25,8 @@ pub(super) struct Arrival {
     pub(super) message: Arc<Message>,
     /// The frame of the message, if it contained nothing else: it is forwarded unchanged.
     pub(super) frame: Option<RpcFrame>,
+    /// The peers that had announced it, with one request at a time.
+    pub(super) announcers: SmallVec<[PeerId; 4]>,
 }
 
 impl GossipSub {
@@ -170,9 +172,9 @@ impl GossipSub {
         }
         let (key, _) = self.seen.observe(now, &id);
         self.promises.fulfil(&id);
-        self.note_arrival(Some(from), &id, cx);
+        let announcers = self.note_arrival(from, &id, cx);
         self.scores.validate_message(now, key);
-        Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None }))
+        Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None, announcers }))
     }
 
     fn duplicate(&mut self, from: PeerId, topic: TopicIdx, id: &MessageId, key: MessageKey, cx: &mut Cx<'_>) {
@@ -196,11 +198,12 @@ impl GossipSub {
 
     /// Delivers and forwards a valid message. `holders` sent a copy of it in the meantime.
     pub(super) fn accept(&mut self, arrival: Arrival, holders: &[PeerId], cx: &mut Cx<'_>) {
-        let Arrival { key, id, topic, from, message, frame } = arrival;
+        let Arrival { key, id, topic, from, message, frame, announcers } = arrival;
         let now = cx.now();
         self.metrics.messages_delivered += 1;
         self.scores.deliver_message(now, from, topic, key);
         self.mcache.put(key, topic, id.clone(), Arc::clone(&message));
+        self.note_piece(&id, cx);
 
         let holders = if self.config.withdraw.on_copy { holders } else { &[] };
         let peers = self.without_holders(
@@ -211,7 +214,7 @@ impl GossipSub {
             holders,
             cx,
         );
-        let mut split = self.split(topic, &id, peers, Some(from), cx);
+        let mut split = self.split(topic, &id, peers, (Some(from), &announcers), cx);
         let peers = std::mem::take(&mut split.push);
         if !peers.is_empty() {
             self.send_waiting_gossip_to(&peers, cx);

@@ -9,7 +9,7 @@ use samara_engine::outbox::{Dispatch, Weight};
 use samara_gossipsub::config::{Announce, Authenticity, Pull, Spread};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Message, MessageId};
-use samara_gossipsub::{Config, Piece};
+use samara_gossipsub::{Acceptance, Config, Piece};
 
 use crate::common::*;
 
@@ -160,6 +160,58 @@ fn no_piece_is_requested_after_the_last_that_is_needed() {
     node.rpc(peers[2], ihave("t", vec![id(&piece(2, 4, 2))]));
     wait(&mut node, ms(500));
     assert!(node.sent().iwants().is_empty());
+}
+
+#[test]
+fn pieces_that_are_not_valid_do_not_end_the_requests() {
+    let validator = samara_gossipsub::config::ValidatorHook::deferred();
+    let config = Config { validator: Some(validator), ..pieces(study()) };
+    let (mut node, peers) = Node::on_topic(config, "t", 6, 6);
+    for index in [0, 1] {
+        let message = piece(2, 4, index);
+        node.rpc(peers[1], publish([Arc::clone(&message)]));
+        node.with(|engine, cx| engine.report_validation(&id(&message), Acceptance::Reject, cx));
+    }
+    let wanted = vec![id(&piece(2, 4, 2))];
+    node.rpc(peers[0], ihave("t", wanted.clone()));
+    assert_eq!(node.sent().iwants(), [(peers[0], wanted)]);
+}
+
+#[test]
+fn each_message_of_a_frame_has_its_own_announcers() {
+    let spread = Spread { announce: Announce::Nearest(9), ..Spread::default() };
+    let (mut node, _) = Node::on_topic(pieces(spread), "t", 6, 6);
+    let mesh = node.mesh("t");
+    let [announced, other] = [piece(9, 9, 0), piece(9, 9, 1)];
+    node.rpcs(&mesh[1..4], ihave("t", vec![id(&announced)]));
+    node.sent();
+    // Both arrive in one frame. Three peers have the first one, nobody but its sender the second.
+    node.rpc(mesh[0], publish([Arc::clone(&announced), Arc::clone(&other)]));
+    let pushed = node.sent().messages();
+    assert!(pushed.iter().all(|(_, message)| *message == other), "{pushed:?}");
+    assert_eq!(pushed.len(), 2);
+}
+
+#[test]
+fn any_weight_of_a_link_gives_a_time_to_wait() {
+    let (mut node, peers) = Node::on_topic(pieces(Spread::default()), "t", 6, 6);
+    for (index, weight) in [0.0, f64::NAN, f64::INFINITY, 1e300].into_iter().enumerate() {
+        node.outbox.set_weight(peers[index], Weight::Latency, weight);
+        node.rpc(peers[index], ihave("t", vec![id(&piece(9, 9, index as u16))]));
+    }
+    wait(&mut node, Duration::from_secs(11));
+    assert!(node.engine.metrics().requests_overdue >= 4);
+}
+
+#[test]
+fn requests_without_a_time_are_refused() {
+    for (pull, field) in [
+        (Pull { retry: Duration::ZERO, ..Pull::default() }, "spread.pull.retry"),
+        (Pull { hedge_copies: 0, ..Pull::default() }, "spread.pull.hedge_copies"),
+    ] {
+        let error = pieces(Spread { pull: Some(pull), ..study() }).validate().unwrap_err();
+        assert_eq!(error.field, field);
+    }
 }
 
 #[test]

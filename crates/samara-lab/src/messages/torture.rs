@@ -30,6 +30,12 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
     if draw.chance(0.3) {
         spread(draw);
     }
+    // Only QUIC has a stack here.
+    if draw.has("transport.stack") && draw.chance(0.5) {
+        let delay = draw.pick(&["5 ms", "35 ms"]);
+        draw.set("transport.node_delay", delay);
+        draw.set("protocol.dispatch", "node");
+    }
     sending(draw);
 }
 
@@ -50,7 +56,9 @@ fn spread(draw: &mut Draw) {
 }
 
 pub(crate) fn sending(draw: &mut Draw) {
-    draw.maybe(0.5, "protocol.dispatch", &["node", "per-link"]);
+    if !draw.has("protocol.dispatch") {
+        draw.maybe(0.5, "protocol.dispatch", &["node", "per-link"]);
+    }
     for key in ["protocol.schedule_publish", "protocol.schedule_forward"] {
         if draw.chance(0.4) {
             let kind = draw.pick(&["sequential", "interleaved", "feedback"]);
@@ -65,7 +73,6 @@ pub(crate) fn transport(draw: &mut Draw) {
     draw.set("transport.kind", if kind == "ideal" && draw.has("network.loss") { "tcp" } else { kind });
     if kind == "quic" {
         draw.maybe(0.3, "transport.stack", &["quic-go"]);
-        draw.maybe(0.3, "transport.node_delay", &["5 ms", "35 ms"]);
     }
 }
 

@@ -340,6 +340,8 @@ const WRONG_VALUES: &[(&str, &str, &str, &str)] = &[
     ("payload", "columns.pieces.joined", "3", "needs topics = \"each\" and parity"),
     ("payload", "columns.pieces.silent", "130 %", "is 130 %; at most 100 %"),
     ("payload", "columns.custody_needed", "3", "comes without pieces; "),
+    ("payload", "protocol.spread.pull.retry", "0 ms", "found 0ns, expected more than 0"),
+    ("peerdas", "transport.node_delay", "5 ms", "belongs to kind = \"quic\"; remove it"),
     ("payload", "protocol.spread", "2", "found 2; expected a table"),
     ("payload", "transport.node_delay", "0 ms", "is 0; expected a time such as \"25 ms\""),
     ("peerdas", "protocol.preset", "true", "found true; expected one of `spec`, `ethereum`"),

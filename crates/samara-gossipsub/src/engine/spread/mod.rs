@@ -16,6 +16,9 @@ use crate::rpc::{Control, IHave, MessageId};
 
 pub(super) use pull::Pulls;
 
+/// Longer round trips count as this one: a weight can be any positive number.
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
+
 /// The announcements that a node has not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Announcements {
@@ -25,8 +28,6 @@ pub(super) struct Announcements {
     at: Option<Time>,
     /// Copies of the batch that is being published, by peer.
     pub(super) loads: BTreeMap<PeerId, u32>,
-    /// The peers that had announced the message that arrived last.
-    holders: Vec<PeerId>,
     /// Own messages that nobody learns of before a heartbeat, and the heartbeat.
     quiet: Vec<(u64, TopicIdx, MessageId)>,
 }
@@ -40,13 +41,13 @@ pub(super) struct Split {
 
 impl GossipSub {
     /// Divides the candidates for a push, which are in random order, into those that get one and those
-    /// that get an announcement.
+    /// that get an announcement. `announcers` have announced the message.
     pub(super) fn split(
         &mut self,
         topic: TopicIdx,
         id: &MessageId,
         mut candidates: Vec<PeerId>,
-        from: Option<PeerId>,
+        (from, announcers): (Option<PeerId>, &[PeerId]),
         cx: &mut Cx<'_>,
     ) -> Split {
         let Some(spread) = &self.config.spread else {
@@ -54,7 +55,6 @@ impl GossipSub {
         };
         let mesh = &self.topics.get(topic).mesh;
         let refusals = self.unwanted.refusals(id);
-        let announcers = &self.announcements.holders;
         let mut holders = 0;
         if spread.count_holders {
             holders = match spread.announce {
@@ -98,6 +98,13 @@ impl GossipSub {
             }
         };
         Split { push, announce }
+    }
+
+    /// Returns the round trip of a link, as the driver measured it; 1 s if it did not, the first
+    /// timeout of TCP (RFC 6298 section 2.1).
+    fn round_trip(peer: PeerId, cx: &mut Cx<'_>) -> Duration {
+        let seconds = 1.0 / cx.outbox().weight(peer, Weight::Latency);
+        Duration::try_from_secs_f64(seconds).unwrap_or(ROUND_TRIP_MAX).min(ROUND_TRIP_MAX)
     }
 
     fn sort_by_distance(&self, peers: &mut [PeerId], cx: &mut Cx<'_>) {

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use samara_engine::outbox::Weight;
 use samara_engine::{PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
@@ -49,8 +48,8 @@ enum Due {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     received: u32,
-    /// The heartbeat that forgets it.
-    until: u64,
+    /// The heartbeat of the first piece: the oldest payload makes room for a new one.
+    since: u64,
 }
 
 /// The messages that a node asks for.
@@ -146,8 +145,8 @@ impl GossipSub {
     /// Notes a request, and sets its deadlines.
     fn note_asked(&mut self, id: &MessageId, of: PeerId, pull: &Pull, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let rtt = Duration::from_secs_f64(1.0 / cx.outbox().weight(of, Weight::Latency));
-        let retry = if pull.add_round_trip { pull.retry + rtt } else { pull.retry };
+        let trip = if pull.add_round_trip { Self::round_trip(of, cx) } else { Duration::ZERO };
+        let retry = pull.retry + trip;
         let until = now + retry;
         let Some(wanted) = self.pulls.by_id.get_mut(id) else { return };
         wanted.asked.retain(|(peer, _)| *peer != of);
@@ -219,9 +218,9 @@ impl GossipSub {
                     && self.peers.get(offer.peer).is_some_and(|peer| peer.parked_until <= now)
             };
             let rank = |offer: &&Offer| {
-                let rtt = 1.0 / cx.outbox().weight(offer.peer, Weight::Latency);
-                let fast = if pull.add_round_trip { (rtt * 1e6) as u64 } else { 0 };
-                (offer.tried, fast, offer.peer)
+                let trip =
+                    if pull.add_round_trip { Self::round_trip(offer.peer, cx) } else { Duration::ZERO };
+                (offer.tried, trip, offer.peer)
             };
             let Some(peer) = wanted.offers.iter().filter(is_free).min_by_key(rank).map(|offer| offer.peer)
             else {
@@ -247,36 +246,44 @@ impl GossipSub {
         }
     }
 
-    /// Notes the arrival of a message: it is no longer wanted. With the last piece that is needed, no
-    /// piece of its payload is.
-    pub(in crate::engine) fn note_arrival(&mut self, from: Option<PeerId>, id: &MessageId, cx: &mut Cx<'_>) {
-        let Some(pull) = self.pull_config() else { return };
-        let now = cx.now();
-        self.announcements.holders.clear();
-        if let Some(wanted) = self.take_wanted(id) {
-            self.announcements.holders.extend(wanted.offers.iter().map(|offer| offer.peer));
-            for (peer, _) in &wanted.asked {
-                if Some(*peer) == from {
-                    let tried = wanted.offers.iter().find(|offer| offer.peer == *peer);
-                    if let Some(at) = tried.and_then(|offer| offer.tried) {
-                        self.peers.note_response(*peer, now.since(at));
-                    }
-                } else if self.config.withdraw.on_idontwant {
-                    let frame =
-                        RpcFrame::control(Control { idontwant: vec![id.clone()], ..Control::default() });
-                    self.send_urgent(*peer, frame, cx);
+    /// Notes the arrival of a message: it is no longer wanted. Returns the peers that had announced it.
+    pub(in crate::engine) fn note_arrival(
+        &mut self,
+        from: PeerId,
+        id: &MessageId,
+        cx: &mut Cx<'_>,
+    ) -> SmallVec<[PeerId; 4]> {
+        let Some(wanted) = self.take_wanted(id) else { return SmallVec::new() };
+        for (peer, _) in &wanted.asked {
+            if *peer == from {
+                let tried = wanted.offers.iter().find(|offer| offer.peer == *peer);
+                if let Some(at) = tried.and_then(|offer| offer.tried) {
+                    self.peers.note_response(*peer, cx.now().since(at));
                 }
+            } else if self.config.withdraw.on_idontwant {
+                let frame = RpcFrame::control(Control { idontwant: vec![id.clone()], ..Control::default() });
+                self.send_urgent(*peer, frame, cx);
             }
         }
+        wanted.offers.iter().map(|offer| offer.peer).collect()
+    }
+
+    /// Counts a piece that is valid: one that is not must not end the requests for its payload. With
+    /// the last piece that is needed, no other is wanted.
+    pub(in crate::engine) fn note_piece(&mut self, id: &MessageId, cx: &mut Cx<'_>) {
+        let Some(pull) = self.pull_config() else { return };
         let Some(payload) = self.payload_of(id) else { return };
-        let until = self.ticks + u64::from(u16::MAX);
-        if self.pulls.payloads.len() >= PAYLOADS_MAX && !self.pulls.payloads.contains_key(&payload) {
-            let oldest = self.pulls.payloads.iter().min_by_key(|(_, progress)| progress.until);
+        let payloads = &mut self.pulls.payloads;
+        if payloads.len() >= PAYLOADS_MAX && !payloads.contains_key(&payload) {
+            let oldest = payloads.iter().min_by_key(|(_, progress)| progress.since);
             let oldest = oldest.map(|(payload, _)| *payload);
-            oldest.map(|payload| self.pulls.payloads.remove(&payload));
+            oldest.map(|payload| payloads.remove(&payload));
         }
-        let progress = self.pulls.payloads.entry(payload).or_insert(Progress { received: 0, until });
+        let progress = payloads.entry(payload).or_insert(Progress { received: 0, since: self.ticks });
         progress.received += 1;
+        if progress.received > u32::from(payload.needed) {
+            return;
+        }
         let missing = self.pulls.missing(payload);
         if missing > pull.hedge_missing {
             return;
@@ -295,7 +302,12 @@ impl GossipSub {
         self.send_requests(requests, cx);
     }
 
-    fn take_wanted(&mut self, id: &MessageId) -> Option<Wanted> {
+    /// Forgets a message with its offers.
+    pub(in crate::engine) fn take_wanted(&mut self, id: &MessageId) -> Option<Wanted> {
+        // Without requests, the table has no key to hash with.
+        if self.pulls.by_id.is_empty() {
+            return None;
+        }
         let wanted = self.pulls.by_id.remove(id)?;
         for offer in &wanted.offers {
             if let Some(peer) = self.peers.get_mut(offer.peer) {
