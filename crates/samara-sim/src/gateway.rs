@@ -5,14 +5,12 @@
 //! one, and a packet that leaves the gateway reaches its next stop in a later one. The latency
 //! between two hosts is the same as without gateways.
 
-use std::cmp::Reverse;
-
 use samara_engine::Frame;
 
 use crate::config::{GatewayConfig, LATENCY_FLOOR, Latency, Network};
 use crate::downlink::Downlink;
 use crate::error::{ConfigError, ensure};
-use crate::packet::{Packet, Stop};
+use crate::packet::{Packet, Stop, take_arrivals};
 use crate::stats::{Count, HostStats};
 use crate::world::World;
 
@@ -86,8 +84,7 @@ impl<F: Frame> Gate<F> {
     }
 
     pub(crate) fn run(&mut self, end: u64, world: &World<F>, outgoing: &mut Vec<Packet<F>>) {
-        self.arrivals.extend(self.inbox.extract_if(.., |packet| packet.arrive < end));
-        self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
+        take_arrivals(&mut self.inbox, end, &mut self.arrivals);
         loop {
             let arrival = self.arrivals.last().map_or(u64::MAX, |packet| packet.arrive);
             let head = self.line.next_at();

@@ -1,5 +1,6 @@
 //! The packets of the network.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -48,6 +49,20 @@ impl<F> Packet<F> {
         self.len -= first;
         Some(first)
     }
+}
+
+/// Moves the packets that arrive before `end` out of an inbox, and sorts them: the first is the last.
+pub(crate) fn take_arrivals<F>(inbox: &mut Vec<Packet<F>>, end: u64, arrivals: &mut Vec<Packet<F>>) {
+    let mut i = 0;
+    while i < inbox.len() {
+        if inbox[i].arrive < end {
+            arrivals.push(inbox.swap_remove(i));
+        } else {
+            i += 1;
+        }
+    }
+    // The order in which packets were added does not matter: these keys are unique.
+    arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
 }
 
 /// The destination of a packet: the number of a host in the lower 24 bits (the maximum number of

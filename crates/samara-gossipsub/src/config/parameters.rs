@@ -51,7 +51,8 @@ pub struct Parameters {
     /// Whether a node gossips every message to the peers that its mesh rejects.
     pub gossip_to_turned_away: Option<bool>,
     /// Whether the messages that answer an IWANT leave in one frame, which takes one place in a queue
-    /// and is dropped as a whole, or in a frame each.
+    /// and is dropped as a whole, or in a frame each. With `withdraw`, the default is a frame each, since
+    /// a frame of several messages cannot be withdrawn.
     pub answers: Option<AnswersKind>,
     /// Whether own messages go to all known subscribers instead of the mesh.
     pub flood_publish: Option<bool>,
@@ -281,9 +282,9 @@ pub enum HeartbeatOrder {
 pub enum AnswersKind {
     /// A frame for each message.
     FramePerMessage,
-    /// One frame for all messages, as in go-libp2p-pubsub. A frame is at most as long as the preset
-    /// allows: 1 MiB in those of the specification and of go-libp2p-pubsub, without a limit in those of
-    /// 2019 (a receiver drops a frame of more than 1 MiB), 11.7 MB in that of Ethereum.
+    /// One frame for all messages, as in go-libp2p-pubsub. A frame is at most as long as `message_max`
+    /// or the preset allows: 1 MiB in those of the specification and of go-libp2p-pubsub, without a
+    /// limit in those of 2019 (a receiver drops a frame of more than 1 MiB), 11.7 MB in that of Ethereum.
     OneFrame,
 }
 
@@ -376,16 +377,21 @@ impl Parameters {
         if let Some(spread) = self.heartbeat_spread {
             config.heartbeat_spread = Some(spread.duration());
         }
+        if let Some(size) = self.message_max {
+            config.max_message_bytes = usize::try_from(size.bytes()).unwrap_or(usize::MAX >> 1);
+            let before = std::mem::replace(&mut config.max_rpc_bytes, config.max_message_bytes + 1024);
+            if config.answers == (Answers::OneFrame { bytes_max: before }) {
+                config.answers = Answers::OneFrame { bytes_max: config.max_rpc_bytes };
+            }
+        }
         match (self.answers, config.answers) {
             (Some(AnswersKind::FramePerMessage), _) => config.answers = Answers::FramePerMessage,
             (Some(AnswersKind::OneFrame), Answers::FramePerMessage) => {
                 config.answers = Answers::OneFrame { bytes_max: config.max_rpc_bytes };
             }
+            // A frame of several messages cannot be withdrawn.
+            (None, _) if self.withdraw == Some(true) => config.answers = Answers::FramePerMessage,
             _ => {}
-        }
-        if let Some(size) = self.message_max {
-            config.max_message_bytes = usize::try_from(size.bytes()).unwrap_or(usize::MAX >> 1);
-            config.max_rpc_bytes = config.max_message_bytes + 1024;
         }
         set(&mut config.history_length, self.history_length);
         set(&mut config.history_gossip, self.history_gossip);

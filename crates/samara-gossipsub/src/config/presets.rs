@@ -163,8 +163,8 @@ impl Config {
     }
 
     /// The defaults of go-libp2p-pubsub 0.16: no flood publishing, no scoring, no peer exchange,
-    /// one queue of 32 frames per peer that drops what overflows, and no withdrawal of queued
-    /// copies. Messages carry their author. To talk to nodes that sign (its default), set
+    /// one queue of 32 frames per peer that drops what overflows, one frame for an answer to IWANT,
+    /// and no withdrawal of queued copies. Messages carry their author. To talk to nodes that sign (its default), set
     /// [`Authenticity::strict`].
     pub fn go_libp2p_pubsub() -> Self {
         let (spec, queue) = (Self::spec(), LaneCapacity::copies(32));
@@ -175,6 +175,7 @@ impl Config {
             flood_publish: false,
             idontwant: IDontWantConfig { aggregate_own: false, ..spec.idontwant },
             withdraw: Withdraw::NEVER,
+            answers: Answers::OneFrame { bytes_max: spec.max_rpc_bytes },
             peer_exchange: false,
             peer_score: None,
             // Without scoring, all thresholds of go-libp2p-pubsub are 0: it accepts recommendations

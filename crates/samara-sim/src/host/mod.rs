@@ -19,7 +19,7 @@ use crate::fq_codel::FqLine;
 use crate::hostile::Misconduct;
 use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Node, Order};
-use crate::packet::Packet;
+use crate::packet::{Packet, take_arrivals};
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::ConnectionStats;
 use crate::transport::{FRAME_BYTES_MAX, Sender};
@@ -244,19 +244,10 @@ impl<F: Frame> Host<F> {
 
     fn take_arrivals(&mut self, end: u64) {
         debug_assert!(self.arrivals.is_empty());
-        let mut i = 0;
-        while i < self.inbox.len() {
-            if self.inbox[i].arrive < end {
-                self.arrivals.push(self.inbox.swap_remove(i));
-            } else {
-                i += 1;
-            }
-        }
+        take_arrivals(&mut self.inbox, end, &mut self.arrivals);
         if self.inbox.capacity() > INBOX_KEPT && self.inbox.len() < self.inbox.capacity() / 4 {
             self.inbox.shrink_to(INBOX_KEPT.max(2 * self.inbox.len()));
         }
-        // The order in which packets were added does not matter: these keys are unique.
-        self.arrivals.sort_unstable_by_key(|packet| Reverse((packet.arrive, packet.src, packet.order)));
     }
 
     fn fire(&mut self, now: u64, incarnation: u32, kind: TimerKind, world: &World<F>) {
