@@ -231,10 +231,14 @@ impl GossipSub {
         }
     }
 
+    /// Sends each request in a frame of its own: a peer may answer all ids of an IWANT in one frame, of
+    /// which nothing has arrived before its end.
     fn send_requests(&mut self, requests: BTreeMap<PeerId, Vec<MessageId>>, cx: &mut Cx<'_>) {
-        for (peer, iwant) in requests {
-            self.promises.add(cx.now(), peer, &iwant, cx.rng());
-            self.send_control(peer, Control { iwant, ..Control::default() }, cx);
+        for (peer, ids) in requests {
+            self.promises.add(cx.now(), peer, &ids, cx.rng());
+            for id in ids {
+                self.send_control(peer, Control { iwant: vec![id], ..Control::default() }, cx);
+            }
         }
     }
 
