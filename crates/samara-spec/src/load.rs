@@ -70,7 +70,7 @@ pub struct Change {
 impl Display for Change {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let [before, after] =
-            [&self.before, &self.after].map(|value| value.as_ref().map_or("unset".to_owned(), plain));
+            [&self.before, &self.after].map(|value| value.as_ref().map_or("default".to_owned(), plain));
         write!(f, "{} {before} -> {after}", self.key)
     }
 }

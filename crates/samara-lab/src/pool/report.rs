@@ -434,17 +434,18 @@ impl Report<'_> {
             let worst = group.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
             let other = if best.0.run == group[0].0.run { worst } else { &group[0] };
             let times = best.1 / other.1;
-            let copies = |row: &Row| row.mean(|m| m.duplication_factor);
+            let [copies, others] =
+                [best, other].map(|(row, _)| format!("{:.2}", row.mean(|m| m.duplication_factor)));
+            let compared =
+                if copies == others { "in both".to_owned() } else { format!("instead of {others}") };
             (times > 1.05).then(|| {
                 format!(
-                    "\"{}\" needs {} times fewer bytes in connections than \"{}\" ({} on the wire), with {:.2} bodies per node \
-                     and transaction instead of {:.2}.",
+                    "\"{}\" needs {} times fewer bytes in connections than \"{}\" ({} on the wire), with {copies} bodies per \
+                     node and transaction {compared}.",
                     best.0.label,
                     factor(times),
                     other.0.label,
                     less(other.0.mean(BYTES[1].1) / best.0.mean(BYTES[1].1)),
-                    copies(best.0),
-                    copies(other.0)
                 )
             })
         };

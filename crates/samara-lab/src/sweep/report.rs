@@ -34,6 +34,8 @@ const FIGURES_MAX: usize = 24;
 const LINES_MAX: usize = 9;
 /// The lower bound of the first metric.
 const BOUND: &str = "lower_bound_ms";
+/// The share of nodes that were complete in time. Tables show it if some were not.
+const BY_DEADLINE: &str = "share_by_deadline";
 /// Metrics that count missing or wrong results. Tables always show the first if it exists, and the
 /// others if they are not zero.
 pub(crate) const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
@@ -150,6 +152,8 @@ impl<'a> Report<'a> {
     fn table(&self, most: usize) -> Table {
         let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
         let lacks = LACKS.into_iter().filter(is_shown);
+        let is_late = |row: &Row<'_>| row.mean(BY_DEADLINE).is_some_and(|(share, _)| share < 1.0);
+        let lacks = lacks.chain(self.rows.iter().any(is_late).then_some(BY_DEADLINE));
         let metrics = self.columns.iter().map(String::as_str).take(most);
         let metrics: Vec<&str> = lacks.chain(metrics.filter(|metric| !LACKS.contains(metric))).collect();
         let labels = self.axes.iter().map(|(_, label)| label.as_str());
