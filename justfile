@@ -12,7 +12,7 @@ check:
 
 # The tests of one crate, for example `just test samara-gossipsub`, or of all crates without a name.
 test crate="" *filter="":
-    cargo test --locked {{ if crate == "" { "--workspace" } else { "--package " + crate } }} --all-features {{ filter }}
+    {{ if crate == "" { "" } else { "CARGO_INCREMENTAL=1 " } }}cargo test --locked {{ if crate == "" { "--workspace" } else { "--package " + crate } }} --all-features {{ filter }}
 
 # Builds the documentation; warnings are errors.
 docs:
