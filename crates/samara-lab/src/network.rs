@@ -11,11 +11,12 @@ use samara_sim::{
     TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
-use samara_engine::units::{Rate, Size, Span};
+use samara_engine::units::{Rate, Span};
 use samara_scenario::study;
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
-    HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names, listed_regions,
+    FairQueue, HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names,
+    listed_regions,
 };
 use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency};
 
@@ -358,17 +359,15 @@ pub(crate) fn bursts(scenario: &Scenario) -> (u64, u64) {
     }
     let bucket = u64::from(FqCoDel::BURST_BYTES);
     let up = if scenario.network.uplink_queue.is_some() { bucket } else { 0 };
-    let is_fair = matches!(scenario.network.downlink_queue, Queue::FqCodel { .. });
+    let is_fair = matches!(scenario.network.downlink_queue, Queue::FqCodel(_));
     (up, if is_fair { bucket.max(packet) } else { packet })
 }
 
 pub fn nic(scenario: &Scenario) -> NicDiscipline {
-    if let Some(UplinkQueue::FqCodel { target, interval, quantum, buckets }) = scenario.network.uplink_queue {
-        return NicDiscipline::FqCoDel(fq_codel((target, interval), quantum, buckets));
-    }
-    match scenario.network.interface {
-        Interface::RoundRobin => NicDiscipline::RoundRobin,
-        Interface::Fifo => NicDiscipline::Fifo,
+    match (scenario.network.uplink_queue, scenario.network.interface) {
+        (Some(UplinkQueue::FqCodel(queue)), _) => NicDiscipline::FqCoDel(fq_codel(queue)),
+        (None, Interface::RoundRobin) => NicDiscipline::RoundRobin,
+        (None, Interface::Fifo) => NicDiscipline::Fifo,
     }
 }
 
@@ -382,13 +381,11 @@ fn queue(spec: Queue) -> DownlinkQueue {
         Queue::Codel { target, interval } => {
             DownlinkQueue::CoDel { target: target.duration(), interval: interval.duration() }
         }
-        Queue::FqCodel { target, interval, quantum, buckets } => {
-            DownlinkQueue::FqCoDel(fq_codel((target, interval), quantum, buckets))
-        }
+        Queue::FqCodel(queue) => DownlinkQueue::FqCoDel(fq_codel(queue)),
     }
 }
 
-fn fq_codel((target, interval): (Span, Span), quantum: Size, buckets: u32) -> FqCoDel {
+fn fq_codel(FairQueue { target, interval, quantum, buckets }: FairQueue) -> FqCoDel {
     let (target, interval) = (target.duration(), interval.duration());
     FqCoDel { target, interval, quantum: quantum.bytes() as u32, buckets }
 }

@@ -32,8 +32,8 @@ pub use {
     inputs::{Inputs, PREFIX},
     latency::LatencyTable,
     network::{
-        HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit, Network,
-        Placed, Queue, Regions, Topology, TopologyKind, UplinkQueue,
+        FairQueue, HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit,
+        Network, Placed, Queue, Regions, Topology, TopologyKind, UplinkQueue,
     },
     table::Names,
 };

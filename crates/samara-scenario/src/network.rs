@@ -189,58 +189,43 @@ pub enum Queue {
     /// Controlled delay for each flow (RFC 8290), in front of a token bucket of 1,500 bytes, without
     /// a limit of packets.
     #[serde(rename = "fq-codel")]
-    FqCodel {
-        /// Tolerated standing delay of a flow.
-        #[serde(default = "default_target")]
-        target: Span,
-        /// Time for which a longer delay is tolerated.
-        #[serde(default = "default_interval")]
-        interval: Span,
-        /// Bytes that a flow sends in one turn.
-        #[serde(default = "default_quantum")]
-        quantum: Size,
-        /// Number of buckets. A hash of sender and receiver selects the bucket of a packet; the
-        /// packets in a bucket are one flow.
-        #[serde(default = "default_buckets")]
-        buckets: u32,
-    },
+    FqCodel(FairQueue),
 }
 
 /// Queue between the connections of a host and its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    rename_all = "kebab-case",
-    deny_unknown_fields,
-    tag = "kind",
-    expecting = "a table such as { kind = \"fq-codel\" }"
-)]
+#[serde(tag = "kind", expecting = "a table such as { kind = \"fq-codel\" }")]
 pub enum UplinkQueue {
     /// Fair queues with controlled delay (RFC 8290), in front of a token bucket of 1,500 bytes.
     /// Packets leave their connections as soon as windows and pacing allow.
     #[serde(rename = "fq-codel")]
-    FqCodel {
-        /// Tolerated standing delay of a flow.
-        #[serde(default = "default_target")]
-        target: Span,
-        /// Time for which a longer delay is tolerated.
-        #[serde(default = "default_interval")]
-        interval: Span,
-        /// Bytes that a flow sends in one turn.
-        #[serde(default = "default_quantum")]
-        quantum: Size,
-        /// Number of buckets. A hash of sender and receiver selects the bucket of a packet; the
-        /// packets in a bucket are one flow.
-        #[serde(default = "default_buckets")]
-        buckets: u32,
-    },
+    FqCodel(FairQueue),
 }
 
-fn default_quantum() -> Size {
-    Size::from_bytes(1_500)
+/// Queues of flows, each with controlled delay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FairQueue {
+    /// Tolerated standing delay of a flow.
+    pub target: Span,
+    /// Time for which a longer delay is tolerated.
+    pub interval: Span,
+    /// Bytes that a flow sends in one turn.
+    pub quantum: Size,
+    /// Number of buckets. A hash of sender and receiver selects the bucket of a packet; the
+    /// packets in a bucket are one flow.
+    pub buckets: u32,
 }
 
-const fn default_buckets() -> u32 {
-    1_024
+impl Default for FairQueue {
+    fn default() -> Self {
+        Self {
+            target: default_target(),
+            interval: default_interval(),
+            quantum: Size::from_bytes(1_500),
+            buckets: 1_024,
+        }
+    }
 }
 
 fn default_target() -> Span {

@@ -7,7 +7,9 @@ use samara_engine::outbox::{Dispatch, Policies, ScheduleKind, ScheduleSpec, Sour
 use samara_engine::units::{Share, Size, Span};
 use samara_gossipsub::config::{Parameters, expected_of, key_of};
 use samara_scenario::keys::get;
-use samara_scenario::{Interface, Network, Placed, Problem, Queue, Regions, TopologyKind, UplinkQueue};
+use samara_scenario::{
+    FairQueue, Interface, Network, Placed, Problem, Queue, Regions, TopologyKind, UplinkQueue,
+};
 use samara_sim::{FqCoDel, LATENCY_FLOOR, PairLatencies};
 
 use crate::columns::Columns;
@@ -135,8 +137,8 @@ impl Checks<'_> {
     }
 
     fn queues(&mut self, network: &Network) {
-        if let Some(UplinkQueue::FqCodel { quantum, buckets, .. }) = network.uplink_queue {
-            self.fair_queue("network.uplink_queue", quantum, buckets);
+        if let Some(UplinkQueue::FqCodel(queue)) = network.uplink_queue {
+            self.fair_queue("network.uplink_queue", queue);
             if network.interface != Interface::RoundRobin {
                 self.wrong(
                     "network.interface",
@@ -150,16 +152,16 @@ impl Checks<'_> {
         let gateways =
             network.regions.as_ref().map(|regions| ("network.regions.gateway_queue", regions.gateway_queue));
         for (key, queue) in gateways.into_iter().chain([("network.downlink_queue", network.downlink_queue)]) {
-            if let Queue::FqCodel { quantum, buckets, .. } = queue {
-                self.fair_queue(key, quantum, buckets);
+            if let Queue::FqCodel(queue) = queue {
+                self.fair_queue(key, queue);
             }
         }
     }
 
-    fn fair_queue(&mut self, key: &str, quantum: Size, buckets: u32) {
+    fn fair_queue(&mut self, key: &str, queue: FairQueue) {
         // The least quantum of Linux, and a step of segments at most.
-        self.sizes(&format!("{key}.quantum"), quantum, 256, 1 << 20);
-        self.range(&format!("{key}.buckets"), buckets, 1, FqCoDel::BUCKETS_MAX);
+        self.sizes(&format!("{key}.quantum"), queue.quantum, 256, 1 << 20);
+        self.range(&format!("{key}.buckets"), queue.buckets, 1, FqCoDel::BUCKETS_MAX);
     }
 
     fn regions(&mut self, regions: &Regions) {
