@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use samara_engine::config::ConfigError;
 use samara_engine::outbox::{Dispatch, Policies, ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::{Share, Size, Span};
 use samara_gossipsub::config::{Parameters, expected_of, key_of};
@@ -71,6 +72,20 @@ impl Checks<'_> {
     ) {
         for (key, _) in keys.into_iter().filter(|(_, is_given)| *is_given) {
             self.wrong(&format!("{section}.{key}"), message);
+        }
+    }
+
+    /// Rejects keys of a section beside another key of it. Each comes with whether it is present.
+    pub(crate) fn exclude<'k>(
+        &mut self,
+        other: &str,
+        keys: impl IntoIterator<Item = (&'k str, bool)>,
+        message: &str,
+    ) {
+        let section = other.split('.').next().unwrap_or_default();
+        for (key, _) in keys.into_iter().filter(|(_, is_given)| *is_given) {
+            let key = format!("{section}.{key}");
+            self.wrong(&key, format!("{message}; {}", keep_one(&key, other)));
         }
     }
 
@@ -261,15 +276,27 @@ impl Checks<'_> {
         }
         if let Some(unsent) = spec.unsent {
             self.sizes("transport.unsent", unsent, 4_096, 1 << 30);
-            if spec.kind != TransportKind::Tcp {
-                self.wrong("transport.unsent", "belongs to kind = \"tcp\"; remove it");
-            }
         }
         if let Some(window) = spec.http2_window {
             // RFC 9113 section 6.9.1.
             self.sizes("transport.http2_window", window, 1, (1 << 31) - 1);
-            if spec.kind != TransportKind::Grpc {
-                self.wrong("transport.http2_window", "belongs to kind = \"grpc\"; remove it");
+        }
+        if let Some(bytes) = spec.datagram_header {
+            // The number of the frame is the least that a receiver needs.
+            self.range("transport.datagram_header", bytes, 4, 256);
+        }
+        if spec.node_delay.is_some_and(|delay| delay.nanos() == 0) {
+            self.wrong("transport.node_delay", "is 0; expected a time such as \"25 ms\"");
+        }
+        let of_one_kind = [
+            ("unsent", spec.unsent.is_some(), TransportKind::Tcp, "\"tcp\""),
+            ("http2_window", spec.http2_window.is_some(), TransportKind::Grpc, "\"grpc\""),
+            ("datagram_header", spec.datagram_header.is_some(), TransportKind::Datagram, "\"datagram\""),
+            ("node_delay", spec.node_delay.is_some(), TransportKind::Quic, "\"quic\""),
+        ];
+        for (key, is_given, kind, name) in of_one_kind {
+            if is_given && spec.kind != kind {
+                self.wrong(&format!("transport.{key}"), format!("belongs to kind = {name}; remove it"));
             }
         }
         if let Some(packets) = spec.ack_every {
@@ -292,24 +319,9 @@ impl Checks<'_> {
                 "belongs to TCP; QUIC keeps its window in idle times",
             ),
         ];
-        if let Some(bytes) = spec.datagram_header {
-            // The number of the frame is the least that a receiver needs.
-            self.range("transport.datagram_header", bytes, 4, 256);
-            if spec.kind != TransportKind::Datagram {
-                self.wrong("transport.datagram_header", "belongs to kind = \"datagram\"; remove it");
-            }
-        }
         let is_udp = matches!(spec.kind, TransportKind::Quic | TransportKind::Datagram);
         if spec.ip_headers.is_some() && !is_udp {
             self.wrong("transport.ip_headers", "belongs to kind = \"quic\" or \"datagram\"; remove it");
-        }
-        if let Some(delay) = spec.node_delay {
-            if spec.kind != TransportKind::Quic {
-                self.wrong("transport.node_delay", "belongs to kind = \"quic\"; remove it");
-            }
-            if delay.nanos() == 0 {
-                self.wrong("transport.node_delay", "is 0; expected a time such as \"25 ms\"");
-            }
         }
         if spec.initial_receive_window == Some(0) {
             self.wrong("transport.initial_receive_window", "is 0 packets; expected 1 or more");
@@ -433,12 +445,18 @@ impl Checks<'_> {
             let message = "has an effect only on one order over all links; set protocol.dispatch = \"node\"";
             self.wrong("transport.node_delay", message);
         }
-        if let Err(error) = config.validate() {
-            let message = format!("found {}, expected {}", error.found, expected_of(&error));
-            match key_of(&error.field) {
-                Some(key) => self.wrong(&format!("protocol.{key}"), message),
-                None => self.wrong("protocol", format!("{}: {message}", error.field)),
-            }
+        if let Err(mut error) = config.validate() {
+            error.expected = expected_of(&error).into();
+            self.engine(&error, key_of(&error.field));
+        }
+    }
+
+    /// Reports an error of an engine's configuration. `key` is that of the field in `[protocol]`.
+    pub(crate) fn engine(&mut self, error: &ConfigError, key: Option<&str>) {
+        let message = format!("found {}, expected {}", error.found, error.expected);
+        match key {
+            Some(key) => self.wrong(&format!("protocol.{key}"), message),
+            None => self.wrong("protocol", format!("{}: {message}", error.field)),
         }
     }
 

@@ -591,6 +591,12 @@ impl Checks<'_> {
         self.gossipsub(scenario);
     }
 
+    fn shares(&mut self, section: &str, shares: impl IntoIterator<Item = (&'static str, Share)>) {
+        for (key, share) in shares.into_iter().filter(|(_, share)| share.fraction() > 1.0) {
+            self.wrong(&format!("{section}.{key}"), format!("is {share}; at most 100 %"));
+        }
+    }
+
     fn repair(&mut self, repair: &Repair, workload: &Columns) {
         if let Some(columns) = repair.columns {
             self.range("columns.repair.columns", columns, workload.half(), workload.count);
@@ -614,9 +620,7 @@ impl Checks<'_> {
 
     fn cells(&mut self, cells: &Cells, workload: &Columns) {
         let shares = [("upgraded", cells.upgraded), ("hits", cells.hits), ("private", cells.private)];
-        for (key, share) in shares.into_iter().filter(|(_, share)| share.fraction() > 1.0) {
-            self.wrong(&format!("columns.cells.{key}"), format!("is {share}; at most 100 %"));
-        }
+        self.shares("columns.cells", shares);
         self.range("columns.blobs", workload.blobs, 1, 4_096);
         let bytes = 2 * workload.blob_size.bytes() / u64::from(workload.count.max(1));
         if bytes != CELL_BYTES {
@@ -627,10 +631,7 @@ impl Checks<'_> {
             self.wrong(&format!("columns.{key}"), message);
         }
         let others = [("rows", workload.rows > 0), ("repair", workload.repair.is_some())];
-        for (key, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
-            let key = format!("columns.{key}");
-            self.wrong(&key, format!("comes without cells; {}", keep_one(&key, "columns.cells")));
-        }
+        self.exclude("columns.cells", others, "comes without cells");
     }
 
     fn pieces(&mut self, pieces: &Pieces, workload: &Columns) {
@@ -649,11 +650,8 @@ impl Checks<'_> {
             }
             self.range("columns.pieces.joined", joined, workload.count, workload.segments());
         }
-        for (key, share) in [("withholding", pieces.withholding), ("silent", pieces.silent)] {
-            if share.fraction() > 1.0 {
-                self.wrong(&format!("columns.pieces.{key}"), format!("is {share}; at most 100 %"));
-            }
-        }
+        let shares = [("withholding", pieces.withholding), ("silent", pieces.silent)];
+        self.shares("columns.pieces", shares);
         if pieces.payload.is_some_and(|payload| payload.bytes() == 0) {
             self.wrong("columns.pieces.payload", "is 0 B; expected the bytes of one copy");
         }
@@ -664,10 +662,7 @@ impl Checks<'_> {
             ("custody_file", workload.custody_file.is_some()),
             ("custody_needed", workload.custody_needed.is_some()),
         ];
-        for (key, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
-            let key = format!("columns.{key}");
-            self.wrong(&key, format!("comes without pieces; {}", keep_one(&key, "columns.pieces")));
-        }
+        self.exclude("columns.pieces", others, "comes without pieces");
     }
 
     /// Rejects what only GossipSub can do.
@@ -676,17 +671,14 @@ impl Checks<'_> {
             let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
             self.wrong("network.validation_time", message);
         }
-        if workload.pieces.is_some() {
-            let message = "pieces are messages of GossipSub; use protocol.kind = \"gossipsub\"";
-            self.wrong("columns.pieces", message);
-        }
-        if workload.cells.is_some() {
-            let message = "cells are partial messages of GossipSub; use protocol.kind = \"gossipsub\"";
-            self.wrong("columns.cells", message);
-        }
-        if workload.observer {
-            let message = "an observer reports by GossipSub; use protocol.kind = \"gossipsub\"";
-            self.wrong("columns.observer", message);
+        for (key, is_set, what) in [
+            ("pieces", workload.pieces.is_some(), "pieces are messages of GossipSub"),
+            ("cells", workload.cells.is_some(), "cells are partial messages of GossipSub"),
+            ("observer", workload.observer, "an observer reports by GossipSub"),
+        ] {
+            if is_set {
+                self.wrong(&format!("columns.{key}"), format!("{what}; use protocol.kind = \"gossipsub\""));
+            }
         }
         if scenario.selected.protocol() == PLUMTREE && !workload.publisher_subscribes_all {
             let message = "a publisher is a member of Plumtree's trees; set it to true";

@@ -261,25 +261,18 @@ impl Checks<'_> {
         };
         match possible {
             Ok(()) => self.sizes("group.size", group.size, HEADER_BYTES as u64, longest),
-            Err(error) => {
-                let message = format!("found {}, expected {}", error.found, error.expected);
-                match key_of(&error.field) {
-                    Some(key) => self.wrong(&format!("protocol.{key}"), message),
-                    None => self.wrong("protocol", format!("{}: {message}", error.field)),
-                }
-            }
+            Err(error) => self.engine(&error, key_of(&error.field)),
         }
     }
 
     fn federation(&mut self, scenario: &Scenario) {
         let ring: &Parameters = scenario.part();
-        let only =
-            [("bridge_shape", ring.bridge_shape.is_some()), ("absent_after", ring.absent_after.is_some())];
-        for (key, _) in only.into_iter().filter(|(_, given)| *given && !ring.federated) {
-            self.wrong(&format!("protocol.{key}"), "belongs to federations; add protocol.federated = true");
-        }
         if !ring.federated {
-            return;
+            let only = [
+                ("bridge_shape", ring.bridge_shape.is_some()),
+                ("absent_after", ring.absent_after.is_some()),
+            ];
+            return self.refuse("protocol", only, "belongs to federations; add protocol.federated = true");
         }
         match &scenario.network.regions {
             None => {

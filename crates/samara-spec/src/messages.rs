@@ -254,13 +254,14 @@ impl Checks<'_> {
         let limit = largest(scenario);
         self.sizes("messages.size", messages.size, PAYLOAD_MIN, limit);
         self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
-        if scenario.find::<Parameters>().is_none() && scenario.network.validation_time.nanos() > 0 {
+        if scenario.find::<Parameters>().is_none() {
+            let network = &scenario.network;
+            let of_validation = [
+                ("validation_time", network.validation_time.nanos() > 0),
+                ("stalled_periods", network.stalled_periods.fraction() > 0.0),
+            ];
             let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
-            self.wrong("network.validation_time", message);
-        }
-        if scenario.find::<Parameters>().is_none() && scenario.network.stalled_periods.fraction() > 0.0 {
-            let message = "baselines have no validation; remove it, or use protocol.kind = \"gossipsub\"";
-            self.wrong("network.stalled_periods", message);
+            self.refuse("network", of_validation, message);
         }
         self.gossipsub(scenario);
     }

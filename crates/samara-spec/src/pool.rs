@@ -284,11 +284,7 @@ impl Checks<'_> {
                     ("placement", transactions.placement.is_some()),
                     ("spread", transactions.spread.is_some()),
                 ];
-                for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
-                    let key = format!("pool.{key}");
-                    let remedy = keep_one(&key, "pool.rate");
-                    self.wrong(&key, format!("has no effect with pool.rate; {remedy}"));
-                }
+                self.exclude("pool.rate", given, "has no effect with pool.rate");
             }
             None => {
                 if transactions.arrivals.is_some() {
@@ -358,11 +354,7 @@ impl Checks<'_> {
         let cat: &Parameters = scenario.part();
         let application = |_: &Transaction, _: CheckKind| Verdict::Accept(Admission::default());
         if let Err(error) = Cat::new(config(scenario), &samara_sim::identity_of(0), application) {
-            let message = format!("found {}, expected {}", error.found, error.expected);
-            match key_of(&error.field) {
-                Some(key) => self.wrong(&format!("protocol.{key}"), message),
-                None => self.wrong("protocol", format!("{}: {message}", error.field)),
-            }
+            self.engine(&error, key_of(&error.field));
         }
         if cat.sticky_peers.is_some() && cat.announce.is_some_and(|announce| announce != Announce::Sticky) {
             self.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"");
