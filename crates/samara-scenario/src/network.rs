@@ -25,13 +25,11 @@ pub struct Network {
     /// Downlink rate of a host without a class.
     pub downlink: Rate,
     /// Sets `uplink` and `downlink` at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
     pub interface: Interface,
     /// Queue between the connections of a host and its uplink, which replaces `interface`. Default:
     /// none, so that packets wait in their connections and the uplink drops nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink_queue: Option<UplinkQueue>,
     /// Treatment of packets that find a downlink busy.
     pub downlink_queue: Queue,
@@ -45,18 +43,14 @@ pub struct Network {
     pub classes: Vec<HostClass>,
     /// Number of the first host with a class. Classes then have consecutive hosts from this one on,
     /// each its share of these hosts, rounded down. Default: random hosts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub classes_from: Option<u32>,
     /// Regions with a latency matrix, which replaces `latency`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,
     /// The hosts: CSV with a row for each host, with the column `host` and any of `uplink`,
     /// `downlink`, `region` and `validation_time`; or the nodes of a graph (GraphML). Replaces
     /// those keys and `class`. A path relative to the scenario file, plain or compressed with zstd.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_file: Option<String>,
     /// Latencies between all hosts or all regions, which replace `latency`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_file: Option<LatencyFile>,
 }
 
@@ -107,7 +101,6 @@ pub struct Topology {
     /// the model.
     pub attachments: u32,
     /// Seed of a barabasi-albert graph. Default: the seed of the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Minimum number of links that each subscriber of a topic has to other subscribers, which get
     /// added as when clients find peers for their subnets. 0 leaves the graph unchanged.
@@ -115,7 +108,6 @@ pub struct Topology {
     /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list or
     /// GraphML, plain or compressed with zstd. A path relative to the scenario file, or `builtin:`
     /// and the name of a data file of Samara.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
@@ -256,7 +248,6 @@ pub struct HostClass {
     /// Downlink rate of these hosts.
     pub downlink: Rate,
     /// Time that a node takes to validate a message. Default: the network's value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_time: Option<Span>,
 }
 
@@ -272,19 +263,16 @@ pub struct Regions {
     pub weights: Vec<f64>,
     /// File with names and weights in place of these keys: CSV with the columns `region` and
     /// `weight`. A path relative to the scenario file, plain or compressed with zstd.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_file: Option<String>,
     /// Assignment of hosts to regions.
     #[serde(default)]
     pub placed: Placed,
     /// Seed of the assignment and of the pairs' factors. Default: the seed of the run. Runs with the
     /// same value have the same geography.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Minimum and maximum of a factor for the latency of each pair of hosts, the same in both
     /// directions and drawn uniformly; with `placed = "study"` drawn as in the study. Default: the
     /// latency of the regions is that of all pairs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair_factor: Option<(f64, f64)>,
     /// One-way latency from region (row) to region (column). Not allowed with
     /// `network.latency_file`.
@@ -292,7 +280,6 @@ pub struct Regions {
     pub latency: Vec<Vec<Span>>,
     /// Rate that all hosts of a region share in each direction to and from other regions. Default:
     /// unlimited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Rate>,
     /// Treatment of packets that find a gateway busy.
     #[serde(default)]
@@ -327,27 +314,20 @@ pub struct LatencyFile {
     /// Direction of its values: one-way, or round trips, which are halved.
     pub kind: LatencyKind,
     /// Unit of values that are plain numbers. Values such as "12 ms" have their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<LatencyUnit>,
     /// Kind of its rows: hosts or regions. Default: regions if hosts have regions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<LatencyOf>,
     /// Format of the file. Default: detected from its content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<LatencyFormat>,
     /// Column with the latency (pairs), if there are several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
     /// File with the names of the ids that its rows have: CSV with the columns `id` and `name`.
     /// Other columns are ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<String>,
     /// One-way latency within a region, in place of the value in the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Span>,
     /// One-way latency of pairs without a value in the file. Without this key, such pairs are an
     /// error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Span>,
 }
 

@@ -72,7 +72,6 @@ pub struct Columns {
     pub custody_pattern: CustodyPattern,
     /// Number of its columns with which a node is done; all of them if absent. The slowest columns
     /// then delay no node, as in LossyDAS.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub custody_needed: Option<u32>,
     /// Number of rows of the extended matrix, each with a topic of its own beside those of the
     /// columns, as in FullDAS: `blobs`, or more if the matrix is also extended downwards. 0 for
@@ -83,27 +82,21 @@ pub struct Columns {
     #[serde(skip_serializing_if = "is_zero")]
     pub row_custody: u32,
     /// Nodes that rebuild the block when they have half of its columns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
     /// Nodes that exchange cells instead of whole columns, because they have most of the blobs from the
     /// mempool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cells: Option<Cells>,
     /// A payload in pieces, in place of columns of blobs: `count` is the number of pieces that hold it,
     /// and `custody` and `blobs` have no effect.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
     /// File with the columns of each node: CSV with the columns `node` and `column`, with a path
     /// like that of the topology's file. Replaces `custody`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub custody_file: Option<String>,
     /// Number of the publishing host.
     pub publisher: u32,
     /// The publisher's uplink; that of its class, or of the network, if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub publisher_uplink: Option<Rate>,
     /// The publisher's downlink; that of its class, or of the network, if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub publisher_downlink: Option<Rate>,
     /// Whether the publisher joins all topics. Otherwise it publishes to topics that it has not
     /// joined (fanout), and keeps `custody` columns like others.
@@ -164,13 +157,11 @@ pub struct Pieces {
     #[serde(skip_serializing_if = "is_zero")]
     pub parity: u32,
     /// Bytes of the message of such a piece; `size` if absent. Parity cannot be compressed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parity_size: Option<Size>,
     /// Whether all pieces share one topic, or each has its own.
     pub topics: PieceTopics,
     /// Number of pieces whose topics a node joins, drawn at random, with a topic for each piece and
     /// parity; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<u32>,
     /// Share of the nodes that announce and push pieces, but answer no request. They are done like the
     /// others.
@@ -180,7 +171,6 @@ pub struct Pieces {
     #[serde(skip_serializing_if = "Share::is_zero")]
     pub silent: Share,
     /// Bytes of one copy of the payload, for the count of copies; those of all its pieces if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Size>,
 }
 
@@ -324,7 +314,6 @@ pub struct Repair {
     /// Share of the nodes that keep `columns` instead of `columns.custody`, drawn at random.
     pub nodes: Share,
     /// Number of columns that they keep, at least half of all; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<u32>,
     /// Time to rebuild the row of one blob, with its proofs; rows follow one after the other.
     /// Default: "100 ms", an assumption. Clients share the rows among cores.

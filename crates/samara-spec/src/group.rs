@@ -43,19 +43,15 @@ pub static FAMILY: FamilySpec = FamilySpec {
 #[serde(deny_unknown_fields, default)]
 pub struct Group {
     /// Number of members that broadcast, the first ones. Default: all members.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<u32>,
     /// Size of a message.
     pub size: Size,
     /// Number of messages that each sender broadcasts. Default: 10,000, unless there is a
     /// `duration`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
     /// Time for which senders broadcast, in place of a number of messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
     /// Messages per second of each sender. Default: as fast as the group accepts them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Time from the start of the run to the first message, in which links come up and the group
     /// forms.

@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use samara_engine::units::{Share, Span};
 use samara_scenario::{Network, from_table, unknown_key};
-use schemars::JsonSchema;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
@@ -61,8 +62,6 @@ pub struct Scenario {
     #[schemars(!skip_serializing_if)]
     pub runs: Vec<RunSpec>,
     /// Keys that vary, combined with every run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(!skip_serializing_if)]
     pub sweep: Option<Sweep>,
     /// Measurements of real networks, shown beside each run: files of arrivals, by the name of the
     /// run. A path relative to the scenario file, or `builtin:` and the name of a data file of
@@ -151,7 +150,26 @@ pub fn schema() -> serde_json::Value {
         schema.insert("$schema".to_owned(), dialect.into());
     }
     schema.insert("$defs".to_owned(), generator.take_definitions(true).into());
+    RecursiveTransform(without_absent_defaults).transform(&mut schema);
     schema.to_value()
+}
+
+/// Removes absent keys from the defaults of a schema, as scenarios have them: TOML has no null.
+fn without_absent_defaults(schema: &mut Schema) {
+    fn without_nulls(value: &mut serde_json::Value) {
+        if let Some(table) = value.as_object_mut() {
+            table.retain(|_, value| !value.is_null());
+            table.values_mut().for_each(without_nulls);
+        }
+    }
+    if let Some(schema) = schema.as_object_mut()
+        && let Some(default) = schema.get_mut("default")
+    {
+        without_nulls(default);
+        if default.is_null() {
+            schema.shift_remove("default");
+        }
+    }
 }
 
 /// Converts a value of a scenario to JSON.
@@ -233,18 +251,15 @@ pub struct Fault {
     pub at: Span,
     /// Time at which the fault ends. After a crash or leave, the node starts again; after others,
     /// the state is as before. Default: never. A crash at 0 s makes a node that joins later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Span>,
     /// Share of the affected nodes, drawn from the seed. The publisher is never affected.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub share: Share,
     /// Numbers of the affected nodes, in place of a share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<u32>>,
     /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
     /// frames that it withholds, replays or alters (default: all), or the number of frames that it
     /// floods peers with for each received frame (default: 1).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
 }
 

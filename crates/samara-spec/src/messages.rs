@@ -67,7 +67,6 @@ pub struct Messages {
     /// File of messages, in place of a rate: CSV with the columns `at` (time from the end of the
     /// warm-up), `publisher` and `size`; the last two are optional. A path relative to the scenario
     /// file, plain or compressed with zstd.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Messages per second of all nodes together.
     pub rate: f64,
@@ -152,17 +151,13 @@ macro_rules! baseline {
         pub struct $Name {
             $($own)*
             /// Order of the copies of published messages.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub schedule_publish: Option<ScheduleSpec>,
             /// Order of the copies of forwarded messages.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub schedule_forward: Option<ScheduleSpec>,
             /// Whether a node withdraws owed copies when the peer turns out to have the message.
             /// Default: true.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub withdraw: Option<bool>,
             /// Whether each link drains its own queue, or one order covers all links.
-            #[serde(skip_serializing_if = "Option::is_none")]
             pub dispatch: Option<Dispatch>,
         }
 
@@ -190,10 +185,8 @@ baseline! {
     PlumtreeParameters {
         /// Number of hops by which a lazy path must be shorter to replace an eager one. 0 disables
         /// this.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub optimization_threshold: Option<u32>,
         /// Time that a node waits for an announced message before it requests it.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub graft_timeout: Option<Span>,
     }
 }

@@ -48,7 +48,6 @@ pub struct Mix {
     /// Number of rounds that are precomputed before the first payloads arrive. Default: all rounds,
     /// so that real time is measured alone. With 0, payloads arrive as soon as a round accepts
     /// them, while the precomputation continues.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stock: Option<u32>,
     /// Time from the end of a round at its first node until the sender submits the next batch
     /// there.

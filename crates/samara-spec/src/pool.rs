@@ -45,20 +45,15 @@ pub static FAMILY: FamilySpec = FamilySpec {
 pub struct Transactions {
     /// Number of clients. Each submits its next transaction after a block has its last one. Default:
     /// 1,100 unless there is a `rate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
     /// The nodes of the clients: "even" numbers at all nodes, or a "random" node for each client.
     /// Default: "even".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Maximum time after that block until the client submits, drawn uniformly. Default: "14 s".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<Span>,
     /// Transactions per second, each at a random node, in place of clients.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Distribution of the submissions of a `rate`. Default: "even".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
     /// Size of a transaction.
     pub size: Size,
@@ -73,7 +68,6 @@ pub struct Transactions {
     /// Maximum size of the transactions in a block.
     pub block_size: Size,
     /// Maximum gas of a block. Default: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub block_gas: Option<u64>,
     /// Gas of a transaction.
     pub gas: u32,
@@ -174,13 +168,10 @@ pub struct CatGroup {
     /// Share of all nodes in the group, drawn from the seed.
     pub share: Share,
     /// Preset of their pools, without changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
     /// Hostile behaviour in place of a preset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversary: Option<Adversary>,
     /// Number of hostile actions per second. Default: 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
 

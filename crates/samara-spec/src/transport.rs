@@ -16,70 +16,52 @@ pub struct TransportSpec {
     /// Implementation of TCP or QUIC that supplies defaults for the values below.
     pub stack: Stack,
     /// Tcp and grpc: congestion control. Default: "reno". Linux ships with "cubic".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<Congestion>,
     /// Initial congestion window in packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
     /// Receive window in packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_window: Option<u32>,
     /// Quic: receive window at the start of a connection, in packets, which grows to
     /// `receive_window` with its use. Default: none with the stack "linux", so that the window never
     /// changes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_receive_window: Option<u32>,
     /// Minimum retransmission timeout.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Span>,
     /// Maximum delay of an acknowledgement.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<Span>,
     /// Tcp: number of packets after which an acknowledgement waits no longer. Default: 2. Network
     /// cards of Linux merge consecutive packets (GRO), and the kernel acknowledges merged packets
     /// at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_every: Option<u32>,
     /// Whether the congestion window shrinks in idle times.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
     /// Quic: assignment of frames to streams. Default: "single".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamOrder>,
     /// Quic: maximum delay of an acknowledgement. Default: "25 ms".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ack_delay: Option<Span>,
     /// Quic and datagram: maximum size of a UDP payload in bytes. Default: 1452.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_udp_payload: Option<u32>,
     /// Quic and datagram: whether links carry the headers of IP and UDP, 28 bytes for each packet.
     /// Default: true. Some simulators count UDP payloads only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_headers: Option<bool>,
     /// Quic, with one order over all links: tolerated increase of round trips. Nodes limit the bytes in
     /// flight over all links, so that copies wait where they can be withdrawn, and not before the
     /// uplink. Default: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_delay: Option<Span>,
     /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
     /// of frame and fragment and an authentication tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub datagram_header: Option<u32>,
     /// Tcp and grpc: maximum payload of a packet. Default: 1,460 bytes, in groups 1,448; with jumbo
     /// frames and timestamps it is 8,948 bytes. Simulations with much data are faster with large
     /// packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_segment: Option<Size>,
     /// Tcp in groups: maximum number of unsent bytes in the kernel, as with `TCP_NOTSENT_LOWAT`.
     /// Default: "64 KiB".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsent: Option<Size>,
     /// Channels over a secret connection, as in CometBFT below its transaction pools.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSpec>,
     /// Grpc: window of HTTP/2 that a receiver grants to a connection, in bytes. Default: 65,535 at
     /// first, then by the estimated need of the path.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub http2_window: Option<Size>,
     /// Time at which links come up.
     pub links: LinkStart,
@@ -146,7 +128,6 @@ pub struct ConnectionSpec {
     /// Time for which written packets are collected before they leave (100 ms in celestia-core), or
     /// "when-idle": as soon as no more packets are waiting. Default: that of the pool's preset,
     /// "when-idle" for `cat` and "100 ms" for all others.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<FlushSpec>,
     /// Maximum send rate of a link. 0 for no limit. Default: 5.12 MB/s.
     pub send_rate: Rate,
