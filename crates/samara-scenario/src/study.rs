@@ -8,7 +8,7 @@
 //! exchange nodes within blocks of 16.
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-pub const fn mix(x: u64) -> u64 {
+const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -41,41 +41,19 @@ pub fn pair_factor(seed: u64, (a, b): (u32, u32), (least, most): (f64, f64)) -> 
     least + (most - least) * (hash % FACTOR_STEPS) as f64 / FACTOR_STEPS as f64
 }
 
-/// A purpose for which nodes are drawn. The sets of two purposes are independent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StudySet {
-    /// Nodes that announce messages and do not answer requests, or forward nothing.
-    Withholding,
-    /// Nodes that pretend to have every announced message.
-    Spoofing,
-    /// Pieces that the publisher never sends; the "nodes" are pieces here.
-    Omitted,
-}
+/// Distinguishes the draw of withholding nodes, which answer no request or forward nothing.
+const WITHHOLDING: u64 = 0xf1f1_f1f1_f1f1_f1f1;
 
-impl StudySet {
-    const fn domain(self) -> u64 {
-        match self {
-            Self::Withholding => 0xf1f1_f1f1_f1f1_f1f1,
-            Self::Spoofing => 0xd07d_07d0_7d07_d07d,
-            Self::Omitted => 0xf5f5_f5f5_f5f5_f5f5,
-        }
-    }
-}
-
-/// Returns the nodes that a fault of the study hits: a percentage of `nodes - 1`, rounded to the
-/// nearest number, at least one. Node 0, the publisher, is never among them. The order is that of the
-/// draw: a smaller percentage hits the first of them.
-pub fn study_draw(set: StudySet, nodes: u32, percent: u32, seed: u64) -> Vec<u32> {
+/// Returns the withholding nodes of the study: a percentage of `nodes - 1`, rounded to the nearest
+/// number, at least one. Node 0, the publisher, is never among them. The order is that of the draw: a
+/// smaller percentage hits the first of them.
+pub fn withholding(nodes: u32, percent: u32, seed: u64) -> Vec<u32> {
     let others = u64::from(nodes.saturating_sub(1));
     let count = ((u64::from(percent) * others + 50) / 100).max(1);
-    ranked(set, 1..nodes, seed).into_iter().take(count as usize).collect()
-}
-
-/// Returns numbers in the order of the draw for a purpose: pieces start at 0.
-pub fn ranked(set: StudySet, numbers: std::ops::Range<u32>, seed: u64) -> Vec<u32> {
-    let seed = mix(seed ^ set.domain());
-    let mut ranked: Vec<u32> = numbers.collect();
-    ranked.sort_by_key(|number| std::cmp::Reverse(mix(seed ^ u64::from(*number))));
+    let seed = mix(seed ^ WITHHOLDING);
+    let mut ranked: Vec<u32> = (1..nodes).collect();
+    ranked.sort_by_key(|node| std::cmp::Reverse(mix(seed ^ u64::from(*node))));
+    ranked.truncate(count as usize);
     ranked
 }
 
@@ -135,16 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_nested_and_independent() {
-        let draw = |set, percent| study_draw(set, 500, percent, 7);
-        let withholding = draw(StudySet::Withholding, 10);
-        assert_eq!(withholding.len(), 50);
-        assert_eq!(draw(StudySet::Withholding, 20)[..50], withholding);
-        assert!(!draw(StudySet::Withholding, 100).contains(&0));
-        let spoofing = draw(StudySet::Spoofing, 10);
-        let both = spoofing.iter().filter(|node| withholding.contains(node)).count();
-        assert!(both < 15, "{both} of 50, 5 expected");
-        assert_eq!(study_draw(StudySet::Withholding, 3, 1, 7).len(), 1);
-        assert_eq!(ranked(StudySet::Omitted, 0..32, 7).len(), 32);
+    fn withholding_nodes_are_nested() {
+        let some = withholding(500, 10, 7);
+        assert_eq!(some.len(), 50);
+        assert_eq!(withholding(500, 20, 7)[..50], some);
+        assert!(!withholding(500, 100, 7).contains(&0));
+        assert_eq!(withholding(3, 1, 7).len(), 1);
     }
 }

@@ -11,7 +11,7 @@ use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
-use samara_scenario::study::{StudySet, study_draw};
+use samara_scenario::study::withholding;
 use samara_scenario::table::read_pairs;
 
 pub static FAMILY: FamilySpec = FamilySpec {
@@ -356,7 +356,7 @@ impl Columns {
                 return Vec::new();
             }
             let percent = (share.fraction() * 100.0).round() as u32;
-            study_draw(StudySet::Withholding, nodes, percent, seed)
+            withholding(nodes, percent, seed)
         };
         [pieces.withholding, pieces.silent].map(draw)
     }
