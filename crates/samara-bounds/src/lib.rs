@@ -1,6 +1,6 @@
 //! Lower bounds over all schedules: of the mean time to custody, and of every completion time.
 //!
-//! The bound of the mean time to custody ([`mean_custody_ms`]) is for equal latencies and many columns;
+//! The bound of the mean time to custody ([`mean_custody`]) is for equal latencies and many columns;
 //! [`payload`](payload()) bounds every order statistic in networks with different rates and latencies.
 //!
 //! The bound of the mean adds two times that no way of publishing can avoid. `docs/bounds.md` derives it.
@@ -70,11 +70,6 @@ fn nanos(bytes: u64, bps: u64) -> u64 {
 /// It is the largest of three bounds: for every order of the columns; for orders that are
 /// independent of custody; and for the nodes' own downlinks. The second is tighter, and holds if
 /// all nodes have equally many columns: see `docs/bounds.md`.
-pub fn mean_custody_ms(limits: &Limits<'_>) -> f64 {
-    mean_custody(limits).total_ms
-}
-
-/// Returns the bound of [`mean_custody_ms`] with its part for first copies.
 pub fn mean_custody(limits: &Limits<'_>) -> Bound {
     let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
     let (custody, downlinks): (Vec<&[u32]>, Vec<u64>) = waiting.map(|(own, bps)| (*own, *bps)).unzip();
@@ -141,13 +136,8 @@ impl Bound {
 /// Returns a lower bound of the mean time in milliseconds until a node has any `needed` of its
 /// columns, or all of them if it keeps fewer.
 ///
-/// It is simpler, and lower, than [`mean_custody_ms`]: that many columns pass the publisher's uplink
+/// It is simpler, and lower, than [`mean_custody`]: that many columns pass the publisher's uplink
 /// and the node's downlink, at the same time, and travel for the least latency.
-pub fn mean_any_ms(limits: &Limits<'_>, needed: usize) -> f64 {
-    mean_any(limits, needed).total_ms
-}
-
-/// Returns the bound of [`mean_any_ms`] with its part for first copies.
 pub fn mean_any(limits: &Limits<'_>, needed: usize) -> Bound {
     let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
     let times: Vec<(f64, f64)> = waiting
