@@ -199,8 +199,8 @@ fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<T
         let figure = &known.figure;
         let theirs = format!("{}{}", figure.relation.words(), number(figure.value));
         let verdict = match &figure.refuted {
-            Some(cause) => format!("{}: {cause}", known.verdict),
-            None => known.verdict.to_string(),
+            Some(cause) => format!("{}: {cause}", known.verdict.name()),
+            None => known.verdict.name().to_owned(),
         };
         let place = [&figure.source, &figure.place].map(String::as_str);
         let source = place.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");

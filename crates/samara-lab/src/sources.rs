@@ -150,7 +150,6 @@ pub struct SourcesPage {
     pub settled: f64,
 }
 
-/// The verdicts in the order of the page.
 const ORDER: [Verdict; 5] =
     [Verdict::Reproduced, Verdict::Refuted, Verdict::Fit, Verdict::Assumed, Verdict::NotAttempted];
 
@@ -207,7 +206,7 @@ pub fn page(compared: &Compared) -> SourcesPage {
     body += &table(&measured);
     let is_settled = |verdict: &&Verdict| matches!(verdict, Verdict::Reproduced | Verdict::Refuted);
     let settled = verdicts.iter().filter(is_settled).count() as f64 / verdicts.len().max(1) as f64;
-    let headings = ORDER.map(|verdict| verdict.to_string()).join(" | ");
+    let headings = ORDER.map(Verdict::name).join(" | ");
     let text = format!(
         "{INTRODUCTION}{} of the {} claims of the documents are reproduced or refuted.\n\n\
          | document | claims | {headings} | deviates |\n|---|--:|--:|--:|--:|--:|--:|--:|\n{totals}{body}",
@@ -228,7 +227,7 @@ fn table<'r>(rows: impl IntoIterator<Item = &'r Row>) -> String {
         "| claim | theirs | ours | tolerance | verdict | evidence |\n|---|---|---|---|---|---|\n".to_owned();
     for row in rows {
         let reason = if row.reason.is_empty() { String::new() } else { format!(": {}", row.reason) };
-        let verdict = format!("**{}**{reason}", row.verdict);
+        let verdict = format!("**{}**{reason}", row.verdict.name());
         let cells = [&row.claim, &row.theirs, &row.ours, &row.tolerance, &verdict, &row.evidence];
         let cells = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " "));
         let _ = writeln!(text, "| {} |", cells.join(" | "));

@@ -201,34 +201,23 @@ impl JsonSchema for Tolerance {
     }
 }
 
-/// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Ours is within the tolerance.
-    Reproduced,
-    /// Ours is not, and a test shows the cause.
-    Refuted,
-    /// A parameter was chosen so that the figure results.
-    Fit,
-    /// The model takes it for granted.
-    Assumed,
-    NotAttempted,
-    /// Ours is not within the tolerance, for a cause that is unknown; or it is, although a cause for
-    /// the contrary is declared.
-    Open,
-}
-
-impl Display for Verdict {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Reproduced => "reproduced",
-            Self::Refuted => "refuted",
-            Self::Fit => "fit",
-            Self::Assumed => "assumed",
-            Self::NotAttempted => "not attempted",
-            Self::Open => "deviates",
-        })
+samara_engine::names! {
+    /// What became of a claim.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Verdict {
+        /// Ours is within the tolerance.
+        Reproduced = "reproduced",
+        /// Ours is not, and a test shows the cause.
+        Refuted = "refuted",
+        /// A parameter was chosen so that the figure results.
+        Fit = "fit",
+        /// The model takes it for granted.
+        Assumed = "assumed",
+        NotAttempted = "not attempted",
+        /// Ours is not within the tolerance, for a cause that is unknown; or it is, although a cause
+        /// for the contrary is declared.
+        Open = "deviates",
     }
 }
 
