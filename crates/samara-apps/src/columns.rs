@@ -15,14 +15,14 @@ use samara_engine::{
 };
 use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
 use samara_gossipsub::wire::{self, Limits};
-use samara_gossipsub::{Event as GossipEvent, GossipSub, Piece};
+use samara_gossipsub::{GossipSub, Piece};
 use samara_sim::{Contents, FrameCodec, Items, Reader};
 use samara_spec::columns::{Columns, PieceTopics};
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::{Carries, random_bytes};
 
-pub use cells::{CellCounts, CellPlan};
+pub use cells::CellPlan;
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
 /// segment. Columns are the first segments of a block; rows follow them.
@@ -183,7 +183,9 @@ pub enum Arrival<M> {
 type Cx<'a, E> = Context<'a, <E as Engine>::Frame, <E as Engine>::Event>;
 
 /// An engine over which segments spread.
-pub trait Spreading: Engine<Frame: Send, Event: Send> + Send + Sized + 'static {
+pub trait Spreading:
+    Engine<Frame: Carries<<Self as Spreading>::Message> + Send, Event: Send> + Send + Sized + 'static
+{
     type Message: Segment + Send + Sync + std::fmt::Debug;
 
     fn join(&mut self, topic: &Topic, cx: &mut Cx<'_, Self>);
@@ -228,15 +230,12 @@ pub trait Spreading: Engine<Frame: Send, Event: Send> + Send + Sized + 'static {
     fn report_cells(_: &mut Node<Self>, _: &Neighbours, _: &mut AppCx<'_, Node<Self>>) {}
 
     /// Returns the counters of cells: missing after the look-up, columns completed by the look-up, cells
-    /// received, duplicate ones, headers received, duplicate ones, and bodies of metadata.
-    fn cell_counts(_: &Node<Self>) -> [u64; 7] {
-        [0; 7]
+    /// received, headers received, and bodies of metadata.
+    fn cell_counts(_: &Node<Self>) -> [u64; 5] {
+        [0; 5]
     }
 
     fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
-
-    /// Returns the messages in a frame.
-    fn messages(frame: &Self::Frame) -> &[Arc<Self::Message>];
 }
 
 /// Returns a function that returns the segments in a frame.
@@ -245,97 +244,8 @@ pub fn contents<E: Spreading>(
 ) -> impl Fn(&E::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
     move |frame, _| {
         let number = |message: &Arc<E::Message>| blocks.id_of(Segment::topic(&**message)?, message);
-        let items: Items = E::messages(frame).iter().filter_map(number).map(u64::from).collect();
+        let items: Items = frame.messages().iter().filter_map(number).map(u64::from).collect();
         Contents { batch: items.first().map(|first| first / u64::from(blocks.count())), items }
-    }
-}
-
-impl Spreading for GossipSub {
-    type Message = Message;
-
-    fn join(&mut self, topic: &Topic, cx: &mut Cx<'_, Self>) {
-        self.subscribe(topic, cx);
-    }
-
-    fn publish_one(&mut self, message: Arc<Message>, cx: &mut Cx<'_, Self>) {
-        let _ = self.publish_message(message, cx);
-    }
-
-    fn publish_all(&mut self, messages: Vec<Arc<Message>>, schedule: &Schedule, cx: &mut Cx<'_, Self>) {
-        self.publish_message_batch(messages, schedule, cx);
-    }
-
-    fn targets(&self, topic: &Topic) -> usize {
-        self.mesh_peers(topic).len()
-    }
-
-    fn validated(node: &mut Node<Self>, cx: &mut Cx<'_, Self>) {
-        if let Some(ticket) = node.processor.done(&mut node.engine, cx) {
-            node.verified_cells(ticket, cx);
-        }
-    }
-
-    fn exchange_cells(node: &mut Node<Self>, plan: &Arc<CellPlan>, host: u32) {
-        node.exchange_cells(plan, host);
-    }
-
-    fn publish_cells(node: &mut Node<Self>, slot: u32, schedule: &Schedule, cx: &mut Cx<'_, Self>) -> bool {
-        node.publish_cells(slot, schedule, cx)
-    }
-
-    fn take_cells(
-        node: &mut Node<Self>,
-        event: GossipEvent,
-        cx: &mut AppCx<'_, Node<Self>>,
-    ) -> Option<GossipEvent> {
-        node.take_cells(event, cx)
-    }
-
-    fn whole_column(node: &mut Node<Self>, column: ColumnId, from: PeerId, cx: &mut AppCx<'_, Node<Self>>) {
-        node.whole_column(column, from, cx);
-    }
-
-    fn cell_timer(node: &mut Node<Self>, token: TimerToken, cx: &mut Cx<'_, Self>) -> bool {
-        node.cell_timer(token, cx)
-    }
-
-    fn report_cells(node: &mut Node<Self>, neighbours: &Neighbours, cx: &mut AppCx<'_, Node<Self>>) {
-        node.report_cells(neighbours, cx);
-    }
-
-    fn cell_counts(node: &Node<Self>) -> [u64; 7] {
-        let (counts, engine) = (node.cell_counts(), node.engine.metrics());
-        [
-            counts.missing,
-            counts.local,
-            engine.parts_received,
-            engine.parts_duplicate,
-            engine.headers_received,
-            engine.headers_duplicate,
-            engine.parts_metadata_received,
-        ]
-    }
-
-    fn arrival(event: GossipEvent, is_instant: bool) -> Arrival<Message> {
-        match event {
-            GossipEvent::Message { key, topic, message, from: None, .. } => {
-                Arrival::Own { key, topic, message }
-            }
-            // Otherwise its validation was reported before.
-            GossipEvent::Message { key, topic, message, from: Some(from), .. } if is_instant => {
-                Arrival::First { key, topic, message, from, validate: None }
-            }
-            GossipEvent::NeedsValidation { id, key, topic, message, from } => {
-                Arrival::First { key, topic, message, from, validate: Some(id) }
-            }
-            GossipEvent::Duplicate { key, from } => Arrival::Again { key, from },
-            GossipEvent::Lost(_) => Arrival::Lost,
-            _ => Arrival::Other,
-        }
-    }
-
-    fn messages(frame: &RpcFrame) -> &[Arc<Message>] {
-        frame.messages()
     }
 }
 
@@ -364,10 +274,6 @@ macro_rules! baselines {
             }
 
             fn validated(_: &mut Node<Self>, _: &mut Cx<'_, Self>) {}
-
-            fn messages(frame: &Self::Frame) -> &[Arc<Self::Message>] {
-                frame.messages()
-            }
 
             fn arrival(event: BaselineEvent, _: bool) -> Arrival<Self::Message> {
                 match event {

@@ -8,11 +8,11 @@ use samara_engine::outbox::Schedule;
 use samara_engine::{Context, NodeRng, PeerId, Purpose, TimerToken, Topic, derive_seed};
 use samara_gossipsub::partial::ethereum::{self, PART_BYTES, PartialColumns};
 use samara_gossipsub::partial::{Bits, Content};
-use samara_gossipsub::rpc::RpcFrame;
+use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_spec::columns::{Cells, Columns, PushedCells};
 
-use super::{ColumnId, Event};
+use super::{Arrival, ColumnId, Event, Spreading};
 use crate::host::{AppCx, Neighbours, Work};
 
 /// Fires when a node has looked up the blobs of a slot, whose number is added.
@@ -77,18 +77,11 @@ impl CellPlan {
 
 /// Counts of cells, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CellCounts {
+struct CellCounts {
     /// Cells that the node lacked after it had looked up its mempool.
     pub missing: u64,
     /// Columns that the node completed from its mempool alone.
     pub local: u64,
-}
-
-/// A whole column that has arrived and of which the engine must be told, once its event is handled.
-#[derive(Clone, Copy, Debug)]
-struct Whole {
-    column: ColumnId,
-    from: PeerId,
 }
 
 /// What a node knows about the cells of blocks.
@@ -101,7 +94,9 @@ pub(super) struct CellNode {
     /// The slots whose blobs are looked up, with the sender of the header.
     headers: FxHashMap<u32, PeerId>,
     complete: FxHashSet<ColumnId>,
-    whole: Vec<Whole>,
+    /// Whole columns that have arrived and of which the engine must be told, once their event is
+    /// handled.
+    whole: Vec<(ColumnId, PeerId)>,
     /// Completed columns with the sender of the last cell, for the application's context.
     reports: Vec<(ColumnId, PeerId)>,
     counts: CellCounts,
@@ -110,10 +105,33 @@ pub(super) struct CellNode {
 type Node = super::Node<GossipSub>;
 type EngineCx<'a> = Context<'a, RpcFrame, GossipEvent>;
 
-impl Node {
-    /// Lets the node exchange cells.
-    pub fn exchange_cells(&mut self, plan: &Arc<CellPlan>, host: u32) {
-        self.cells = Some(Box::new(CellNode {
+impl Spreading for GossipSub {
+    type Message = Message;
+
+    fn join(&mut self, topic: &Topic, cx: &mut EngineCx<'_>) {
+        self.subscribe(topic, cx);
+    }
+
+    fn publish_one(&mut self, message: Arc<Message>, cx: &mut EngineCx<'_>) {
+        let _ = self.publish_message(message, cx);
+    }
+
+    fn publish_all(&mut self, messages: Vec<Arc<Message>>, schedule: &Schedule, cx: &mut EngineCx<'_>) {
+        self.publish_message_batch(messages, schedule, cx);
+    }
+
+    fn targets(&self, topic: &Topic) -> usize {
+        self.mesh_peers(topic).len()
+    }
+
+    fn validated(node: &mut Node, cx: &mut EngineCx<'_>) {
+        if let Some(ticket) = node.processor.done(&mut node.engine, cx) {
+            node.verified_cells(ticket, cx);
+        }
+    }
+
+    fn exchange_cells(node: &mut Node, plan: &Arc<CellPlan>, host: u32) {
+        node.cells = Some(Box::new(CellNode {
             plan: Arc::clone(plan),
             host,
             arrived: FxHashMap::default(),
@@ -125,10 +143,8 @@ impl Node {
         }));
     }
 
-    /// Publishes a slot: all cells to peers that want cells, and whole columns to the others. Returns
-    /// false if the node does not exchange cells.
-    pub(super) fn publish_cells(&mut self, slot: u32, schedule: &Schedule, cx: &mut EngineCx<'_>) -> bool {
-        let Some(cells) = &mut self.cells else { return false };
+    fn publish_cells(node: &mut Node, slot: u32, schedule: &Schedule, cx: &mut EngineCx<'_>) -> bool {
+        let Some(cells) = &mut node.cells else { return false };
         let plan = Arc::clone(&cells.plan);
         let (group, private) = &plan.slots[slot as usize];
         let push = match plan.cells.push {
@@ -137,29 +153,28 @@ impl Node {
             PushedCells::All => Bits::all(plan.blobs),
         };
         cells.headers.insert(slot, PeerId(0));
-        cells.complete.extend(self.shared.of_slot(slot));
-        for topic in &self.shared.topics {
+        cells.complete.extend(node.shared.of_slot(slot));
+        for topic in &node.shared.topics {
             let content = plan.content(0..plan.blobs, true, push.clone());
-            provide(&mut self.engine, topic, group, content, cx);
+            provide(&mut node.engine, topic, group, content, cx);
         }
-        let message = |column: ColumnId| Arc::clone(&self.shared.messages[column as usize]);
-        let columns = self.shared.of_slot(slot).map(message);
-        self.engine.publish_message_batch(columns, schedule, cx);
+        let message = |column: ColumnId| Arc::clone(&node.shared.messages[column as usize]);
+        let columns = node.shared.of_slot(slot).map(message);
+        node.engine.publish_message_batch(columns, schedule, cx);
         true
     }
 
-    /// Handles the events of cells. Returns others.
-    pub(super) fn take_cells(&mut self, event: GossipEvent, cx: &mut AppCx<'_, Self>) -> Option<GossipEvent> {
-        let Some(cells) = &mut self.cells else { return Some(event) };
+    fn take_cells(node: &mut Node, event: GossipEvent, cx: &mut AppCx<'_, Node>) -> Option<GossipEvent> {
+        let Some(cells) = &mut node.cells else { return Some(event) };
         match event {
             GossipEvent::Parts { ticket, topic, group, from, header, parts } => {
-                let column = self.shared.index.get(&topic);
+                let column = node.shared.index.get(&topic);
                 if let (Some(slot), Some(column)) = (cells.plan.by_group.get(&group), column) {
-                    let id = slot * self.shared.count() + column;
+                    let id = slot * node.shared.count() + column;
                     cells.arrived.insert(ticket, (id, from, header.is_some()));
                 }
                 let time = cells.plan.cells.cell_time.duration() * parts.len() as u32;
-                self.processor.work(Work::Parts(ticket), time, cx);
+                node.processor.work(Work::Parts(ticket), time, cx);
                 None
             }
             // The header tells which groups there are.
@@ -168,8 +183,92 @@ impl Node {
         }
     }
 
+    fn whole_column(node: &mut Node, column: ColumnId, from: PeerId, cx: &mut AppCx<'_, Node>) {
+        let Some(cells) = &mut node.cells else { return };
+        cells.complete.insert(column);
+        cells.whole.push((column, from));
+        let now = cx.now();
+        cx.set_timer(now, WHOLE);
+    }
+
+    fn cell_timer(node: &mut Node, token: TimerToken, cx: &mut EngineCx<'_>) -> bool {
+        let Some(cells) = &mut node.cells else { return false };
+        let plan = Arc::clone(&cells.plan);
+        if token == WHOLE {
+            for (column, from) in std::mem::take(&mut cells.whole) {
+                let (slot, segment) = (column / node.shared.count(), column % node.shared.count());
+                let topic = &node.shared.topics[segment as usize];
+                let content = plan.content(0..plan.blobs, true, Bits::default());
+                provide(&mut node.engine, topic, &plan.slots[slot as usize].0, content, cx);
+                node.look_up(slot, from, cx);
+            }
+            return true;
+        }
+        let Some(slot) = token.0.checked_sub(LOOKED_UP).filter(|slot| (*slot as usize) < plan.slots.len())
+        else {
+            return false;
+        };
+        let slot = slot as u32;
+        let mempool = plan.mempool(cells.host, slot);
+        let from = cells.headers.get(&slot).copied().unwrap_or(PeerId(0));
+        for segment in node.joins.clone() {
+            let column = slot * node.shared.count() + segment;
+            let Some(cells) = node.cells.as_mut().filter(|cells| !cells.complete.contains(&column)) else {
+                continue;
+            };
+            let (topic, group) = (&node.shared.topics[segment as usize], &plan.slots[slot as usize].0);
+            let have = node.engine.parts(topic, group).unwrap_or_default();
+            let had = have.iter().flatten().count();
+            let content = plan.content(mempool.iter(), false, Bits::default());
+            let missing = provide(&mut node.engine, topic, group, content, cx);
+            cells.counts.missing += u64::from(missing) + had as u64;
+            cells.counts.local += u64::from(missing == 0);
+            node.complete(column, from, cx);
+        }
+        true
+    }
+
+    fn report_cells(node: &mut Node, neighbours: &Neighbours, cx: &mut AppCx<'_, Node>) {
+        let Some(cells) = &mut node.cells else { return };
+        for (column, from) in cells.reports.drain(..) {
+            cx.emit(Event::Copy { column, from: neighbours.host(from), first: true });
+        }
+    }
+
+    fn cell_counts(node: &Node) -> [u64; 5] {
+        let counts = node.cells.as_ref().map_or_else(CellCounts::default, |cells| cells.counts);
+        let engine = node.engine.metrics();
+        [
+            counts.missing,
+            counts.local,
+            engine.parts_received,
+            engine.headers_received,
+            engine.parts_metadata_received,
+        ]
+    }
+
+    fn arrival(event: GossipEvent, is_instant: bool) -> Arrival<Message> {
+        match event {
+            GossipEvent::Message { key, topic, message, from: None, .. } => {
+                Arrival::Own { key, topic, message }
+            }
+            // Otherwise its validation was reported before.
+            GossipEvent::Message { key, topic, message, from: Some(from), .. } if is_instant => {
+                Arrival::First { key, topic, message, from, validate: None }
+            }
+            GossipEvent::NeedsValidation { id, key, topic, message, from } => {
+                Arrival::First { key, topic, message, from, validate: Some(id) }
+            }
+            GossipEvent::Duplicate { key, from } => Arrival::Again { key, from },
+            GossipEvent::Lost(_) => Arrival::Lost,
+            _ => Arrival::Other,
+        }
+    }
+}
+
+impl Node {
     /// Acts on cells that have been verified.
-    pub(super) fn verified_cells(&mut self, ticket: u64, cx: &mut EngineCx<'_>) {
+    fn verified_cells(&mut self, ticket: u64, cx: &mut EngineCx<'_>) {
         let Some(cells) = &mut self.cells else { return };
         let Some((column, from, header)) = cells.arrived.remove(&ticket) else { return };
         if header {
@@ -187,53 +286,6 @@ impl Node {
         }
     }
 
-    /// Notes a whole column that has arrived.
-    pub(super) fn whole_column(&mut self, column: ColumnId, from: PeerId, cx: &mut AppCx<'_, Self>) {
-        let Some(cells) = &mut self.cells else { return };
-        cells.complete.insert(column);
-        cells.whole.push(Whole { column, from });
-        let now = cx.now();
-        cx.set_timer(now, WHOLE);
-    }
-
-    /// Handles a timer. Returns false if it does not concern cells.
-    pub(super) fn cell_timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_>) -> bool {
-        let Some(cells) = &mut self.cells else { return false };
-        let plan = Arc::clone(&cells.plan);
-        if token == WHOLE {
-            for Whole { column, from } in std::mem::take(&mut cells.whole) {
-                let (slot, segment) = (column / self.shared.count(), column % self.shared.count());
-                let topic = &self.shared.topics[segment as usize];
-                let content = plan.content(0..plan.blobs, true, Bits::default());
-                provide(&mut self.engine, topic, &plan.slots[slot as usize].0, content, cx);
-                self.look_up(slot, from, cx);
-            }
-            return true;
-        }
-        let Some(slot) = token.0.checked_sub(LOOKED_UP).filter(|slot| (*slot as usize) < plan.slots.len())
-        else {
-            return false;
-        };
-        let slot = slot as u32;
-        let mempool = plan.mempool(cells.host, slot);
-        let from = cells.headers.get(&slot).copied().unwrap_or(PeerId(0));
-        for segment in self.joins.clone() {
-            let column = slot * self.shared.count() + segment;
-            let Some(cells) = self.cells.as_mut().filter(|cells| !cells.complete.contains(&column)) else {
-                continue;
-            };
-            let (topic, group) = (&self.shared.topics[segment as usize], &plan.slots[slot as usize].0);
-            let have = self.engine.parts(topic, group).unwrap_or_default();
-            let had = have.iter().flatten().count();
-            let content = plan.content(mempool.iter(), false, Bits::default());
-            let missing = provide(&mut self.engine, topic, group, content, cx);
-            cells.counts.missing += u64::from(missing) + had as u64;
-            cells.counts.local += u64::from(missing == 0);
-            self.complete(column, from, cx);
-        }
-        true
-    }
-
     /// Reports a column whose cells are all there, and publishes it to peers that want whole columns.
     fn complete(&mut self, column: ColumnId, from: PeerId, cx: &mut EngineCx<'_>) {
         let Some(cells) = &mut self.cells else { return };
@@ -246,19 +298,6 @@ impl Node {
             let message = Arc::clone(&self.shared.messages[column as usize]);
             let _ = self.engine.publish_message(message, cx);
         }
-    }
-
-    /// Emits the events of completed columns.
-    pub(super) fn report_cells(&mut self, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
-        let Some(cells) = &mut self.cells else { return };
-        for (column, from) in cells.reports.drain(..) {
-            cx.emit(Event::Copy { column, from: neighbours.host(from), first: true });
-        }
-    }
-
-    /// Returns the counts of cells; zeros if the node does not exchange them.
-    pub fn cell_counts(&self) -> CellCounts {
-        self.cells.as_ref().map_or_else(CellCounts::default, |cells| cells.counts)
     }
 }
 

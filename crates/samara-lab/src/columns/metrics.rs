@@ -195,7 +195,7 @@ impl CellMetrics {
         let publisher = measured.point.scenario.part::<Columns>().publisher;
         let upgraded = cells.upgraded(nodes, publisher, seed);
         let of = |kind: bool| CellNodes::of(measured, |host| upgraded.get(host as usize) == Some(&kind));
-        let [missing, local, received, _, headers, _, metadata] = measured.cells.map(|count| count as f64);
+        let [missing, local, received, headers, metadata] = measured.cells.map(|count| count as f64);
         let slots = measured.published.len() as f64;
         let nodes = f64::from(measured.point.scenario.network.nodes.max(2) - 1) * slots;
         Self {

@@ -53,7 +53,7 @@ pub struct ColumnsMeasured {
     /// Mean size of the meshes at the first publication.
     pub mesh_size: f64,
     /// Counts of cells over all nodes but the publisher, as [`Spreading::cell_counts`].
-    pub cells: [u64; 7],
+    pub cells: [u64; 5],
     /// Mean congestion window of the publisher's links at each publication, in packets; empty for
     /// real nodes.
     pub publisher_windows: Vec<f64>,
@@ -86,7 +86,7 @@ impl ColumnsMeasured {
             frame_bytes,
             withdrawn: 0,
             mesh_size: 0.0,
-            cells: [0; 7],
+            cells: [0; 5],
             publisher_windows: Vec::new(),
             digest: (0, 0),
         }
@@ -507,9 +507,9 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
 fn cells<E: Spreading>(
     measured: &ColumnsMeasured,
     net: &mut Net<'_, Host<Node<E>>>,
-) -> Result<[u64; 7], RunError> {
+) -> Result<[u64; 5], RunError> {
     let publisher = measured.workload().publisher;
-    let mut counts = [0; 7];
+    let mut counts = [0; 5];
     for host in net.hosts().filter(|host| *host != publisher) {
         let of_host = E::cell_counts(&net.sim.node(host).app);
         counts.iter_mut().zip(of_host).for_each(|(sum, count)| *sum += count);
