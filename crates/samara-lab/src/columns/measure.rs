@@ -171,8 +171,7 @@ impl Collector {
         if !self.ends_early || self.missing == 0 {
             return self.missing_until(slot) == 0;
         }
-        let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
-        self.deliveries().chunk_by(of_one_block).all(|block| {
+        self.blocks().all(|block| {
             let arrived = block.iter().filter(|delivery| delivery.delivered()).count();
             block[0].slot > slot || arrived >= self.needed_of(block.len())
         })
@@ -182,6 +181,11 @@ impl Collector {
     pub fn deliveries(&self) -> &[Delivery] {
         let nodes = self.base.get(self.observers_from as usize);
         &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
+    }
+
+    /// Returns the deliveries of each node in each slot.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &[Delivery]> {
+        self.deliveries().chunk_by(|a, b| (a.host, a.slot) == (b.host, b.slot))
     }
 
     pub(crate) fn custody(&self) -> &[Vec<u32>] {

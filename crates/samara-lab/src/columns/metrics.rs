@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
 use samara_sim::HostStats;
 use samara_spec::Point;
-use samara_spec::columns::{Cells, Columns};
+use samara_spec::columns::Columns;
 use serde::Serialize;
 
 use super::bound::{CurveBound, quantile};
 use super::measure::{Collector, CopyRow, Delivery};
-use super::run::ColumnsMeasured;
+use super::run::{ColumnsMeasured, upgraded};
 use super::torture;
 use crate::metric::metrics;
 use crate::network::Hosts;
@@ -190,10 +190,7 @@ impl CellNodes {
 }
 
 impl CellMetrics {
-    fn of(measured: &ColumnsMeasured, cells: &Cells) -> Self {
-        let (nodes, seed) = (measured.point.scenario.network.nodes, measured.point.seed);
-        let publisher = measured.point.scenario.part::<Columns>().publisher;
-        let upgraded = cells.upgraded(nodes, publisher, seed);
+    fn of(measured: &ColumnsMeasured, upgraded: &[bool]) -> Self {
         let of = |kind: bool| CellNodes::of(measured, |host| upgraded.get(host as usize) == Some(&kind));
         let [missing, local, received, headers, metadata] = measured.cells.map(|count| count as f64);
         let slots = measured.published.len() as f64;
@@ -270,10 +267,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let down = sum(|stats| stats.received.bytes);
     let bytes = workload.segment_bytes();
     let arrived = deliveries.iter().filter(|delivery| delivery.copies > 0);
-    let upgraded = workload
-        .cells
-        .as_ref()
-        .map(|cells| cells.upgraded(scenario.network.nodes, workload.publisher, measured.point.seed));
+    let upgraded = upgraded(workload, scenario.network.nodes, measured.point.seed);
     let in_cells =
         |delivery: &Delivery| upgraded.as_ref().is_some_and(|upgraded| upgraded[delivery.host as usize]);
     let whole = arrived.filter(|delivery| !in_cells(delivery));
@@ -326,7 +320,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         publisher_bytes_up: measured.traffic[publisher].sent.bytes,
         publisher_copies_returned: measured.collector.returned,
         repair: workload.repair.is_some().then_some(repairs),
-        cells: workload.cells.as_ref().map(|cells| CellMetrics::of(measured, cells)),
+        cells: upgraded.as_ref().map(|upgraded| CellMetrics::of(measured, upgraded)),
         queue_drops: measured.collector.queue_drops,
         withdrawn_copies: measured.withdrawn,
         packet_drops: packet_drops(&measured.traffic),
@@ -432,8 +426,7 @@ fn payload_copies(measured: &ColumnsMeasured) -> Option<f64> {
 fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
     let bytes = measured.point.scenario.part::<Columns>().segment_bytes();
     let (mut rates, mut longest) = (Vec::new(), None::<u64>);
-    let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
-    for block in measured.collector.deliveries().chunk_by(of_one_block) {
+    for block in measured.collector.blocks() {
         let mut times: Vec<u64> =
             block.iter().filter(|delivery| delivery.delivered()).map(|delivery| delivery.at).collect();
         times.sort_unstable();

@@ -125,8 +125,6 @@ impl ColumnsMeasured {
     /// Returns all deliveries. Those that end the time to custody of a node are the last ones.
     fn delivered(&self) -> Vec<Delivered> {
         let (columns, host) = (self.workload().segments(), self.workload().publisher);
-        let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
-        let blocks = self.collector.deliveries().chunk_by(of_one_block);
         let of_block = |block: &[Delivery]| {
             let origin = Origin { host, at: self.published[block[0].slot as usize] };
             let item = |delivery: &Delivery| u64::from(delivery.slot * columns + delivery.column);
@@ -149,7 +147,7 @@ impl ColumnsMeasured {
             let arrived = order.iter().enumerate().filter(|(_, delivery)| delivery.delivered());
             arrived.map(delivered).collect::<Vec<_>>()
         };
-        blocks.flat_map(of_block).collect()
+        self.collector.blocks().flat_map(of_block).collect()
     }
 
     fn end_at(&self) -> u64 {
@@ -342,7 +340,7 @@ const PUBLISHER: usize = 1;
 const NEVER: Duration = Duration::from_secs(1 << 31);
 
 /// Returns whether each host exchanges cells; `None` without cells.
-fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<bool>> {
+pub(super) fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<bool>> {
     workload.cells.as_ref().map(|cells| cells.upgraded(nodes, workload.publisher, seed))
 }
 

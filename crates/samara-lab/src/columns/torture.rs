@@ -141,7 +141,6 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         && collector.queue_drops == 0;
     if promises {
         let connected = connected(measured, &harmed);
-        let of_one_block = |a: &Delivery, b: &Delivery| (a.host, a.slot) == (b.host, b.slot);
         let lacking = |block: &[Delivery]| {
             let arrived = block.iter().filter(|delivery| delivery.delivered()).count();
             // With a code, a node needs any of its pieces.
@@ -149,8 +148,8 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
             let lacks = |of: &&Delivery| !is_done && !of.delivered() && connected[of.column as usize];
             block.iter().filter(lacks).count()
         };
-        let blocks = collector.deliveries().chunk_by(of_one_block);
-        let missing: usize = blocks.filter(|block| !is_harmed(&harmed, block[0].host)).map(lacking).sum();
+        let missing: usize =
+            collector.blocks().filter(|block| !is_harmed(&harmed, block[0].host)).map(lacking).sum();
         broken.extend(Broken::unless(
             missing == 0,
             "a column reaches all nodes without a fault that keep it",
