@@ -294,17 +294,13 @@ impl Data for OwnData {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::explain::Explain;
 
     #[test]
     fn metric_fails_nothing_without_an_expectation() {
         let loaded = samara_spec::load("peerdas-small", &[], &["batch".to_owned()], Some(1)).unwrap();
         let (point, inputs) = (loaded.points[0].clone(), &loaded.inputs);
-        let (stop, explain) = (AtomicBool::new(false), Explain::default());
-        let options = RunOptions { threads: 1, inputs, stop: &stop, explain: &explain };
+        let options = RunOptions::new(1, inputs);
         let hosts = Setup::new(&point, options, point.scenario.network.nodes).unwrap().hosts;
         let metrics = serde_json::json!({ "incomplete": 3 });
         let finished =

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use samara_lab::explain::Explain;
 use samara_lab::results::{Measured, Outcome, ProcessUse};
 use samara_lab::run::{RunError, RunOptions as Options, check_distributed, run_distributed};
 use samara_lab::usage;
@@ -179,7 +178,7 @@ fn points(
 ) -> Result<Vec<Option<Outcome>>, String> {
     let mut results = Vec::new();
     for point in &loaded.points {
-        let options = Options { threads: 1, inputs: &loaded.inputs, stop, explain: &Explain::default() };
+        let options = Options { stop, ..Options::new(1, &loaded.inputs) };
         let name = point.name();
         match run_distributed(point, options, ranks, |how_far| progress(&name, how_far.share)) {
             Ok(Some(measured)) => results.push(Some(keep(&*measured)?)),

@@ -280,7 +280,6 @@ pub(crate) fn unix_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use samara_lab::explain::Explain;
     use samara_lab::run::{RunOptions, run_seen};
     use samara_spec::load;
     use samara_trace::live::Line;
@@ -294,9 +293,7 @@ mod tests {
         let expected = loaded.points[0].scenario.find::<Mix>().unwrap().rounds as usize;
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        let options =
-            RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop, explain: &Explain::default() };
+        let options = RunOptions::new(1, &loaded.inputs);
         run_seen(&loaded.points[0], options, |_| {}, |collector| rounds.report(collector)).unwrap();
         rounds.finish(Outcome::Ok);
         let text = std::fs::read_to_string(results.join("live/simulation-equal-5.jsonl")).unwrap();

@@ -51,8 +51,8 @@ pub struct Explain {
 }
 
 impl Explain {
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, without: None, found: Mutex::default() }
+    pub const fn new(mode: Mode) -> Self {
+        Self { mode, without: None, found: Mutex::new(None) }
     }
 
     /// Returns the sampling interval of items; `None` if nothing is recorded.

@@ -1,7 +1,6 @@
 //! Measures the times of work on this machine: a simulated team runs each job when it begins.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use samara_apps::mix::Shared;
 use samara_engine::units::Span;
@@ -11,7 +10,6 @@ use samara_spec::mix::{CostsKind, Mix, PhaseCosts, WorkKind};
 use samara_spec::{Loaded, Overrides, RunSpec, load_source};
 
 use super::run::simulated;
-use crate::explain::Explain;
 use crate::network;
 use crate::run::{RunError, RunOptions, Setup};
 
@@ -70,12 +68,7 @@ fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
         // The model has the sizes of the smaller group.
         mix.group = if group == Group::Model { Group::Modp2048 } else { group };
     }
-    let options = RunOptions {
-        threads: 1,
-        inputs: &loaded.inputs,
-        stop: &AtomicBool::new(false),
-        explain: &Explain::default(),
-    };
+    let options = RunOptions::new(1, &loaded.inputs);
     let failed = |error: RunError| ScenarioError::one("mix.costs", error.to_string());
     let setup = Setup::new(point, options, point.scenario.network.nodes + 1).map_err(failed)?;
     let mut shared = Shared::of(point);

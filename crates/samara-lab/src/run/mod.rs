@@ -50,6 +50,15 @@ pub struct RunOptions<'a> {
     pub explain: &'a Explain,
 }
 
+impl<'a> RunOptions<'a> {
+    /// Returns options of a run that nothing stops, and whose deliveries are not explained.
+    pub fn new(threads: usize, inputs: &'a Inputs) -> Self {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        static EXPLAIN: Explain = Explain::new(Mode::Off);
+        Self { threads, inputs, stop: &STOP, explain: &EXPLAIN }
+    }
+}
+
 /// The progress of a run. Values that a family does not have are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {

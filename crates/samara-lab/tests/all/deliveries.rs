@@ -1,24 +1,19 @@
 //! The rows of deliveries of every family agree with its metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use samara_lab::explain::Explain;
 use samara_lab::report::page;
 use samara_lab::results::{
     Data, Findings, GroupData, MessagesData, MixData, Outcome, PoolData, Rows, Saved, Stored, Used, tables,
 };
 use samara_lab::run::{RunOptions, run};
-use samara_scenario::Inputs;
 
 use crate::loaded;
 
 /// Runs the only point of a scenario. Returns its outcome and its table of deliveries.
 fn deliveries<D: Data>(scenario: &str, set: &[(&str, &str)], only: &str) -> (Outcome<D>, Rows) {
     let loaded = loaded(scenario, set, &[only], Some(1));
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(2, &loaded.inputs);
     let measured = run(&loaded.points[0], options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
     let outcome = measured.outcome();
     assert!(outcome.run.absent.is_empty(), "{:?}", outcome.run.absent);
@@ -115,9 +110,7 @@ fn rounds_have_a_row_for_each_node_of_their_team() {
 fn comparisons_take_only_columns_from_deliveries() {
     let set = [("messages.duration", "1 s"), ("messages.rate", "5"), ("messages.cool_down", "5 s")];
     let loaded = loaded("gossip-baselines", &set, &["floodsub"], None);
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(1, &loaded.inputs);
     let measured = run(&loaded.points[0], options, |_| {}).unwrap();
     let outcome = measured.outcome();
     let made =
@@ -134,9 +127,7 @@ fn comparisons_take_only_columns_from_deliveries() {
 fn reports_and_summaries_state_why_a_table_is_absent() {
     let set = [("messages.duration", "1 s"), ("messages.rate", "5"), ("messages.cool_down", "5 s")];
     let loaded = loaded("gossip-baselines", &set, &["floodsub", "gossipsub"], None);
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(1, &loaded.inputs);
     let shown = |reason: Option<&str>| {
         let outcome = |point| {
             let mut outcome = run(point, options, |_| {}).unwrap().outcome();

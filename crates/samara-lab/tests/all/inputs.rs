@@ -2,11 +2,9 @@
 //! clear errors.
 
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
-use samara_lab::explain::Explain;
 use samara_lab::network;
 use samara_lab::results::{MessagesData, Outcome};
 use samara_lab::run::{Plan, RunOptions, run};
@@ -38,8 +36,7 @@ fn error(text: &str, inputs: Inputs) -> String {
 }
 
 fn digests(loaded: &Loaded, threads: usize) -> Vec<String> {
-    let stop = AtomicBool::new(false);
-    let options = RunOptions { threads, inputs: &loaded.inputs, stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(threads, &loaded.inputs);
     let digest = |point| {
         let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
         measured.outcome().run.digest
@@ -160,10 +157,7 @@ fn message_sizes_affect_results() {
     let text = scenario("nodes = 16", "file = \"messages.csv\"", "");
     let table = "at_ms,publisher,size\n0,3,10 kB\n500,4,50 kB\n";
     let loaded = load(&text, Inputs::default().with("messages.csv", table));
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop, explain: &Explain::default() };
-    let measured = run(&loaded.points[0], options, |_| {}).unwrap();
+    let measured = run(&loaded.points[0], RunOptions::new(1, &loaded.inputs), |_| {}).unwrap();
     let result: Outcome<MessagesData> = measured.outcome().typed().expect("messages");
     let metrics = &result.metrics;
     assert_eq!((metrics.messages, metrics.delivery_ratio), (2, 1.0));

@@ -18,12 +18,9 @@ mod torture;
 mod transactions;
 mod window;
 
-use std::sync::atomic::AtomicBool;
-
-use samara_lab::explain::Explain;
 use samara_lab::results::{Data, Outcome, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_scenario::{Inputs, ScenarioError};
+use samara_scenario::ScenarioError;
 use samara_spec::{Loaded, load};
 
 /// Loads a scenario with these values of keys, and only these of its runs.
@@ -49,9 +46,7 @@ fn refused(name: &str, set: &[(&str, &str)], only: &[&str]) -> String {
 
 /// Runs all points of a scenario. Returns their related outcomes.
 fn outcomes<D: Data>(loaded: &Loaded, threads: usize) -> Vec<Outcome<D>> {
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(threads, &loaded.inputs);
     let outcome = |point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
     let mut results: Vec<Outcome> = loaded.points.iter().map(outcome).collect();
     relate(loaded, &mut results);

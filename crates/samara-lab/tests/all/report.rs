@@ -1,14 +1,11 @@
 //! Pages of results are single files that load nothing, and names in a scenario cannot break them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
 
-use samara_lab::explain::Explain;
 use samara_lab::report::page;
 use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
 use samara_report::{Page, Part, png};
-use samara_scenario::Inputs;
 use samara_spec::{Overrides, load_with};
 
 /// Returns the page of a scenario with these values of keys and only these runs.
@@ -21,9 +18,7 @@ fn report_with(scenario: &str, set: &[(&str, &str)], only: &[&str], strict: bool
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let only = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load_with(scenario, &Overrides { set, only, strict, ..Overrides::default() }).unwrap();
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(1, &loaded.inputs);
     let result = |point| Some(run(point, options, |_| {}).unwrap().outcome());
     let results = loaded.points.iter().map(result).collect();
     let page = page(&loaded, &Findings::of(&loaded, results, Used::default()).unwrap());

@@ -1,8 +1,5 @@
 //! Small runs: properties that hold for every schedule.
 
-use std::sync::atomic::AtomicBool;
-
-use samara_lab::explain::Explain;
 use samara_lab::results::{ColumnsData, Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_distributed};
 use samara_scenario::Inputs;
@@ -277,9 +274,7 @@ fn reference_runs_match_the_publication() {
 fn several_processes_measure_the_same_as_one() {
     let set = [("network.nodes", "40")];
     let loaded = loaded("peerdas-small", &set, &[], Some(3));
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(1, &loaded.inputs);
     for point in &loaded.points {
         let metrics = |measured: &dyn Measured| {
             let result = measured.outcome();
@@ -303,9 +298,7 @@ fn several_processes_measure_the_same_as_one() {
 #[test]
 fn only_columns_run_in_several_processes() {
     let loaded = loaded("ring", &[], &[], None);
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(1, &loaded.inputs);
     let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
     assert!(
         matches!(outcome, Err(RunError::Failed(error)) if error.contains("run this scenario in one process"))

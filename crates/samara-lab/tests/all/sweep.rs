@@ -1,12 +1,8 @@
 //! Tests of the ids of points, and of tables against records.
 
-use std::sync::atomic::AtomicBool;
-
-use samara_lab::explain::Explain;
 use samara_lab::results::{Column, Outcome, Rows, Values, relate};
 use samara_lab::run::{RunOptions, run};
 use samara_lab::sweep::{PointRecord, plan, point_id, points_table, relate_points};
-use samara_scenario::Inputs;
 use samara_scenario::keys::parse_axis;
 use samara_spec::{Loaded, Overrides, load_with};
 use serde_json::{Value, json};
@@ -54,9 +50,7 @@ fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
 #[test]
 fn tables_have_every_metric_of_a_run_exactly() {
     let loaded = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s"], &[], &["batch"], &[1]);
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let options = RunOptions::new(1, &loaded.inputs);
     let records: Vec<PointRecord> = plan(&loaded)
         .unwrap()
         .into_iter()
@@ -198,9 +192,7 @@ fn points_are_related_in_the_same_way_as_results() {
         };
         let mut loaded = load_with(name, &overrides).unwrap();
         loaded.points.truncate(3);
-        let stop = AtomicBool::new(false);
-        let options =
-            RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+        let options = RunOptions::new(1, &loaded.inputs);
         let mut results: Vec<Outcome> =
             loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
         let mut records: Vec<PointRecord> =

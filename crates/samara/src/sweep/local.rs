@@ -5,11 +5,10 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use samara_lab::explain::Explain;
 use samara_lab::run::{RunOptions, run as run_point};
 use samara_lab::sweep::{Planned, PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
@@ -183,13 +182,7 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
             loaded.source
         ));
     }
-    let stop = AtomicBool::new(false);
-    let run_options = RunOptions {
-        threads: usize::from(options.threads),
-        inputs: &loaded.inputs,
-        stop: &stop,
-        explain: &Explain::default(),
-    };
+    let run_options = RunOptions::new(usize::from(options.threads), &loaded.inputs);
     let mut ended = None;
     let measured = run_point(point, run_options, |progress| ended = progress.virtual_nanos)
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;

@@ -1,10 +1,7 @@
-use std::sync::atomic::AtomicBool;
-
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, load};
 
 use super::*;
-use crate::explain::Explain;
 use crate::results::{Measured, tables};
 use crate::run::RunOptions;
 use crate::{group, messages, mix, pool};
@@ -55,9 +52,8 @@ fn assert_absent(measured: &dyn Measured, keys: &str) {
 
 #[test]
 fn every_family_reports_that_its_deliveries_are_too_many() {
-    let stop = AtomicBool::new(false);
-    let options =
-        RunOptions { threads: 1, inputs: &Inputs::default(), stop: &stop, explain: &Explain::default() };
+    let inputs = Inputs::default();
+    let options = RunOptions::new(1, &inputs);
 
     let keys = [("messages.duration", "1 s"), ("messages.rate", "5"), ("messages.cool_down", "5 s")];
     let loaded = one_run("gossip-baselines", &keys, "floodsub");

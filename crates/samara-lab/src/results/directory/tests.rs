@@ -1,10 +1,8 @@
 use std::fs;
-use std::sync::atomic::AtomicBool;
 
 use samara_spec::load;
 
 use super::*;
-use crate::explain::Explain;
 use crate::results::Headline;
 use crate::run::{RunOptions, run};
 
@@ -21,10 +19,7 @@ impl Work {
         let more = [("columns.custody", "2"), ("columns.blobs", "1"), ("columns.warm_up", "2 s")];
         let set: Vec<_> = keys.iter().chain(&more).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let loaded = load("peerdas-small", &set, &["batch".to_owned()], Some(1)).unwrap();
-        let stop = AtomicBool::new(false);
-        let options =
-            RunOptions { threads: 1, inputs: &loaded.inputs, stop: &stop, explain: &Explain::default() };
-        let measured = run(&loaded.points[0], options, |_| {}).unwrap();
+        let measured = run(&loaded.points[0], RunOptions::new(1, &loaded.inputs), |_| {}).unwrap();
         let outcome = measured.outcome();
         Self { loaded, measured, outcome }
     }
