@@ -124,21 +124,21 @@ pub fn run_seen(
     let measured = (family::of(&point.scenario).run)(point, options, watching)?;
     Ok(match options.explain.take() {
         Some(explained) => with_paths(measured, explained),
-        None if options.explain.is_on() => Box::new(Unexplained(measured)),
+        None if options.explain.is_on() => Box::new(Together { measured, explained: None }),
         None => measured,
     })
 }
 
 /// Adds the paths of the deliveries to the measurements of a run.
 pub fn with_paths(measured: Box<dyn Measured>, explained: Explained) -> Box<dyn Measured> {
-    Box::new(Together { measured, explained })
+    Box::new(Together { measured, explained: Some(explained) })
 }
 
-/// The measurements of a family, with the paths of the deliveries.
+/// The measurements of a family, with the paths of the deliveries if there are any to explain.
 #[derive(Debug)]
 struct Together {
     measured: Box<dyn Measured>,
-    explained: Explained,
+    explained: Option<Explained>,
 }
 
 impl Measured for Together {
@@ -147,43 +147,25 @@ impl Measured for Together {
     }
 
     fn outcome(&self) -> Outcome {
-        self.measured.outcome().explained(&self.explained)
+        let outcome = self.measured.outcome();
+        match &self.explained {
+            Some(explained) => outcome.explained(explained),
+            None => outcome.without(PATHS, Some("there are no deliveries to explain".to_owned())),
+        }
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let mut tables = self.measured.tables(outcome);
-        tables.push(self.explained.table());
+        tables.extend(self.explained.iter().map(Explained::table));
         tables
     }
 
     fn explained(&self) -> Option<&Explained> {
-        Some(&self.explained)
+        self.explained.as_ref()
     }
 
     fn broken(&self) -> Vec<Broken> {
         self.measured.broken()
-    }
-}
-
-/// The measurements of a run without deliveries to explain.
-#[derive(Debug)]
-struct Unexplained(Box<dyn Measured>);
-
-impl Measured for Unexplained {
-    fn setting(&self) -> (&Point, &Hosts) {
-        self.0.setting()
-    }
-
-    fn outcome(&self) -> Outcome {
-        self.0.outcome().without(PATHS, Some("there are no deliveries to explain".to_owned()))
-    }
-
-    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        self.0.tables(outcome)
-    }
-
-    fn broken(&self) -> Vec<Broken> {
-        self.0.broken()
     }
 }
 
