@@ -1,7 +1,5 @@
 //! Promises of every family.
 
-use serde_json::Value;
-
 use super::Broken;
 use samara_sim::Compact;
 
@@ -9,6 +7,7 @@ use crate::explain::{Explained, PathRow};
 use crate::family;
 use crate::results::Outcome;
 use crate::run::Audit;
+use crate::sweep::flatten;
 
 /// Tolerance of ratios that may be at most 1: times are rounded to nanoseconds, of which the shortest
 /// way has some thousands.
@@ -48,8 +47,8 @@ pub(super) fn broken(outcome: &Outcome, audit: &Audit) -> Vec<Broken> {
         let is_bounded =
             is_bound && family.has_strict_bounds && !is_forged || !is_bound && metric.unit == "share";
         let mut leaves = Vec::new();
-        collect(metric.name, outcome.run.metrics.get(metric.name), &mut leaves);
-        for (path, value) in leaves {
+        flatten(metric.name, &outcome.run.metrics[metric.name], &mut leaves);
+        for (path, value) in leaves.into_iter().filter_map(|(path, value)| Some((path, value.as_f64()?))) {
             broken.extend(Broken::unless(
                 value.is_finite() && value >= 0.0,
                 "metrics are finite and not negative",
@@ -77,17 +76,4 @@ pub(super) fn unexplained(explained: &Explained) -> Option<Broken> {
         |row: &&PathRow| total(&row.parts) == row.nanos && row.since_nanos + total(&row.hop) == row.nanos;
     let row = explained.rows.iter().find(|row| !adds_up(row))?;
     Broken::unless(false, "the parts of a delivery add up to its time", || format!("{row:?}"))
-}
-
-fn collect(path: &str, value: Option<&Value>, leaves: &mut Vec<(String, f64)>) {
-    match value {
-        Some(Value::Number(number)) => leaves.push((path.to_owned(), number.as_f64().unwrap_or(f64::NAN))),
-        Some(Value::Object(fields)) => {
-            fields.iter().for_each(|(name, value)| collect(&format!("{path}.{name}"), Some(value), leaves));
-        }
-        Some(Value::Array(values)) => {
-            values.iter().for_each(|value| collect(path, Some(value), leaves));
-        }
-        _ => {}
-    }
 }
