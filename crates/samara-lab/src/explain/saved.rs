@@ -1,7 +1,7 @@
 //! Reads the table of paths of a results directory.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use samara_sim::{Cause, Compact, Parts};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{PATHS, PathRow};
 use crate::results::columns::Rows;
-use crate::results::read_json;
+use crate::results::{read_json, run_directories};
 
 /// The explained deliveries of a run in a results directory.
 #[derive(Clone, Debug)]
@@ -43,11 +43,9 @@ impl SavedPaths {
     /// # Errors
     /// Returns an error if a file cannot be read, or if no run has paths.
     pub fn read(directory: &Path, run: Option<&str>) -> Result<Vec<Self>, String> {
-        let entries = std::fs::read_dir(directory.join("runs")).map_err(|error| {
+        let paths = run_directories(directory).map_err(|error| {
             format!("{}: {error}; expected a results directory of samara run", directory.display())
         })?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort_unstable();
         let (mut found, mut names, mut reason) = (Vec::new(), Vec::new(), None);
         for path in paths {
             let one: RunFile = read_json(&path.join("run.json"))?;

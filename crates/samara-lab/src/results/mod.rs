@@ -25,6 +25,6 @@ pub use origin::{Origin, machine, utc};
 pub use outcome::{Data, Measured, Outcome, PacketDrops, relate};
 pub(crate) use outcome::{packet_drops, ratio};
 pub use saved::{Curve, Saved, SavedRun};
-pub(crate) use saved::{read_json, without_seed};
+pub(crate) use saved::{read_json, run_directories, without_seed};
 pub use summary::{Findings, Headline, ProcessUse, RealRun, Run, Summary, Used, combined_digest, counted};
 pub use tables::{Table, tables};

@@ -111,6 +111,14 @@ struct RunFile {
     real: Option<IgnoredAny>,
 }
 
+/// The directories of the runs of a result, sorted.
+pub(crate) fn run_directories(result: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(result.join("runs"))?;
+    let mut directories: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    directories.sort_unstable();
+    Ok(directories)
+}
+
 impl Saved {
     /// Opens a results directory of `samara run`, `testbed` or `sweep`. It reads the summary and
     /// locates the tables.
@@ -122,11 +130,7 @@ impl Saved {
             format!("{error}; expected a results directory of samara run, testbed or sweep")
         })?;
         let mut tables: BTreeMap<String, Vec<Tables>> = BTreeMap::new();
-        let mut directories: Vec<PathBuf> = std::fs::read_dir(path.join("runs"))
-            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-            .unwrap_or_default();
-        directories.sort_unstable();
-        for directory in directories {
+        for directory in run_directories(path).unwrap_or_default() {
             // A run without an entry was interrupted.
             if let Ok(run) = read_json::<RunFile>(&directory.join("run.json")) {
                 let key = key(&run.name, &without_seed(&run.parameters));
