@@ -114,22 +114,23 @@ const BYTES: &Figures = &[
     ("All", |m| m.bytes.total),
 ];
 
-const COUNTERS: [(&str, Value<GroupData>); 15] = [
-    ("Broadcast", |m| m.messages as f64),
-    ("Delivered", |m| m.deliveries as f64),
-    ("Lost", |m| m.lost as f64),
-    ("Duplicates", |m| m.duplicates as f64),
-    ("Out of order", |m| m.order_violations as f64),
-    ("Disagreements", |m| m.disagreements as f64),
-    ("Garbled", |m| m.garbled as f64),
-    ("Suspicions", |m| m.suspicions as f64),
-    ("False suspicions", |m| m.false_suspicions as f64),
-    ("Views", |m| m.views as f64),
-    ("Forwarded", |m| m.forwarded as f64),
-    ("Repaired", |m| m.repaired as f64),
-    ("Bytes/s when idle", |m| m.idle_bytes_per_s),
-    ("Retransmissions", |m| m.retransmissions as f64),
-    ("Queue full", |m| m.queue_drops as f64),
+const COUNTERS: [Column<GroupData>; 16] = [
+    ("Broadcast", |row| number(row.mean(|m| m.messages as f64))),
+    ("Delivered", |row| number(row.mean(|m| m.deliveries as f64))),
+    ("Lost", |row| number(row.mean(|m| m.lost as f64))),
+    ("Duplicates", |row| number(row.mean(|m| m.duplicates as f64))),
+    ("Out of order", |row| number(row.mean(|m| m.order_violations as f64))),
+    ("Disagreements", |row| number(row.mean(|m| m.disagreements as f64))),
+    ("Garbled", |row| number(row.mean(|m| m.garbled as f64))),
+    ("Suspicions", |row| number(row.mean(|m| m.suspicions as f64))),
+    ("False suspicions", |row| number(row.mean(|m| m.false_suspicions as f64))),
+    ("Views", |row| number(row.mean(|m| m.views as f64))),
+    ("Forwarded", |row| number(row.mean(|m| m.forwarded as f64))),
+    ("Repaired", |row| number(row.mean(|m| m.repaired as f64))),
+    ("Bytes/s when idle", |row| number(row.mean(|m| m.idle_bytes_per_s))),
+    ("Retransmissions", |row| number(row.mean(|m| m.retransmissions as f64))),
+    ("Queue full", |row| number(row.mean(|m| m.queue_drops as f64))),
+    ("Frozen, most", |row| short_ms(row.mean(|m| m.frozen_ms))),
 ];
 
 pub(super) fn body(report: &Report<'_>) -> Body {
@@ -156,17 +157,15 @@ fn gateways(report: &Report<'_>) -> Option<Section> {
     if report.rows.iter().all(|row| row.metrics().gateways.is_none()) {
         return None;
     }
-    let mean = |row: &Row, value: fn(&GatewayFigures) -> f64| {
+    fn mean(row: &Row, value: fn(&GatewayFigures) -> f64) -> f64 {
         row.mean(|m| m.gateways.as_ref().map_or(f64::NAN, value))
-    };
-    let table = report.table_of(["Copies", "Busy", "Dropped", "Wait"], |row| {
-        vec![
-            fixed(mean(row, |gateways| gateways.copies), 2),
-            percent(mean(row, |gateways| gateways.utilisation_max), 1),
-            number(mean(row, |gateways| gateways.drops as f64)),
-            short_ms(mean(row, |gateways| gateways.wait_ms_max)),
-        ]
-    });
+    }
+    let table = report.table(&[
+        ("Copies", |row| fixed(mean(row, |gateways| gateways.copies), 2)),
+        ("Busy", |row| percent(mean(row, |gateways| gateways.utilisation_max), 1)),
+        ("Dropped", |row| number(mean(row, |gateways| gateways.drops as f64))),
+        ("Wait", |row| short_ms(mean(row, |gateways| gateways.wait_ms_max))),
+    ]);
     let text = "Copies: how often a message left a region, in bytes with all headers; the minimum is one for each of the other \
                 regions. Busy: share of the time from the first message to the end of the run in which the busiest direction of \
                 any gateway was busy. Dropped: packets, which TCP retransmits. Wait: the longest wait of a packet in a gateway.";
@@ -187,15 +186,9 @@ fn schedule_rounds(report: &Report<'_>) -> Option<Section> {
 }
 
 fn counters(report: &Report<'_>) -> Section {
-    let headings = COUNTERS.map(|(heading, _)| heading).into_iter().chain(["Frozen, most"]);
-    let table = report.table_of(headings, |row| {
-        let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect();
-        cells.push(short_ms(row.mean(|m| m.frozen_ms)));
-        cells
-    });
     let text = "Lost: pairs of a message from a member that stays or leaves and a staying member that lacks it. Disagreements: \
                 messages of failed members that some staying members have and others lack.";
-    Section::new("Counters", text, table)
+    Section::new("Counters", text, report.table(&COUNTERS))
 }
 
 fn side_by_side(report: &Report<'_>) -> Vec<Figure> {

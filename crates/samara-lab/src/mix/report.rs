@@ -99,18 +99,23 @@ const SHOWN: [Shown<MixData>; 6] = [
     },
 ];
 
-const COUNTERS: [(&str, Value<MixData>); 11] = [
-    ("Rounds", |m| m.rounds as f64),
-    ("Completed", |m| m.completed as f64),
-    ("Failed", |m| m.failed as f64),
-    ("Failed without a fault", |m| m.failed_unharmed as f64),
-    ("Unresolved", |m| m.unresolved as f64),
-    ("Wrong payloads", |m| m.wrong as f64),
-    ("Different orders", |m| m.disagreements as f64),
-    ("Not mixed", |m| m.unmixed as f64),
-    ("Teams drawn", |m| m.draws as f64),
-    ("Frames retransmitted", |m| m.resent_frames as f64),
-    ("Packets retransmitted", |m| m.retransmissions as f64),
+const COUNTERS: [Column<MixData>; 16] = [
+    ("Rounds", |row| number(row.mean(|m| m.rounds as f64))),
+    ("Completed", |row| number(row.mean(|m| m.completed as f64))),
+    ("Failed", |row| number(row.mean(|m| m.failed as f64))),
+    ("Failed without a fault", |row| number(row.mean(|m| m.failed_unharmed as f64))),
+    ("Unresolved", |row| number(row.mean(|m| m.unresolved as f64))),
+    ("Wrong payloads", |row| number(row.mean(|m| m.wrong as f64))),
+    ("Different orders", |row| number(row.mean(|m| m.disagreements as f64))),
+    ("Not mixed", |row| number(row.mean(|m| m.unmixed as f64))),
+    ("Teams drawn", |row| number(row.mean(|m| m.draws as f64))),
+    ("Frames retransmitted", |row| number(row.mean(|m| m.resent_frames as f64))),
+    ("Packets retransmitted", |row| number(row.mean(|m| m.retransmissions as f64))),
+    ("Latency, p95", |row| short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p95)))),
+    ("Maximum", |row| short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.max)))),
+    ("Service", |row| short_ms(row.mean(|m| of(m.service_ms, |s| s.mean)))),
+    ("Loop", |row| short_ms(row.mean(|m| of(m.loop_ms, |s| s.p50)))),
+    ("Gap of all teams", |row| short_ms(row.mean(|m| m.service_gap_ms))),
 ];
 
 impl Row {
@@ -231,20 +236,10 @@ fn first_hop(report: &Report<'_>) -> Option<Section> {
 }
 
 fn counters(report: &Report<'_>) -> Section {
-    let more = ["Latency, p95", "Maximum", "Service", "Loop", "Gap of all teams"];
-    let table = report.table_of(COUNTERS.map(|(heading, _)| heading).into_iter().chain(more), |row| {
-        let mut cells: Vec<String> = COUNTERS.iter().map(|(_, value)| number(row.mean(value))).collect();
-        cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p95))));
-        cells.push(short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.max))));
-        cells.push(short_ms(row.mean(|m| of(m.service_ms, |s| s.mean))));
-        cells.push(short_ms(row.mean(|m| of(m.loop_ms, |s| s.p50))));
-        cells.push(short_ms(row.mean(|m| m.service_gap_ms)));
-        cells
-    });
     let text = "Failed without a fault: failed rounds whose nodes had no fault. Unresolved: rounds, or nodes of a round, that never \
                 reported an end; nodes with a fault do not count. Service: mean time from the arrival of a payload to its exit, with the wait \
                 for a batch. Loop: median of the pings around a team.";
-    Section::new("Counters", text, table)
+    Section::new("Counters", text, report.table(&COUNTERS))
 }
 
 fn costs(report: &Report<'_>) -> Option<Section> {
