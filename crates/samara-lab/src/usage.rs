@@ -11,6 +11,11 @@ pub fn cpu_seconds() -> f64 {
     })
 }
 
+/// Returns the number of processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Returns the peak memory of the process in bytes; 0 if the system does not report it.
 pub fn peak_rss_bytes() -> u64 {
     // On Linux, getrusage includes the memory of the parent at the start of this process; this file

@@ -167,9 +167,8 @@ impl Loaded {
             py.detach(|| samara_lab::mix::measure_costs(scenario))
                 .map_err(|error| errors::scenario(py, &error))?;
         }
-        let available = std::thread::available_parallelism().map_or(1, usize::from);
         // The order in which nodes call a shared policy must not depend on threads.
-        let threads = if self.is_shared { 1 } else { threads.unwrap_or(available) };
+        let threads = if self.is_shared { 1 } else { threads.unwrap_or_else(samara_lab::usage::processors) };
         let directory = out
             .map(|path| ResultsDirectory::create(&path, &loaded, force))
             .transpose()

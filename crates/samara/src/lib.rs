@@ -17,7 +17,7 @@ mod sweep;
 mod torture;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
@@ -27,10 +27,11 @@ use clap::{CommandFactory, FromArgMatches};
 use args::{Args, CompareFormat, CompareOptions, ExplainOptions, Format, Verb};
 use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::experiment::Experiment;
-use samara_lab::explain::{self, Explain, SavedPaths, Shown};
+use samara_lab::explain::{self, SavedPaths, Shown};
 use samara_lab::family::{Family, register};
 use samara_lab::results::{Saved, write_named};
-use samara_lab::run;
+use samara_lab::run::RunOptions;
+use samara_lab::usage::processors;
 use samara_sim::Ranks;
 use serde::Serialize;
 
@@ -231,6 +232,19 @@ fn without_sockets(arguments: &str) -> Result<ExitCode, String> {
     Err(format!("built without real sockets; use `cargo run --release --features net -- {arguments}`"))
 }
 
+fn own_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))
+}
+
+/// Calls `end` when standard input closes, which happens when the parent process ends.
+fn at_end_of_stdin(end: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(|| {
+        // Discards the input up to its end or an error.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        end();
+    });
+}
+
 /// Prints a text. A reader that has closed the pipe is no error.
 fn print(text: &str) -> Result<ExitCode, String> {
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -284,7 +298,6 @@ fn what_if(options: &ExplainOptions) -> Result<ExitCode, String> {
     let scenario = options.results.join("scenario.toml");
     let loaded = samara_spec::load(&scenario.to_string_lossy(), &[], &[], None).map_err(|e| e.to_string())?;
     let stop = session::stop_on_interrupt()?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     // The file has all runs of the scenario, also those that were left out.
     let saved = Saved::open(&options.results)?;
     let seed = loaded.points.first().map(|point| point.seed);
@@ -294,8 +307,7 @@ fn what_if(options: &ExplainOptions) -> Result<ExitCode, String> {
     };
     let mut found = Vec::new();
     for point in loaded.points.iter().filter(is_wanted) {
-        let explain = &Explain::default();
-        let run = run::RunOptions { threads, inputs: &loaded.inputs, stop: &stop, explain };
+        let run = RunOptions { stop: &stop, ..RunOptions::new(processors(), &loaded.inputs) };
         found.push(explain::what_if(&loaded, point, run)?);
     }
     match options.format {

@@ -11,17 +11,15 @@ use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 
 use crate::args::TestbedOptions;
 use crate::export::one_run;
-use crate::live;
 use crate::session::{BAR_STEPS, Session, progress_bar};
+use crate::{live, own_program};
 
 /// Exit status if copies were left when the node stopped.
 const COPIES_LEFT: u8 = 3;
 
 pub(crate) fn node(config: &Path, end_with_stdin: bool) -> Result<ExitCode, String> {
     if end_with_stdin {
-        std::thread::spawn(|| {
-            // Discards the input up to its end or an error.
-            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        crate::at_end_of_stdin(|| {
             let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
         });
     }
@@ -132,10 +130,8 @@ fn run_all(
 
 fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
     let own = || -> Result<NodeProgram, String> {
-        let program =
-            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let arguments = ["node", "--end-with-stdin", "--config"].map(Into::into).to_vec();
-        Ok(NodeProgram { name: "samara".to_owned(), program, arguments })
+        Ok(NodeProgram { name: "samara".to_owned(), program: own_program()?, arguments })
     };
     if given.is_empty() {
         return Ok(vec![own()?]);
@@ -158,10 +154,9 @@ fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
 /// closes.
 #[cfg(target_os = "linux")]
 fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
-    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let arguments = ["end-with".into(), std::process::id().to_string().into(), node.program.into()];
     let arguments = arguments.into_iter().chain(node.arguments).collect();
-    Ok(NodeProgram { program: own, arguments, ..node })
+    Ok(NodeProgram { program: own_program()?, arguments, ..node })
 }
 
 /// Returns the program unchanged: only Linux can bind a process to its parent.

@@ -14,6 +14,7 @@ use samara_lab::mix::measure_costs;
 use samara_lab::report::{self, ADVISORY};
 use samara_lab::results::{DirectoryError, Findings, Measured, Outcome, ProcessUse, ResultsDirectory, Used};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
+use samara_lab::usage::processors;
 use samara_report::Page;
 use samara_spec::{Change, Loaded, Point};
 use samara_trace::live;
@@ -211,8 +212,7 @@ pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format)
 
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     let session = Session::open(&options.scenario, &options.output)?;
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = options.threads.map_or(available, usize::from);
+    let threads = options.threads.map_or_else(processors, usize::from);
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let results = run_all(
         &session.loaded,

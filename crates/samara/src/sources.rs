@@ -61,11 +61,10 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
 
 /// Runs the compared runs of a scenario. Expectations that are not met do not matter here.
 fn simulate(name: &str, runs: &[String], out: &Path) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let which = if runs.is_empty() { "all runs".to_owned() } else { runs.join(", ") };
     eprintln!("samara: {name}: {which}");
     let only = runs.iter().flat_map(|run| ["--only", run]);
-    let mut command = Command::new(program);
+    let mut command = Command::new(crate::own_program()?);
     command.args(["run", name, "--force", "--quiet", "--format", "json", "--out"]).arg(out).args(only);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     let status = status.map_err(|error| format!("{name}: cannot start a run: {error}"))?;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use samara_lab::torture::{Options, Source, Tally, Violation, search};
+use samara_lab::usage::processors;
 
 use crate::args::TortureOptions;
 use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt};
@@ -39,12 +40,11 @@ fn torture(source: &Source, options: &TortureOptions, stop: &AtomicBool) -> Resu
         (None, None, Source::Scenario(loaded)) => loaded.points.len() as u64,
         (None, None, Source::Family(_)) => RUNS,
     };
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
     let search_options = Options {
         runs,
         time: options.time.map(|time| Duration::from_nanos(time.nanos())),
         seed: options.seed,
-        threads: options.threads.map_or(available, usize::from),
+        threads: options.threads.map_or_else(processors, usize::from),
         goes_on: options.goes_on,
         stop,
     };

@@ -3,6 +3,8 @@
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 
+use crate::usage::processors;
+
 /// The origin of a result, which the summary and the report show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
@@ -35,7 +37,7 @@ impl Origin {
 
 /// The name of this machine's processor and the number of its threads.
 pub fn machine() -> String {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors();
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let name = name.map_or(std::env::consts::ARCH, |(_, name)| name.trim());

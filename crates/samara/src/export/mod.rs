@@ -105,7 +105,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
         Some(program) => {
             program.canonicalize().map_err(|error| format!("--program {}: {error}", program.display()))?
         }
-        None => std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?,
+        None => crate::own_program()?,
     };
     let how = samara_testbed::shadow::Options {
         inputs: &loaded.inputs,

@@ -33,7 +33,7 @@ enum End {
 
 /// Runs all points, and reports their progress.
 pub(super) fn run(job: &Job<'_>, program: &Program, events: Sender<PointEvent>) -> Result<(), String> {
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let available = usage::processors();
     let jobs = job.jobs.unwrap_or(if job.is_large { 1 } else { available }).min(job.todo.len()).max(1);
     let threads = if job.is_large { (available / jobs).max(1) } else { 1 };
     let next = AtomicUsize::new(0);
@@ -151,11 +151,7 @@ fn tail_of(log: &mut File) -> String {
 pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     let start = Instant::now();
     if options.end_with_stdin {
-        std::thread::spawn(|| {
-            // Discards the input up to its end or an error.
-            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-            std::process::exit(i32::from(INTERRUPTED));
-        });
+        crate::at_end_of_stdin(|| std::process::exit(i32::from(INTERRUPTED)));
     }
     let loaded = match &options.files {
         Some(files) if builtin(&options.which.scenario).is_none() => {

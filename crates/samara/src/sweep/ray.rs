@@ -114,10 +114,9 @@ fn order<'a>(job: &Job<'_>, program: &'a Program, options: &'a SweepOptions) -> 
         let id = ["--id".to_owned(), planned.id.clone()];
         PointOrder { arguments: planned.arguments().into_iter().chain(id).collect() }
     });
-    let path = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     Ok(Order {
         address: options.address.as_deref(),
-        program: path.display().to_string(),
+        program: crate::own_program()?.display().to_string(),
         sha256: &program.sha256,
         scenario,
         files,
