@@ -2,7 +2,7 @@
 
 use samara_lab::results::{GroupData, Outcome};
 
-use crate::{loaded, outcomes, refused};
+use crate::{loaded, outcomes};
 
 fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<GroupData>> {
     outcomes(&loaded(scenario, set, only, Some(1)), threads)
@@ -205,47 +205,6 @@ fn rates_below_the_bound_are_reached() {
 }
 
 #[test]
-fn rejects_invalid_values() {
-    for (key, value, expected) in [
-        ("columns.blobs", "3", "a scenario has one experiment"),
-        ("protocol.push", "3", "unknown key `push`"),
-        ("network.topology.degree", "3", "have links to all others"),
-        ("transport.unsent", "1 kB", "is 1 kB; allowed is 4 KiB"),
-        ("transport.links.until", "1 s", "dial each other"),
-        ("network.nodes", "2000", "allowed is 2 to 1024"),
-        ("group.senders", "5", "is 5; allowed is 1 to 4"),
-        ("group.duration", "5 s", "is set with a number of messages"),
-        ("group.rate", "0", "above 0 messages a second"),
-        ("group.size", "10 B", "is 10 B; allowed is 20 B to"),
-        ("group.messages", "0", "at least one message"),
-        ("group.warm_up", "0 s", "needs time to form"),
-        ("protocol.chunk", "1 B", "is 1 B; allowed is 20 B to"),
-        ("protocol.chunk", "1 MiB", "protocol.window_min: found"),
-        ("protocol.shape", "star", "found `star`; expected one of"),
-        ("protocol.heartbeat", "1 s", "heartbeat < timeout_min"),
-        ("protocol.requests", "ring", "belongs to the presets \"daisychain-2010\""),
-        ("transport.kind", "datagram", "only the presets of JGroups repair"),
-    ] {
-        let error = refused("ring", &[(key, value)], &["ring"]);
-        assert!(error.contains(expected), "{key}: {error}");
-    }
-    for (key, value, expected) in [
-        ("fault.0.nodes", "[4]", "numbered 0 to 3"),
-        ("fault.0.nodes", "[]", "is empty; expected numbers of nodes"),
-        ("fault.0.share", "5 %", "is set, and nodes as well; keep one of them"),
-    ] {
-        let error = refused("ring-churn", &[(key, value), ("sweep.axis", "[]")], &["crash"]);
-        assert!(error.contains(expected), "{key}: {error}");
-    }
-    let error = refused("ring", &[("protocol.chunk", "1 kB")], &["daisychain"]);
-    assert!(error.contains("a plain daisy chain has no parameters"), "{error}");
-    let error = refused("ring", &[("protocol.chunk", "1 kB")], &["daisychain-2010"]);
-    assert!(error.contains("no parameters except requests"), "{error}");
-    let error = refused("cat-churn", &[("fault.0.kind", "leave")], &["cat"]);
-    assert!(error.contains("is \"leave\", which nodes of [pool] cannot do; use \"crash\""), "{error}");
-}
-
-#[test]
 fn federation_sends_each_message_to_each_other_site_once() {
     let only = ["direct", "ring-mixed", "federation", "federation-1", "federation-1-direct"];
     let results = results("ring-federation", &[("group.duration", "2 s")], &only, 2);
@@ -288,18 +247,4 @@ fn federation_members_without_a_fault_receive_everything() {
         assert!(latest < most, "{name}: {latest} ms");
         assert!(m.gateways.unwrap().copies < 2.0 * 1.6, "{name}: {:?}", m.gateways);
     }
-}
-
-#[test]
-fn rejects_invalid_federations() {
-    let refused = |scenario: &str, key: &str, value: &str, expected: &str| {
-        let error = refused(scenario, &[(key, value)], &[]);
-        assert!(error.contains(expected), "{key} = {value}: {error}");
-    };
-    refused("ring", "protocol.federated", "true", "add [network.regions]");
-    refused("ring", "protocol.bridge_shape", "direct", "add protocol.federated");
-    refused("ring-federation-churn", "protocol.preset", "ring-total", "a federation orders by sender");
-    refused("ring-federation-churn", "network.regions.gateway", "0 bit/s", "must be positive");
-    let near = r#"[["10 ms", "20 ms", "40 ms"], ["20 ms", "10 ms", "40 ms"], ["40 ms", "40 ms", "10 ms"]]"#;
-    refused("ring-federation-churn", "network.regions.latency", near, "is 20ms from Paris to London");
 }

@@ -2,7 +2,7 @@
 
 use samara_lab::results::{MessagesData, Outcome};
 
-use crate::{loaded, outcomes, refused};
+use crate::{loaded, outcomes};
 
 fn results(set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<MessagesData>> {
     let small = [
@@ -100,23 +100,4 @@ fn validation_time_delays_dissemination() {
     let fast = &results(&[], &["gossipsub"], 1)[0];
     let mean = |result: &Outcome<MessagesData>| result.metrics.dissemination_ms.unwrap().mean;
     assert!(mean(slow) > mean(fast) + 6.0, "{} and {}", mean(slow), mean(fast));
-}
-
-#[test]
-fn rejects_invalid_values() {
-    for (set, expected) in [
-        (("columns.blobs", "3"), "a scenario has one experiment"),
-        (("messages.rate", "0"), "it must be above 0"),
-        (("messages.duration", "0 s"), "0 messages; allowed is 1 to"),
-        (("messages.size", "3 B"), "is 3 B; allowed is 4 B to"),
-        (("messages.warm_up", "50 ms"), "must be later than transport.links.until"),
-        (("network.topology.topic_peers_min", "3"), "all nodes have one topic"),
-        (("protocol.optimization_threshold", "3"), "unknown key `optimization_threshold`"),
-        (("network.topology.seed", "3"), "only used with kind = \"barabasi-albert\""),
-    ] {
-        let error = refused("gossip-baselines", &[set], &["gossipsub"]);
-        assert!(error.contains(expected) && error.contains(set.0.split('.').next().unwrap()), "{error}");
-    }
-    let error = refused("peerdas", &[("protocol.kind", "randomsub")], &[]);
-    assert!(error.contains("found \"randomsub\"; expected \"gossipsub\""), "{error}");
 }

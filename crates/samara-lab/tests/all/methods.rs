@@ -2,7 +2,7 @@
 
 use samara_lab::results::{ColumnsData, Outcome};
 
-use crate::{loaded, outcomes, refused};
+use crate::{loaded, outcomes};
 
 /// Sixty nodes and 32 columns of 16 KiB, so that a run takes a tenth of a second.
 const SMALL: &[(&str, &str)] = &[
@@ -63,8 +63,6 @@ fn node_that_needs_fewer_columns_is_done_when_it_has_them() {
     assert_eq!(all.run.digest, few.run.digest, "the same run");
     assert_eq!(few.metrics.time_to_custody_ms, all.metrics.custody_tail_ms.all_but_1);
     assert!(few.metrics.lower_bound_ms < mean(few) && few.metrics.lower_bound_ms > 50.0);
-    let error = refused("peerdas-methods", &[("columns.custody_needed", "17")], &["batch"]);
-    assert!(error.contains("columns.custody_needed=17: is 17; allowed is 1 to 16"), "{error}");
 }
 
 /// A sixth of the nodes keeps all columns. The publisher sends column by column, so that
@@ -84,8 +82,6 @@ fn repair_spreads_columns_that_have_not_left_the_publisher() {
         assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0));
         assert!(metrics.lower_bound_ms < mean(outcome));
     }
-    let error = refused("peerdas-methods", &[("columns.repair.publish", "false")], &["batch"]);
-    assert!(error.contains("columns.repair: no node keeps half of the columns"), "{error}");
 }
 
 #[test]
@@ -116,9 +112,6 @@ fn rows_travel_beside_columns() {
     assert!(rate >= kept * 0.999 && rate < kept * 1.5, "{rate} MB against {kept}");
     let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
-    let error =
-        refused("peerdas-methods", &[("columns.rows", "3"), ("columns.row_custody", "0")], &["batch"]);
-    assert!(error.contains("columns.rows=3: is 3; allowed is 8 to 4096"), "{error}");
 }
 
 #[test]
@@ -176,24 +169,4 @@ fn methods_have_the_same_results_on_any_number_of_threads() {
         results(&[], &runs, threads).iter().map(|outcome| outcome.run.digest.clone()).collect::<Vec<_>>()
     };
     assert_eq!(digests(1), digests(3));
-}
-
-#[test]
-fn rejects_what_a_method_cannot_do() {
-    for (set, run, expected) in [
-        (("network.validation_time", "3 ms"), "floodsub-batch", "baselines have no validation"),
-        (("columns.observer", "true"), "plumtree-batch", "an observer reports by GossipSub"),
-        (
-            ("columns.publisher_subscribes_all", "false"),
-            "plumtree-batch",
-            "a publisher is a member of Plumtree's trees",
-        ),
-        (("transport.initial_window", "4"), "datagram-batch", "has no effect with kind = \"datagram\""),
-        (("transport.max_segment", "9000 B"), "datagram-batch", "with datagrams use max_udp_payload"),
-        (("transport.datagram_header", "8"), "batch", "belongs to kind = \"datagram\""),
-        (("columns.repair.columns", "5"), "batch", "is 5; allowed is 64 to 128"),
-    ] {
-        let error = refused("peerdas-methods", &[set], &[run]);
-        assert!(error.contains(expected), "{error}");
-    }
 }

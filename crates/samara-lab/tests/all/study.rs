@@ -144,25 +144,14 @@ fn payload_bounds_are_those_of_the_documentation() {
 fn invalid_keys_name_the_remedy() {
     let regions = "{ names = [\"a\", \"b\"], weights = [1.5, 2], placed = \"study\", pair_factor = [0.8, 1.2], \
                    latency = [[\"8 ms\", \"40 ms\"], [\"40 ms\", \"8 ms\"]] }";
-    for (key, value, expected) in [
-        ("network.regions", regions.to_owned(), "placed = \"study\" needs whole numbers"),
-        ("network.regions", regions.replace("[0.8, 1.2]", "[1.2, 0.8]"), "a minimum above 0 and a maximum"),
-        (
-            "network.regions",
-            regions.replace("[0.8, 1.2]", "[1, 99.0]").replace("40 ms", "4 s"),
-            "smaller maximum",
-        ),
-        (
-            "network.regions",
-            regions.replace("placed", "gateway = \"1 Gbit/s\", placed"),
-            "remove one of them",
-        ),
-        ("network.classes_from", "5000".to_owned(), "allowed is 0 to"),
-        ("transport.stack", "quic-go".to_owned(), "needs kind = \"quic\""),
-        ("transport.ip_headers", "false".to_owned(), "belongs to kind = \"quic\" or \"datagram\""),
+    for (value, expected) in [
+        (regions.to_owned(), "placed = \"study\" needs whole numbers"),
+        (regions.replace("[0.8, 1.2]", "[1.2, 0.8]"), "a minimum above 0 and a maximum"),
+        (regions.replace("[0.8, 1.2]", "[1, 99.0]").replace("40 ms", "4 s"), "smaller maximum"),
+        (regions.replace("placed", "gateway = \"1 Gbit/s\", placed"), "remove one of them"),
     ] {
-        let error = refused("peerdas", &[(key, &value)], &[]);
-        assert!(error.contains(expected), "{key}: {error}");
+        let error = refused("peerdas", &[("network.regions", &value)], &[]);
+        assert!(error.contains(expected), "{value}: {error}");
     }
     let both = [("network.uplink_queue", "{ kind = \"fq-codel\" }"), ("network.interface", "fifo")];
     assert!(refused("peerdas", &both, &[]).contains("is replaced by network.uplink_queue"));

@@ -3,7 +3,7 @@
 use samara_lab::results::{Outcome, PoolData};
 use samara_spec::builtin;
 
-use crate::{loaded, outcomes, refused};
+use crate::{loaded, outcomes};
 
 fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<PoolData>> {
     outcomes(&loaded(scenario, set, only, None), threads)
@@ -205,42 +205,4 @@ fn runs_without_blocks_end_when_all_pools_have_everything() {
         (0, 60, 1.0)
     );
     assert!(result.metrics.time_to_inclusion_ms.is_none());
-}
-
-#[test]
-fn rejects_invalid_values() {
-    for (key, value, expected) in [
-        ("columns.blobs", "3", "a scenario has one experiment"),
-        ("protocol.degree", "3", "unknown key `degree`"),
-        ("pool.rate", "5", "has no effect with pool.rate; keep one of them"),
-        ("pool.arrivals", "poisson", "has no effect without pool.rate"),
-        ("pool.size", "23 B", "is 23 B; allowed is 24 B to"),
-        ("pool.block_interval", "0 s", "clients wait for blocks"),
-        ("pool.block_size", "1 kB", "less than a transaction with 4.8 kB"),
-        ("pool.consensus", "15 s", "is committed before the next one is proposed"),
-        ("pool.warm_up", "50 ms", "must be later than transport.links.until"),
-        ("protocol.compact_blocks", "true", "compact blocks need time to spread"),
-        ("protocol.timeout", "0 ms", "protocol.timeout=0 ms: found 0ns, expected more than zero"),
-        ("protocol.bundle_txs", "9", "needs a bundle_window"),
-        ("protocol.push", "some", "\"all\", \"nobody\", or a number of peers"),
-        ("protocol.timeout", "soon", "or \"adaptive\""),
-        ("network.topology.dials", "100", "is 100; allowed is 1 to 99"),
-        ("transport.kind", "quic", "use kind = \"tcp\" or \"ideal\""),
-        ("transport.kind", "ideal", "no window that a slow reader could close"),
-        ("transport.connection.flush", "0 ms", "use \"when-idle\""),
-        ("transport.connection.flush", "often", "or \"when-idle\""),
-        ("pool.group", "[{ name = \"x\", share = \"10 %\" }]", "needs a preset, or an adversary"),
-        (
-            "pool.group",
-            "[{ name = \"x\", share = \"100 %\", adversary = \"silent\" }]",
-            "fewer than 2 honest nodes",
-        ),
-    ] {
-        let error = refused("cat", &[(key, value)], &["cat"]);
-        let section = key.split('.').next().unwrap();
-        assert!(error.contains(expected) && error.contains(section), "{key}: {error}");
-        assert!(!error.contains("requests.timeout"), "only the key of scenarios: {error}");
-    }
-    let error = refused("gossip-baselines", &[("transport.connection.flush", "when-idle")], &["gossipsub"]);
-    assert!(error.contains("has no effect in [messages]: channels belong to transaction pools"), "{error}");
 }

@@ -3,7 +3,6 @@
 use samara_lab::results::{MixData, Outcome};
 
 use crate::mix::results;
-use crate::refused;
 
 /// Runs the scenario with 842 slots, which have as many bytes as 1,000 payloads of 512 bytes.
 fn first_hops(set: &[(&str, &str)], only: &[&str]) -> Vec<Outcome<MixData>> {
@@ -78,13 +77,4 @@ fn footnote_needs_windows_of_bits_and_round_trips_of_one_way() {
     let [standard, bits] = [standard, bits].map(|result| result.metrics.first_hop_ms);
     assert!((bits / 2_812.5 - 1.0).abs() < 0.15, "{bits} ms");
     assert!(standard < 2_812.5 / 3.0, "{standard} ms");
-}
-
-/// Groups and channels do not use gRPC, which needs HTTP/2 below it.
-#[test]
-fn rejects_groups_and_channels_over_grpc() {
-    for (scenario, key) in [("ring-rounds", "transport.kind"), ("cat", "transport.connection")] {
-        let error = refused(scenario, &[("transport.kind", "\"grpc\"")], &[]);
-        assert!(error.contains(key), "{scenario}: {error}");
-    }
 }
