@@ -242,6 +242,30 @@ impl Testbed {
         }
         true
     }
+
+    /// Waits until a condition holds. Returns `None` where links cannot be emulated.
+    fn reaches(&mut self, what: &str, holds: impl Fn(&Self) -> bool) -> Option<()> {
+        if !self.until(what, holds) {
+            let (_, errors) = self.end()?;
+            panic!("the testbed ended early: {errors}");
+        }
+        Some(())
+    }
+
+    /// Kills node 3 of `count` when a condition holds, and returns the errors of the testbed, whose
+    /// other nodes must end. Returns `None` where links cannot be emulated.
+    fn without_node_3(&mut self, count: u32, what: &str, holds: impl Fn(&Self) -> bool) -> Option<String> {
+        self.reaches(what, holds)?;
+        let nodes = self.nodes();
+        assert!(nodes.iter().map(|(_, node)| *node).eq(0..count), "{nodes:?}");
+        kill(nodes[3].0, Signal::SIGKILL).expect("the node runs");
+        let (status, errors) = self.end().expect("links are emulated");
+        assert!(!status.success());
+        assert!(errors.contains("node 3 ended during "), "{errors}");
+        assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
+        assert_gone(&nodes);
+        Some(errors)
+    }
 }
 
 impl Drop for Testbed {
@@ -302,22 +326,14 @@ fn blocks_of_go_reach_all_nodes() {
 }
 
 #[test]
-fn signed_messages_of_both_implementations_reach_all_nodes() {
-    messages_reach_all_nodes(true);
-}
-
-#[test]
-fn anonymous_messages_of_both_implementations_reach_all_nodes() {
-    messages_reach_all_nodes(false);
-}
-
-fn messages_reach_all_nodes(signed: bool) {
+fn messages_of_both_implementations_reach_all_nodes() {
     let Some(go) = go_node() else { return };
-    let scenario = format!("{MESSAGES}signed = {signed}\n");
-    let name = if signed { "signed" } else { "anonymous" };
-    let mut testbed = Testbed::start(name, &scenario, &[Path::new("samara"), go]);
-    let Some(run) = testbed.results() else { return };
-    assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
+    for (name, signed) in [("signed", true), ("anonymous", false)] {
+        let scenario = format!("{MESSAGES}signed = {signed}\n");
+        let mut testbed = Testbed::start(name, &scenario, &[Path::new("samara"), go]);
+        let Some(run) = testbed.results() else { return };
+        assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{name}: {run}");
+    }
 }
 
 /// The transaction counts of each node in the order of its reports, from its live file.
@@ -403,19 +419,7 @@ fn killed_pool_fails_the_run_and_ends_the_others() {
         let log = testbed.directory.join("out/nodes/pools-seed1/node-3/log.txt");
         std::fs::read_to_string(log).is_ok_and(|log| log.contains("made a planned submission"))
     };
-    if testbed.until("a submission at node 3", submitting) {
-        let nodes = testbed.nodes();
-        assert_eq!(nodes.len(), 5);
-        kill(nodes[3].0, Signal::SIGKILL).expect("the node runs");
-        let (status, errors) = testbed.end().expect("links are emulated");
-        assert!(!status.success());
-        assert!(errors.contains("node 3 ended during "), "{errors}");
-        assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
-        assert_gone(&nodes);
-    } else {
-        let Some((_, errors)) = testbed.end() else { return };
-        panic!("the testbed ended early: {errors}");
-    }
+    testbed.without_node_3(5, "a submission at node 3", submitting);
 }
 
 #[test]
@@ -474,19 +478,8 @@ fn killed_node_fails_the_run_and_ends_the_others() {
         let trace = testbed.directory.join("out/nodes/mixed-seed1/node-3/trace.pb");
         std::fs::metadata(trace).is_ok_and(|trace| trace.len() > 30_000)
     };
-    if testbed.until("columns at node 3", publishing) {
-        let nodes = testbed.nodes();
-        assert_eq!(nodes.iter().map(|(_, node)| *node).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
-        kill(nodes[3].0, Signal::SIGKILL).expect("the node runs");
-        let (status, errors) = testbed.end().expect("links are emulated");
-        assert!(!status.success());
-        assert!(errors.contains("node 3 ended during "), "{errors}");
-        assert!(errors.contains(" (signal: 9 (SIGKILL)); its log, "), "{errors}");
-        assert!(errors.contains("node-3/log.txt, ends with:"), "{errors}");
-        assert_gone(&nodes);
-    } else if let Some((_, errors)) = testbed.end() {
-        panic!("the testbed ended early: {errors}");
-    }
+    let Some(errors) = testbed.without_node_3(6, "columns at node 3", publishing) else { return };
+    assert!(errors.contains(" (signal: 9 (SIGKILL)); its log, "), "{errors}");
 }
 
 #[test]
@@ -509,10 +502,7 @@ fn interrupt_ends_a_testbed_with_hanging_programs() {
     let program = script("hangs-for-ever", "trap '' TERM INT\nwhile :; do sleep 1; done");
     for (name, signal) in [("term", Signal::SIGTERM), ("int", Signal::SIGINT)] {
         let mut testbed = Testbed::start(name, COLUMNS, &[Path::new("samara"), &program]);
-        if !testbed.until("six processes", |testbed| testbed.nodes().len() == 6) {
-            let Some((_, errors)) = testbed.end() else { return };
-            panic!("the testbed ended early: {errors}");
-        }
+        let Some(()) = testbed.reaches("six processes", |testbed| testbed.nodes().len() == 6) else { return };
         let nodes = testbed.nodes();
         let pid = Pid::from_raw(testbed.child.id() as i32);
         kill(pid, signal).expect("the testbed runs");
