@@ -132,56 +132,34 @@ fn bad_input_exits_with_status_2() {
     let scratch = Scratch::new("bad");
     std::fs::create_dir(scratch.path("folder")).unwrap();
     scratch.write("bytes.toml", b"\xff\xfe");
-    for (args, expected) in [
-        ("run nothing", "neither a built-in scenario nor a file"),
-        ("run peerdas --set nonsense", "\"nonsense\" is not KEY=VALUE"),
-        ("run peerdas --set network.loss=5", "--set network.loss=5: found 5; expected a share"),
-        ("run peerdas --only none", "--only none: there is no such run"),
-        ("run peerdas --threads 0", "expected a whole number from 1 to 1024"),
-        ("run peerdas --seed -3", "invalid value '-3' for '--seed <SEED>': expected a whole number from 0"),
-        ("run peerdas --seed x", "expected a whole number from 0 to 9223372036854775807"),
-        ("compare a b", "expected a results directory of samara run"),
-        ("run folder", "folder: cannot be read (Is a directory"),
-        ("run bytes.toml", "bytes.toml: is not UTF-8 text"),
-        ("run bytes.csv/x", "`samara list` shows the built-in scenarios"),
-        (
-            "run peerdas-small --out bytes.toml",
-            "bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out",
-        ),
-        (
-            "run peerdas-small --out bytes.toml/r",
-            "bytes.toml/r: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out",
-        ),
-        (
-            "sweep peerdas-small --grid network.nodes=50 --out bytes.toml/s",
-            "bytes.toml/s: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out",
-        ),
-        (
-            "sweep peerdas-small --grid network.nodes=50 --out bytes.toml",
-            "bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out",
-        ),
-        (
-            "export graph peerdas-small --run batch -o folder",
-            "folder: the file cannot be written (Is a directory",
-        ),
-        ("export graph peerdas-small --run batch -o no/f", "no/f: the file cannot be written (No such file"),
-        (
-            "run peerdas-small --set network.nodes=50 --set network.nodes=60",
-            "--set network.nodes has two values, 50 and 60; keep one of them",
-        ),
-        ("run peerdas-small network.nodes=50", "tip: --set sets a key: --set network.nodes=50"),
-        (
-            "run peerdas-small --set network.nodes 50",
-            "tip: a key and its value are one word: --set network.nodes=50",
-        ),
-        ("run peerdas --only batch,none", "--only none: there is no such run"),
-        ("show batch", "\"batch\" is a run of peerdas: `samara run peerdas --only batch`"),
-        ("show peerdas --runs batch", "a similar argument exists: '--only'"),
-        ("node a.toml", "tip: --config names the configuration: --config a.toml"),
-    ] {
-        let error = scratch.refused(args.split(' '));
-        assert!(error.contains(expected), "{args}: {error}");
-    }
+    scratch.refuses(
+        r#"
+run nothing => neither a built-in scenario nor a file
+run peerdas --set nonsense => "nonsense" is not KEY=VALUE
+run peerdas --set network.loss=5 => --set network.loss=5: found 5; expected a share
+run peerdas --only none => --only none: there is no such run
+run peerdas --threads 0 => expected a whole number from 1 to 1024
+run peerdas --seed -3 => invalid value '-3' for '--seed <SEED>': expected a whole number from 0
+run peerdas --seed x => expected a whole number from 0 to 9223372036854775807
+compare a b => expected a results directory of samara run
+run folder => folder: cannot be read (Is a directory
+run bytes.toml => bytes.toml: is not UTF-8 text
+run bytes.csv/x => `samara list` shows the built-in scenarios
+run peerdas-small --out bytes.toml => bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out
+run peerdas-small --out bytes.toml/r => bytes.toml/r: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out
+sweep peerdas-small --grid network.nodes=50 --out bytes.toml/s => bytes.toml/s: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out
+sweep peerdas-small --grid network.nodes=50 --out bytes.toml => bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out
+export graph peerdas-small --run batch -o folder => folder: the file cannot be written (Is a directory
+export graph peerdas-small --run batch -o no/f => no/f: the file cannot be written (No such file
+run peerdas-small --set network.nodes=50 --set network.nodes=60 => --set network.nodes has two values, 50 and 60; keep one of them
+run peerdas-small network.nodes=50 => tip: --set sets a key: --set network.nodes=50
+run peerdas-small --set network.nodes 50 => tip: a key and its value are one word: --set network.nodes=50
+run peerdas --only batch,none => --only none: there is no such run
+show batch => "batch" is a run of peerdas: `samara run peerdas --only batch`
+show peerdas --runs batch => a similar argument exists: '--only'
+node a.toml => tip: --config names the configuration: --config a.toml
+"#,
+    );
 }
 
 /// The parser of arguments knows hidden commands, and suggests values where no command has any.

@@ -60,6 +60,15 @@ impl Scratch {
         assert!(output.stdout.is_empty(), "{command:?}");
         text(&output.stderr)
     }
+
+    /// Checks that commands reject their input. Each line has arguments, and a part of the error.
+    pub(crate) fn refuses(&self, table: &str) {
+        for line in table.trim().lines() {
+            let (args, expected) = line.split_once(" => ").expect("arguments and an error");
+            let error = self.refused(args.trim().split(' '));
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
 }
 
 impl Drop for Scratch {

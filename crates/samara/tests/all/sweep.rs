@@ -228,17 +228,16 @@ fn listed_commands_run_in_a_shell() {
 #[test]
 fn rejects_bad_input() {
     let scratch = Scratch::new("sweep-bad");
-    for (args, what) in [
-        ("sweep peerdas-small --grid network.nodes", "is not KEY=VALUE"),
-        ("sweep peerdas-small --grid network.nodes=20,20", "duplicate value 20"),
-        ("sweep peerdas-small --grid network.nods=20,30", "did you mean `nodes`"),
-        ("sweep peerdas-small --grid network.uplink=1,2", "expected a rate"),
-        ("sweep peerdas-small --seeds 0", "has no seeds"),
-        ("sweep peerdas-small --seeds 1,1 --only batch", "is a duplicate"),
-        ("sweep peerdas-small --engine ray --python no-such-python --out r", "pip install"),
-        ("point peerdas-small", "expected one: select it with"),
-    ] {
-        let stderr = scratch.refused(args.split(' '));
-        assert!(stderr.contains(what), "{args}: {stderr}");
-    }
+    scratch.refuses(
+        "
+sweep peerdas-small --grid network.nodes => is not KEY=VALUE
+sweep peerdas-small --grid network.nodes=20,20 => duplicate value 20
+sweep peerdas-small --grid network.nods=20,30 => did you mean `nodes`
+sweep peerdas-small --grid network.uplink=1,2 => expected a rate
+sweep peerdas-small --seeds 0 => has no seeds
+sweep peerdas-small --seeds 1,1 --only batch => is a duplicate
+sweep peerdas-small --engine ray --python no-such-python --out r => pip install
+point peerdas-small => expected one: select it with
+",
+    );
 }
