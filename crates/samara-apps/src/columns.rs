@@ -31,7 +31,6 @@ pub type ColumnId = u32;
 /// The blocks that all nodes of a run share, with messages in the form of an engine.
 #[derive(Debug)]
 pub struct Blocks<M = Message> {
-    /// The topic of each segment.
     pub topics: Vec<Topic>,
     /// The segment of each topic; empty if all segments share one.
     index: FxHashMap<Topic, u32>,
@@ -201,7 +200,6 @@ pub trait Spreading:
     /// Handles the end of a validation.
     fn validated(node: &mut Node<Self>, cx: &mut Cx<'_, Self>);
 
-    /// Lets a node exchange cells.
     fn exchange_cells(_: &mut Node<Self>, _: &Arc<CellPlan>, _host: u32) {}
 
     /// Publishes the cells of a slot. Returns false if the node publishes whole columns only.

@@ -116,7 +116,6 @@ pub struct Counts {
 
 /// A frame that may carry messages.
 pub trait Carries<M> {
-    /// Returns the messages in the frame.
     fn messages(&self) -> &[Arc<M>];
 }
 

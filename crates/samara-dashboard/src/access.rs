@@ -16,7 +16,6 @@ const COOKIE: &str = "samara_dashboard";
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AccessError {
-    /// Other machines can reach the address, and no token is set.
     #[error(
         "other machines can reach {0}: set a token with --token (or SAMARA_DASHBOARD_TOKEN), or listen on 127.0.0.1"
     )]
@@ -41,9 +40,6 @@ impl std::fmt::Debug for Access {
 
 impl Access {
     /// Creates the rules for an address, with a token or without.
-    ///
-    /// # Errors
-    /// The address requires a token, or the token is too short.
     pub(crate) fn new(address: SocketAddr, token: Option<&str>) -> Result<Self, AccessError> {
         let is_loopback = address.ip().is_loopback();
         match token {

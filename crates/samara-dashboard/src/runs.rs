@@ -187,9 +187,6 @@ impl Watches {
     }
 
     /// Returns the hub of a run, and starts following the run.
-    ///
-    /// # Errors
-    /// The run does not exist, or too many runs are followed.
     pub(crate) fn hub(self: &Arc<Self>, name: &str) -> Result<Arc<Hub>, WatchError> {
         let live = self.runs.live(name).ok_or(WatchError::Unknown)?;
         let mut hubs = self.hubs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -86,9 +86,6 @@ struct Shared {
 
 impl Dashboard {
     /// Starts to listen, for pages of the runs in a results directory or in a directory of several.
-    ///
-    /// # Errors
-    /// The address requires a token, or the server cannot listen on it.
     pub async fn bind(
         directory: &Path,
         address: SocketAddr,
@@ -113,9 +110,6 @@ impl Dashboard {
     }
 
     /// Serves until the future is dropped.
-    ///
-    /// # Errors
-    /// The socket fails.
     pub async fn serve(self) -> Result<(), ServeError> {
         let router = Router::new()
             .route("/", get(|| async { asset("text/html; charset=utf-8", PAGE) }))

@@ -41,7 +41,6 @@ pub trait Experiment: Sized + Send + 'static {
     type Parameters: Part + DeserializeOwned + JsonSchema;
     /// The engine and application of a host.
     type App: Engine;
-    /// The values of the metrics.
     type Metrics: Serialize;
 
     /// Plans a run. Loading a scenario calls this too.
@@ -109,9 +108,6 @@ impl Plan<'_> {
     }
 
     /// Returns the bytes of the value of `key`, if a simulation can carry them in one frame.
-    ///
-    /// # Errors
-    /// Returns the key, and the largest size.
     pub fn frame_bytes(key: &str, size: Size) -> Result<u32, (String, String)> {
         // Leaves room for what else is in the frame.
         let most = FRAME_BYTES_MAX / 2;

@@ -45,9 +45,6 @@ pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
 }
 
 /// Writes a file that the user has named.
-///
-/// # Errors
-/// Returns an error with the path and the cause.
 pub fn write_named(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
     let cannot = |error: io::Error| format!("{}: the file cannot be written ({error})", path.display());
     fs::write(path, bytes).map_err(cannot)

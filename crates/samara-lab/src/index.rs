@@ -20,9 +20,6 @@ struct Summary {
 }
 
 /// Returns the page on the results in the directories of `folder`, or on that in `folder` itself.
-///
-/// # Errors
-/// Returns an error if the folder cannot be read or has no result.
 pub fn page(folder: &Path) -> Result<Page, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| {
         format!("{}: {error}; expected a results directory, or a folder that has some", folder.display())

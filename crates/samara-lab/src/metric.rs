@@ -33,7 +33,6 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Returns the dotted paths of the headlines.
     pub fn headline_paths(&self) -> impl Iterator<Item = String> {
         self.headlines.iter().map(|below| match *below {
             "" => self.name.to_owned(),

@@ -42,9 +42,6 @@ impl Comparison {
 ///
 /// A statistic of several runs is the mean of their statistics, so that slow and fast runs have
 /// equal weight.
-///
-/// # Errors
-/// Returns an error if a reference file cannot be read.
 pub fn compare(loaded: &Loaded, results: &[Outcome]) -> Result<Vec<Comparison>, String> {
     let mut comparisons = Vec::new();
     for (run, files) in &loaded.scenario.reference {
@@ -160,9 +157,6 @@ pub struct ReferenceRun {
 }
 
 /// Reads the arrivals of reference runs.
-///
-/// # Errors
-/// Returns the errors of [`Inputs::read`], and an error for a malformed line.
 pub fn reference_runs(name: &str, inputs: &Inputs) -> Result<Vec<ReferenceRun>, String> {
     let text = inputs.read(name)?;
     let mut rows: Vec<(&str, u32, f64, f64)> = Vec::new();

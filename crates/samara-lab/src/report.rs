@@ -113,10 +113,6 @@ fn absent_tables(summary: &results::Summary) -> Option<String> {
     Some(format!("{} has no {table}.parquet: {reason}.{more}", run.name))
 }
 
-/// Writes a page and its figures into a results directory.
-///
-/// # Errors
-/// Returns an error if a file cannot be written or a figure cannot be rendered as PNG.
 pub fn write(page: &Page, directory: &ResultsDirectory) -> Result<(), String> {
     let write = |(name, bytes): (String, Vec<u8>)| directory.bytes(&name, &bytes);
     page.files()?.into_iter().try_for_each(|file| write(file).map_err(|error| error.to_string()))

@@ -22,7 +22,6 @@ pub(crate) struct Outcome {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) findings: Findings,
     pub(crate) page: Page,
-    /// The tables of each run.
     pub(crate) tables: Vec<Tables>,
     #[pyo3(get)]
     pub(crate) directory: Option<PathBuf>,

@@ -16,10 +16,8 @@ use crate::errors::PolicyError;
 /// The numbers of peers and messages have a meaning at one node only.
 #[pyclass(frozen, module = "samara._samara")]
 pub(crate) struct PendingCopy {
-    /// The number of the message.
     #[pyo3(get)]
     message: u64,
-    /// The number of the receiving peer.
     #[pyo3(get)]
     peer: u32,
     /// The length on the wire in bytes.

@@ -43,7 +43,6 @@ pub(crate) struct Observer<'a> {
     tables: Mutex<Vec<Tables>>,
 }
 
-/// Observes one run.
 pub(crate) struct RunObserver<'a> {
     all: &'a Observer<'a>,
     at: usize,

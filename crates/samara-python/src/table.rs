@@ -170,7 +170,6 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResul
     }
 }
 
-/// Tables by name.
 pub(crate) type Tables = BTreeMap<String, Kept>;
 
 /// A table of a run, or the number of its rows if it is not in memory.
@@ -204,7 +203,6 @@ impl Labels {
         Self { columns }
     }
 
-    /// Prepends the labels of a run to one of its tables.
     pub(crate) fn label(&self, run: usize, table: &Rows) -> Result<RecordBatch, ArrowError> {
         let rows = UInt32Array::from_value(run as u32, table.count);
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());

@@ -51,9 +51,6 @@ impl Page {
 
     /// The files of the page: names and contents. A figure that is too large for PNG is written as
     /// SVG only.
-    ///
-    /// # Errors
-    /// A figure cannot be rendered as PNG.
     pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
         let mut files = vec![("report.html".to_owned(), self.html().into_bytes())];
         for (name, svg) in self.figures() {
@@ -98,7 +95,6 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section with one part.
     pub fn new(heading: impl Into<String>, text: impl Into<String>, part: impl Into<Part>) -> Self {
         Self { heading: heading.into(), text: text.into(), parts: vec![part.into()] }
     }
@@ -307,11 +303,9 @@ pub struct Explorer {
     pub axis: String,
     /// A time in milliseconds that all runs share, marked by a line, and its name.
     pub deadline: Option<(f64, String)>,
-    /// Heading and text of the panels.
     pub panels_heading: (String, String),
     /// For the left and the right panel: the kind of item that has a curve, and the caption.
     pub each: [(String, String); 2],
-    /// The panels, one for each run.
     pub panels: Vec<Panel>,
     /// The node that publishes all items.
     pub publisher: u32,

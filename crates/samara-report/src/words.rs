@@ -8,7 +8,6 @@ pub(crate) fn shown(value: f64, text: impl FnOnce() -> String) -> String {
     if value.is_finite() { text() } else { MISSING.to_owned() }
 }
 
-/// Formats a number with this number of decimals.
 pub fn fixed(value: f64, decimals: usize) -> String {
     shown(value, || format!("{value:.decimals$}"))
 }

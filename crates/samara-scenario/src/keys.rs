@@ -8,12 +8,10 @@ pub fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns true if a key is that of a table, or of a value within it.
 pub fn is_within(key: &str, table: &str) -> bool {
     key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The value of a dotted key.
 pub fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
     let mut parts = key.split('.');
     let first = table.get(parts.next()?)?;
@@ -83,9 +81,6 @@ pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result
 }
 
 /// Removes a dotted key, or an element of an array. Returns false if the table does not have it.
-///
-/// # Errors
-/// It is not a key.
 pub fn unset_key(table: &mut toml::Table, key: &str) -> Result<bool, String> {
     let parts = parts(key)?;
     let Some((last, parents)) = parts.split_last() else { return Ok(false) };

@@ -31,7 +31,6 @@ impl Names {
         self.numbers.get(name).copied()
     }
 
-    /// All names, by number.
     pub fn all(&self) -> &[String] {
         &self.names
     }
@@ -203,9 +202,6 @@ impl<'a> Row<'a> {
     }
 
     /// The text of a cell. `None` without this column.
-    ///
-    /// # Errors
-    /// The cell is empty.
     pub fn text(&self, name: &str) -> Result<Option<&'a str>, String> {
         match self.cell(name) {
             None => Ok(None),

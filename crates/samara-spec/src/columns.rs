@@ -394,9 +394,6 @@ impl Columns {
     }
 
     /// Returns the segments that each node keeps; the publisher's entry lists those that it joins.
-    ///
-    /// # Errors
-    /// The file cannot be read, or does not match the network.
     pub fn custody(&self, nodes: u32, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
         let mut kept = vec![Vec::new(); nodes as usize];
         if let Some(file) = &self.custody_file {

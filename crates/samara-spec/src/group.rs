@@ -78,7 +78,6 @@ impl Default for Group {
 const MESSAGES: u32 = 10_000;
 
 impl Group {
-    /// Number of senders in a group with this number of members.
     pub fn senders(&self, members: u32) -> u32 {
         self.senders.unwrap_or(members)
     }

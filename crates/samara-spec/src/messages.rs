@@ -106,9 +106,6 @@ impl Messages {
     }
 
     /// Reads the messages of the file.
-    ///
-    /// # Errors
-    /// The scenario has no file of messages, or the file is invalid.
     pub fn table(&self, scenario: &Scenario, inputs: &Inputs) -> Result<Arc<MessageTable>, String> {
         let file = self.file.as_deref().ok_or("messages.file is missing")?;
         let nodes = scenario.network.nodes;
@@ -288,9 +285,6 @@ impl MessageTable {
     /// Reads a file with a row for each message. `find` returns the number of a host, and has a
     /// name that distinguishes it from others. `sizes` are the minimum and maximum bytes of a
     /// message.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is invalid. The message names file and line.
     pub fn read(
         file: &str,
         inputs: &Inputs,

@@ -59,7 +59,6 @@ impl PublishedFigure {
         }
     }
 
-    /// Judges our value.
     pub fn verdict(&self, ours: f64) -> Verdict {
         match (self.holds(ours), &self.refuted) {
             (true, None) if self.fit => Verdict::Fit,
@@ -125,7 +124,6 @@ pub enum Tolerance {
 impl Tolerance {
     /// The largest share, and the default.
     const SHARE: f64 = 0.15;
-    /// The largest factor.
     const FACTOR: f64 = 3.0;
 
     fn is_usual(&self) -> bool {

@@ -368,7 +368,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Determines the regions and the number of hosts in each.
     fn weights(&mut self, regions: &mut Regions, hosts: Option<(&HostTable, &[u16])>) -> Result<(), Wrong> {
         let has_own = !regions.weights.is_empty() || regions.weights_file.is_some();
         if let Some((table, region_of)) = hosts {
@@ -464,9 +463,6 @@ impl Work<'_> {
 }
 
 /// The latency between `count` hosts.
-///
-/// # Errors
-/// The file of latencies cannot be read, or does not match the network.
 pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
     let network = &scenario.network;
     if let Some(spec) = network.latencies_of(LatencyOf::Nodes) {

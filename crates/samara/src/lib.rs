@@ -255,7 +255,6 @@ fn print(text: &str) -> Result<ExitCode, String> {
     }
 }
 
-/// Prints a JSON document on one line.
 fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
     print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
 }

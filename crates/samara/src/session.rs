@@ -32,7 +32,6 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) directory: ResultsDirectory,
     format: Format,
-    /// Set to stop the run.
     pub(crate) stop: Arc<AtomicBool>,
     start: Instant,
     /// Resource use of each process, if several simulate one network.
@@ -136,7 +135,6 @@ fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, Dire
     created
 }
 
-/// Creates a progress bar for this number of runs.
 pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());

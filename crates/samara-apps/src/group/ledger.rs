@@ -82,7 +82,6 @@ impl Received {
     }
 }
 
-/// The delivery of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub origin: u32,

@@ -70,7 +70,6 @@ pub(super) const BURST: u32 = 1_024;
 #[derive(Debug, Default)]
 struct Block {
     bytes: Bytes,
-    /// The number of the first message.
     first: u64,
     count: u64,
     at: Time,
@@ -103,7 +102,6 @@ pub(super) struct Sender {
     source: Source,
     me: u32,
     is_sending: bool,
-    /// The number of the next message.
     next: u64,
     /// When the next message is due; used only with a rate.
     due: Time,

@@ -33,7 +33,6 @@ pub struct Header {
     pub valid: bool,
     /// The number in the run, which makes each transaction unique.
     pub number: TxNumber,
-    /// The index of the signer.
     pub signer: u32,
     /// The sequence number among the transactions of its signer.
     pub sequence: u32,

@@ -127,9 +127,6 @@ pub struct Pair {
 
 impl Pair {
     /// Parses `RUN=RUN`.
-    ///
-    /// # Errors
-    /// Returns a text that describes the fault.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = text.split_once('=').map(|(a, b)| (a.trim().to_owned(), b.trim().to_owned()));
         names.filter(|(a, b)| !a.is_empty() && !b.is_empty()).map(|(a, b)| Self { a, b }).ok_or_else(|| {
@@ -470,9 +467,6 @@ impl Threshold {
     /// A limit is a share (`5%`) or a number in the unit of the metric. A limit without a sign is
     /// the maximum change for the worse. With a sign it is the maximum growth (`+5%`) or decrease
     /// (`-5%`); `+5%,-5%` combines both.
-    ///
-    /// # Errors
-    /// Returns a text that describes the fault.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(

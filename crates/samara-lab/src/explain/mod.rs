@@ -151,7 +151,6 @@ pub struct Explained {
 /// The means of a run, for its summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Means {
-    /// Number of explained deliveries.
     pub deliveries: u64,
     /// One of this many items is explained.
     pub every: u64,

@@ -39,9 +39,6 @@ struct MeansFile {
 
 impl SavedPaths {
     /// Reads the paths of all runs of a results directory, or of those with this name.
-    ///
-    /// # Errors
-    /// Returns an error if a file cannot be read, or if no run has paths.
     pub fn read(directory: &Path, run: Option<&str>) -> Result<Vec<Self>, String> {
         let paths = run_directories(directory).map_err(|error| {
             format!("{}: {error}; expected a results directory of samara run", directory.display())

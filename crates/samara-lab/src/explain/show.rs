@@ -155,7 +155,6 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
     text
 }
 
-/// Returns the explanation of all runs as JSON.
 pub fn json(runs: &[SavedPaths], shown: Shown) -> Value {
     let parts = |parts: &Compact| -> Value {
         parts

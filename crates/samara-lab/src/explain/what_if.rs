@@ -171,9 +171,6 @@ pub const WHY_PARTS_DIFFER: &str = "A gain is not a part: without one cause, the
                                     next one, and several waits can end together.";
 
 /// Runs a point, and again without one property after the other.
-///
-/// # Errors
-/// Returns an error if the family explains no deliveries, or in the same cases as [`run`].
 pub fn what_if(loaded: &Loaded, point: &Point, options: RunOptions<'_>) -> Result<WhatIf, String> {
     let (own, publishers) = means(point, options, None).map_err(|error| error.to_string())?;
     let causes: Vec<Cause> = own.causes.iter().filter_map(|label| Cause::of_label(label)).collect();

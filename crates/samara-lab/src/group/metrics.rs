@@ -143,7 +143,6 @@ const PLAYED_MAX: u64 = 1_000_000;
 /// The bounds of a run, and the workload they depend on.
 struct Bounds {
     workload: Workload,
-    /// The workload of the steady members.
     steady: Workload,
     shape: Shape,
     units: u64,

@@ -45,7 +45,6 @@ pub struct MessageCollector {
     pub inter_arrival: Durations,
     /// The last delivery of each node; `u64::MAX` before the first.
     last_at: Vec<u64>,
-    /// Number of deliveries of each node.
     pub delivered: Vec<u64>,
     /// Number of deliveries of each node that were not its first of a published message.
     pub repeated: Vec<u64>,
@@ -130,7 +129,6 @@ impl MessageCollector {
         self.hops[message as usize * self.nodes as usize + node as usize] != 0
     }
 
-    /// Returns the number of expected deliveries.
     pub fn expected(&self) -> u64 {
         self.rows.len() as u64 * u64::from(self.nodes - 1)
     }

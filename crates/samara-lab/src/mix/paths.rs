@@ -20,7 +20,6 @@ fn item(round: u64, phase: Phase, last_slot: u32) -> u64 {
     (round << PHASE_BITS | phase as u64) << SLOT_BITS | u64::from(last_slot)
 }
 
-/// Returns the round of an item.
 pub(super) const fn round_of(item: u64) -> u64 {
     item >> (SLOT_BITS + PHASE_BITS)
 }
@@ -56,7 +55,6 @@ pub(super) fn delivered<'a>(rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<D
     rounds.filter_map(of_round).flatten().collect()
 }
 
-/// The arrival of a piece.
 struct Piece<'a> {
     phase: u64,
     last_slot: u64,

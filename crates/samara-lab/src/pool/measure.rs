@@ -73,7 +73,6 @@ pub struct Reach {
     pub by_block: u64,
     /// Transactions that did not reach all of these nodes.
     pub incomplete: u64,
-    /// Transactions lost with their origin.
     pub lost_with_origin: u64,
 }
 

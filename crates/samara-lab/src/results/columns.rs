@@ -27,7 +27,6 @@ pub struct Column {
 
 /// The optional value of a row.
 pub trait Cell {
-    /// The stored type.
     type Value: Stored;
     fn value(self) -> Option<Self::Value>;
 }
@@ -245,10 +244,6 @@ impl Rows {
     /// Reads columns of a Parquet file, one row group after the other.
     ///
     /// `take` returns `None` if a column has an unexpected type.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read or lacks a column; the message contains its
-    /// path.
     pub fn read(
         path: &Path,
         names: &[&str],

@@ -146,9 +146,6 @@ impl ResultsDirectory {
     }
 
     /// Creates the directory for the files of a run's real nodes.
-    ///
-    /// # Errors
-    /// Returns an error if the directory cannot be created.
     pub fn nodes(&self, point: &Point) -> Result<PathBuf, DirectoryError> {
         let directory = self.path.join("nodes").join(point_name(point));
         files::create_dir_all(&directory)?;
@@ -156,9 +153,6 @@ impl ResultsDirectory {
     }
 
     /// Writes the tables of a run.
-    ///
-    /// # Errors
-    /// Returns an error if a table cannot be written.
     pub fn run(&self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), DirectoryError> {
         self.of_run(measured.setting().0, &outcome.run, |directory| {
             tables::tables(measured, outcome).iter().try_for_each(|table| table.write(directory))
@@ -166,9 +160,6 @@ impl ResultsDirectory {
     }
 
     /// Writes tables of a run that exist in memory.
-    ///
-    /// # Errors
-    /// Returns an error if a table cannot be written.
     pub fn run_tables(
         &self,
         point: &Point,
@@ -196,25 +187,16 @@ impl ResultsDirectory {
     }
 
     /// Writes a text file atomically.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be written.
     pub fn text(&self, name: &str, text: &str) -> Result<(), DirectoryError> {
         self.bytes(name, text.as_bytes())
     }
 
     /// Writes a file atomically.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be written.
     pub fn bytes(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
         Ok(files::write(&self.path.join(name), bytes)?)
     }
 
     /// Writes the summary and, if the result is complete, the mark `complete`.
-    ///
-    /// # Errors
-    /// Returns an error if a file cannot be written.
     pub fn finish(&self, summary: &Summary, complete: bool) -> Result<(), DirectoryError> {
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
         self.text("summary.json", &(json + "\n"))?;

@@ -122,9 +122,6 @@ pub(crate) fn run_directories(result: &Path) -> std::io::Result<Vec<PathBuf>> {
 impl Saved {
     /// Opens a results directory of `samara run`, `testbed` or `sweep`. It reads the summary and
     /// locates the tables.
-    ///
-    /// # Errors
-    /// Returns an error if the summary is missing or cannot be read; the message names the file.
     pub fn open(path: &Path) -> Result<Self, String> {
         let summary: SummaryFile = read_json(&path.join("summary.json")).map_err(|error| {
             format!("{error}; expected a results directory of samara run, testbed or sweep")
@@ -169,9 +166,6 @@ impl Saved {
 
     /// Returns the delivery latency of messages, columns or transactions over all seeds of a run;
     /// `None` without a table.
-    ///
-    /// # Errors
-    /// Returns an error if a table cannot be read; the message names it.
     pub fn delivery_latency(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
             if run.has_columns() && tables.has("deliveries") {
@@ -200,9 +194,6 @@ impl Saved {
     }
 
     /// Returns the time to custody over all seeds and slots of a run; `None` without a table.
-    ///
-    /// # Errors
-    /// Returns an error if a table cannot be read; the message names it.
     pub fn time_to_custody(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
             if !run.has_columns() || !tables.has("deliveries") {

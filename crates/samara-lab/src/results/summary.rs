@@ -35,13 +35,11 @@ pub struct Summary {
     pub cpu_s: f64,
     /// Peak memory of the process.
     pub peak_rss_bytes: u64,
-    /// Number of steps of all simulations.
     pub steps: u64,
     /// Resources of each process, if several simulated one network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessUse>,
     pub runs: Vec<Run>,
-    /// Comparisons with published figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedComparison>,
 }
@@ -234,10 +232,6 @@ pub struct Findings {
 
 impl Findings {
     /// Evaluates the results of all points; interrupted ones are `None`.
-    ///
-    /// # Errors
-    /// Returns an error if an expectation of the scenario does not parse or a reference cannot be
-    /// read.
     pub fn of(loaded: &Loaded, results: Vec<Option<Outcome>>, used: Used) -> Result<Self, String> {
         let expectations = Expectation::all_of(loaded)?;
         let mut results: Vec<Outcome> = results.into_iter().flatten().collect();

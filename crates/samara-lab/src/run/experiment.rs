@@ -49,7 +49,6 @@ pub(crate) trait Stepped: Sized {
         item
     }
 
-    /// Returns the deliveries to explain.
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }

@@ -98,9 +98,6 @@ pub(crate) const SLICE_NANOS: u64 = 50_000_000;
 pub(crate) const QUIET_NANOS: u64 = 1_000_000_000;
 
 /// Runs a point. `progress` receives the progress after each slice of virtual time.
-///
-/// # Errors
-/// Returns an error if the network cannot be built or the run was stopped.
 pub fn run(
     point: &Point,
     options: RunOptions<'_>,
@@ -111,9 +108,6 @@ pub fn run(
 
 /// Runs a point like [`run`]. With teams that mix batches, `rounds` receives all events of hosts
 /// after each slice.
-///
-/// # Errors
-/// Returns an error in the same cases as [`run`].
 pub fn run_seen(
     point: &Point,
     options: RunOptions<'_>,
@@ -175,9 +169,6 @@ fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
 }
 
 /// Checks that [`run_distributed`] supports a scenario.
-///
-/// # Errors
-/// Returns an error if the family of the scenario runs only in one process.
 pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
     distributed(scenario).map(drop)
 }

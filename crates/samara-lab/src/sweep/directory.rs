@@ -52,7 +52,6 @@ pub struct SweepDirectory {
 #[derive(Debug)]
 pub struct Opened {
     pub directory: SweepDirectory,
-    /// The finished points, by id.
     pub finished: BTreeMap<String, PointRecord>,
     /// Whether another build of the program ran some of the finished points.
     pub is_of_another_program: bool,

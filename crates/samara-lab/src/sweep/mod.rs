@@ -88,9 +88,6 @@ pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
 /// values of the sweep, the whole scenario, and the files that it names. Titles, expectations,
 /// published figures, and other runs and seeds are excluded, since they change no result. `inputs`
 /// provides the files.
-///
-/// # Errors
-/// Returns an error if a file cannot be read; the message names it.
 pub fn point_id(point: &Point, inputs: &Inputs) -> Result<String, String> {
     let mut hash = Sha256::new();
     let mut add = |part: &[u8]| {
@@ -137,7 +134,6 @@ pub struct PointRecord {
     pub name: String,
     /// The parameters that distinguish it, as in [`Run::parameters`].
     pub parameters: Map<String, Value>,
-    /// The digest, as in [`Run::digest`].
     pub digest: String,
     pub steps: u64,
     pub wall_s: f64,
@@ -328,9 +324,6 @@ fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
 /// Types are those of the metrics: unsigned and signed integers, floating point numbers, texts, and
 /// truth values. Names are the metrics' paths. Parameters with units become numbers with the unit at
 /// the end of the name: `network.uplink_bps`.
-///
-/// # Errors
-/// Returns an error if two columns have the same name.
 pub fn points_table(records: &[PointRecord]) -> Result<Rows, FileError> {
     let columns = columns(records);
     let mut names = BTreeSet::new();

@@ -50,7 +50,6 @@ impl Draw {
         self.nodes
     }
 
-    /// Returns true with this probability.
     pub fn chance(&mut self, share: f64) -> bool {
         self.rng.chance(share)
     }

@@ -110,7 +110,6 @@ pub struct Options<'a> {
 /// What a search did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of finished runs.
     pub runs: u64,
     /// Drawn scenarios that are invalid: a fault of the family's generator.
     pub invalid: u64,

@@ -74,7 +74,6 @@ impl Ink {
         Self::hex(COLOURS[number % COLOURS.len()]).unwrap_or(Self::BLACK)
     }
 
-    /// The colour of a line by its number.
     pub(crate) fn line(number: usize) -> Self {
         Self::of(number % HUES)
     }

@@ -79,7 +79,6 @@ impl Scale {
         (self.place(value) - start) / (end - start)
     }
 
-    /// The value at a position from 0 to 1.
     pub fn value_at(&self, share: f64) -> f64 {
         let [start, end] = [self.range.start, self.range.end].map(|end| self.place(end));
         let place = start + share * (end - start);
@@ -280,7 +279,6 @@ fn by_order(values: &[&str]) -> Vec<f64> {
     places
 }
 
-/// The number at the start of a value.
 fn leading_number(text: &str) -> f64 {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
     text[..end].parse().unwrap_or(0.0)
@@ -336,7 +334,6 @@ impl Unit {
         })
     }
 
-    /// Formats a value for a table.
     pub fn written(self, value: f64) -> String {
         shown(value, || match self {
             Self::Milliseconds => short_ms(value),

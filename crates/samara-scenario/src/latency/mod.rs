@@ -32,7 +32,6 @@ pub struct LatencyTable {
 }
 
 impl LatencyTable {
-    /// Reads a file in any of the formats.
     pub fn read(spec: &LatencyFile, inputs: &Inputs) -> Result<Arc<Self>, String> {
         inputs.made(&format!("latencies {spec:?}"), || {
             let (file, text) = (&spec.file, inputs.table(&spec.file)?);

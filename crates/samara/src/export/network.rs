@@ -47,7 +47,6 @@ impl Built {
         named.map_or_else(|| host.to_string(), Clone::clone)
     }
 
-    /// The region of a host, if it has one.
     fn region(&self, host: u32) -> Option<&str> {
         let region = self.hosts.configs[host as usize].region;
         self.hosts.regions.get(usize::from(region)).map(String::as_str)

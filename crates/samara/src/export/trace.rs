@@ -265,9 +265,6 @@ fn peer_id(node: u32) -> Vec<u8> {
 
 /// The events of a simulated run in the order of time: publications, arrivals, and the outcome of
 /// each arrival.
-///
-/// # Errors
-/// A text, if the table cannot be read.
 fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
     let mut events = Vec::new();
     let published = |slot: u32| {

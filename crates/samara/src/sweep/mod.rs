@@ -41,7 +41,6 @@ struct Job<'a> {
     jobs: Option<usize>,
     /// Whether each point is so large that it needs all processors.
     is_large: bool,
-    /// Set to stop the sweep.
     stop: &'a AtomicBool,
 }
 

@@ -24,7 +24,6 @@ impl Work {
         Self { loaded, measured, outcome }
     }
 
-    /// Writes a result with this digest.
     fn write(&self, path: &Path, digest: &str, force: bool) -> Result<(), DirectoryError> {
         let directory = ResultsDirectory::create(path, &self.loaded, force)?;
         directory.run(&*self.measured, &self.outcome)?;
