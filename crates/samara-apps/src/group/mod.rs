@@ -74,10 +74,12 @@ pub trait Broadcasts: Engine {
     fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, Self::Frame, Self::Event>) -> bool;
 
     /// Returns the command to leave the group; `None` for protocols without membership.
-    fn leave() -> Option<Self::Command>;
+    fn leave() -> Option<Self::Command> {
+        None
+    }
 
-    /// Splits the bytes of a frame by purpose.
-    fn parts(frame: &Self::Frame) -> [(Kind, usize); 2];
+    /// Returns the purpose of a frame's bytes besides the content of messages.
+    fn kind(frame: &Self::Frame) -> Kind;
 
     /// Returns the starts of messages in a frame.
     fn starts(frame: &Self::Frame) -> Vec<Bytes>;
@@ -97,8 +99,14 @@ impl Broadcasts for Ring {
         Some(Command::Leave)
     }
 
-    fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
-        parts(frame)
+    fn kind(frame: &RingFrame) -> Kind {
+        match frame {
+            RingFrame::Data(data) if !data.units().is_empty() => Kind::Headers,
+            RingFrame::Early(_) => Kind::Headers,
+            RingFrame::Data(_) | RingFrame::Credit { .. } => Kind::Credit,
+            RingFrame::Heartbeat(_) => Kind::Heartbeats,
+            _ => Kind::Views,
+        }
     }
 
     fn starts(frame: &RingFrame) -> Vec<Bytes> {
@@ -142,17 +150,13 @@ impl Broadcasts for Federation {
         Some(Command::Leave)
     }
 
-    fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
-        parts(frame)
+    fn kind(frame: &RingFrame) -> Kind {
+        Ring::kind(within(frame))
     }
 
     /// Messages of sites and of the bridge are letters around those of the application.
     fn starts(frame: &RingFrame) -> Vec<Bytes> {
-        let within = match frame {
-            RingFrame::Bridge(inner) => inner,
-            frame => frame,
-        };
-        Ring::starts(within).iter().filter_map(federated_content).collect()
+        Ring::starts(within(frame)).iter().filter_map(federated_content).collect()
     }
 
     fn seen(event: FederationEvent) -> Option<Seen> {
@@ -183,14 +187,11 @@ impl Broadcasts for Daisychain {
         Self::broadcast(self, message, cx)
     }
 
-    fn leave() -> Option<Bytes> {
-        None
-    }
-
-    fn parts(frame: &DaisyFrame) -> [(Kind, usize); 2] {
-        let (all, content) = (frame.encoded_len(), frame.payload_len());
-        let kind = if matches!(frame, DaisyFrame::Credit(_)) { Kind::Credit } else { Kind::Headers };
-        [(Kind::Content, content), (kind, all - content)]
+    fn kind(frame: &DaisyFrame) -> Kind {
+        match frame {
+            DaisyFrame::Message { .. } => Kind::Headers,
+            DaisyFrame::Credit(_) => Kind::Credit,
+        }
     }
 
     fn starts(frame: &DaisyFrame) -> Vec<Bytes> {
@@ -228,30 +229,18 @@ impl Broadcasts for Jgroups {
         Some(JgroupsCommand::Leave)
     }
 
-    fn parts(frame: &JgroupsFrame) -> [(Kind, usize); 2] {
-        let (all, content) = (frame.encoded_len(), frame.payload_len());
-        let kind = match frame {
-            JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => {
-                match &**multicast {
-                    Multicast::Message(..) => Kind::Headers,
-                    Multicast::Digest(_) => Kind::Heartbeats,
-                    Multicast::Request { .. } => Kind::Views,
-                }
-            }
-            JgroupsFrame::Credit(_) => Kind::Credit,
+    fn kind(frame: &JgroupsFrame) -> Kind {
+        match (multicast(frame), frame) {
+            (Some(Multicast::Message(..)), _) => Kind::Headers,
+            (Some(Multicast::Digest(_)), _) => Kind::Heartbeats,
+            (None, JgroupsFrame::Credit(_)) => Kind::Credit,
             _ => Kind::Views,
-        };
-        [(Kind::Content, content), (kind, all - content)]
+        }
     }
 
     fn starts(frame: &JgroupsFrame) -> Vec<Bytes> {
-        match frame {
-            JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => {
-                match &**multicast {
-                    Multicast::Message(_, content) => vec![content.clone()],
-                    Multicast::Digest(_) | Multicast::Request { .. } => Vec::new(),
-                }
-            }
+        match multicast(frame) {
+            Some(Multicast::Message(_, content)) => vec![content.clone()],
             _ => Vec::new(),
         }
     }
@@ -308,21 +297,19 @@ fn suspected(member: &PeerIdentity) -> Seen {
     Seen::Suspected(host_of(member).unwrap_or(u32::MAX))
 }
 
-/// Splits the bytes of a ring's frame by purpose.
-fn parts(frame: &RingFrame) -> [(Kind, usize); 2] {
-    let (all, content) = (frame.encoded_len(), frame.payload_len());
-    let within = match frame {
+/// Returns the frame of the bridge between sites within a frame, or the frame itself.
+fn within(frame: &RingFrame) -> &RingFrame {
+    match frame {
         RingFrame::Bridge(inner) => inner,
         frame => frame,
-    };
-    let kind = match within {
-        RingFrame::Data(data) if !data.units().is_empty() => Kind::Headers,
-        RingFrame::Early(_) => Kind::Headers,
-        RingFrame::Data(_) | RingFrame::Credit { .. } => Kind::Credit,
-        RingFrame::Heartbeat(_) => Kind::Heartbeats,
-        _ => Kind::Views,
-    };
-    [(Kind::Content, content), (kind, all - content)]
+    }
+}
+
+fn multicast(frame: &JgroupsFrame) -> Option<&Multicast> {
+    match frame {
+        JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => Some(multicast),
+        _ => None,
+    }
 }
 
 /// A member of a group: broadcasts its source at a rate, or as fast as the engine takes messages.
@@ -376,7 +363,9 @@ impl<B: Broadcasts> GroupMember<B> {
             Input::LinkDown { peer } => Input::LinkDown { peer },
             Input::DialFailed { identity } => Input::DialFailed { identity },
             Input::Frame { peer, frame } => {
-                lock(&self.ledger).frame(self.neighbours.host(peer), B::parts(&frame), cx.now());
+                let content = frame.payload_len();
+                let parts = [(Kind::Content, content), (B::kind(&frame), frame.encoded_len() - content)];
+                lock(&self.ledger).frame(self.neighbours.host(peer), parts, cx.now());
                 Input::Frame { peer, frame }
             }
         })
