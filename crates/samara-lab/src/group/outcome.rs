@@ -124,13 +124,9 @@ impl Measured for GroupMeasured {
             Table::new("suspicions", self.suspicions.len(), || suspicion_rows(self)),
             Table::new("traffic", self.traffic.len(), || group_traffic(self, data)),
         ];
-        tables.extend(self.deliveries.table(|rows, common| {
-            let mut columns = vec![
-                ("origin", column(rows.iter().map(|row| row.detail))),
-                ("number", column(rows.iter().map(|row| row.item))),
-            ];
-            columns.extend(common);
-            columns
+        tables.extend(self.deliveries.table(|rows| {
+            let origin = ("origin", column(rows.iter().map(|row| row.detail)));
+            [vec![origin, ("number", column(rows.iter().map(|row| row.item)))], Vec::new()]
         }));
         tables
     }

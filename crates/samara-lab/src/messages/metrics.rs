@@ -268,11 +268,9 @@ impl Measured for MessagesMeasured {
             }),
             Table::new("traffic", self.traffic.len(), || message_traffic(self)),
         ];
-        tables.extend(self.collector.deliveries.table(|rows, common| {
-            let mut columns = vec![("message", column(rows.iter().map(|row| row.item as u32)))];
-            columns.extend(common);
-            columns.push(("hops", column(rows.iter().map(|row| row.detail as u16))));
-            columns
+        tables.extend(self.collector.deliveries.table(|rows| {
+            let message = ("message", column(rows.iter().map(|row| row.item as u32)));
+            [vec![message], vec![("hops", column(rows.iter().map(|row| row.detail as u16)))]]
         }));
         tables
     }

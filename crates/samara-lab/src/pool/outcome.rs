@@ -83,10 +83,8 @@ impl Measured for TransactionsMeasured {
                 nodes
             }),
         ];
-        tables.extend(self.collector.deliveries.table(|rows, common| {
-            let mut columns = vec![("transaction", column(rows.iter().map(|row| row.item as u32)))];
-            columns.extend(common);
-            columns
+        tables.extend(self.collector.deliveries.table(|rows| {
+            [vec![("transaction", column(rows.iter().map(|row| row.item as u32)))], Vec::new()]
         }));
         tables
     }

@@ -83,11 +83,11 @@ impl Deliveries {
 
     /// Returns the table, unless there are too many deliveries.
     ///
-    /// `columns` receives the rows, and the columns that all families have: the node, and the time
-    /// from the publication. It adds those of the family.
+    /// `own` returns the family's columns before and after those that all families have: the node,
+    /// and the time from the publication.
     pub(crate) fn table<'a>(
         &'a self,
-        columns: impl Fn(&[DeliveryRow], Columns) -> Columns + 'a,
+        own: impl Fn(&[DeliveryRow]) -> [Columns; 2] + 'a,
     ) -> Option<Table<'a>> {
         let ms = |row: &DeliveryRow| (row.nanos != u64::MAX).then(|| row.nanos as f64 / 1e6);
         (self.count <= DELIVERIES_MAX).then(|| {
@@ -96,7 +96,8 @@ impl Deliveries {
                     ("node", column(self.rows.iter().map(|row| row.node))),
                     ("delivery_latency_ms", column(self.rows.iter().map(ms))),
                 ];
-                columns(&self.rows, common)
+                let [before, after] = own(&self.rows);
+                [before, common, after].into_iter().flatten().collect()
             })
         })
     }
