@@ -529,21 +529,13 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
         let (missed, waited): &(usize, usize) = missed;
         // If all runs are alike, none is a better one to name.
         let is_all = rows.len() > NAMES_MAX && rows.len() == report.rows.len();
-        let names: Vec<String> = match is_all {
-            true => vec![format!("all {} runs", rows.len())],
-            false => rows.iter().take(NAMES_MAX).map(|row| named(row)).collect(),
-        };
-        let others = match rows.len().saturating_sub(names.len()) {
-            more if is_all || more == 0 => String::new(),
-            more => format!(" and {}", plural(more as f64, "more run")),
-        };
+        let names = if is_all { format!("all {} runs", rows.len()) } else { some_names(rows, named) };
         let [missed, waited] = [missed, waited].map(|count| grouped(*count as f64));
         let over = [(slots, "slot"), (rows[0].all.len(), "seed")].map(|(count, thing)| match count {
             0 | 1 => String::new(),
             _ => format!(", over {}", plural(count as f64, thing)),
         });
-        let names = names.join(", ");
-        format!("{names}{others}: {missed} of {waited} nodes did not finish in {deadline}{}", over.concat())
+        format!("{names}: {missed} of {waited} nodes did not finish in {deadline}{}", over.concat())
     };
     let mut sentences: Vec<String> = groups.iter().take(NAMES_MAX).map(sentence).collect();
     let more: usize = groups.iter().skip(NAMES_MAX).map(|(_, rows)| rows.len()).sum();
@@ -551,6 +543,15 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
         sentences.push(format!("{}: some nodes did not finish", plural(more as f64, "more run")));
     }
     sentences
+}
+
+/// Returns the names of the first runs, and the number of the others.
+fn some_names(rows: &[&Row], name: impl Fn(&Row) -> String) -> String {
+    let names: Vec<String> = rows.iter().take(NAMES_MAX).map(|row| name(row)).collect();
+    match rows.len() - names.len() {
+        0 => names.join(", "),
+        more => format!("{} and {}", names.join(", "), plural(more as f64, "more run")),
+    }
 }
 
 /// Returns a sentence on the runs in which all nodes meet the deadline, if other runs miss it.
@@ -561,12 +562,8 @@ fn met(report: &Report<'_>) -> Option<String> {
         return None;
     }
     rows.sort_by(|a, b| a.custody(|s| s.mean).total_cmp(&b.custody(|s| s.mean)));
-    let names: Vec<String> = rows.iter().take(NAMES_MAX).map(|row| format!("\"{}\"", row.label)).collect();
-    let others = match rows.len().saturating_sub(names.len()) {
-        0 => String::new(),
-        more => format!(" and {}", plural(more as f64, "more run")),
-    };
-    Some(format!("All nodes finish in {} with {}{others}.", deadline(rows[0]), names.join(", ")))
+    let names = some_names(&rows, |row| format!("\"{}\"", row.label));
+    Some(format!("All nodes finish in {} with {names}.", deadline(rows[0])))
 }
 
 fn deadline(row: &Row) -> Span {
