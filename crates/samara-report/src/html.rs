@@ -11,6 +11,7 @@ use crate::draw::HUES;
 use crate::section::{
     Arrival, Card, Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Table,
 };
+use crate::words::capitalised;
 
 /// Maximum number of curves drawn on the right. Of more curves, every n-th is drawn.
 const CURVES_MAX: usize = 1000;
@@ -219,12 +220,6 @@ impl Figure {
             Drawing::Maps(_) => false,
         }
     }
-}
-
-/// A title with a capital first letter.
-fn capitalised(title: &str) -> String {
-    let mut letters = title.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn part(part: &Part) -> Markup {

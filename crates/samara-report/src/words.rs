@@ -95,6 +95,12 @@ pub fn factor(value: f64) -> String {
     if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
+/// Returns a text with a capital first letter.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// Joins texts as in "a", "a and b", "a, b, and c".
 pub fn listed(all: &[String]) -> String {
     match all {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use samara_report::words::{MISSING, plural};
+use samara_report::words::{MISSING, capitalised, plural};
 use samara_report::{
     Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, plain,
 };
@@ -194,13 +194,9 @@ impl Compared {
         if sentences.is_empty() {
             sentences.push("No headline figure changes beyond noise.".to_owned());
         }
-        let mut letters = self.counted();
-        letters.replace_range(..1, "O");
-        sentences.push(format!("{letters}."));
-        sentences.extend(self.notes.iter().filter_map(|note| {
-            let mut letters = note.chars();
-            Some(format!("{}{}.", letters.next()?.to_uppercase(), letters.as_str()))
-        }));
+        let counted = self.counted();
+        let others = [&counted].into_iter().chain(&self.notes);
+        sentences.extend(others.map(|text| format!("{}.", capitalised(text))));
         sentences
     }
 

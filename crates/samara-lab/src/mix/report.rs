@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use samara_apps::mix::WorkSpan;
 use samara_mix::{Half, Phase};
-use samara_report::words::{MISSING, fixed, grouped, number, percent, percent_range, plural, short_ms};
+use samara_report::words::{
+    MISSING, capitalised, fixed, grouped, number, percent, percent_range, plural, short_ms,
+};
 use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, Tick, Unit};
 
 use super::measure::{RoundRow, hop_times};
@@ -259,11 +261,8 @@ fn figures(report: &Report<'_>) -> Vec<Section> {
         return vec![section];
     }
     let section = |(series, rows): (&str, Vec<&Row>)| {
-        let mut letters = series.chars();
-        let heading = letters.next().map_or_else(
-            || report.figures_heading().to_owned(),
-            |first| format!("{}{}", first.to_uppercase(), letters.as_str()),
-        );
+        let heading =
+            if series.is_empty() { report.figures_heading().to_owned() } else { capitalised(series) };
         let figures = if rows.iter().all(|row| row.first().harm.is_empty()) {
             let caption = "With the maximum number of rounds in flight, and the gain over the first run.";
             let name = report::slug(&format!("throughput-{series}"));
