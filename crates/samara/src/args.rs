@@ -147,9 +147,9 @@ pub(crate) enum Verb {
     },
 }
 
-/// A scenario, and changes to it.
+/// A scenario, changes to it, and some of its runs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ScenarioOptions {
+pub(crate) struct Selection {
     /// A built-in scenario (see `samara list`) or the path of a file.
     pub(crate) scenario: String,
     /// Set a key of the scenario, for example network.nodes=200 or network.uplink="10 Mbit/s"; can
@@ -159,12 +159,43 @@ pub(crate) struct ScenarioOptions {
     /// Select only this run of the scenario; can be repeated. Commas separate several runs.
     #[arg(long, alias = "run", value_name = "RUN", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Use this seed instead of the scenario's.
-    #[arg(long, allow_negative_numbers = true, value_parser = whole(SEEDS))]
-    pub(crate) seed: Option<u64>,
     /// Let the expectations of a built-in scenario set the exit status although keys are changed.
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+impl Selection {
+    /// Loads the scenario with these seeds, and with further axes of a sweep.
+    pub(crate) fn load(&self, seeds: &[u64], axes: &[GridAxis]) -> Result<Loaded, String> {
+        for (place, (key, value)) in self.set.iter().enumerate() {
+            let mut before = self.set[..place].iter();
+            if let Some((_, first)) = before.find(|(own, first)| own == key && first != value) {
+                return Err(format!("--set {key} has two values, {first} and {value}; keep one of them"));
+            }
+        }
+        load_with(&self.scenario, &self.overrides(seeds, axes)).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn overrides(&self, seeds: &[u64], axes: &[GridAxis]) -> Overrides {
+        Overrides {
+            set: self.set.clone(),
+            only: self.only.clone(),
+            seeds: seeds.to_vec(),
+            axes: axes.to_vec(),
+            strict: self.strict,
+            ..Overrides::default()
+        }
+    }
+}
+
+/// A scenario with at most one seed of its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScenarioOptions {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Use this seed instead of the scenario's.
+    #[arg(long, allow_negative_numbers = true, value_parser = whole(SEEDS))]
+    pub(crate) seed: Option<u64>,
 }
 
 impl ScenarioOptions {
@@ -173,31 +204,8 @@ impl ScenarioOptions {
     }
 
     pub(crate) fn load_with(&self, axes: &[GridAxis]) -> Result<Loaded, String> {
-        set_once(&self.set)?;
-        load_with(&self.scenario, &self.overrides(axes)).map_err(|error| error.to_string())
+        self.selection.load(self.seed.as_slice(), axes)
     }
-
-    /// The changes that the options make to the scenario, with further axes of a sweep.
-    pub(crate) fn overrides(&self, axes: &[GridAxis]) -> Overrides {
-        Overrides {
-            set: self.set.clone(),
-            only: self.only.clone(),
-            seeds: self.seed.into_iter().collect(),
-            axes: axes.to_vec(),
-            strict: self.strict,
-            ..Overrides::default()
-        }
-    }
-}
-
-/// Refuses two values of `--set` for one key.
-pub(crate) fn set_once(set: &[(String, String)]) -> Result<(), String> {
-    for (place, (key, value)) in set.iter().enumerate() {
-        if let Some((_, first)) = set[..place].iter().find(|(own, first)| own == key && first != value) {
-            return Err(format!("--set {key} has two values, {first} and {value}; keep one of them"));
-        }
-    }
-    Ok(())
 }
 
 /// Quotes a word for a shell, if necessary.
@@ -431,7 +439,7 @@ pub(crate) fn whole<T: FromStr + PartialOrd + Display + Clone>(
     }
 }
 
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err(format!("\"{text}\" is not KEY=VALUE; expected for example network.nodes=200")),

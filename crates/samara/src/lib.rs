@@ -212,7 +212,9 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
             without_sockets(&format!("node --config {}", config.unwrap_or_default().display()))
         }
         #[cfg(not(feature = "net"))]
-        Verb::Testbed(options) => without_sockets(&format!("testbed {}", options.scenario.scenario)),
+        Verb::Testbed(options) => {
+            without_sockets(&format!("testbed {}", options.scenario.selection.scenario))
+        }
         #[cfg(all(feature = "net", target_os = "linux"))]
         Verb::EndWith { testbed, program, arguments } => Err(real::end_with(testbed, &program, &arguments)),
         Verb::Export { what } => export::run(&what),

@@ -93,7 +93,7 @@ pub(crate) struct ShadowOptions {
 fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
     Err(format!(
         "built without real sockets, which nodes under Shadow need; use `cargo run --release --features net -- export shadow {}`",
-        options.scenario.scenario
+        options.scenario.selection.scenario
     ))
 }
 
@@ -129,11 +129,11 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
 /// Arguments that select the same run again.
 #[cfg(feature = "net")]
 fn arguments(scenario: &ScenarioOptions) -> String {
-    let mut words = vec![quoted(&scenario.scenario)];
-    for (key, value) in &scenario.set {
+    let mut words = vec![quoted(&scenario.selection.scenario)];
+    for (key, value) in &scenario.selection.set {
         words.extend(["--set".to_owned(), quoted(&format!("{key}={value}"))]);
     }
-    for run in &scenario.only {
+    for run in &scenario.selection.only {
         words.extend(["--only".to_owned(), quoted(run)]);
     }
     words.extend(scenario.seed.map(|seed| format!("--seed {seed}")));

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use samara_lab::sweep::SWEEP_POINTS_MAX;
 use samara_scenario::keys::{GridAxis, parse_axis};
-use samara_spec::{Loaded, Overrides, load_with};
+use samara_spec::Loaded;
 
-use crate::args::{Format, ScenarioOptions, key_value, set_once, whole};
+use crate::args::{Format, ScenarioOptions, Selection, whole};
 
 /// Options of `samara sweep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepOptions {
-    /// A built-in scenario (see `samara list`) or the path of a file.
-    pub(crate) scenario: String,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// Vary a key, for example network.nodes=100,200 or network.uplink="10 Mbit/s,20 Mbit/s". Can
     /// be repeated: the sweep runs all combinations. Adds an axis to the scenario's own sweep, or
     /// replaces the values of the axis with this key.
@@ -23,16 +23,6 @@ pub(crate) struct SweepOptions {
     /// Default: the scenario's.
     #[arg(long, value_parser = seeds)]
     pub(crate) seeds: Option<Seeds>,
-    /// Set a key of the scenario, for example network.nodes=200; can be repeated. KEY= without a
-    /// value removes the key.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub(crate) set: Vec<(String, String)>,
-    /// Select only this run of the scenario; can be repeated.
-    #[arg(long, value_name = "RUN")]
-    pub(crate) only: Vec<String>,
-    /// Let the expectations of a built-in scenario set the exit status although keys are changed.
-    #[arg(long)]
-    pub(crate) strict: bool,
     /// Number of points that run at once, each in a separate process. Default: the number of
     /// processors; points with more than 4,000 nodes run one after the other, each on all
     /// processors. On a cluster, the maximum number of points in progress. Default: as many as the
@@ -80,16 +70,8 @@ pub(crate) struct Seeds(pub(crate) Vec<u64>);
 
 impl SweepOptions {
     pub(crate) fn load(&self) -> Result<Loaded, String> {
-        set_once(&self.set)?;
-        let overrides = Overrides {
-            set: self.set.clone(),
-            only: self.only.clone(),
-            seeds: self.seeds.clone().map(|seeds| seeds.0).unwrap_or_default(),
-            axes: self.grid.clone(),
-            strict: self.strict,
-            ..Overrides::default()
-        };
-        load_with(&self.scenario, &overrides).map_err(|error| error.to_string())
+        let seeds = self.seeds.as_ref().map_or(&[][..], |seeds| &seeds.0);
+        self.selection.load(seeds, &self.grid)
     }
 
     pub(crate) fn directory(&self, loaded: &Loaded) -> PathBuf {

@@ -17,6 +17,7 @@ use samara_spec::{builtin, load_source};
 
 use super::{ATTEMPTS, Job, PointEvent, PointOptions, Program};
 use crate::BAD_INPUT;
+use crate::args::ScenarioOptions;
 use crate::session::INTERRUPTED;
 
 /// Interval between two checks of a process.
@@ -153,11 +154,12 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     if options.end_with_stdin {
         crate::at_end_of_stdin(|| std::process::exit(i32::from(INTERRUPTED)));
     }
+    let ScenarioOptions { selection, seed } = &options.which;
     let loaded = match &options.files {
-        Some(files) if builtin(&options.which.scenario).is_none() => {
-            let source = &options.which.scenario;
+        Some(files) if builtin(&selection.scenario).is_none() => {
+            let source = &selection.scenario;
             let text = std::fs::read_to_string(source).map_err(|error| format!("{source}: {error}"))?;
-            let overrides = options.which.overrides(&options.grid);
+            let overrides = selection.overrides(seed.as_slice(), &options.grid);
             load_source(source, &text, Inputs::directory(files), &overrides)
                 .map_err(|error| error.to_string())?
         }

@@ -221,8 +221,8 @@ impl Program {
 fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<ExitCode, String> {
     let points = path.join("points").display().to_string();
     let lines = planned.iter().map(|planned| {
-        let mut words = vec!["samara".to_owned(), "point".to_owned(), options.scenario.clone()];
-        for (key, value) in &options.set {
+        let mut words = vec!["samara".to_owned(), "point".to_owned(), options.selection.scenario.clone()];
+        for (key, value) in &options.selection.set {
             words.extend(["--set".to_owned(), format!("{key}={value}")]);
         }
         words.extend(planned.arguments());
