@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::keep_one;
 use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, Publisher};
 use crate::messages::{FLOODSUB, FloodParameters, PLUMTREE, PlumtreeParameters};
-use crate::{Checks, Scenario};
+use crate::{Checks, Scenario, is_default};
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose};
 use samara_gossipsub::config::Parameters;
@@ -68,7 +68,7 @@ pub struct Columns {
     /// Number of columns that every node except the publisher keeps.
     pub custody: u32,
     /// The choice of these columns.
-    #[serde(skip_serializing_if = "CustodyPattern::is_random")]
+    #[serde(skip_serializing_if = "is_default")]
     pub custody_pattern: CustodyPattern,
     /// Number of its columns with which a node is done; all of them if absent. The slowest columns
     /// then delay no node, as in LossyDAS.
@@ -76,10 +76,10 @@ pub struct Columns {
     /// Number of rows of the extended matrix, each with a topic of its own beside those of the
     /// columns, as in FullDAS: `blobs`, or more if the matrix is also extended downwards. 0 for
     /// columns only.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub rows: u32,
     /// Number of rows that every node except the publisher keeps.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub row_custody: u32,
     /// Nodes that rebuild the block when they have half of its columns.
     pub repair: Option<Repair>,
@@ -154,7 +154,7 @@ pub struct Pieces {
     pub size: Size,
     /// Number of further pieces that an erasure code computes. With any, a node is done when it has as
     /// many pieces as hold the payload.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub parity: u32,
     /// Bytes of the message of such a piece; `size` if absent. Parity cannot be compressed.
     pub parity_size: Option<Size>,
@@ -293,16 +293,6 @@ pub enum CustodyPattern {
     /// Columns at equal distances, from the node's number on: all nodes then wait for early and late
     /// columns alike.
     Strided,
-}
-
-impl CustodyPattern {
-    fn is_random(&self) -> bool {
-        *self == Self::Random
-    }
-}
-
-fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 /// Nodes that rebuild a block: every node except the publisher that keeps at least half of the

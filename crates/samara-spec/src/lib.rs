@@ -253,7 +253,7 @@ pub struct Fault {
     /// the state is as before. Default: never. A crash at 0 s makes a node that joins later.
     pub until: Option<Span>,
     /// Share of the affected nodes, drawn from the seed. The publisher is never affected.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "Share::is_zero")]
     pub share: Share,
     /// Numbers of the affected nodes, in place of a share.
     pub nodes: Option<Vec<u32>>,
@@ -263,8 +263,9 @@ pub struct Fault {
     pub factor: Option<f64>,
 }
 
-fn is_nothing(share: &Share) -> bool {
-    *share == Share::default()
+/// Returns true for a value that scenarios leave out.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Kinds of faults.

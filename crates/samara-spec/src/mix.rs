@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
-use crate::{Checks, Loaded, Scenario, TransportKind};
+use crate::{Checks, Loaded, Scenario, TransportKind, is_default};
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "mix",
@@ -51,12 +51,12 @@ pub struct Mix {
     pub stock: Option<u32>,
     /// Time from the end of a round at its first node until the sender submits the next batch
     /// there.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub pause: Span,
     /// Least time between two batches of all teams together: a batch enters the round that has been
     /// ready longest, or waits for one. With 0 s, a batch enters every round as soon as it is
     /// ready. Simulator only.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub interval: Span,
     /// Number of slots in a round.
     pub batch: u32,
@@ -77,10 +77,6 @@ pub struct Mix {
     /// transfers, for the metric `first_hop_parts`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mechanisms: bool,
-}
-
-fn is_zero(span: &Span) -> bool {
-    span.nanos() == 0
 }
 
 impl Default for Mix {

@@ -9,6 +9,8 @@ use samara_engine::units::deserialize_text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::is_default;
+
 /// A value that others have published or measured, shown beside the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -32,10 +34,10 @@ pub struct PublishedFigure {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub claim: String,
     /// How our value must relate to theirs.
-    #[serde(default, skip_serializing_if = "Relation::is_about")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub relation: Relation,
     /// How far our value may be from theirs: a share, or a factor for rare events.
-    #[serde(default, skip_serializing_if = "Tolerance::is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tolerance: Tolerance,
     /// The value is a ratio: the metric of `run` divided by that of this run with the same seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,10 +99,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    fn is_about(&self) -> bool {
-        *self == Self::About
-    }
-
     /// The relation in words, with a space behind; empty for "about".
     pub fn words(self) -> &'static str {
         match self {
@@ -125,10 +123,6 @@ impl Tolerance {
     /// The largest share, and the default.
     const SHARE: f64 = 0.15;
     const FACTOR: f64 = 3.0;
-
-    fn is_usual(&self) -> bool {
-        *self == Self::default()
-    }
 
     /// Returns the least and the largest value that count as equal.
     fn range(self, value: f64) -> (f64, f64) {
