@@ -384,10 +384,6 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
         let Some((index, element)) = self.0.next() else { return Ok(None) };
         seed.deserialize(Reader(element)).map(Some).map_err(|error| error.below(index))
     }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.0.len())
-    }
 }
 
 /// The entries of a table, and the entry whose key was read last.
@@ -407,10 +403,6 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
         let (key, value) = self.1.take().expect("serde reads keys before values");
         seed.deserialize(Reader(value)).map_err(|error| error.below(key))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.0.len())
     }
 }
 
