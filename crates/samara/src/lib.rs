@@ -204,17 +204,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         #[cfg(feature = "net")]
         Verb::Testbed(options) => real::testbed(&options),
         #[cfg(not(feature = "net"))]
-        Verb::Node { new_certificate: Some(path), .. } => {
-            without_sockets(&format!("node --new-certificate {}", path.display()))
-        }
-        #[cfg(not(feature = "net"))]
-        Verb::Node { config, .. } => {
-            without_sockets(&format!("node --config {}", config.unwrap_or_default().display()))
-        }
-        #[cfg(not(feature = "net"))]
-        Verb::Testbed(options) => {
-            without_sockets(&format!("testbed {}", options.scenario.selection.scenario))
-        }
+        Verb::Node { .. } | Verb::Testbed(_) => without_sockets(),
         #[cfg(all(feature = "net", target_os = "linux"))]
         Verb::EndWith { testbed, program, arguments } => Err(real::end_with(testbed, &program, &arguments)),
         Verb::Export { what } => export::run(&what),
@@ -227,7 +217,9 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
 }
 
 #[cfg(not(feature = "net"))]
-fn without_sockets(arguments: &str) -> Result<ExitCode, String> {
+fn without_sockets() -> Result<ExitCode, String> {
+    let arguments: Vec<String> = std::env::args().skip(1).map(|word| args::quoted(&word)).collect();
+    let arguments = arguments.join(" ");
     if samara_spec::family::has_added() {
         return Err(format!("this program has no real sockets; use `samara {arguments}`, built with them"));
     }

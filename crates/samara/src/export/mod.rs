@@ -90,11 +90,8 @@ pub(crate) struct ShadowOptions {
 }
 
 #[cfg(not(feature = "net"))]
-fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
-    Err(format!(
-        "built without real sockets, which nodes under Shadow need; use `cargo run --release --features net -- export shadow {}`",
-        options.scenario.selection.scenario
-    ))
+fn shadow(_: &ShadowOptions) -> Result<ExitCode, String> {
+    crate::without_sockets()
 }
 
 #[cfg(feature = "net")]
