@@ -3,51 +3,15 @@
 //! Needs Go. Without it, these tests print that they were skipped; with `SAMARA_REQUIRE_PEERS` set,
 //! they fail.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use libp2p::{StreamProtocol, gossipsub};
 
 use crate::common::*;
+use crate::go_program::GoProgram;
 use crate::process::start;
 
-/// Builds the peer once. Returns `None` if Go is not installed.
-fn program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        if std::process::Command::new("go").arg("version").output().is_err() {
-            assert!(
-                std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
-                "SAMARA_REQUIRE_PEERS is set, but Go is not installed"
-            );
-            return None;
-        }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go");
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-peer");
-        let built = std::process::Command::new("go")
-            .arg("build")
-            .arg("-o")
-            .arg(&program)
-            .arg(".")
-            .current_dir(source)
-            .output();
-        let built = built.expect("go build runs");
-        assert!(built.status.success(), "interop/go: {}", String::from_utf8_lossy(&built.stderr));
-        Some(program)
-    };
-    let program = PROGRAM.get_or_init(build).as_deref();
-    if program.is_none() {
-        // Written to standard error directly, because the macros of the standard library print only
-        // if a test fails.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: Go is not installed, so nothing was tested with go-libp2p-pubsub"
-        );
-    }
-    program
-}
+static PROGRAM: GoProgram = GoProgram::new("go", "nothing was tested with go-libp2p-pubsub");
 
 /// Starts a node of go-libp2p-pubsub over TCP; `None` without Go.
 pub(crate) async fn golang(flags: &[&str]) -> Option<Node> {
@@ -56,7 +20,7 @@ pub(crate) async fn golang(flags: &[&str]) -> Option<Node> {
 
 /// Starts a node of go-libp2p-pubsub over any transport; `None` without Go.
 pub(crate) async fn golang_over(transport: Transport, flags: &[&str]) -> Option<Node> {
-    let mut command = tokio::process::Command::new(program()?);
+    let mut command = tokio::process::Command::new(PROGRAM.path()?);
     command.arg("-listen").arg(transport.any_port().to_string()).args(flags);
     Some(start(command).await)
 }

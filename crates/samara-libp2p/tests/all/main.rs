@@ -8,6 +8,8 @@ mod crowds;
 mod delivery;
 mod extensions;
 mod go;
+#[path = "../../../../interop/go.rs"]
+mod go_program;
 mod hostile;
 mod idontwant;
 mod js;

@@ -3,42 +3,15 @@
 //! They need Go. Without it they print that they were skipped, or fail if `SAMARA_REQUIRE_PEERS` is
 //! set.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use samara_trace::{Format, TraceEvent, TraceReader, TraceWriter, Type, WhenFull};
 
 use crate::common::{all, options, path};
+use crate::go_program::GoProgram;
 
-/// Builds the program once; `None` without Go.
-fn program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        if Command::new("go").arg("version").output().is_err() {
-            assert!(
-                std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
-                "SAMARA_REQUIRE_PEERS is set, but found no Go"
-            );
-            return None;
-        }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-trace");
-        let program = path("go-trace");
-        let built =
-            Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(source).output();
-        let built = built.expect("go build runs");
-        assert!(built.status.success(), "interop/go-trace: {}", String::from_utf8_lossy(&built.stderr));
-        Some(program)
-    };
-    let program = PROGRAM.get_or_init(build).as_deref();
-    if program.is_none() {
-        // Written directly: the test harness captures the output of macros and shows it for
-        // failures only.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: found no Go, so it read and wrote no trace");
-    }
-    program
-}
+static PROGRAM: GoProgram = GoProgram::new("go-trace", "it read and wrote no trace");
 
 fn run(program: &Path, args: &[&str]) -> String {
     let done = Command::new(program).args(args).output().expect("the program starts");
@@ -58,7 +31,7 @@ fn write(name: &str, format: Format) -> String {
 
 #[test]
 fn go_reads_our_traces() {
-    let Some(program) = program() else { return };
+    let Some(program) = PROGRAM.path() else { return };
     for (name, format, word) in
         [("ours.pb", Format::Protobuf, "protobuf"), ("ours.json", Format::Json, "json")]
     {
@@ -73,7 +46,7 @@ fn go_reads_our_traces() {
 
 #[test]
 fn reads_traces_of_go_and_writes_the_same_bytes() {
-    let Some(program) = program() else { return };
+    let Some(program) = PROGRAM.path() else { return };
     let ours = write("copied.pb", Format::Protobuf);
     let ours_json = write("copied.json", Format::Json);
     let (theirs, theirs_json) = (path("theirs.pb"), path("theirs.json"));

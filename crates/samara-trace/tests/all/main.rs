@@ -3,4 +3,6 @@
 mod common;
 mod files;
 mod go;
+#[path = "../../../../interop/go.rs"]
+mod go_program;
 mod live;

@@ -4,10 +4,7 @@
 //! set they fail.
 
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,39 +16,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 use crate::mconn::common::*;
+use crate::mconn::go_program::GoProgram;
 
-/// Builds the peer once. Returns `None` if Go is missing.
-fn program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        if std::process::Command::new("go").arg("version").output().is_err() {
-            assert!(
-                std::env::var_os("SAMARA_REQUIRE_PEERS").is_none(),
-                "SAMARA_REQUIRE_PEERS is set, but Go is missing"
-            );
-            return None;
-        }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-cat");
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-cat");
-        let build = std::process::Command::new("go")
-            .arg("build")
-            .arg("-o")
-            .arg(&program)
-            .arg(".")
-            .current_dir(source)
-            .output();
-        let built = build.expect("go build runs");
-        assert!(built.status.success(), "interop/go-cat: {}", String::from_utf8_lossy(&built.stderr));
-        Some(program)
-    };
-    let program = PROGRAM.get_or_init(build).as_deref();
-    if program.is_none() {
-        // Writes directly, as the macros of the standard library show their output only in failed
-        // tests.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: Go is missing, so no test with celestia-core has run");
-    }
-    program
-}
+static PROGRAM: GoProgram = GoProgram::new("go-cat", "no test with celestia-core has run");
 
 /// A node of celestia-core.
 pub(crate) struct Celestia {
@@ -64,7 +31,7 @@ pub(crate) struct Celestia {
 
 /// Starts a node of celestia-core. Returns `None` if Go is missing.
 pub(crate) async fn celestia(flags: &[&str]) -> Option<Celestia> {
-    let mut child = Command::new(program()?)
+    let mut child = Command::new(PROGRAM.path()?)
         .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -4,6 +4,8 @@
 mod attacker;
 mod celestia;
 mod common;
+#[path = "../../../../../interop/go.rs"]
+mod go_program;
 mod hostile;
 mod interop;
 mod links;
