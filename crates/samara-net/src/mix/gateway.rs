@@ -20,8 +20,9 @@ use tonic::codec::Codec;
 use tonic::server::Grpc;
 use tonic::{Code, Request as Call, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
+use tower::service_fn;
 
-use super::grpc::{Answers, Metered, Method, Origin, caller, unimplemented};
+use super::grpc::{Answers, Metered, Origin, caller, unimplemented};
 use super::node::Tally;
 use super::options::GatewayOptions;
 use super::proto::{
@@ -245,11 +246,11 @@ impl Answers for Gateway {
     async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
         match request.uri().path() {
             REGISTER => {
-                let method = Method(move |call| self.clone().register(call));
+                let method = service_fn(move |call| self.clone().register(call));
                 small().unary(method, request).await
             }
             WATCH => {
-                let method = Method(move |_: Call<WatchRequest>| std::future::ready(Ok(self.watch())));
+                let method = service_fn(move |_: Call<WatchRequest>| std::future::ready(Ok(self.watch())));
                 small().server_streaming(method, request).await
             }
             SUBMIT => {
@@ -257,12 +258,12 @@ impl Answers for Gateway {
                 let refused = self.0.refused.clone();
                 let request = request.map(|body| Body::new(Metered::new(body, part, refused)));
                 let bytes_max = message_bytes_max(self.0.group);
-                let method = Method(move |call| self.clone().submit(call));
+                let method = service_fn(move |call| self.clone().submit(call));
                 let mut grpc = Grpc::new(ProstCodec::default()).max_decoding_message_size(bytes_max);
                 grpc.client_streaming(method, request).await
             }
             RESULT => {
-                let method = Method(move |call| self.clone().result(call));
+                let method = service_fn(move |call| self.clone().result(call));
                 small().server_streaming(method, request).await
             }
             _ => unimplemented(),

@@ -329,27 +329,6 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// A function as a service, which tonic requires.
-pub(super) struct Method<F>(pub(super) F);
-
-impl<F, Q, A, R> Service<Q> for Method<F>
-where
-    F: FnMut(Q) -> A,
-    A: Future<Output = Result<R, Status>>,
-{
-    type Response = R;
-    type Error = Status;
-    type Future = A;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Q) -> A {
-        (self.0)(request)
-    }
-}
-
 pub(super) fn unimplemented() -> Response<Body> {
     Status::new(Code::Unimplemented, "unknown method").into_http()
 }

@@ -32,8 +32,9 @@ use tonic::body::Body;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming, server};
 use tonic_prost::ProstCodec;
+use tower::service_fn;
 
-use super::grpc::{ALPN, Answers, Dial, Driven, Method, Receiving, Sending, Wire, caller, unimplemented};
+use super::grpc::{ALPN, Answers, Dial, Driven, Receiving, Sending, Wire, caller, unimplemented};
 use super::node::Tally;
 use super::options::Options;
 use super::proto::{Ack, LinkRequest};
@@ -514,7 +515,7 @@ impl Answers for Team {
         match path {
             OPEN | CONFIRM => {
                 let is_open = path == OPEN;
-                let method = Method(move |request| {
+                let method = service_fn(move |request| {
                     let this = self.clone();
                     async move { if is_open { this.open(request).await } else { this.confirm(request).await } }
                 });
@@ -523,7 +524,7 @@ impl Answers for Team {
             // On the wire, a call with one frame equals a stream of one frame.
             STREAM | POST => {
                 let (is_post, limits) = (path == POST, self.limits);
-                let method = Method(move |request| self.clone().receive(request, is_post));
+                let method = service_fn(move |request| self.clone().receive(request, is_post));
                 let longest = limits.slots_bytes.max(limits.control_bytes);
                 let mut grpc = server::Grpc::new(Receiving(limits)).max_decoding_message_size(longest);
                 grpc.client_streaming(method, request).await
