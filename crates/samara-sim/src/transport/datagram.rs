@@ -5,13 +5,11 @@
 //! the protocol above can repair that. The path keeps the datagrams of a link in order, as in the
 //! other models, so that a gap in their numbers is a loss.
 
-use std::time::Duration;
-
 use samara_engine::Frame;
 use samara_engine::outbox::Room;
 
 use super::backlog::{Backlog, cut};
-use super::config::{Connection, Control, Framing, Transport};
+use super::config::{Control, Framing, Transport};
 use super::quic::{IP_UDP_HEADER, UDP_PAYLOAD};
 pub(crate) use super::tcp::{hello_bytes, wire_bytes};
 use super::{Ack, AckNeed, LossRecovery, Outgoing, SendHalf};
@@ -34,13 +32,9 @@ impl Transport {
         Self {
             mss: udp_payload.saturating_sub(header),
             header: IP_UDP_HEADER + header,
-            ip_header: IP_UDP_HEADER,
-            framing: Framing::PLAIN,
             handshake_round_trips: 1,
             control: Control::Datagram,
-            connection: Connection::Direct,
-            node_window: None,
-            dead_peer_timeout: Duration::from_secs(30),
+            ..Self::quic_with(udp_payload)
         }
     }
 }

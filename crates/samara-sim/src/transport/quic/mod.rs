@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
-use super::config::{Connection, Control, Framing, Transport};
+use super::config::{Control, Framing, Transport};
 pub(crate) use super::tcp::wire_bytes;
 use crate::error::{ConfigError, ensure};
 
@@ -49,13 +49,11 @@ impl Transport {
         Self {
             mss: udp_payload.saturating_sub(QUIC_OVERHEAD),
             header: IP_UDP_HEADER + QUIC_OVERHEAD,
-            ip_header: IP_UDP_HEADER,
             framing: Framing::PLAIN,
             handshake_round_trips: 2,
             control: Control::Quic(QuicConfig::of(udp_payload)),
-            connection: Connection::Direct,
-            node_window: None,
             dead_peer_timeout: Duration::from_secs(30),
+            ..Self::tcp()
         }
     }
 }
