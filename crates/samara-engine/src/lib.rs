@@ -10,6 +10,8 @@ mod engine;
 mod keyed;
 mod names;
 pub mod outbox;
+#[cfg(feature = "config")]
+mod parameters;
 mod peers;
 pub mod protobuf;
 mod rng;

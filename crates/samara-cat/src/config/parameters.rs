@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use samara_engine::parameters;
 use samara_engine::units::{Size, Span, deserialize_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
@@ -14,54 +15,12 @@ use super::{
 };
 use crate::pool::Order;
 
-/// Declares the keys of a file, each with its type. A key that sets one field of [`Config`] also
-/// names that field.
-macro_rules! parameters {
-    ($(#[$about:meta])* $type:ident {
-        $($(#[$doc:meta])* $key:ident: $kind:ty $(=> $($field:ident).+ $(via $convert:path)?)?;)*
-    }) => {
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields, default)]
-        pub struct $type {
-            /// The preset for all values not set here.
-            pub preset: Preset,
-            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$kind>,)*
-        }
-
-        impl $type {
-            /// Sets the fields that have a key of their own.
-            fn set(&self, config: &mut Config) {
-                $($(
-                    let value = self.$key;
-                    $(let value = value.map($convert);)?
-                    if let Some(value) = value {
-                        config.$($field).+ = value;
-                    }
-                )?)*
-            }
-        }
-
-        /// Returns the key of [`Parameters`] that sets a field of [`Config`], given the name in
-        /// [`ConfigError`](super::ConfigError).
-        pub fn key_of(field: &str) -> Option<&'static str> {
-            $($(
-                if [$(stringify!($field)),+].join(".") == field {
-                    return Some(stringify!($key));
-                }
-            )?)*
-            match field {
-                "bundles.txs_max" => Some("bundle_txs"),
-                "bundles.window" => Some("bundle_window"),
-                _ => None,
-            }
-        }
-    };
-}
-
 parameters! {
     /// Parameters of the transaction pools: a preset and the deviations from it.
-    Parameters {
+    Parameters for Config {
+        /// The preset for all values not set here.
+        preset: Preset,
+    } and {
         /// The peers that get unrequested copies of transactions submitted to this node: "all",
         /// "nobody", or a number of peers.
         push: Recipients => push;
@@ -127,6 +86,16 @@ parameters! {
         /// Whether peers that break the rules are disconnected.
         disconnect_misbehaving: bool => disconnect_misbehaving;
     }
+}
+
+/// Returns the key of [`Parameters`] that sets a field of [`Config`], given the name in
+/// [`ConfigError`](super::ConfigError).
+pub fn key_of(field: &str) -> Option<&'static str> {
+    Parameters::key_of(field).or(match field {
+        "bundles.txs_max" => Some("bundle_txs"),
+        "bundles.window" => Some("bundle_window"),
+        _ => None,
+    })
 }
 
 /// Default maximum number of transactions in a bundle: the capacity of a list of keys.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, Overflow, Policies, ScheduleSpec};
 use samara_engine::units::{Size, Span};
+use samara_engine::{PeerId, parameters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,116 +12,115 @@ use super::{Announce, Answers, Authenticity, Config, MeshRules, Pull, Spread, Wi
 use crate::message_id::MessageIdFn;
 use crate::partial::{Asking, FormatHook, PartialConfig};
 
-/// The parameters of GossipSub: a preset and overrides of its values.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
-    /// The preset, which provides every value that is not set below.
-    #[serde(default)]
-    pub preset: Preset,
-    /// The protocol version that all nodes speak. Real nodes offer all versions that they support,
-    /// or only those up to 1.0 or 1.1.
-    #[serde(default)]
-    pub version: Version,
-    /// D: the target size of a mesh.
-    pub degree: Option<usize>,
-    /// D_low: below this size, peers are grafted.
-    pub degree_low: Option<usize>,
-    /// D_high: at or above this size, peers are pruned.
-    pub degree_high: Option<usize>,
-    /// D_lazy: minimum number of peers outside the mesh that receive gossip.
-    pub degree_lazy: Option<usize>,
-    /// D_score: number of best-scored peers kept when pruning.
-    pub degree_score: Option<usize>,
-    /// D_out: number of peers dialled by the node that a mesh keeps.
-    pub degree_out: Option<usize>,
-    /// Time between two heartbeats.
-    pub heartbeat: Option<Span>,
-    /// Time over which the first heartbeats of nodes are spread; one interval by default.
-    pub heartbeat_spread: Option<Span>,
-    /// Whether first heartbeats come at random within `heartbeat_spread`, or in the order of the
-    /// nodes' numbers at equal distances, as if the nodes started one after another.
-    pub heartbeat_order: Option<HeartbeatOrder>,
-    /// Number of heartbeats for which a message is kept.
-    pub history_length: Option<usize>,
-    /// Number of heartbeats for which a message is announced in gossip.
-    pub history_gossip: Option<usize>,
-    /// Minimum share of the peers outside the mesh that receive gossip.
-    pub gossip_factor: Option<f64>,
-    /// Whether a node gossips every message to the peers that its mesh rejects.
-    pub gossip_to_turned_away: Option<bool>,
-    /// Whether the messages that answer an IWANT leave in one frame, which takes one place in a queue
-    /// and is dropped as a whole, or in a frame each. With `withdraw`, the default is a frame each, since
-    /// a frame of several messages cannot be withdrawn.
-    pub answers: Option<AnswersKind>,
-    /// Whether own messages go to all known subscribers instead of the mesh.
-    pub flood_publish: Option<bool>,
-    /// Whether nodes send IDONTWANT.
-    pub idontwant: Option<bool>,
-    /// Whether nodes also send IDONTWANT for their own messages.
-    pub idontwant_on_publish: Option<bool>,
-    /// Number of heartbeats after which a received IDONTWANT is forgotten.
-    pub idontwant_ttl: Option<u32>,
-    /// Whether a received IDONTWANT is also remembered until the message arrives, for at most as long as
-    /// ids are known. By default only with `dispatch = "node"`: other implementations forget it.
-    pub idontwant_until_arrival: Option<bool>,
-    /// Whether a node withdraws owed copies that have not left when the peer sends IDONTWANT or
-    /// turns out to have the message.
-    pub withdraw: Option<bool>,
-    /// Whether each link drains its own queue, or one order covers all links.
-    pub dispatch: Option<Dispatch>,
-    /// Maximum number of copies queued for a peer in each lane.
-    pub queue: Option<usize>,
-    /// What happens to copies that do not fit into a full queue.
-    pub overflow: Option<Overflow>,
-    /// Order of the copies of published messages.
-    pub schedule_publish: Option<ScheduleSpec>,
-    /// Order of the copies of forwarded messages.
-    pub schedule_forward: Option<ScheduleSpec>,
-    /// Maximum payload of a message. Frames are at most 1 KiB longer.
-    pub message_max: Option<Size>,
-    /// How nodes exchange parts of messages, if the workload has parts (`columns.cells`).
-    pub parts: Option<PartsParameters>,
-    /// How messages spread if a node does not push every message to its whole mesh.
-    pub spread: Option<SpreadParameters>,
-    /// Maximum number of announcements (IHAVE) of a peer that a node reads between two heartbeats.
-    pub ihave_messages: Option<u32>,
-    /// The policies named by schedules of kind `custom`. The program that runs the scenario sets
-    /// them; a file cannot.
-    #[serde(skip)]
-    pub policies: Policies,
+parameters! {
+    /// The parameters of GossipSub: a preset and overrides of its values.
+    Parameters for Config {
+        /// The preset, which provides every value that is not set below.
+        preset: Preset,
+        /// The protocol version that all nodes speak. Real nodes offer all versions that they support,
+        /// or only those up to 1.0 or 1.1.
+        version: Version,
+        /// The policies named by schedules of kind `custom`. The program that runs the scenario sets
+        /// them; a file cannot.
+        #[serde(skip)]
+        policies: Policies,
+    } and {
+        /// D: the target size of a mesh.
+        degree: usize => mesh.d;
+        /// D_low: below this size, peers are grafted.
+        degree_low: usize => mesh.d_low;
+        /// D_high: at or above this size, peers are pruned.
+        degree_high: usize => mesh.d_high;
+        /// D_lazy: minimum number of peers outside the mesh that receive gossip.
+        degree_lazy: usize => mesh.d_lazy;
+        /// D_score: number of best-scored peers kept when pruning.
+        degree_score: usize => mesh.d_score;
+        /// D_out: number of peers dialled by the node that a mesh keeps.
+        degree_out: usize => mesh.d_out;
+        /// Time between two heartbeats.
+        heartbeat: Span => heartbeat_interval via Span::duration;
+        /// Time over which the first heartbeats of nodes are spread; one interval by default.
+        heartbeat_spread: Span => heartbeat_spread via |spread| Some(spread.duration());
+        /// Whether first heartbeats come at random within `heartbeat_spread`, or in the order of the
+        /// nodes' numbers at equal distances, as if the nodes started one after another.
+        heartbeat_order: HeartbeatOrder;
+        /// Number of heartbeats for which a message is kept.
+        history_length: usize => history_length;
+        /// Number of heartbeats for which a message is announced in gossip.
+        history_gossip: usize => history_gossip;
+        /// Minimum share of the peers outside the mesh that receive gossip.
+        gossip_factor: f64 => mesh.gossip_factor;
+        /// Whether a node gossips every message to the peers that its mesh rejects.
+        gossip_to_turned_away: bool => gossip_to_turned_away;
+        /// Whether the messages that answer an IWANT leave in one frame, which takes one place in a queue
+        /// and is dropped as a whole, or in a frame each. With `withdraw`, the default is a frame each,
+        /// since a frame of several messages cannot be withdrawn.
+        answers: AnswersKind;
+        /// Whether own messages go to all known subscribers instead of the mesh.
+        flood_publish: bool => flood_publish;
+        /// Whether nodes send IDONTWANT.
+        idontwant: bool => idontwant.send;
+        /// Whether nodes also send IDONTWANT for their own messages.
+        idontwant_on_publish: bool => idontwant.on_publish;
+        /// Number of heartbeats after which a received IDONTWANT is forgotten.
+        idontwant_ttl: u32 => idontwant.ttl_heartbeats via u64::from;
+        /// Whether a received IDONTWANT is also remembered until the message arrives, for at most as long as
+        /// ids are known. By default only with `dispatch = "node"`: other implementations forget it.
+        idontwant_until_arrival: bool;
+        /// Whether a node withdraws owed copies that have not left when the peer sends IDONTWANT or
+        /// turns out to have the message.
+        withdraw: bool => withdraw via |withdraw| if withdraw { Withdraw::ALWAYS } else { Withdraw::NEVER };
+        /// Whether each link drains its own queue, or one order covers all links.
+        dispatch: Dispatch => sending.dispatch;
+        /// Maximum number of copies queued for a peer in each lane.
+        queue: usize;
+        /// What happens to copies that do not fit into a full queue.
+        overflow: Overflow;
+        /// Order of the copies of published messages.
+        schedule_publish: ScheduleSpec;
+        /// Order of the copies of forwarded messages.
+        schedule_forward: ScheduleSpec;
+        /// Maximum payload of a message. Frames are at most 1 KiB longer.
+        message_max: Size;
+        /// How nodes exchange parts of messages, if the workload has parts (`columns.cells`).
+        parts: PartsParameters;
+        /// How messages spread if a node does not push every message to its whole mesh.
+        spread: SpreadParameters;
+        /// Maximum number of announcements (IHAVE) of a peer that a node reads between two heartbeats.
+        ihave_messages: u32 => gossip.ihave_messages_max;
+    }
 }
 
-/// How messages spread if a node does not push every message to its whole mesh. The defaults spread
-/// pieces of a payload fast, with `dispatch = "node"`.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SpreadParameters {
-    /// Number of mesh peers to which a node pushes a message. It announces the message to others.
-    /// Default: 2.
-    pub push_copies: Option<usize>,
-    /// Number of peers to which the publisher pushes a message. Default: 1.
-    pub publish_copies: Option<usize>,
-    /// Whether peers that have the message, by their IDONTWANT, count among `push_copies`: those of
-    /// the mesh, or all with `announce_nearest`. Default: true.
-    pub count_holders: Option<bool>,
-    /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
-    /// first, instead of to its mesh. Default: true.
-    pub publish_to_all: Option<bool>,
-    /// Whether the publisher announces nothing before the second heartbeat after a publication.
-    /// Default: true.
-    pub quiet_publisher: Option<bool>,
-    /// Number of subscribers, those with the shortest round trips, to which a node announces a message
-    /// that they do not get; 0 announces it to the mesh. Default: 8.
-    pub announce_nearest: Option<usize>,
-    /// Time for which announcements to a peer wait for others; with 0, each leaves in a frame of its
-    /// own. Default: "1 ms".
-    pub announce_delay: Option<Span>,
-    /// The announcers that a node asks for a message. Default: one at a time.
-    #[serde(default)]
-    pub ask: AskedAnnouncers,
-    /// How it asks them one at a time.
-    pub pull: Option<PullParameters>,
+parameters! {
+    /// How messages spread if a node does not push every message to its whole mesh. The defaults spread
+    /// pieces of a payload fast, with `dispatch = "node"`.
+    SpreadParameters for Spread {
+        /// The announcers that a node asks for a message. Default: one at a time.
+        ask: AskedAnnouncers,
+    } and {
+        /// Number of mesh peers to which a node pushes a message. It announces the message to others.
+        /// Default: 2.
+        push_copies: usize => push_copies;
+        /// Number of peers to which the publisher pushes a message. Default: 1.
+        publish_copies: usize => publish_copies;
+        /// Whether peers that have the message, by their IDONTWANT, count among `push_copies`: those of
+        /// the mesh, or all with `announce_nearest`. Default: true.
+        count_holders: bool => count_holders;
+        /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
+        /// first, instead of to its mesh. Default: true.
+        publish_to_all: bool => publish_to_all;
+        /// Whether the publisher announces nothing before the second heartbeat after a publication.
+        /// Default: true.
+        quiet_publisher: bool => quiet_publisher;
+        /// Number of subscribers, those with the shortest round trips, to which a node announces a message
+        /// that they do not get; 0 announces it to the mesh. Default: 8.
+        announce_nearest: usize => announce via |count| if count == 0 { Announce::Mesh } else { Announce::Nearest(count) };
+        /// Time for which announcements to a peer wait for others; with 0, each leaves in a frame of its
+        /// own. Default: "1 ms".
+        announce_delay: Span => announce_delay via Span::duration;
+        /// How it asks them one at a time.
+        pull: PullParameters;
+    }
 }
 
 /// The announcers that a node asks for a message.
@@ -135,41 +134,35 @@ pub enum AskedAnnouncers {
     All,
 }
 
-/// One request for a message at a time.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PullParameters {
-    /// Time after a request until another announcer may be asked. Default: "150 ms".
-    pub retry: Option<Span>,
-    /// Whether the round trip of the link is added to this time. Default: true.
-    pub add_round_trip: Option<bool>,
-    /// Number of announcers that are remembered for a message. With 0, only later announcements cause
-    /// another request. Default: 16.
-    pub offers: Option<usize>,
-    /// Time after a request by which the message must have arrived from any peer; otherwise the offers
-    /// of the asked peer are ignored for `park_for`. Default: "400 ms".
-    pub promise: Option<Span>,
-    /// Time for which the offers of a peer that broke a promise are ignored; 0 ignores none. Default:
-    /// "30 s".
-    pub park_for: Option<Span>,
-    /// With at most so many pieces of a payload missing, `hedge_copies` announcers are asked at once.
-    /// Default: 0.
-    pub hedge_missing: Option<u32>,
-    /// Number of announcers asked then. Default: 1.
-    pub hedge_copies: Option<usize>,
+parameters! {
+    /// One request for a message at a time.
+    PullParameters for Pull {
+    } and {
+        /// Time after a request until another announcer may be asked. Default: "150 ms".
+        retry: Span => retry via Span::duration;
+        /// Whether the round trip of the link is added to this time. Default: true.
+        add_round_trip: bool => add_round_trip;
+        /// Number of announcers that are remembered for a message. With 0, only later announcements cause
+        /// another request. Default: 16.
+        offers: usize => offers_max;
+        /// Time after a request by which the message must have arrived from any peer; otherwise the offers
+        /// of the asked peer are ignored for `park_for`. Default: "400 ms".
+        promise: Span => promise via Span::duration;
+        /// Time for which the offers of a peer that broke a promise are ignored; 0 ignores none. Default:
+        /// "30 s".
+        park_for: Span => park_for via Span::duration;
+        /// With at most so many pieces of a payload missing, `hedge_copies` announcers are asked at once.
+        /// Default: 0.
+        hedge_missing: u32 => hedge_missing;
+        /// Number of announcers asked then. Default: 1.
+        hedge_copies: usize => hedge_copies;
+    }
 }
 
 impl SpreadParameters {
     fn build(&self) -> Spread {
         let mut spread = Spread::default();
-        set(&mut spread.push_copies, self.push_copies);
-        set(&mut spread.publish_copies, self.publish_copies);
-        set(&mut spread.count_holders, self.count_holders);
-        set(&mut spread.publish_to_all, self.publish_to_all);
-        set(&mut spread.quiet_publisher, self.quiet_publisher);
-        let nearest = |count| if count == 0 { Announce::Mesh } else { Announce::Nearest(count) };
-        set(&mut spread.announce, self.announce_nearest.map(nearest));
-        set(&mut spread.announce_delay, self.announce_delay.map(Span::duration));
+        self.set(&mut spread);
         spread.pull = match self.ask {
             AskedAnnouncers::One => Some(self.pull.clone().unwrap_or_default().build()),
             AskedAnnouncers::All => None,
@@ -181,39 +174,33 @@ impl SpreadParameters {
 impl PullParameters {
     fn build(&self) -> Pull {
         let mut pull = Pull::default();
-        set(&mut pull.retry, self.retry.map(Span::duration));
-        set(&mut pull.add_round_trip, self.add_round_trip);
-        set(&mut pull.offers_max, self.offers);
-        set(&mut pull.promise, self.promise.map(Span::duration));
-        set(&mut pull.park_for, self.park_for.map(Span::duration));
-        set(&mut pull.hedge_missing, self.hedge_missing);
-        set(&mut pull.hedge_copies, self.hedge_copies);
+        self.set(&mut pull);
         pull
     }
 }
 
-/// How nodes exchange parts of messages.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PartsParameters {
-    /// The peers that a node asks for a part that it lacks. It provides every value that is not set
-    /// below.
-    #[serde(default)]
-    pub asking: AskingKind,
-    /// Number of mesh peers to which a publisher sends each part that they cannot have, without being
-    /// asked.
-    pub push_copies: Option<usize>,
-    /// Number of mesh peers that shall have a part that its publisher has pushed to a node; those that lack
-    /// it get it unasked.
-    pub relay_copies: Option<usize>,
-    /// Number of peers to which a node sends a header before they ask.
-    pub header_copies: Option<usize>,
-    /// Time for which announcements of parts wait for others.
-    pub announce_delay: Option<Span>,
-    /// Shortest time that an asked peer has for an answer, with `asking = "one"`.
-    pub patience: Option<Span>,
-    /// Maximum bytes of the parts in one frame.
-    pub frame_bytes: Option<usize>,
+parameters! {
+    /// How nodes exchange parts of messages.
+    PartsParameters for PartialConfig {
+        /// The peers that a node asks for a part that it lacks. It provides every value that is not set
+        /// below.
+        asking: AskingKind,
+    } and {
+        /// Number of mesh peers to which a publisher sends each part that they cannot have, without being
+        /// asked.
+        push_copies: usize => push_copies;
+        /// Number of mesh peers that shall have a part that its publisher has pushed to a node; those that lack
+        /// it get it unasked.
+        relay_copies: usize => relay_copies;
+        /// Number of peers to which a node sends a header before they ask.
+        header_copies: usize => header_copies;
+        /// Time for which announcements of parts wait for others.
+        announce_delay: Span => announce_delay via Span::duration;
+        /// Shortest time that an asked peer has for an answer, with `asking = "one"`.
+        patience: Span;
+        /// Maximum bytes of the parts in one frame.
+        frame_bytes: usize => body_bytes_max;
+    }
 }
 
 /// The peers that a node asks for a part.
@@ -234,11 +221,7 @@ impl PartsParameters {
             AskingKind::One => PartialConfig::new(format),
             AskingKind::Everyone => PartialConfig::deployed(format),
         };
-        set(&mut config.push_copies, self.push_copies);
-        set(&mut config.relay_copies, self.relay_copies);
-        set(&mut config.header_copies, self.header_copies);
-        set(&mut config.announce_delay, self.announce_delay.map(Span::duration));
-        set(&mut config.body_bytes_max, self.frame_bytes);
+        self.set(&mut config);
         if let (Asking::One { patience }, Some(span)) = (&mut config.asking, self.patience) {
             *patience = span.duration();
         }
@@ -322,22 +305,12 @@ impl Version {
 /// Returns the key of [`Parameters`] that sets a field of [`Config`], named as in
 /// [`ConfigError`](super::ConfigError).
 pub fn key_of(field: &str) -> Option<&'static str> {
-    Some(match field {
-        "mesh.d" => "degree",
-        "mesh.d_low" => "degree_low",
-        "mesh.d_high" => "degree_high",
-        "mesh.d_score" => "degree_score",
-        "mesh.d_out" => "degree_out",
-        "mesh.gossip_factor" => "gossip_factor",
-        "heartbeat_interval" => "heartbeat",
-        "history_length" => "history_length",
-        "max_message_bytes" | "max_rpc_bytes" => "message_max",
-        "history_gossip" => "history_gossip",
-        "idontwant.ttl_heartbeats" => "idontwant_ttl",
-        "sending.control.copies" => "queue",
-        "spread.pull.retry" => "spread.pull.retry",
-        "spread.pull.hedge_copies" => "spread.pull.hedge_copies",
-        _ => return None,
+    Parameters::key_of(field).or(match field {
+        "max_message_bytes" | "max_rpc_bytes" => Some("message_max"),
+        "sending.control.copies" => Some("queue"),
+        "spread.pull.retry" => Some("spread.pull.retry"),
+        "spread.pull.hedge_copies" => Some("spread.pull.hedge_copies"),
+        _ => None,
     })
 }
 
@@ -365,18 +338,7 @@ impl Parameters {
             config.mesh_rules = MeshRules::Open;
             (config.mesh.d_score, config.mesh.d_out) = (0, 0);
         }
-        let mesh = &mut config.mesh;
-        set(&mut mesh.d, self.degree);
-        set(&mut mesh.d_low, self.degree_low);
-        set(&mut mesh.d_high, self.degree_high);
-        set(&mut mesh.d_lazy, self.degree_lazy);
-        set(&mut mesh.d_score, self.degree_score);
-        set(&mut mesh.d_out, self.degree_out);
-        set(&mut mesh.gossip_factor, self.gossip_factor);
-        set(&mut config.heartbeat_interval, self.heartbeat.map(Span::duration));
-        if let Some(spread) = self.heartbeat_spread {
-            config.heartbeat_spread = Some(spread.duration());
-        }
+        self.set(&mut config);
         if let Some(size) = self.message_max {
             config.max_message_bytes = usize::try_from(size.bytes()).unwrap_or(usize::MAX >> 1);
             let before = std::mem::replace(&mut config.max_rpc_bytes, config.max_message_bytes + 1024);
@@ -393,18 +355,7 @@ impl Parameters {
             (None, _) if self.withdraw == Some(true) => config.answers = Answers::FramePerMessage,
             _ => {}
         }
-        set(&mut config.history_length, self.history_length);
-        set(&mut config.history_gossip, self.history_gossip);
-        set(&mut config.gossip_to_turned_away, self.gossip_to_turned_away);
-        set(&mut config.flood_publish, self.flood_publish);
-        set(&mut config.idontwant.send, self.idontwant);
-        set(&mut config.idontwant.on_publish, self.idontwant_on_publish);
-        set(&mut config.idontwant.ttl_heartbeats, self.idontwant_ttl.map(Into::into));
-        let withdraw = |withdraw| if withdraw { Withdraw::ALWAYS } else { Withdraw::NEVER };
-        set(&mut config.withdraw, self.withdraw.map(withdraw));
         config.spread = self.spread.as_ref().map(SpreadParameters::build);
-        set(&mut config.gossip.ihave_messages_max, self.ihave_messages);
-        set(&mut config.sending.dispatch, self.dispatch);
         let is_node_wide = config.sending.dispatch == Dispatch::Node;
         config.idontwant.until_arrival = self.idontwant_until_arrival.unwrap_or(is_node_wide);
         let sending = &mut config.sending;

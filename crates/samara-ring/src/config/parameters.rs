@@ -1,71 +1,55 @@
 //! The parameters of group broadcast in a configuration file: a preset and overrides.
 
-use samara_engine::PeerIdentity;
 use samara_engine::shape::{ShapeSetting, Workload};
 use samara_engine::units::{Size, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use samara_engine::{PeerIdentity, parameters};
 
 use super::{Config, Preset, ShapeChoice, Slow};
 use crate::FederationConfig;
 use crate::jgroups::{JgroupsConfig, Requests};
 
-/// The parameters of group broadcast: a preset and overrides.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Parameters {
-    /// The preset, which supplies all values that are not set here.
-    pub preset: Preset,
-    /// The shape along which messages travel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape: Option<ShapeSetting>,
-    /// Makes each region of the network a site with its own group. The first member of each group
-    /// is its leader, and the leaders form another group: a federation.
-    pub federated: bool,
-    /// The shape along which messages travel between sites.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bridge_shape: Option<ShapeSetting>,
-    /// Time for which the others keep messages for a site after its leader is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub absent_after: Option<Span>,
-    /// Longer messages travel in chunks of this size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chunk: Option<Size>,
-    /// Approximate size of a frame, which packs several units.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Size>,
-    /// Maximum number of bytes in flight to one successor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hop_window: Option<Size>,
-    /// Lower bound of the window of a member's own messages in flight to the group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_min: Option<Size>,
-    /// Upper bound of the window of a member's own messages in flight to the group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_max: Option<Size>,
-    /// Maximum number of bytes that all members together may have in flight.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Size>,
-    /// Maximum number of bytes that wait to be broadcast. Beyond it, the application has to wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub own_queue: Option<Size>,
-    /// Maximum time that acknowledgements wait for a data frame to carry them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ack_delay: Option<Span>,
-    /// Interval at which a member sends a heartbeat to every connected node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heartbeat: Option<Span>,
-    /// Minimum silence after which a member is suspected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspect_after: Option<Span>,
-    /// Removes a member that takes nothing for this long while others do. If absent, the group
-    /// waits for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remove_slow_after: Option<Span>,
-    /// Presets of JGroups: the member that a request for missing messages goes to. Default:
-    /// "origin".
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests: Option<Requests>,
+parameters! {
+    /// The parameters of group broadcast: a preset and overrides.
+    Parameters for Config {
+        /// The preset, which supplies all values that are not set here.
+        preset: Preset,
+        /// Makes each region of the network a site with its own group. The first member of each group
+        /// is its leader, and the leaders form another group: a federation.
+        federated: bool,
+    } and {
+        /// The shape along which messages travel.
+        shape: ShapeSetting;
+        /// The shape along which messages travel between sites.
+        bridge_shape: ShapeSetting;
+        /// Time for which the others keep messages for a site after its leader is gone.
+        absent_after: Span;
+        /// Longer messages travel in chunks of this size.
+        chunk: Size => chunk_bytes via length;
+        /// Approximate size of a frame, which packs several units.
+        batch: Size => batch_bytes via length;
+        /// Maximum number of bytes in flight to one successor.
+        hop_window: Size => hop_window_bytes via Size::bytes;
+        /// Lower bound of the window of a member's own messages in flight to the group.
+        window_min: Size => window.min_bytes via Size::bytes;
+        /// Upper bound of the window of a member's own messages in flight to the group.
+        window_max: Size => window.max_bytes via Size::bytes;
+        /// Maximum number of bytes that all members together may have in flight.
+        memory: Size => memory_bytes via Size::bytes;
+        /// Maximum number of bytes that wait to be broadcast. Beyond it, the application has to wait.
+        own_queue: Size => own_queue_bytes via length;
+        /// Maximum time that acknowledgements wait for a data frame to carry them.
+        ack_delay: Span => ack_delay via Span::duration;
+        /// Interval at which a member sends a heartbeat to every connected node.
+        heartbeat: Span => detection.heartbeat via Span::duration;
+        /// Minimum silence after which a member is suspected.
+        suspect_after: Span => detection.timeout_min via Span::duration;
+        /// Removes a member that takes nothing for this long while others do. If absent, the group
+        /// waits for it.
+        remove_slow_after: Span => slow via |span| Slow::Remove { after: span.duration() };
+        /// Presets of JGroups: the member that a request for missing messages goes to. Default:
+        /// "origin".
+        requests: Requests;
+    }
 }
 
 impl Parameters {
@@ -78,19 +62,7 @@ impl Parameters {
     /// `None` for the plain daisy chain and the presets of JGroups. The configuration's chunk size replaces the workload's.
     pub fn build(&self, workload: Workload) -> Option<Config> {
         let mut config = self.preset.config()?;
-        let bytes = |size: Option<Size>| size.map(Size::bytes);
-        let length = |size: Option<Size>| size.map(|size| size.bytes() as usize);
-        set(&mut config.chunk_bytes, length(self.chunk));
-        set(&mut config.batch_bytes, length(self.batch));
-        set(&mut config.hop_window_bytes, bytes(self.hop_window));
-        set(&mut config.window.min_bytes, bytes(self.window_min));
-        set(&mut config.window.max_bytes, bytes(self.window_max));
-        set(&mut config.memory_bytes, bytes(self.memory));
-        set(&mut config.own_queue_bytes, length(self.own_queue));
-        set(&mut config.ack_delay, self.ack_delay.map(Span::duration));
-        set(&mut config.detection.heartbeat, self.heartbeat.map(Span::duration));
-        set(&mut config.detection.timeout_min, self.suspect_after.map(Span::duration));
-        set(&mut config.slow, self.remove_slow_after.map(|span| Slow::Remove { after: span.duration() }));
+        self.set(&mut config);
         config.members_max = config.members_max.max(workload.members);
         set(&mut config.shape, self.shape.map(|shape| choice(shape, workload, config.chunk_bytes)));
         Some(config)
@@ -120,6 +92,10 @@ impl Parameters {
         set(&mut bridge.shape, self.bridge_shape.map(|shape| choice(shape, workload, bridge.chunk_bytes)));
         config
     }
+}
+
+fn length(size: Size) -> usize {
+    size.bytes() as usize
 }
 
 fn set<T>(target: &mut T, value: Option<T>) {
