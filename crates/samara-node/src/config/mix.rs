@@ -3,10 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use samara_engine::Shape;
 use samara_engine::units::{Share, Size, Span};
+use samara_engine::{Shape, parameters};
 use samara_mix::{Config, Group, Parameters, Reconnect, ResultShape};
 use samara_net::mix::{Contact, GatewayOptions, Identity, Options, Windows};
 use serde::{Deserialize, Serialize};
@@ -61,104 +60,63 @@ pub struct Mix {
     pub name: Option<String>,
 }
 
-/// The limits of senders at a gateway. The address of a sender is an IPv4 address, or the /64 of an
-/// IPv6 address.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Senders {
-    /// Minimum number of different senders in a batch.
-    pub senders_min: u32,
-    /// Maximum share of a batch that one sender may fill: whole percents.
-    pub sender_share: Share,
-    /// Time that a round waits for enough senders after its first payload. Afterwards it fails.
-    pub hold: Span,
-    /// True to fill batches with random contents, false for void slots.
-    pub dummies: bool,
-    /// Maximum number of senders that the node shares secrets with. Beyond it, the sender that has
-    /// been unused for the longest time leaves.
-    pub senders_max: usize,
-    pub connections_max: usize,
-    pub connections_per_address_max: usize,
-    /// Maximum number of concurrent calls of a connection.
-    pub calls_max: u32,
-    /// Time without a call after which a connection is closed.
-    pub idle_timeout: Span,
-    /// Bytes that a sender may have in flight to this node; 0 for adaptive windows.
-    pub window: Size,
-    /// Time within which the payloads of a call must arrive.
-    pub receive_timeout: Span,
-    /// Maximum bytes of payloads in calls that have not ended, in KiB, of all senders.
-    pub waiting: Size,
-    /// Maximum bytes of payloads in calls that have not ended, in KiB, of one address.
-    pub waiting_per_address: Size,
-    /// Maximum number of registrations of one certificate within a minute.
-    pub registrations_per_minute_max: u32,
-    /// Maximum number of registrations of one address within a minute.
-    pub registrations_per_minute_per_address_max: u32,
-    /// Minimum time between two announcements to a sender.
-    pub announce_interval: Span,
-    /// Number of the last rounds whose results the node keeps.
-    pub results_max: usize,
-    /// Maximum number of requests that wait for the end of a round.
-    pub waiters_max: usize,
-}
-
-impl Default for Senders {
-    fn default() -> Self {
-        let options = GatewayOptions::new(SocketAddr::from(([0; 4], 0)));
-        let span = |time: Duration| Span::from_nanos(time.as_nanos() as u64);
-        let kib = |kib: u32| Size::from_bytes(u64::from(kib) << 10);
-        let window = match options.windows {
-            Windows::Fixed { stream, .. } => stream.into(),
-            Windows::Adaptive => 0,
-        };
-        Self {
-            senders_min: options.senders_min,
-            sender_share: Share::from_fraction(f64::from(options.sender_share_percent) / 100.0),
-            hold: span(options.hold),
-            dummies: options.dummies,
-            senders_max: Config::default().senders_max,
-            connections_max: options.connections_max,
-            connections_per_address_max: options.connections_per_address_max,
-            calls_max: options.calls_max,
-            idle_timeout: span(options.idle_timeout),
-            window: Size::from_bytes(window),
-            receive_timeout: span(options.receive_timeout),
-            waiting: kib(options.waiting_kib),
-            waiting_per_address: kib(options.waiting_per_address_kib),
-            registrations_per_minute_max: options.registrations_per_minute_max,
-            registrations_per_minute_per_address_max: options.registrations_per_minute_per_address_max,
-            announce_interval: span(options.announce_interval),
-            results_max: options.results_max,
-            waiters_max: options.waiters_max,
-        }
+parameters! {
+    /// The limits of senders at a gateway, and deviations from their defaults. The address of a
+    /// sender is an IPv4 address, or the /64 of an IPv6 address.
+    Senders for GatewayOptions {} and {
+        /// Minimum number of different senders in a batch.
+        senders_min: u32 => senders_min;
+        /// Maximum share of a batch that one sender may fill: whole percents.
+        sender_share: Share => sender_share_percent via percent;
+        /// Time that a round waits for enough senders after its first payload. Afterwards it fails.
+        hold: Span => hold via Span::duration;
+        /// True to fill batches with random contents, false for void slots.
+        dummies: bool => dummies;
+        /// Maximum number of senders that the node shares secrets with. Beyond it, the sender that
+        /// has been unused for the longest time leaves.
+        senders_max: usize;
+        connections_max: usize => connections_max;
+        connections_per_address_max: usize => connections_per_address_max;
+        /// Maximum number of concurrent calls of a connection.
+        calls_max: u32 => calls_max;
+        /// Time without a call after which a connection is closed.
+        idle_timeout: Span => idle_timeout via Span::duration;
+        /// Bytes that a sender may have in flight to this node; 0 for adaptive windows.
+        window: Size => windows via windows;
+        /// Time within which the payloads of a call must arrive.
+        receive_timeout: Span => receive_timeout via Span::duration;
+        /// Maximum bytes of payloads in calls that have not ended, in KiB, of all senders.
+        waiting: Size => waiting_kib via kib;
+        /// Maximum bytes of payloads in calls that have not ended, in KiB, of one address.
+        waiting_per_address: Size => waiting_per_address_kib via kib;
+        /// Maximum number of registrations of one certificate within a minute.
+        registrations_per_minute_max: u32 => registrations_per_minute_max;
+        /// Maximum number of registrations of one address within a minute.
+        registrations_per_minute_per_address_max: u32 => registrations_per_minute_per_address_max;
+        /// Minimum time between two announcements to a sender.
+        announce_interval: Span => announce_interval via Span::duration;
+        /// Number of the last rounds whose results the node keeps.
+        results_max: usize => results_max;
+        /// Maximum number of requests that wait for the end of a round.
+        waiters_max: usize => waiters_max;
     }
 }
 
 impl Senders {
-    fn options(&self, listen: SocketAddr) -> GatewayOptions {
-        let kib = |size: Size| u32::try_from(size.bytes() / 1024).unwrap_or(u32::MAX);
-        GatewayOptions {
-            senders_min: self.senders_min,
-            sender_share_percent: (self.sender_share.fraction() * 100.0).round() as u32,
-            hold: self.hold.duration(),
-            dummies: self.dummies,
-            connections_max: self.connections_max,
-            connections_per_address_max: self.connections_per_address_max,
-            calls_max: self.calls_max,
-            idle_timeout: self.idle_timeout.duration(),
-            windows: windows(self.window),
-            receive_timeout: self.receive_timeout.duration(),
-            waiting_kib: kib(self.waiting),
-            waiting_per_address_kib: kib(self.waiting_per_address),
-            registrations_per_minute_max: self.registrations_per_minute_max,
-            registrations_per_minute_per_address_max: self.registrations_per_minute_per_address_max,
-            announce_interval: self.announce_interval.duration(),
-            results_max: self.results_max,
-            waiters_max: self.waiters_max,
-            ..GatewayOptions::new(listen)
-        }
+    /// Returns the options of a gateway with this address.
+    pub fn options(&self, listen: SocketAddr) -> GatewayOptions {
+        let mut options = GatewayOptions::new(listen);
+        self.set(&mut options);
+        options
     }
+}
+
+fn percent(share: Share) -> u32 {
+    (share.fraction() * 100.0).round() as u32
+}
+
+fn kib(size: Size) -> u32 {
+    u32::try_from(size.bytes() / 1024).unwrap_or(u32::MAX)
 }
 
 /// Returns windows of this size for each call and connection, or adaptive ones for 0.
@@ -232,8 +190,8 @@ impl Mix {
             first_round: self.first_round.unwrap_or(0),
             node_rounds_max: config.node_rounds_max.max(teams * config.rounds_max),
             batch_max: config.batch_max.max(batch),
-            senders_max: self.senders.senders_max,
-            senders_min: self.senders.senders_min as usize,
+            senders_max: self.senders.senders_max.unwrap_or(config.senders_max),
+            senders_min: self.senders.options(self.listen).senders_min as usize,
             ping: self.ping.map_or(config.ping, |ping| (ping.nanos() > 0).then(|| ping.duration())),
             reconnect: Reconnect { max: reconnect.max.min(reconnect.limit), ..reconnect },
             ..config
@@ -271,37 +229,20 @@ impl CheckedMix {
         options.check().map_err(|error| {
             let key = match &*error.field {
                 "identity" | "gateway" | "team" | "teams" | "batch" | "ping" => error.field.to_string(),
-                field if SENDERS.contains(&field) => format!("senders.{field}"),
-                "sender_share_percent" => "senders.sender_share".to_owned(),
-                "waiting_kib" | "waiting_per_address_kib" => {
-                    format!("senders.{}", error.field.trim_end_matches("_kib"))
-                }
                 "senders_max, control_max" => "senders.senders_max".to_owned(),
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),
-                field => format!("protocol.{field}"),
+                field => match Senders::key_of(field) {
+                    Some(key) => format!("senders.{key}"),
+                    None => format!("protocol.{field}"),
+                },
             };
             format!("mix.{key}: found {}; expected {}", error.found, error.expected)
         })?;
         Ok(options)
     }
 }
-
-/// Limits of senders whose keys have the names of the runtime's options.
-const SENDERS: [&str; 11] = [
-    "senders_min",
-    "hold",
-    "connections_max",
-    "connections_per_address_max",
-    "calls_max",
-    "idle_timeout",
-    "receive_timeout",
-    "registrations_per_minute_max",
-    "registrations_per_minute_per_address_max",
-    "results_max",
-    "waiters_max",
-];
 
 /// Reads a certificate. This never creates one: a new certificate cannot be in `list` of others.
 pub(super) fn load(path: &Path, list: &str) -> Result<Identity, String> {

@@ -355,7 +355,9 @@ async fn a_file_without_a_key_is_an_error() {
 fn limits_of_senders_have_documented_defaults_and_names() {
     let (path, all) = documented();
     let documented = NodeConfig::parse(&all, &path).unwrap().written.mix.unwrap().senders;
-    assert_eq!(documented, samara_node::config::Senders::default());
+    let listen = "127.0.0.1:1".parse().unwrap();
+    assert_eq!(documented.options(listen), samara_net::mix::GatewayOptions::new(listen));
+    assert_eq!(documented.senders_max, Some(samara_mix::Config::default().senders_max));
     let pem = std::env::temp_dir().join(format!("samara-senders-{}.pem", std::process::id()));
     let identity = samara_net::mix::Identity::generate().unwrap();
     let _ = std::fs::remove_file(&pem);

@@ -93,9 +93,9 @@ pub(super) fn write(
         // The emulated network is private, and its one sender fills all batches.
         "allow_model": true,
         "senders": Senders {
-            senders_min: 1,
-            sender_share: Share::from_fraction(1.0),
-            window: scenario.transport.http2_window.unwrap_or_default(),
+            senders_min: Some(1),
+            sender_share: Some(Share::from_fraction(1.0)),
+            window: Some(scenario.transport.http2_window.unwrap_or_default()),
             ..Senders::default()
         },
         "team": mix.team,
