@@ -31,7 +31,7 @@ pub use engine::{
 };
 pub use keyed::PeerKeyed;
 pub use outbox::Outbox;
-pub use peers::PeerSet;
+pub use peers::{PeerMap, PeerSet};
 pub use rng::{NodeRng, Purpose, derive_seed};
 pub use shape::Shape;
 pub use time::Time;

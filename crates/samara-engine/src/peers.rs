@@ -1,4 +1,4 @@
-//! Sorted sets of peers.
+//! Sorted sets of peers, and tables by peer.
 
 use std::ops::Deref;
 
@@ -53,5 +53,57 @@ impl FromIterator<PeerId> for PeerSet {
         peers.sort_unstable();
         peers.dedup();
         Self(peers)
+    }
+}
+
+/// A value for each peer with a link.
+#[derive(Debug)]
+pub struct PeerMap<T> {
+    /// By number of the peer.
+    slots: Vec<Option<Box<T>>>,
+    connected: PeerSet,
+}
+
+impl<T> Default for PeerMap<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), connected: PeerSet::default() }
+    }
+}
+
+impl<T> PeerMap<T> {
+    /// Sets the value of a peer.
+    pub fn insert(&mut self, peer: PeerId, value: T) {
+        if self.slots.len() <= peer.index() {
+            self.slots.resize_with(peer.index() + 1, || None);
+        }
+        self.slots[peer.index()] = Some(Box::new(value));
+        self.connected.insert(peer);
+    }
+
+    /// Removes the value of a peer.
+    pub fn remove(&mut self, peer: PeerId) -> Option<Box<T>> {
+        let value = self.slots.get_mut(peer.index())?.take()?;
+        self.connected.remove(peer);
+        Some(value)
+    }
+
+    /// Returns true if a peer has a value.
+    pub fn contains(&self, peer: PeerId) -> bool {
+        self.get(peer).is_some()
+    }
+
+    /// Returns the value of a peer.
+    pub fn get(&self, peer: PeerId) -> Option<&T> {
+        self.slots.get(peer.index())?.as_deref()
+    }
+
+    /// Returns the value of a peer, for changes.
+    pub fn get_mut(&mut self, peer: PeerId) -> Option<&mut T> {
+        self.slots.get_mut(peer.index())?.as_deref_mut()
+    }
+
+    /// Returns the peers with a value, sorted.
+    pub fn connected(&self) -> &[PeerId] {
+        &self.connected
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use samara_engine::{PeerId, PeerIdentity, Time};
+use samara_engine::{PeerId, PeerIdentity, PeerMap, Time};
 use sha2::{Digest, Sha256};
 
 use super::items::ItemId;
@@ -106,8 +106,7 @@ pub(super) struct Peer {
 
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    slots: Vec<Option<Box<Peer>>>,
-    connected: Vec<PeerId>,
+    peers: PeerMap<Peer>,
     /// The connected peers by rank.
     ranked: Vec<PeerId>,
     /// Counts the changes of the set.
@@ -116,44 +115,38 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn insert(&mut self, id: PeerId, peer: Peer) {
-        if self.slots.len() <= id.index() {
-            self.slots.resize_with(id.index() + 1, || None);
-        }
-        self.slots[id.index()] = Some(Box::new(peer));
+        self.peers.insert(id, peer);
         self.rebuild();
     }
 
     pub(super) fn remove(&mut self, id: PeerId) -> Option<Box<Peer>> {
-        let peer = self.slots.get_mut(id.index())?.take()?;
+        let peer = self.peers.remove(id)?;
         self.rebuild();
         Some(peer)
     }
 
     fn rebuild(&mut self) {
         self.version += 1;
-        let Self { slots, connected, ranked, .. } = self;
-        let known =
-            |(number, slot): (usize, &Option<Box<Peer>>)| slot.is_some().then_some(PeerId(number as u32));
-        *connected = slots.iter().enumerate().filter_map(known).collect();
-        ranked.clone_from(connected);
-        ranked.sort_by_key(|peer| slots[peer.index()].as_ref().map(|peer| peer.rank));
+        let Self { peers, ranked, .. } = self;
+        *ranked = peers.connected().to_vec();
+        ranked.sort_by_key(|peer| peers.get(*peer).map(|peer| peer.rank));
     }
 
     pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
-        self.slots.get(id.index())?.as_deref()
+        self.peers.get(id)
     }
 
     pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
-        self.slots.get_mut(id.index())?.as_deref_mut()
+        self.peers.get_mut(id)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.connected.len()
+        self.all().len()
     }
 
     /// Returns the connected peers, in the order of their numbers.
     pub(super) fn all(&self) -> &[PeerId] {
-        &self.connected
+        self.peers.connected()
     }
 
     /// Returns the connected peers, in the order of their ranks.
@@ -172,7 +165,7 @@ impl Peers {
 
     fn find(&self, is_it: impl Fn(&Address) -> bool) -> Option<PeerId> {
         let is_it = |peer: &PeerId| self.get(*peer).is_some_and(|peer| is_it(&peer.address));
-        self.connected.iter().copied().find(is_it)
+        self.all().iter().copied().find(is_it)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerSet, Time};
+use samara_engine::{PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerMap, PeerSet, Time};
 use thin_vec::ThinVec;
 
 use crate::rpc::{Control, PartialMode, Topic};
@@ -290,9 +290,8 @@ pub(super) struct Counts {
 
 #[derive(Debug, Default)]
 pub(super) struct PeerTable {
-    slots: Vec<Option<Box<Peer>>>,
-    connected: PeerSet,
-    /// The peers by the hashes of their identities, which `slots` stores.
+    peers: PeerMap<Peer>,
+    /// The peers by the hashes of their identities, which `peers` stores.
     by_identity: HashTable<PeerId>,
     pub(super) hasher: PeerKeyed,
     /// Peers with a link that receive an IDONTWANT for every message.
@@ -301,15 +300,10 @@ pub(super) struct PeerTable {
 
 impl PeerTable {
     pub(super) fn insert(&mut self, id: PeerId, peer: Peer) {
-        if self.slots.len() <= id.index() {
-            self.slots.resize_with(id.index() + 1, || None);
-        }
         self.forget(&peer.info.identity);
-        self.connected.insert(id);
-        self.slots[id.index()] = Some(Box::new(peer));
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let hash =
-            |id: &PeerId| slots[id.index()].as_ref().map_or(0, |peer| hasher.hash_one(&peer.info.identity));
+        self.peers.insert(id, peer);
+        let (peers, hasher) = (&self.peers, &self.hasher);
+        let hash = |id: &PeerId| peers.get(*id).map_or(0, |peer| hasher.hash_one(&peer.info.identity));
         self.by_identity.insert_unique(hash(&id), id, hash);
     }
 
@@ -318,18 +312,16 @@ impl PeerTable {
         if self.find(&identity) == Some(id) {
             self.forget(&identity);
         }
-        let peer = self.slots.get_mut(id.index())?.take()?;
-        self.connected.remove(id);
         self.reported_to.remove(id);
-        Some(peer)
+        self.peers.remove(id)
     }
 
     pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
-        self.slots.get(id.index())?.as_deref()
+        self.peers.get(id)
     }
 
     pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
-        self.slots.get_mut(id.index())?.as_deref_mut()
+        self.peers.get_mut(id)
     }
 
     pub(super) fn find(&self, identity: &PeerIdentity) -> Option<PeerId> {
@@ -343,9 +335,8 @@ impl PeerTable {
 
     /// Removes the entry of an identity.
     fn forget(&mut self, identity: &PeerIdentity) {
-        let slots = &self.slots;
-        let is_it =
-            |id: &PeerId| slots[id.index()].as_ref().is_some_and(|peer| peer.info.identity == *identity);
+        let peers = &self.peers;
+        let is_it = |id: &PeerId| peers.get(*id).is_some_and(|peer| peer.info.identity == *identity);
         if let Ok(entry) = self.by_identity.find_entry(self.hasher.hash_one(identity), is_it) {
             entry.remove();
         }
@@ -353,12 +344,12 @@ impl PeerTable {
 
     /// Returns the peers with a link, sorted.
     pub(super) fn connected(&self) -> &[PeerId] {
-        &self.connected
+        self.peers.connected()
     }
 
     /// Returns the bytes of the extensions of all peers.
     pub(super) fn extension_bytes(&self) -> usize {
-        let announced = self.connected.iter().filter_map(|id| self.get(*id)?.extensions.as_deref());
+        let announced = self.connected().iter().filter_map(|id| self.get(*id)?.extensions.as_deref());
         announced.map(Bytes::len).sum()
     }
 
