@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::outbox::{LossCause, Lost, Schedule};
-use samara_engine::{Context, Engine, MessageKey, PeerId, Topic};
+use samara_engine::{Context, MessageKey, PeerId, Topic};
 use thiserror::Error;
 
+use crate::core::Publisher;
 use crate::message::{Message, MessageId};
 
 /// The context of an engine of this crate.
@@ -93,7 +94,7 @@ pub enum RequestError {
 }
 
 /// The interface that all engines of this crate offer to their owner.
-pub trait Baseline: Engine<Command = Command, Event = Event> {
+pub trait Baseline: Publisher {
     /// Joins a topic. Returns `false` if it was already joined.
     fn subscribe(&mut self, topic: &Topic, cx: &mut Cx<'_, Self::Frame>) -> Result<bool, RequestError>;
 
@@ -102,7 +103,9 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
 
     /// Returns a new message with this node as its author and the next sequence number. Does not
     /// publish it.
-    fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message>;
+    fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message> {
+        self.core().compose(topic, data)
+    }
 
     /// Publishes complete messages, whose copies leave in the order of `schedule`, or of
     /// [`Common::schedule_own`](crate::Common::schedule_own) without one. Returns the result of each
@@ -112,7 +115,20 @@ pub trait Baseline: Engine<Command = Command, Event = Event> {
         messages: Vec<Arc<Message>>,
         schedule: Option<&Schedule>,
         cx: &mut Cx<'_, Self::Frame>,
-    ) -> Vec<Result<Receipt, RequestError>>;
+    ) -> Vec<Result<Receipt, RequestError>> {
+        let (mut owed, mut events) = (Vec::new(), Vec::new());
+        let mut publish = |message: Arc<Message>| {
+            let (owe, event) = self.prepare(&message, cx)?;
+            let receipt = Receipt { id: message.id(), key: owe.message, copies: owe.peers.len(), lost: 0 };
+            owed.push(owe);
+            events.extend(event);
+            Ok(receipt)
+        };
+        let mut receipts: Vec<_> = messages.into_iter().map(&mut publish).collect();
+        self.core().owe_own(owed, schedule, &mut receipts, cx);
+        events.into_iter().for_each(|event| cx.emit(event));
+        receipts
+    }
 
     /// Publishes a complete message.
     fn publish_message(

@@ -11,14 +11,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use hashbrown::HashTable;
 use samara_engine::outbox::{Lane, Lost, Owe, Schedule};
-use samara_engine::{Engine, Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, PeerSet, Time, Topic};
+use samara_engine::{Engine, Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, Time, Topic};
 
-use crate::app::{Cx, Event, Ignored, Metrics, Receipt, RequestError};
+use crate::app::{Command, Cx, Event, Ignored, Metrics, Receipt, RequestError};
 use crate::config::{Common, FORWARDED, OWN};
 use crate::message::{Message, MessageId};
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub struct Core {
     pub(crate) common: Common,
     pub(crate) identity: PeerIdentity,
     pub(crate) seen: SeenCache,
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// Owes copies of own messages in the order of a schedule; `None` for the configured one.
-    fn owe_own<F: Frame>(
+    pub(crate) fn owe_own<F: Frame>(
         &mut self,
         owed: Vec<Owe<F>>,
         schedule: Option<&Schedule>,
@@ -183,8 +183,8 @@ impl Core {
     }
 }
 
-/// An engine that publishes own messages.
-pub(crate) trait Publisher: Engine<Event = Event> {
+/// The parts of an engine that [`Baseline`](crate::Baseline) needs to publish own messages.
+pub trait Publisher: Engine<Command = Command, Event = Event> {
     fn core(&mut self) -> &mut Core;
 
     /// Takes a message as published, and returns the copies to owe and the event for the
@@ -194,72 +194,6 @@ pub(crate) trait Publisher: Engine<Event = Event> {
         message: &Arc<Message>,
         cx: &mut Cx<'_, Self::Frame>,
     ) -> Result<(Owe<Self::Frame>, Option<Event>), RequestError>;
-}
-
-/// Publishes messages, whose copies leave in the order of a schedule; `None` for the configured
-/// one.
-pub(crate) fn publish_all<P: Publisher>(
-    engine: &mut P,
-    messages: impl IntoIterator<Item = Arc<Message>>,
-    schedule: Option<&Schedule>,
-    cx: &mut Cx<'_, P::Frame>,
-) -> Vec<Result<Receipt, RequestError>> {
-    let (mut owed, mut events) = (Vec::new(), Vec::new());
-    let mut publish = |message: Arc<Message>| {
-        let (owe, event) = engine.prepare(&message, cx)?;
-        let receipt = Receipt { id: message.id(), key: owe.message, copies: owe.peers.len(), lost: 0 };
-        owed.push(owe);
-        events.extend(event);
-        Ok(receipt)
-    };
-    let mut receipts: Vec<_> = messages.into_iter().map(&mut publish).collect();
-    engine.core().owe_own(owed, schedule, &mut receipts, cx);
-    events.into_iter().for_each(|event| cx.emit(event));
-    receipts
-}
-
-/// State of each peer with a link.
-#[derive(Debug)]
-pub(crate) struct PeerTable<T> {
-    slots: Vec<Option<Box<T>>>,
-    connected: PeerSet,
-}
-
-impl<T> PeerTable<T> {
-    pub(crate) fn new() -> Self {
-        Self { slots: Vec::new(), connected: PeerSet::default() }
-    }
-
-    pub(crate) fn insert(&mut self, id: PeerId, peer: T) {
-        if self.slots.len() <= id.index() {
-            self.slots.resize_with(id.index() + 1, || None);
-        }
-        self.slots[id.index()] = Some(Box::new(peer));
-        self.connected.insert(id);
-    }
-
-    pub(crate) fn remove(&mut self, id: PeerId) -> Option<Box<T>> {
-        let peer = self.slots.get_mut(id.index())?.take()?;
-        self.connected.remove(id);
-        Some(peer)
-    }
-
-    pub(crate) fn contains(&self, id: PeerId) -> bool {
-        self.get(id).is_some()
-    }
-
-    pub(crate) fn get(&self, id: PeerId) -> Option<&T> {
-        self.slots.get(id.index())?.as_deref()
-    }
-
-    pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut T> {
-        self.slots.get_mut(id.index())?.as_deref_mut()
-    }
-
-    /// Returns the peers with a link, sorted.
-    pub(crate) fn connected(&self) -> &[PeerId] {
-        &self.connected
-    }
 }
 
 /// The ids seen within the time to live, at most `capacity` of them. Each has a number that is

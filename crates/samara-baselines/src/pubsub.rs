@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
-use samara_engine::outbox::{Owe, Schedule};
+use samara_engine::outbox::Owe;
 use samara_engine::{
-    Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerSet, TimerToken, Topic,
+    Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerMap, PeerSet, TimerToken,
+    Topic,
 };
 
-use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
+use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};
 use crate::config::{CONTROL, PubSubConfig};
-use crate::core::{Core, PeerTable, Publisher, publish_all};
+use crate::core::{Core, Publisher};
 use crate::message::{Message, RpcFrame, SubOpts};
 
 /// Fires when announcements that found no room are due for another attempt.
@@ -42,7 +42,7 @@ pub struct PubSub {
     /// Number of peers that RandomSub sends a message to; `None` for FloodSub, which has no limit.
     fanout: Option<usize>,
     topics: TopicTable,
-    peers: PeerTable<Peer>,
+    peers: PeerMap<Peer>,
     by_identity: HashMap<PeerIdentity, PeerId, PeerKeyed>,
     /// All joined topics in one frame, for new links; `None` if subscriptions have changed since
     /// the last link.
@@ -95,7 +95,7 @@ impl PubSub {
             config,
             fanout,
             topics: TopicTable::default(),
-            peers: PeerTable::new(),
+            peers: PeerMap::default(),
             by_identity: HashMap::default(),
             greeting: None,
             retrying: false,
@@ -177,19 +177,6 @@ impl Baseline for PubSub {
         self.topics.release(topic);
         self.announce_to_all(name, false, cx);
         Ok(true)
-    }
-
-    fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message> {
-        self.core.compose(topic, data)
-    }
-
-    fn publish_all(
-        &mut self,
-        messages: Vec<Arc<Message>>,
-        schedule: Option<&Schedule>,
-        cx: &mut Cx<'_, RpcFrame>,
-    ) -> Vec<Result<Receipt, RequestError>> {
-        publish_all(self, messages, schedule, cx)
     }
 
     fn targets(&self, topic: &Topic) -> usize {

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
-use samara_engine::outbox::{Owe, Schedule};
-use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, TimerToken, Topic};
+use samara_engine::outbox::Owe;
+use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, PeerMap, TimerToken, Topic};
 
 use super::{Plumtree, TIMERS};
-use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
+use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};
 use crate::config::{CONTROL, PlumtreeConfig};
-use crate::core::{Core, PeerTable, Publisher, publish_all};
+use crate::core::{Core, Publisher};
 use crate::message::{Message, PlumtreeFrame, SubOpts};
 
 /// Maximum number of topics remembered per peer, as for [`PubSub`](crate::PubSub).
@@ -31,7 +30,7 @@ pub struct Forest {
     trees: Vec<Plumtree>,
     numbers: HashMap<Topic, u32, PeerKeyed>,
     /// The topics that each peer has announced.
-    peers: PeerTable<Vec<Topic>>,
+    peers: PeerMap<Vec<Topic>>,
 }
 
 impl Forest {
@@ -44,7 +43,7 @@ impl Forest {
             config,
             trees: Vec::new(),
             numbers: HashMap::default(),
-            peers: PeerTable::new(),
+            peers: PeerMap::default(),
         })
     }
 
@@ -187,19 +186,6 @@ impl Baseline for Forest {
         }
         self.announce(topic, false, cx);
         Ok(true)
-    }
-
-    fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message> {
-        self.core.compose(topic, data)
-    }
-
-    fn publish_all(
-        &mut self,
-        messages: Vec<Arc<Message>>,
-        schedule: Option<&Schedule>,
-        cx: &mut Cx<'_, PlumtreeFrame>,
-    ) -> Vec<Result<Receipt, RequestError>> {
-        publish_all(self, messages, schedule, cx)
     }
 
     fn targets(&self, topic: &Topic) -> usize {

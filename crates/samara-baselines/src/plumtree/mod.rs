@@ -5,15 +5,14 @@ mod tables;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
-use samara_engine::outbox::{Owe, Schedule};
-use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerSet, Time, TimerToken, Topic};
+use samara_engine::outbox::Owe;
+use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerMap, PeerSet, Time, TimerToken, Topic};
 
-use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, Receipt, RequestError, handle_command};
+use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};
 use crate::config::{CONTROL, FORWARDED, PlumtreeConfig};
-use crate::core::{Core, PeerTable, Publisher, publish_all};
+use crate::core::{Core, Publisher};
 use crate::message::{Graft, IHave, Message, MessageId, PlumtreeFrame};
 
 pub use forest::Forest;
@@ -50,7 +49,7 @@ pub struct Plumtree {
     number: u32,
     topic: Topic,
     joined: bool,
-    peers: PeerTable<Neighbour>,
+    peers: PeerMap<Neighbour>,
     /// Neighbours that get complete messages.
     eager: PeerSet,
     /// The other neighbours, which get announcements.
@@ -89,7 +88,7 @@ impl Plumtree {
             number,
             topic,
             joined: false,
-            peers: PeerTable::new(),
+            peers: PeerMap::default(),
             eager: PeerSet::default(),
             lazy: PeerSet::default(),
             cache: Cache::new(config.cache_ttl, config.cache_messages_max, config.cache_bytes_max),
@@ -200,19 +199,6 @@ impl Baseline for Plumtree {
     fn unsubscribe(&mut self, topic: &Topic, _: &mut Cx<'_, PlumtreeFrame>) -> Result<bool, RequestError> {
         self.check_topic(topic)?;
         Ok(std::mem::replace(&mut self.joined, false))
-    }
-
-    fn compose(&mut self, topic: &Topic, data: Bytes) -> Arc<Message> {
-        self.core.compose(topic, data)
-    }
-
-    fn publish_all(
-        &mut self,
-        messages: Vec<Arc<Message>>,
-        schedule: Option<&Schedule>,
-        cx: &mut Cx<'_, PlumtreeFrame>,
-    ) -> Vec<Result<Receipt, RequestError>> {
-        publish_all(self, messages, schedule, cx)
     }
 
     fn targets(&self, topic: &Topic) -> usize {
