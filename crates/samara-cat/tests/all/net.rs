@@ -1,7 +1,6 @@
 //! A network of pools in virtual time, which may contain attackers.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,19 +103,7 @@ impl World<Host> for Pools {
 
 pub(crate) struct Net(Network<Host, Pools>);
 
-impl Deref for Net {
-    type Target = Network<Host, Pools>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Net {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+samara_engine::deref_to!(Net => 0: Network<Host, Pools>);
 
 impl Net {
     pub(crate) fn new(seed: u64, delay: Delay) -> Self {

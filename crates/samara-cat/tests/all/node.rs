@@ -1,6 +1,5 @@
 //! A single node. The test plays all its peers, and inspects the frames owed to them.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use samara_cat::wire::{KeyList, Kind, SeenKeys};
@@ -19,19 +18,7 @@ pub(crate) fn seen(keys: &[TxKey]) -> CatFrame {
     SeenKeys { keys, kind: Kind::Transaction, pushed_by: None }.into()
 }
 
-impl Deref for Node {
-    type Target = Single<Cat<App>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Node {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+samara_engine::deref_to!(Node => 0: Single<Cat<App>>);
 
 impl Node {
     pub(crate) fn new(config: Config) -> Self {

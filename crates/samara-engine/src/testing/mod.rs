@@ -144,3 +144,31 @@ impl<E: Engine> Single<E> {
         std::iter::from_fn(|| self.outbox.pop_for(self.now, peer)).map(|copy| copy.frame).collect()
     }
 }
+
+/// Lets the wrapper of a test be used as the driver in one of its fields.
+///
+/// ```
+/// struct Net(Vec<u8>);
+///
+/// samara_engine::deref_to!(Net => 0: Vec<u8>);
+///
+/// assert_eq!(Net(vec![7]).len(), 1);
+/// ```
+#[macro_export]
+macro_rules! deref_to {
+    ($wrapper:ty => $field:tt: $inner:ty) => {
+        impl std::ops::Deref for $wrapper {
+            type Target = $inner;
+
+            fn deref(&self) -> &$inner {
+                &self.$field
+            }
+        }
+
+        impl std::ops::DerefMut for $wrapper {
+            fn deref_mut(&mut self) -> &mut $inner {
+                &mut self.$field
+            }
+        }
+    };
+}

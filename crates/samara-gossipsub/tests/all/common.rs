@@ -1,7 +1,6 @@
 //! One node driven by hand: the test acts as all of its peers, and inspects the frames in its
 //! outbox.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,19 +23,7 @@ pub(crate) struct Node {
     peers: u32,
 }
 
-impl Deref for Node {
-    type Target = Single<GossipSub>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.single
-    }
-}
-
-impl DerefMut for Node {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.single
-    }
-}
+samara_engine::deref_to!(Node => single: Single<GossipSub>);
 
 /// A configuration with heartbeats at known times (1.1 s, 2.1 s, ...), without flood publishing and
 /// scoring, and with the gossip of the specification.

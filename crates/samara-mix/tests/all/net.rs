@@ -1,7 +1,6 @@
 //! A pool of engines in virtual time, with an application that fills every batch.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 pub(crate) use samara_engine::testing::Crash;
@@ -134,19 +133,7 @@ impl World<Mix> for Pool {
 
 pub(crate) struct Net(Network<Mix, Pool>);
 
-impl Deref for Net {
-    type Target = Network<Mix, Pool>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Net {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+samara_engine::deref_to!(Net => 0: Network<Mix, Pool>);
 
 impl Net {
     pub(crate) fn new(seed: u64, config: Config) -> Self {

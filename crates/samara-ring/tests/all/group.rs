@@ -1,6 +1,5 @@
 //! A group in virtual time whose applications broadcast numbered messages.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use samara_engine::testing::{Network, Path, World, host_of, identity_of};
@@ -56,19 +55,7 @@ impl World<Ring> for Lan {
 /// A group of members.
 pub(crate) struct Net(Network<Ring, Lan>);
 
-impl Deref for Net {
-    type Target = Network<Ring, Lan>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Net {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+samara_engine::deref_to!(Net => 0: Network<Ring, Lan>);
 
 fn made(config: &Config, host: u32) -> (Ring, Outbox<RingFrame>) {
     (Ring::new(config.clone(), identity_of(host)).unwrap(), Outbox::new(config.outbox()))

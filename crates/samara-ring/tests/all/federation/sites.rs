@@ -2,7 +2,6 @@
 //! latency.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,19 +119,7 @@ impl World<Federation> for Sites {
 /// A federation in virtual time.
 pub(crate) struct Net(Network<Federation, Sites>);
 
-impl Deref for Net {
-    type Target = Network<Federation, Sites>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Net {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+samara_engine::deref_to!(Net => 0: Network<Federation, Sites>);
 
 impl Net {
     /// Creates `sites` sites of `size` hosts each. The hosts of a site have consecutive numbers.
