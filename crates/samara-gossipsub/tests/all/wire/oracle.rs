@@ -9,118 +9,76 @@ use samara_gossipsub::wire::{Limits, decode};
 
 use super::{encoded, rpcs};
 
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleRpc {
-    #[prost(message, repeated, tag = "1")]
-    subscriptions: Vec<OracleSubOpts>,
-    #[prost(message, repeated, tag = "2")]
-    publish: Vec<OracleMessage>,
-    #[prost(message, optional, tag = "3")]
-    control: Option<OracleControl>,
-    #[prost(message, optional, tag = "10")]
-    partial: Option<OraclePartial>,
+/// Declares messages for the generated codec. Each field has its type for the codec and its number.
+macro_rules! messages {
+    ($($name:ident { $($field:ident: $type:ty = [$($kind:tt)+], $tag:literal;)+ })+) => {
+        $(
+            #[derive(Clone, PartialEq, prost::Message)]
+            struct $name {
+                $(#[prost($($kind)+, tag = $tag)] $field: $type,)+
+            }
+        )+
+    };
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-struct OraclePartial {
-    #[prost(string, optional, tag = "1")]
-    topic: Option<String>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    group: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    body: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "4")]
-    metadata: Option<Bytes>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleSubOpts {
-    #[prost(bool, optional, tag = "1")]
-    subscribe: Option<bool>,
-    #[prost(string, optional, tag = "2")]
-    topic: Option<String>,
-    #[prost(bool, optional, tag = "3")]
-    requests_partial: Option<bool>,
-    #[prost(bool, optional, tag = "4")]
-    supports_partial: Option<bool>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleMessage {
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    from: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    data: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    seqno: Option<Bytes>,
-    #[prost(string, optional, tag = "4")]
-    topic: Option<String>,
-    #[prost(bytes = "bytes", optional, tag = "5")]
-    signature: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "6")]
-    key: Option<Bytes>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleControl {
-    #[prost(message, repeated, tag = "1")]
-    ihave: Vec<OracleIHave>,
-    #[prost(message, repeated, tag = "2")]
-    iwant: Vec<OracleIds>,
-    #[prost(message, repeated, tag = "3")]
-    graft: Vec<OracleGraft>,
-    #[prost(message, repeated, tag = "4")]
-    prune: Vec<OraclePrune>,
-    #[prost(message, repeated, tag = "5")]
-    idontwant: Vec<OracleIds>,
-    #[prost(message, optional, tag = "6")]
-    extensions: Option<OracleExtensions>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleExtensions {
-    #[prost(bool, optional, tag = "10")]
-    partial_messages: Option<bool>,
-    #[prost(bool, optional, tag = "6492434")]
-    test: Option<bool>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleIHave {
-    #[prost(string, optional, tag = "1")]
-    topic: Option<String>,
-    #[prost(bytes = "bytes", repeated, tag = "2")]
-    ids: Vec<Bytes>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleIds {
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    ids: Vec<Bytes>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OracleGraft {
-    #[prost(string, optional, tag = "1")]
-    topic: Option<String>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OraclePrune {
-    #[prost(string, optional, tag = "1")]
-    topic: Option<String>,
-    #[prost(message, repeated, tag = "2")]
-    peers: Vec<OraclePeer>,
-    #[prost(uint64, optional, tag = "3")]
-    backoff: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct OraclePeer {
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    identity: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    record: Option<Bytes>,
+messages! {
+    OracleRpc {
+        subscriptions: Vec<OracleSubOpts> = [message, repeated], "1";
+        publish: Vec<OracleMessage> = [message, repeated], "2";
+        control: Option<OracleControl> = [message, optional], "3";
+        partial: Option<OraclePartial> = [message, optional], "10";
+    }
+    OraclePartial {
+        topic: Option<String> = [string, optional], "1";
+        group: Option<Bytes> = [bytes = "bytes", optional], "2";
+        body: Option<Bytes> = [bytes = "bytes", optional], "3";
+        metadata: Option<Bytes> = [bytes = "bytes", optional], "4";
+    }
+    OracleSubOpts {
+        subscribe: Option<bool> = [bool, optional], "1";
+        topic: Option<String> = [string, optional], "2";
+        requests_partial: Option<bool> = [bool, optional], "3";
+        supports_partial: Option<bool> = [bool, optional], "4";
+    }
+    OracleMessage {
+        from: Option<Bytes> = [bytes = "bytes", optional], "1";
+        data: Option<Bytes> = [bytes = "bytes", optional], "2";
+        seqno: Option<Bytes> = [bytes = "bytes", optional], "3";
+        topic: Option<String> = [string, optional], "4";
+        signature: Option<Bytes> = [bytes = "bytes", optional], "5";
+        key: Option<Bytes> = [bytes = "bytes", optional], "6";
+    }
+    OracleControl {
+        ihave: Vec<OracleIHave> = [message, repeated], "1";
+        iwant: Vec<OracleIds> = [message, repeated], "2";
+        graft: Vec<OracleGraft> = [message, repeated], "3";
+        prune: Vec<OraclePrune> = [message, repeated], "4";
+        idontwant: Vec<OracleIds> = [message, repeated], "5";
+        extensions: Option<OracleExtensions> = [message, optional], "6";
+    }
+    OracleExtensions {
+        partial_messages: Option<bool> = [bool, optional], "10";
+        test: Option<bool> = [bool, optional], "6492434";
+    }
+    OracleIHave {
+        topic: Option<String> = [string, optional], "1";
+        ids: Vec<Bytes> = [bytes = "bytes", repeated], "2";
+    }
+    OracleIds {
+        ids: Vec<Bytes> = [bytes = "bytes", repeated], "1";
+    }
+    OracleGraft {
+        topic: Option<String> = [string, optional], "1";
+    }
+    OraclePrune {
+        topic: Option<String> = [string, optional], "1";
+        peers: Vec<OraclePeer> = [message, repeated], "2";
+        backoff: Option<u64> = [uint64, optional], "3";
+    }
+    OraclePeer {
+        identity: Option<Bytes> = [bytes = "bytes", optional], "1";
+        record: Option<Bytes> = [bytes = "bytes", optional], "2";
+    }
 }
 
 fn ids(ids: &[samara_gossipsub::rpc::MessageId]) -> Vec<Bytes> {
