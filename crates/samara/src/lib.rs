@@ -150,20 +150,34 @@ fn refuse(mut error: clap::Error) -> ! {
     if error.get(ContextKind::SuggestedArg) == Some(&ContextValue::String("--run".to_owned())) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String("--only".to_owned()));
     }
+    let has_suggestion = error.get(ContextKind::SuggestedArg).is_some();
     let _ = error.print();
-    let is_word = !unknown.starts_with('-');
     let words: Vec<String> = std::env::args().collect();
+    let verb = words.get(1).map_or("", String::as_str);
     let key =
         words.windows(3).find(|words| words[0] == "--set" && words[2] == unknown).map(|words| &words[1]);
-    if let Some(key) = key.filter(|key| !key.contains('=')) {
-        eprintln!(
-            "\n  tip: a key and its value are one word: --set {}",
-            args::quoted(&format!("{key}={unknown}"))
-        );
-    } else if is_word && unknown.contains('=') {
-        eprintln!("\n  tip: --set sets a key: --set {}", args::quoted(&unknown));
-    } else if is_word && std::env::args().nth(1).is_some_and(|verb| verb == "node") {
-        eprintln!("\n  tip: --config names the configuration: --config {}", args::quoted(&unknown));
+    let is_word = !unknown.starts_with('-');
+    let tip = match key.filter(|key| !key.contains('=')) {
+        Some(key) => {
+            let set = args::quoted(&format!("{key}={unknown}"));
+            format!("a key and its value are one word: --set {set}")
+        }
+        None if is_word && unknown.contains('=') => {
+            format!("--set sets a key: --set {}", args::quoted(&unknown))
+        }
+        None if is_word && verb == "node" => {
+            format!("--config names the configuration: --config {}", args::quoted(&unknown))
+        }
+        None if verb == "run" && ["--seeds", "--grid"].contains(&unknown.as_str()) => {
+            format!("`samara sweep` has {unknown}, and runs several points")
+        }
+        None if ["run", "sweep"].contains(&verb) && !is_word && !has_suggestion => {
+            "--set sets a key of the scenario, such as --set network.nodes=50".to_owned()
+        }
+        None => String::new(),
+    };
+    if !tip.is_empty() {
+        eprintln!("\n  tip: {tip}");
     }
     std::process::exit(error.exit_code())
 }
