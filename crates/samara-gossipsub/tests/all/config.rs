@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::*;
 use samara_engine::PeerIdentity;
 use samara_engine::outbox::{Dispatch, Overflow};
-use samara_gossipsub::config::{LaneLayout, Lanes, MeshParams, TopicConfig, Withdraw};
+use samara_gossipsub::config::{Answers, LaneLayout, Lanes, MeshParams, TopicConfig, Withdraw};
 use samara_gossipsub::rpc::Message;
 use samara_gossipsub::score::PeerScoreParams;
 use samara_gossipsub::{Config, GossipSub};
@@ -55,6 +55,24 @@ fn layouts_define_their_lanes() {
         (normal.name, normal.capacity.copies, normal.capacity.overflow),
         ("normal", 32, Overflow::DropNewest)
     );
+}
+
+#[cfg(feature = "config")]
+#[test]
+fn answers_follow_withdrawal_and_the_longest_message() {
+    use samara_gossipsub::config::{AnswersKind, Parameters, Preset};
+
+    const MIB: usize = 1 << 20;
+    let go = Parameters { preset: Preset::GoLibp2pPubsub, ..Parameters::default() };
+    let answers = |parameters: Parameters| parameters.build(None).answers;
+    let one_frame = |bytes: usize| Answers::OneFrame { bytes_max: bytes + 1024 };
+    assert_eq!(answers(go.clone()), one_frame(MIB));
+    let message_max = Some(samara_engine::units::Size::from_bytes(10 << 20));
+    assert_eq!(answers(Parameters { message_max, ..go.clone() }), one_frame(10 * MIB));
+    let withdraws = Parameters { withdraw: Some(true), ..go };
+    assert_eq!(answers(withdraws.clone()), Answers::FramePerMessage);
+    assert_eq!(answers(Parameters { answers: Some(AnswersKind::OneFrame), ..withdraws }), one_frame(MIB));
+    assert_eq!(answers(Parameters::default()), Answers::FramePerMessage);
 }
 
 /// Returns the error message of a changed preset.

@@ -287,12 +287,14 @@ fn one_frame_with_200_answers_takes_one_place_in_a_queue_of_32() {
 
 #[test]
 fn a_frame_for_each_of_200_answers_overflows_a_queue_of_32() {
-    let config = Config { heartbeat_spread: Some(Duration::ZERO), ..Config::go_libp2p_pubsub() };
-    let (mut node, _) = Node::on_topic(config, "t", 1, 0);
-    let ids: Vec<_> = (0..200).map(|_| node.publish("t", 1000).id).collect();
-    node.sent();
-    node.rpc(PeerId(0), iwant(ids));
-    assert_eq!(node.sent().messages().len(), 32);
+    let go = Config { heartbeat_spread: Some(Duration::ZERO), ..Config::go_libp2p_pubsub() };
+    for (answers, sent) in [(go.answers, 200), (Answers::FramePerMessage, 32)] {
+        let (mut node, _) = Node::on_topic(Config { answers, ..go.clone() }, "t", 1, 0);
+        let ids: Vec<_> = (0..200).map(|_| node.publish("t", 1000).id).collect();
+        node.sent();
+        node.rpc(PeerId(0), iwant(ids));
+        assert_eq!(node.sent().messages().len(), sent, "{answers:?}");
+    }
 }
 
 #[test]
