@@ -198,16 +198,17 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> Vec<PeerId> {
         let config = &self.config;
-        let to_all = config.spread.as_ref().is_some_and(|spread| spread.publish_to_all)
-            || config.flood_publish && message.data.len() <= config.flood_publish_max_bytes;
-        let chosen = if to_all {
-            let threshold = config.thresholds.publish;
+        let floods = config.flood_publish && message.data.len() <= config.flood_publish_max_bytes;
+        let spreads = config.spread.as_ref().is_some_and(|spread| spread.publish_to_all);
+        // A message that goes to a few of all peers is announced to the fanout later.
+        if (spreads || !floods) && !self.topics.get(topic).joined {
+            self.use_fanout(topic, cx);
+        }
+        let chosen = if floods || spreads {
+            let threshold = self.config.thresholds.publish;
             let fit = |peer: &PeerId| self.peers.is_direct(*peer) || self.scores.score(*peer) >= threshold;
             self.topics.get(topic).subscribers.iter().copied().filter(fit).collect()
         } else {
-            if !self.topics.get(topic).joined {
-                self.use_fanout(topic, cx);
-            }
             self.routed(topic)
         };
         let chosen = self.not_in_parts(topic, chosen);

@@ -247,6 +247,22 @@ fn the_publisher_spreads_first_copies_over_all_peers_and_stays_quiet() {
 }
 
 #[test]
+fn a_publisher_that_has_not_joined_announces_to_those_without_a_push() {
+    for flood_publish in [false, true] {
+        let mut node = Node::new(Config { flood_publish, ..pieces(Spread::default()) });
+        let peers = node.join_peers("t", 2, true);
+        let schedule = samara_engine::outbox::Schedule::INTERLEAVED;
+        node.with(|engine, cx| engine.publish_message_batch(vec![piece(1, 1, 0)], &schedule, cx));
+        assert_eq!(node.sent().messages().len(), 1);
+        node.heartbeats(2);
+        wait(&mut node, ms(5));
+        let mut announced: Vec<PeerId> = node.sent().ihaves().into_iter().map(|(peer, _)| peer).collect();
+        announced.dedup();
+        assert_eq!(announced, peers, "the receiver may be gone");
+    }
+}
+
+#[test]
 fn announcements_go_to_the_nearest_peers() {
     let spread = Spread { push_copies: 0, announce: Announce::Nearest(3), ..Spread::default() };
     let (mut node, peers) = Node::on_topic(pieces(spread), "t", 20, 20);
