@@ -82,6 +82,11 @@ impl<T: Queued> FqLine<T> {
         self.nanos_per_byte = nanos_per_byte(rate_bps);
     }
 
+    /// Returns the packets that wait, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.flows.iter().flat_map(|flow| &flow.queue).map(|(_, packet)| packet)
+    }
+
     /// Drops everything that waits, uncounted.
     pub(crate) fn clear(&mut self) {
         let (full_at, busy_until) = (self.full_at, self.busy_until);

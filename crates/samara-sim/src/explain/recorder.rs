@@ -51,6 +51,8 @@ struct Link {
     holds: Vec<(u64, Cause, u64)>,
     /// The copies that were taken and have not left.
     waiting: VecDeque<Box<Waiting>>,
+    /// Those of earlier incarnations of the link, whose last packets are in the queue of the uplink.
+    gone: Vec<Box<Waiting>>,
     /// The frame that leaves, and the time of its packets so far.
     own: (u64, u64),
     /// Number of packets with data that were lost on their way and not repeated yet.
@@ -191,7 +193,8 @@ impl Recorder {
             self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
             return;
         };
-        let front = link.waiting.front().filter(|front| front.rank == rank || front.rank == 0);
+        let mut oldest = link.waiting.front().into_iter().chain(&link.gone);
+        let front = oldest.find(|front| front.rank == rank || front.rank == 0);
         let batch = match complete.first() {
             Some(trace) => trace.batch,
             None => front.and_then(|front| front.batch),
@@ -218,7 +221,14 @@ impl Recorder {
         let link = link_of(&mut self.links, slot);
         // Only on connections with channels it may not be the first one.
         let place = link.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.trace, trace));
-        let Some(waiting) = place.and_then(|place| link.waiting.remove(place)) else { return };
+        let waiting = match place {
+            Some(place) => link.waiting.remove(place),
+            None => {
+                let gone = link.gone.iter().position(|waiting| Arc::ptr_eq(&waiting.trace, trace));
+                gone.map(|place| link.gone.swap_remove(place))
+            }
+        };
+        let Some(waiting) = waiting else { return };
         link.own = (0, 0);
         let Waiting { taken_at, mut parts, start: first, .. } = *waiting;
         let last = link.time.counters(&self.uplink, end, slot, trace.batch);
@@ -244,10 +254,12 @@ impl Recorder {
         let _ = trace.sent.set(Sent { order, at: end, parts: Compact::from(&parts) });
     }
 
-    /// Forgets the copies that a link has taken, because it is down.
-    pub(crate) fn clear(&mut self, slot: u32) {
+    /// Notes that a link is down. Of the copies that it has taken, only those can still leave whose
+    /// last packet is in the queue of the uplink, `queued`.
+    pub(crate) fn clear(&mut self, slot: u32, queued: &[Arc<Trace>]) {
         if let Some(Some(link)) = self.links.get_mut(slot as usize) {
-            link.waiting.clear();
+            let is_queued = |copy: &Waiting| queued.iter().any(|trace| Arc::ptr_eq(trace, &copy.trace));
+            link.gone.extend(link.waiting.drain(..).filter(|copy| is_queued(copy)));
             link.lost = 0;
             *self.last_of(slot) &= !HAS_LOST;
         }
@@ -268,7 +280,7 @@ impl Recorder {
             .links
             .iter()
             .flatten()
-            .filter_map(|link| link.waiting.front())
+            .flat_map(|link| link.waiting.front().into_iter().chain(&link.gone))
             .map(|waiting| waiting.taken_at);
         let oldest = taken.min().unwrap_or(u64::MAX).min(oldest);
         self.uplink.busy.forget(oldest);

@@ -196,9 +196,7 @@ impl<F: Frame> Host<F> {
         match state {
             LinkState::Up => {
                 self.node.link_down(PeerId(slot));
-                if let Some(explained) = &mut self.explained {
-                    explained.0.clear(slot);
-                }
+                self.clear_record(slot);
                 self.input(now, Input::LinkDown { peer: PeerId(slot) }, world);
             }
             LinkState::Dialling { .. } => {
@@ -214,6 +212,16 @@ impl<F: Frame> Host<F> {
         if up {
             self.transmit_packet(now, slot, (0, 0), Body::Close, world);
             self.take_down(now, slot, world);
+        }
+    }
+
+    /// Notes in the record that a link is down.
+    pub(super) fn clear_record(&mut self, slot: u32) {
+        if let Some(explained) = &mut self.explained {
+            let departing = self.fair_uplink.iter().flat_map(|line| line.iter()).filter(|it| it.slot == slot);
+            let leaving = departing.filter_map(|it| it.leaving.as_ref());
+            let queued: Vec<_> = leaving.flat_map(|it| it.complete.iter().cloned()).collect();
+            explained.0.clear(slot, &queued);
         }
     }
 

@@ -336,15 +336,16 @@ impl<F: Frame> Host<F> {
         self.running = false;
         self.is_up = !silent;
         self.incarnation += 1;
+        if let Some(line) = self.fair_uplink.as_mut().filter(|_| silent) {
+            line.clear();
+        }
         for slot in 0..self.links.len() as u32 {
             if self.links[slot as usize].state != LinkState::Down {
                 self.say_goodbye(now, slot, silent, world);
                 self.links[slot as usize].state = LinkState::Down;
                 self.links[slot as usize].nic = NicState::Idle;
                 self.node.link_down(PeerId(slot));
-                if let Some(explained) = &mut self.explained {
-                    explained.0.clear(slot);
-                }
+                self.clear_record(slot);
             }
             // The timers of this process no longer fire.
             self.links[slot as usize].ack_timer = false;
@@ -354,9 +355,6 @@ impl<F: Frame> Host<F> {
         self.links_with_data = 0;
         self.outbox_dry = true;
         self.downlink.clear();
-        if let Some(line) = self.fair_uplink.as_mut().filter(|_| silent) {
-            line.clear();
-        }
     }
 
     fn restart(&mut self, now: u64, world: &World<F>) {

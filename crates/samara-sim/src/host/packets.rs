@@ -399,9 +399,9 @@ impl<F: Frame> Host<F> {
 pub(crate) struct Departing<F> {
     /// Its `arrive` is the time at which it left the connection.
     packet: Packet<F>,
-    slot: u32,
+    pub(super) slot: u32,
     /// The record of its data, if there are records.
-    leaving: Option<Leaving>,
+    pub(super) leaving: Option<Leaving>,
 }
 
 impl<F> Queued for Departing<F> {

@@ -277,6 +277,20 @@ fn copies_that_are_owed_later_have_the_cause_of_their_trigger() {
     );
 }
 
+#[test]
+fn copies_in_the_queue_of_an_uplink_outlive_their_link() {
+    let tcp = TcpConfig { initial_window: 1000, ..tcp() };
+    let sim = network(fair_queues(config(50, bare(Some(tcp)))), hosts(2, 8 * MBIT), &[(0, 1)]);
+    let arrivals = arrivals(sim, |sim| {
+        to_all(vec![1], 7, 60_000)(sim);
+        // All segments wait in the queue of the uplink, which the operating system still sends.
+        sim.crash(START + Duration::from_millis(10), 0, false);
+    });
+    let parts = parts(&arrivals, 1, 7);
+    assert_eq!(parts.get(Cause::Latency), 50_000_000, "{parts:?}");
+    assert!(parts.get(Cause::Serialisation) > 40_000_000, "{parts:?}");
+}
+
 /// Returns every transport, all in use somewhere.
 fn transports() -> Vec<(Transport, usize)> {
     let quic = QuicConfig { streams: StreamOrder::PerFrame, ..QuicConfig::default() };
