@@ -5,6 +5,8 @@
 //! test-plans requires.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 
@@ -73,7 +75,7 @@ fn partial_messages() -> Vec<Value> {
     // Not all clocks begin at the same moment: every node has its parts before it hears of others'.
     script.push(wait(5));
     script.push(publish(topic, group));
-    script.push(wait(9));
+    script.push(wait(8));
     script
 }
 
@@ -96,7 +98,7 @@ fn chain() -> Vec<Value> {
         script.push(wait(5 + group / 4));
         script.push(publish(topic, group));
     }
-    script.push(wait(12));
+    script.push(wait(11));
     script
 }
 
@@ -110,7 +112,7 @@ fn fanout() -> Vec<Value> {
     let mut publish = publish(topic, group);
     publish["publishToNodeIDs"] = (1..NODES).collect();
     script.push(at(0, publish));
-    script.push(wait(9));
+    script.push(wait(8));
     script
 }
 
@@ -119,16 +121,20 @@ fn everyone_completes(scenario: &str, script: fn() -> Vec<Value>, groups: usize)
     if let Some(why) = missing() {
         return skipped(&why);
     }
-    let mut failures = Vec::new();
-    for pair in COMPOSITIONS.chunks(COMPOSITIONS_AT_ONCE) {
-        std::thread::scope(|scope| {
-            let runs: Vec<_> = pair
-                .iter()
-                .map(|peers| scope.spawn(|| completes(scenario, script(), peers, groups)))
-                .collect();
-            failures.extend(runs.into_iter().filter_map(|run| run.join().unwrap().err()));
-        });
-    }
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let run_some = || {
+        while let Some(peers) = COMPOSITIONS.get(next.fetch_add(1, Relaxed)) {
+            if let Err(failure) = completes(scenario, script(), peers, groups) {
+                failures.lock().unwrap().push(failure);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..COMPOSITIONS_AT_ONCE {
+            scope.spawn(run_some);
+        }
+    });
+    let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

@@ -157,7 +157,7 @@ fn nothing_completes_below_the_curve() {
         ("some columns", [&study[..], &of_network, &needed].concat()),
         ("slow hosts", [&of_network[..], &slow].concat()),
     ] {
-        for result in results("peerdas", &[SMALL, &more].concat(), &["sequential", "node-wide"], 3, 2) {
+        for result in results("peerdas", &[SMALL, &more].concat(), &["sequential", "node-wide"], 2, 2) {
             assert_not_below_the_curve(&result, &format!("{name}, {}", result.run.name));
             let metrics = &result.metrics;
             let mean = metrics.time_to_custody_ms.unwrap().mean;
