@@ -16,13 +16,13 @@ use samara_engine::{
 use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
 use samara_gossipsub::wire::{self, Limits};
 use samara_gossipsub::{GossipSub, Piece};
-use samara_sim::{Contents, FrameCodec, Items, Reader};
+use samara_sim::{Contents, FrameCodec, Items, Misconduct, Reader};
 use samara_spec::columns::{Columns, PieceTopics};
 
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::{Carries, random_bytes};
 
-pub use cells::CellPlan;
+pub use cells::{CellPlan, cell_item, header_item};
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
 /// segment. Columns are the first segments of a block; rows follow them.
@@ -130,7 +130,7 @@ impl<M> Blocks<M> {
     }
 
     /// Returns the numbers of a slot's segments.
-    fn of_slot(&self, slot: u32) -> Range<ColumnId> {
+    pub fn of_slot(&self, slot: u32) -> Range<ColumnId> {
         slot * self.count()..(slot + 1) * self.count()
     }
 }
@@ -200,6 +200,16 @@ pub trait Spreading:
     /// Handles the end of a validation.
     fn validated(node: &mut Node<Self>, cx: &mut Cx<'_, Self>);
 
+    /// Returns what a hostile node sends in place of a frame, where that depends on the protocol.
+    fn forge(_: Misconduct, frame: &Self::Frame, _: &mut NodeRng) -> Option<Self::Frame> {
+        Some(frame.clone())
+    }
+
+    /// Returns the numbers of the cells and of the header in a frame.
+    fn cell_items(_: &Self::Frame, _: &Blocks<Self::Message>, _: &CellPlan) -> Items {
+        Items::new()
+    }
+
     fn exchange_cells(_: &mut Node<Self>, _: &Arc<CellPlan>, _host: u32) {}
 
     /// Publishes the cells of a slot. Returns false if the node publishes whole columns only.
@@ -236,14 +246,18 @@ pub trait Spreading:
     fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
 }
 
-/// Returns a function that returns the segments in a frame.
+/// Returns a function that returns the segments in a frame, and the cells with a plan.
 pub fn contents<E: Spreading>(
     blocks: Arc<Blocks<E::Message>>,
+    plan: Option<Arc<CellPlan>>,
 ) -> impl Fn(&E::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
     move |frame, _| {
         let number = |message: &Arc<E::Message>| blocks.id_of(Segment::topic(&**message)?, message);
-        let items: Items = frame.messages().iter().filter_map(number).map(u64::from).collect();
-        Contents { batch: items.first().map(|first| first / u64::from(blocks.count())), items }
+        let mut items: Items = frame.messages().iter().filter_map(number).map(u64::from).collect();
+        items.extend(plan.iter().flat_map(|plan| E::cell_items(frame, &blocks, plan)));
+        // The low half of every item is the number of a segment.
+        let batch = items.first().map(|first| u64::from(*first as u32 / blocks.count()));
+        Contents { batch, items }
     }
 }
 

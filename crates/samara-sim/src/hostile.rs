@@ -2,6 +2,7 @@
 //! network.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
 
 use samara_engine::outbox::{Lane, Outgoing};
 use samara_engine::{Effects, Frame, LinkRequest, NodeRng, Outbox, PeerId, Time};
@@ -20,7 +21,21 @@ pub enum Misconduct {
     /// For each received frame, the host sends a number of earlier or altered frames to random
     /// peers.
     Flood,
+    /// Frames leave with false claims about what the host has: see
+    /// [`Simulation::set_forge`](crate::Simulation::set_forge).
+    Claim,
+    /// For each received frame, the host sends a number of frames about things that do not exist to
+    /// random peers: see [`Simulation::set_forge`](crate::Simulation::set_forge).
+    Invent,
 }
+
+impl Misconduct {
+    const COUNT: usize = 6;
+}
+
+/// Returns a false frame in place of another one, under [`Misconduct::Claim`] or
+/// [`Misconduct::Invent`]; `None` if nothing is sent.
+pub(crate) type Forge<F> = Box<dyn Fn(Misconduct, &F, &mut NodeRng) -> Option<F> + Send + Sync>;
 
 /// Number of frames that a hostile host remembers.
 const REMEMBERED: usize = 64;
@@ -29,11 +44,11 @@ const REMEMBERED: usize = 64;
 const FLOOD_PER_S: u64 = 1_000;
 
 /// The state of a host that breaks the rules.
-#[derive(Debug)]
 pub(crate) struct Hostile<F> {
     rng: NodeRng,
     /// The strength of each [`Misconduct`]: a share of frames, or a number of frames.
-    strength: [f64; 4],
+    strength: [f64; Misconduct::COUNT],
+    forge: Arc<OnceLock<Forge<F>>>,
     /// The latest frames sent and received.
     seen: VecDeque<F>,
     peers: Vec<PeerId>,
@@ -44,8 +59,16 @@ pub(crate) struct Hostile<F> {
 }
 
 impl<F: Frame> Hostile<F> {
-    pub(crate) fn new(rng: NodeRng, peers: Vec<PeerId>) -> Self {
-        Self { rng, strength: [0.0; 4], seen: VecDeque::new(), peers, closing: Vec::new(), flooded: (0, 0) }
+    pub(crate) fn new(rng: NodeRng, peers: Vec<PeerId>, forge: &Arc<OnceLock<Forge<F>>>) -> Self {
+        Self {
+            rng,
+            strength: [0.0; Misconduct::COUNT],
+            forge: Arc::clone(forge),
+            seen: VecDeque::new(),
+            peers,
+            closing: Vec::new(),
+            flooded: (0, 0),
+        }
     }
 
     pub(crate) fn set(&mut self, what: Misconduct, strength: f64) {
@@ -78,6 +101,14 @@ impl<F: Frame> Hostile<F> {
         self.seen.get(at).cloned()
     }
 
+    /// Returns the false frame in place of another one; the other one if the simulation has none.
+    fn forged(&mut self, what: Misconduct, frame: F) -> Option<F> {
+        match self.forge.get() {
+            Some(forge) => forge(what, &frame, &mut self.rng),
+            None => Some(frame),
+        }
+    }
+
     /// Returns what leaves in place of a copy; `None` if nothing does.
     pub(crate) fn twist(&mut self, copy: Outgoing<F>) -> Option<Outgoing<F>> {
         self.remember(&copy.frame);
@@ -87,6 +118,9 @@ impl<F: Frame> Hostile<F> {
         let mut frame = copy.frame;
         if self.does(Misconduct::Replay) {
             frame = self.any_seen().unwrap_or(frame);
+        }
+        if self.does(Misconduct::Claim) {
+            frame = self.forged(Misconduct::Claim, frame)?;
         }
         if self.does(Misconduct::Alter) {
             let Some(altered) = frame.altered(&mut self.rng) else {
@@ -105,7 +139,9 @@ impl<F: Frame> Hostile<F> {
         if self.flooded.0 != second {
             self.flooded = (second, 0);
         }
-        for _ in 0..self.strength[Misconduct::Flood as usize] as u32 {
+        let count = |what: Misconduct| self.strength[what as usize] as usize;
+        let kinds = [Misconduct::Flood, Misconduct::Invent].map(|what| (what, count(what)));
+        for what in kinds.into_iter().flat_map(|(what, count)| std::iter::repeat_n(what, count)) {
             if self.flooded.1 == FLOOD_PER_S {
                 return;
             }
@@ -114,7 +150,10 @@ impl<F: Frame> Hostile<F> {
             else {
                 return;
             };
-            if self.rng.chance(0.5) {
+            if what == Misconduct::Invent {
+                let Some(invented) = self.forged(what, frame) else { continue };
+                frame = invented;
+            } else if self.rng.chance(0.5) {
                 frame = frame.altered(&mut self.rng).unwrap_or(frame);
             }
             let lane = Lane(self.rng.index(outbox.lanes().max(1)) as u8);

@@ -2,12 +2,12 @@
 //! every protocol.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time};
 
-use crate::hostile::{Hostile, Misconduct};
+use crate::hostile::{Forge, Hostile, Misconduct};
 use crate::shard::lock;
 
 /// An event that a node emitted to its application.
@@ -69,6 +69,7 @@ pub(crate) struct Typed<N: Engine> {
     pub(crate) records: Records<N::Event>,
     /// Set if the node breaks the rules.
     pub(crate) hostile: Option<Box<Hostile<N::Frame>>>,
+    pub(crate) forge: Arc<OnceLock<Forge<N::Frame>>>,
 }
 
 impl<N: Engine> Typed<N> {
@@ -143,7 +144,7 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
     }
 
     fn misbehave(&mut self, what: Misconduct, strength: f64, (rng, peers): (NodeRng, Vec<PeerId>)) {
-        let hostile = self.hostile.get_or_insert_with(|| Box::new(Hostile::new(rng, peers)));
+        let hostile = self.hostile.get_or_insert_with(|| Box::new(Hostile::new(rng, peers, &self.forge)));
         hostile.set(what, strength);
     }
 

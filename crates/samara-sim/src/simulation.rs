@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 
-use samara_engine::{Engine, Frame, MessageKey, Outbox, Time};
+use samara_engine::{Engine, Frame, MessageKey, NodeRng, Outbox, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, NicDiscipline, SimConfig};
 use crate::distributed::{FrameCodec, RankError, Ranks};
@@ -13,7 +13,7 @@ use crate::error::ConfigError;
 use crate::explain::{Arrivals, Contents, Describe, Recorder};
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
-use crate::hostile::Misconduct;
+use crate::hostile::{Forge, Misconduct};
 use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
 use crate::shard::{Mailbox, Shard, lock};
@@ -42,6 +42,8 @@ pub struct Simulation<N: Engine> {
     any: AnySimulation<N::Frame>,
     /// Events of the nodes, by shard.
     pub(crate) records: Vec<Records<N::Event>>,
+    /// What hosts make of frames under two kinds of [`Misconduct`].
+    forge: Arc<OnceLock<Forge<N::Frame>>>,
     /// [`merge`], compiled where the simulation was created.
     merge: Merge<N::Event>,
 }
@@ -107,17 +109,29 @@ impl<N: Engine> Simulation<N> {
     ) -> Result<Self, ConfigError> {
         // The maximum number of shards.
         let records: Vec<Records<N::Event>> = (0..config.threads.max(1)).map(|_| Arc::default()).collect();
-        let of_shard = records.clone();
+        let (of_shard, forge) = (records.clone(), Arc::default());
+        let of_nodes = Arc::clone(&forge);
         let node = move |host, shard: usize| -> Box<dyn Node<N::Frame>> {
             let ((engine, outbox), records) = (factory(host), Arc::clone(&of_shard[shard]));
-            Box::new(Typed { host, engine, outbox, events: Vec::new(), records, hostile: None })
+            let (events, forge) = (Vec::new(), Arc::clone(&of_nodes));
+            Box::new(Typed { host, engine, outbox, events, records, hostile: None, forge })
         };
-        Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records, merge })
+        Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records, forge, merge })
     }
 
     /// Passes a command to a node at a time. The command is lost if the node is down then.
     pub fn command(&mut self, at: Time, host: u32, command: N::Command) {
         self.schedule(at, host, Action::Command(Box::new(command)));
+    }
+
+    /// Sets, once, which false frame hosts send in place of another one under
+    /// [`Misconduct::Claim`] and [`Misconduct::Invent`]; `None` if none. Without it, frames stay as they
+    /// are.
+    pub fn set_forge(
+        &mut self,
+        forge: impl Fn(Misconduct, &N::Frame, &mut NodeRng) -> Option<N::Frame> + Send + Sync + 'static,
+    ) {
+        let _ = self.forge.set(Box::new(forge));
     }
 
     /// Simulates everything before `until` and passes the events of nodes to `observer`, ordered by
@@ -339,8 +353,8 @@ impl<F: Frame> AnySimulation<F> {
     }
 
     /// Makes a host break the rules in a way from a time on; a strength of 0 ends it. The strength is
-    /// the share of frames, or with [`Misconduct::Flood`] the number of frames for each received
-    /// one. A restarted host keeps the rules.
+    /// the share of frames, or with [`Misconduct::Flood`] and [`Misconduct::Invent`] the number of frames
+    /// for each received one. A restarted host keeps the rules.
     pub fn misbehave(&mut self, at: Time, host: u32, what: Misconduct, strength: f64) {
         self.schedule(at, host, Action::Misbehave { what, strength });
     }

@@ -543,23 +543,28 @@ impl Checks<'_> {
                 (FaultKind::Slow, None) => {
                     self.wrong(&key("factor"), "is missing; a slow node needs one, for example 0.1");
                 }
-                (FaultKind::Flood, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
+                (FaultKind::Flood | FaultKind::Invent, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
                     self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
-                }
-                (
-                    FaultKind::Slow | FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter,
-                    Some(factor),
-                ) if !(factor > 0.0 && factor <= 1.0) => {
-                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
                 (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {
                     self.wrong(&key("factor"), "belongs to slow and hostile nodes; remove it");
+                }
+                (kind, Some(factor))
+                    if !matches!(kind, FaultKind::Flood | FaultKind::Invent)
+                        && !(factor > 0.0 && factor <= 1.0) =>
+                {
+                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
                 _ => {}
             }
             if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
                 let section = scenario.family().section;
                 let message = format!("is \"leave\", which nodes of [{section}] cannot do; use \"crash\"");
+                self.wrong(&key("kind"), message);
+            }
+            let has_cells = scenario.find::<Columns>().is_some_and(|columns| columns.cells.is_some());
+            if matches!(fault.kind, FaultKind::Claim | FaultKind::Invent) && !has_cells {
+                let message = "is about cells, which only nodes with [columns.cells] exchange; use \"withhold\" or \"flood\"";
                 self.wrong(&key("kind"), message);
             }
             if fault.kind == FaultKind::Partition && fault.until.is_none() {

@@ -109,8 +109,9 @@ pub struct Columns {
     pub slot_interval: Span,
     /// Maximum time to wait for a block after its publication.
     pub deadline: Span,
-    /// Whether the publisher publishes the columns as a batch (by `protocol.schedule_publish`) or
-    /// one by one.
+    /// Whether the publisher publishes the columns as a batch or one by one. Either way,
+    /// `protocol.schedule_publish` orders the copies that wait: unless it is "sequential", copies of
+    /// later columns may leave before those of earlier ones.
     pub batch: bool,
     /// Whether to add a hidden node that joins all topics and reports to the publisher what it has
     /// seen.

@@ -258,8 +258,8 @@ pub struct Fault {
     /// Numbers of the affected nodes, in place of a share.
     pub nodes: Option<Vec<u32>>,
     /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
-    /// frames that it withholds, replays or alters (default: all), or the number of frames that it
-    /// floods peers with for each received frame (default: 1).
+    /// frames that it withholds, replays, alters or changes into claims (default: all), or the number
+    /// of frames that it floods peers with or invents for each received frame (default: 1).
     pub factor: Option<f64>,
 }
 
@@ -291,12 +291,17 @@ pub enum FaultKind {
     Alter,
     /// Nodes answer each frame with earlier or altered frames to random peers.
     Flood,
+    /// Nodes that exchange cells claim to have all of them, and send none.
+    Claim,
+    /// Nodes that exchange cells answer each frame with announcements of blocks that do not exist.
+    Invent,
 }
 
 impl FaultKind {
     /// Returns true if an affected node breaks the rules of the protocol.
     pub fn is_hostile(self) -> bool {
-        matches!(self, Self::Withhold | Self::Replay | Self::Alter | Self::Flood)
+        use FaultKind::{Alter, Claim, Flood, Invent, Replay, Withhold};
+        matches!(self, Withhold | Replay | Alter | Flood | Claim | Invent)
     }
 
     /// Returns true if an affected node makes up content.

@@ -7,12 +7,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use samara_engine::outbox::Schedule;
 use samara_engine::{Context, NodeRng, PeerId, Purpose, TimerToken, Topic, derive_seed};
 use samara_gossipsub::partial::ethereum::{self, PART_BYTES, PartialColumns};
-use samara_gossipsub::partial::{Bits, Content};
-use samara_gossipsub::rpc::{Message, RpcFrame};
+use samara_gossipsub::partial::{Bits, Content, Format};
+use samara_gossipsub::rpc::{Message, Partial, Rpc, RpcFrame};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
+use samara_sim::{Items, Misconduct};
 use samara_spec::columns::{Cells, Columns, PushedCells};
 
-use super::{Arrival, ColumnId, Event, Spreading};
+use super::{Arrival, Blocks, ColumnId, Event, Spreading};
 use crate::host::{AppCx, Neighbours, Work};
 
 /// Fires when a node has looked up the blobs of a slot, whose number is added.
@@ -65,6 +66,11 @@ impl CellPlan {
         (0..self.blobs).filter(|blob| !rng.chance(chance) && !private.contains(*blob)).collect()
     }
 
+    /// Returns the number of blobs of a block.
+    pub const fn blobs(&self) -> u32 {
+        self.blobs
+    }
+
     fn parts(&self, blobs: impl Iterator<Item = u32>) -> Vec<(u32, Bytes)> {
         blobs.map(|blob| (blob, self.cell.clone())).collect()
     }
@@ -73,6 +79,17 @@ impl CellPlan {
     fn content(&self, blobs: impl Iterator<Item = u32>, header: bool, push: Bits) -> Content {
         Content { header: header.then(|| self.header.clone()), parts: self.parts(blobs), push }
     }
+}
+
+/// Returns the number of a cell among the items of frames. The low half is that of its column.
+pub fn cell_item(column: ColumnId, blob: u32) -> u64 {
+    u64::from(blob + 1) << 32 | u64::from(column)
+}
+
+/// Returns the number of the header of a block, whose first column this is, among the items of
+/// frames.
+pub fn header_item(first: ColumnId) -> u64 {
+    1 << 63 | u64::from(first)
 }
 
 /// Counts of cells, for metrics.
@@ -128,6 +145,41 @@ impl Spreading for GossipSub {
         if let Some(ticket) = node.processor.done(&mut node.engine, cx) {
             node.verified_cells(ticket, cx);
         }
+    }
+
+    fn forge(what: Misconduct, frame: &RpcFrame, rng: &mut NodeRng) -> Option<RpcFrame> {
+        // With `Claim`, the node claims to have all cells and sends none; with `Invent`, the block does
+        // not exist.
+        let Some(partial) = &frame.rpc().partial else {
+            return (what == Misconduct::Claim).then(|| frame.clone());
+        };
+        let format = PartialColumns::FULU;
+        let mut metadata = format.read_metadata(partial.metadata.as_ref()?).ok()?;
+        metadata.available = Bits::all(metadata.available.len());
+        let group = match what {
+            Misconduct::Invent => {
+                let mut root = [0; 32];
+                root[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
+                format.group(0, &root)
+            }
+            _ => partial.group.clone(),
+        };
+        let metadata = Some(format.write_metadata(&metadata));
+        let forged = Partial { topic: partial.topic.clone(), group, body: None, metadata };
+        Some(RpcFrame::new(Rpc { partial: Some(Box::new(forged)), ..Rpc::default() }))
+    }
+
+    fn cell_items(frame: &RpcFrame, blocks: &Blocks, plan: &CellPlan) -> Items {
+        let items = || {
+            let partial = frame.rpc().partial.as_ref()?;
+            let (slot, column) = (plan.by_group.get(&partial.group)?, blocks.index.get(&partial.topic)?);
+            let body = PartialColumns::FULU.read_body(&partial.group, partial.body.as_ref()?).ok()?;
+            let first = slot * blocks.count();
+            let header = body.header.map(|_| header_item(first));
+            let cells = body.parts.iter().map(|(blob, _)| cell_item(first + column, *blob));
+            Some(header.into_iter().chain(cells).collect())
+        };
+        items().unwrap_or_default()
     }
 
     fn exchange_cells(node: &mut Node, plan: &Arc<CellPlan>, host: u32) {

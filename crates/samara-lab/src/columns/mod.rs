@@ -3,6 +3,7 @@
 pub(crate) mod bound;
 pub mod measure;
 pub(crate) mod metrics;
+mod paths;
 mod report;
 pub(crate) mod run;
 mod torture;

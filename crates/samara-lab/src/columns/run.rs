@@ -16,7 +16,7 @@ use samara_gossipsub::partial::FormatHook;
 use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
-use samara_sim::{Arrivals, Cause, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
+use samara_sim::{Arrivals, Cause, Hop, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
 use samara_spec::columns::Columns;
 use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
@@ -297,7 +297,7 @@ impl World<'_> {
         let (stalled, seed) = (scenario.network.stalled_periods.fraction(), setup.point.seed);
         let shared = Arc::clone(&blocks);
         let plan = CellPlan::new(workload, seed).map(Arc::new);
-        let cells = plan.zip(upgraded(workload, scenario.network.nodes, seed));
+        let cells = plan.clone().zip(upgraded(workload, scenario.network.nodes, seed));
         let [_, silent] = workload.faulty(scenario.network.nodes, seed);
         let factory = move |host: u32| {
             let (engine, outbox) = engine(host);
@@ -319,6 +319,7 @@ impl World<'_> {
         let observed = observed(scenario, observer, &mut rng);
         setup.schedule_links(&mut net, &mut rng, graph.edges.iter().copied().chain(observed));
         setup.schedule_faults(&mut net);
+        net.sim.set_forge(E::forge);
         for (slot, at) in (0..).zip(&measured.published) {
             let command = if workload.batch {
                 Command::PublishBatch { slot, schedule: schedule.clone() }
@@ -329,7 +330,7 @@ impl World<'_> {
         }
         let options = setup.options;
         drop((graph, setup));
-        let run = Run { before: Vec::new(), measured, blocks };
+        let run = Run { before: Vec::new(), measured, blocks, plan };
         simulate(run, &mut net, options, |_, done| progress(done))
     }
 }
@@ -398,6 +399,7 @@ struct Run<E: Spreading> {
     before: Vec<HostStats>,
     measured: ColumnsMeasured,
     blocks: Arc<Blocks<E::Message>>,
+    plan: Option<Arc<CellPlan>>,
 }
 
 impl<E: Spreading> Stepped for Run<E> {
@@ -441,11 +443,27 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 
     fn contents(&self) -> Option<ContentsOf<E::Frame>> {
-        Some(Box::new(contents::<E>(Arc::clone(&self.blocks))))
+        Some(Box::new(contents::<E>(Arc::clone(&self.blocks), self.plan.clone())))
     }
 
     fn delivered(&self) -> Vec<Delivered> {
         self.measured.delivered()
+    }
+
+    fn has_loops(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    fn sampled_by(item: u64) -> u64 {
+        // Cells belong to their columns.
+        u64::from(item as u32)
+    }
+
+    fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
+        match &self.plan {
+            None => crate::explain::paths(arrivals, delivered),
+            Some(plan) => super::paths::paths(arrivals, delivered, (plan, &self.blocks)),
+        }
     }
 
     fn main_time(&self) -> MainTime {

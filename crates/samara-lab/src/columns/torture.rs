@@ -57,7 +57,9 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     draw.set("columns.warm_up", "4 s");
     draw.set("columns.deadline", "25 s");
     let most = draw.nodes() / 3;
-    draw.faults(&FAULTS, (0.0, 8.0), most);
+    let of_cells = [FaultKind::Claim, FaultKind::Invent];
+    let kinds = if with_cells { [&FAULTS[..], &of_cells].concat() } else { FAULTS.to_vec() };
+    draw.faults(&kinds, (0.0, 8.0), most);
     true
 }
 

@@ -238,7 +238,6 @@ impl Run<'_> {
 impl Stepped for Run<'_> {
     type App = Host;
     type Measured = MixMeasured;
-    const HAS_LOOPS: bool = true;
 
     fn step(&mut self, net: &mut Net<'_, Host>) -> Result<Step, RunError> {
         let now = net.now();
@@ -275,6 +274,10 @@ impl Stepped for Run<'_> {
 
     fn deliveries_max(&self, _nodes: u32) -> Option<u64> {
         Some(u64::from(self.mix.rounds) * u64::from(self.mix.team))
+    }
+
+    fn has_loops(&self) -> bool {
+        true
     }
 
     fn sampled_by(item: u64) -> u64 {

@@ -22,8 +22,6 @@ use crate::network::{self, Hosts};
 pub(crate) trait Stepped: Sized {
     type App: Engine;
     type Measured;
-    /// Whether the paths of items can pass a node twice.
-    const HAS_LOOPS: bool = false;
 
     /// Inspects the network, issues commands, and returns the time up to which to simulate.
     fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError>;
@@ -51,6 +49,11 @@ pub(crate) trait Stepped: Sized {
 
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
+    }
+
+    /// Returns true if a path to a node can pass nodes before their own deliveries, or twice.
+    fn has_loops(&self) -> bool {
+        false
     }
 
     /// Returns the path of each delivery; `None` if the record does not have it.
@@ -106,7 +109,8 @@ pub(crate) fn simulate<E: Stepped>(
         let arrivals = net.sim.take_arrivals();
         let paths = |arrivals: &Arrivals, delivered: &[Delivered]| experiment.paths(arrivals, delivered);
         let main = experiment.main_time();
-        let explained = Explained::of(arrivals, experiment.delivered(), paths, E::HAS_LOOPS, (every, main));
+        let has_loops = experiment.has_loops();
+        let explained = Explained::of(arrivals, experiment.delivered(), paths, has_loops, (every, main));
         if !explained.rows.is_empty() {
             options.explain.put(explained);
         }
@@ -246,6 +250,12 @@ impl<'a> Setup<'a> {
             let at = Time::from_nanos(fault.at.nanos());
             let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
             for host in network::hit(self.scenario(), index, self.point.seed) {
+                let mut misbehave = |what| {
+                    sim.misbehave(at, host, what, fault.factor.unwrap_or(1.0));
+                    if let Some(until) = until {
+                        sim.misbehave(until, host, what, 0.0);
+                    }
+                };
                 match fault.kind {
                     FaultKind::Crash | FaultKind::Vanish => {
                         sim.crash(at, host, fault.kind == FaultKind::Vanish);
@@ -263,18 +273,12 @@ impl<'a> Setup<'a> {
                         }
                     }
                     FaultKind::Partition | FaultKind::Leave => {}
-                    FaultKind::Withhold | FaultKind::Replay | FaultKind::Alter | FaultKind::Flood => {
-                        let what = match fault.kind {
-                            FaultKind::Withhold => Misconduct::Withhold,
-                            FaultKind::Replay => Misconduct::Replay,
-                            FaultKind::Alter => Misconduct::Alter,
-                            _ => Misconduct::Flood,
-                        };
-                        sim.misbehave(at, host, what, fault.factor.unwrap_or(1.0));
-                        if let Some(until) = until {
-                            sim.misbehave(until, host, what, 0.0);
-                        }
-                    }
+                    FaultKind::Withhold => misbehave(Misconduct::Withhold),
+                    FaultKind::Replay => misbehave(Misconduct::Replay),
+                    FaultKind::Alter => misbehave(Misconduct::Alter),
+                    FaultKind::Flood => misbehave(Misconduct::Flood),
+                    FaultKind::Claim => misbehave(Misconduct::Claim),
+                    FaultKind::Invent => misbehave(Misconduct::Invent),
                 }
             }
         }

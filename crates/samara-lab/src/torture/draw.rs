@@ -190,7 +190,7 @@ impl Draw {
             }
             let factor = match kind {
                 FaultKind::Slow => 0.1 + 0.9 * self.rng.unit(),
-                FaultKind::Flood => (1 + self.rng.below(8)) as f64,
+                FaultKind::Flood | FaultKind::Invent => (1 + self.rng.below(8)) as f64,
                 _ if kind.is_hostile() => 0.05 + 0.95 * self.rng.unit(),
                 _ => 0.0,
             };

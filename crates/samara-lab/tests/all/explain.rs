@@ -87,6 +87,22 @@ fn rebuilt_segments_have_the_path_of_the_last_one_received() {
     assert!(rebuilt.count() > 100);
 }
 
+/// A column is complete with its last cell, which a node got in a cell, in a whole column, or from its
+/// mempool after a header.
+#[test]
+fn columns_in_cells_are_explained() {
+    let small = [("network.nodes", "60"), ("network.topology.degree", "40")];
+    let half = [&small[..], &[("columns.cells.upgraded", "50 %")]].concat();
+    for (set, only) in [(&small[..], "pull"), (&small, "one"), (&half, "one"), (&half, "push-private")] {
+        let (outcome, explained) = explained("peerdas-cells", set, only);
+        let deliveries = explained.rows.iter().filter(|row| row.is_delivery);
+        assert_eq!(deliveries.count(), 59 * 16, "{only}");
+        let mean = metric(&outcome, &["time_to_custody_ms", "mean"]);
+        assert!((explained.means().mean_ms - mean).abs() < 1e-6, "{only}: not {mean} ms");
+        assert!(explained.rows.iter().all(|row| row.hops < 8), "{only}");
+    }
+}
+
 #[test]
 fn deliveries_of_messages_transactions_and_groups_are_explained() {
     let messages = [("messages.duration", "1 s"), ("messages.rate", "20"), ("messages.cool_down", "10 s")];

@@ -287,6 +287,8 @@ peerdas-cells | columns.cells.hits | 120 % | is 120 %; at most 100 %
 peerdas-cells | columns.cells.push | some | found `some`; expected one of `none`, `private`, `all`
 peerdas-cells | columns.count | 64 | a cell has 4096 bytes
 peerdas-cells | protocol.parts.asking | two | expected `one` or `everyone`
+peerdas | fault | [{ at = "1 s", kind = "claim", share = "10 %" }] | is about cells
+peerdas-cells | fault | [{ at = "1 s", kind = "invent", share = "10 %", factor = 0.5 }] | expected 1 to 100 frames
 peerdas-cells | columns.rows | 21 | comes without cells;
 payload | columns.pieces.size | 8 B | is 8 B; a piece has at least its header of 16 bytes
 payload | columns.pieces.size | 20 MB | a message of the protocol has at most 10 MiB; use more pieces

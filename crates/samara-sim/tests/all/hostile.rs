@@ -1,7 +1,7 @@
 //! Hosts that break the rules.
 
 use crate::common::*;
-use samara_engine::Time;
+use samara_engine::{NodeRng, Time};
 use samara_sim::{Misconduct, Simulation, Transport};
 
 /// Returns two hosts with a link, the first of which misbehaves from the start on.
@@ -69,6 +69,26 @@ fn a_flood_has_a_limit() {
     let arrived = ids(&heard(&mut sim)).len();
     // Within the second of the command: 1,000 frames of the flood, and the one that was said.
     assert!((500..=1_001).contains(&arrived), "{arrived} frames");
+}
+
+#[test]
+fn false_frames_are_those_of_the_simulation() {
+    let forge = |what, blob: &Blob, _: &mut NodeRng| match what {
+        Misconduct::Claim if blob.id % 2 == 0 => None,
+        Misconduct::Claim => Some(Blob { id: 100 + blob.id, ..blob.clone() }),
+        _ => Some(Blob { id: 1000, ..blob.clone() }),
+    };
+    let mut sim = misbehaving(Misconduct::Claim, 1.0);
+    sim.set_forge(forge);
+    say(&mut sim, 0..4);
+    assert_eq!(ids(&heard(&mut sim)), [101, 103]);
+    let mut sim = misbehaving(Misconduct::Invent, 3.0);
+    sim.set_forge(forge);
+    sim.command(START, 1, Say::To { hosts: vec![0], id: 0, len: 100 });
+    say(&mut sim, 1..3);
+    let mut arrived = ids(&heard(&mut sim));
+    arrived.sort_unstable();
+    assert_eq!(arrived, [1, 2, 1000, 1000, 1000], "three for the received one; its own are true");
 }
 
 #[test]
