@@ -223,7 +223,8 @@ fn last_piece(
     let burst = limits.uplink_burst_bytes;
     let own = time(bytes, limits.uplink_bps[publisher]);
     let relayed = time(bytes.saturating_sub(burst), fastest);
-    let sent = (own * count as f64 - time(burst, limits.uplink_bps[publisher])).max(0.0);
+    // Negative while the burst lasts.
+    let sent = own * count as f64 - time(burst, limits.uplink_bps[publisher]);
     // Completed copies of the piece: those of the publisher, one after the other, and those of
     // whoever has it.
     let mut leaving = BinaryHeap::from([Reverse((Nanos(sent), Nanos(own)))]);
@@ -231,7 +232,7 @@ fn last_piece(
     while times.len() < nodes
         && let Some(Reverse((Nanos(at), Nanos(every)))) = leaving.pop()
     {
-        let arrival = at + distances.least;
+        let arrival = at.max(0.0) + distances.least;
         times.push(arrival);
         leaving.push(Reverse((Nanos(at + every), Nanos(every))));
         leaving.push(Reverse((Nanos(arrival + relayed), Nanos(relayed))));

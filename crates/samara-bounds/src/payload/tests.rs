@@ -119,6 +119,12 @@ fn bursts_pass_in_no_time() {
     assert!(close(payload(&limits).last(), 31.5));
     (limits.uplink_burst_bytes, limits.downlink_burst_bytes) = (1_500, 1_500);
     assert!(close(payload(&limits).last(), 30.0));
+    // Several copies of a piece fit into a burst.
+    let (rates, piece) = (vec![(8 * MBIT, 8 * MBIT); 4], [&[0_u32][..]; 4]);
+    let mut limits = self::limits(&rates, 500, &latency);
+    limits.pieces = Some(Pieces { bytes: 500, of: piece.to_vec() });
+    (limits.uplink_burst_bytes, limits.downlink_burst_bytes) = (1_500, 1_500);
+    assert!(close(payload(&limits).last(), 20.0));
 }
 
 /// Four nodes keep the first piece and one each of the others. When m pieces have left, the nodes

@@ -146,7 +146,7 @@ parameters! {
         /// another request. Default: 16.
         offers: usize => offers_max;
         /// Time after a request by which the message must have arrived from any peer; otherwise the offers
-        /// of the asked peer are ignored for `park_for`. Default: "400 ms".
+        /// of the asked peer are ignored for `park_for`, unless nobody else offers the message. Default: "400 ms".
         promise: Span => promise via Span::duration;
         /// Time for which the offers of a peer that broke a promise are ignored; 0 ignores none. Default:
         /// "30 s".

@@ -54,9 +54,10 @@ pub struct Pull {
     /// 0 only later announcements cause another request.
     pub offers_max: usize,
     /// Time after a request by which the message must have arrived from any peer, at least that of a
-    /// retry. Otherwise the offers of the asked peer are ignored for `park_for`.
+    /// retry. Otherwise the asked peer is parked for `park_for`: it is only asked for what nobody else
+    /// offers, and not before this time after the offer.
     pub promise: Duration,
-    /// Zero ignores no offers.
+    /// Zero parks nobody.
     pub park_for: Duration,
     /// With at most so many pieces of a payload missing, several announcers are asked at once.
     pub hedge_missing: u32,

@@ -201,7 +201,7 @@ impl GossipSub {
         let floods = config.flood_publish && message.data.len() <= config.flood_publish_max_bytes;
         let spreads = config.spread.as_ref().is_some_and(|spread| spread.publish_to_all);
         // A message that goes to a few of all peers is announced to the fanout later.
-        if (spreads || !floods) && !self.topics.get(topic).joined {
+        if (config.spread.is_some() || !floods) && !self.topics.get(topic).joined {
             self.use_fanout(topic, cx);
         }
         let chosen = if floods || spreads {

@@ -372,6 +372,22 @@ impl PeerTable {
         }
     }
 
+    /// Returns true if a peer broke a promise lately, or is gone.
+    pub(super) fn is_parked(&self, id: PeerId, now: Time) -> bool {
+        self.get(id).is_none_or(|peer| peer.parked_until > now)
+    }
+
+    pub(super) fn note_lapse(&mut self, id: PeerId) {
+        if let Some(peer) = self.get_mut(id) {
+            peer.responses.note_lapse();
+        }
+    }
+
+    /// Returns true if a peer did not send parts in time, and has sent none since.
+    pub(super) fn has_lapsed(&self, id: PeerId) -> bool {
+        self.get(id).is_some_and(|peer| peer.responses.has_lapsed())
+    }
+
     /// Returns the time that a peer has to send a requested part, at least `least`.
     pub(super) fn patience(&self, id: PeerId, least: Duration) -> Duration {
         self.get(id).map_or(least, |peer| peer.responses.patience(least))

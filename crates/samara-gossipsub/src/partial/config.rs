@@ -84,8 +84,9 @@ impl PartialConfig {
     pub fn new(format: FormatHook) -> Self {
         Self {
             format,
-            // After 250 ms, the tests of a client in development change the peer.
-            asking: Asking::One { patience: Duration::from_millis(250) },
+            // The tests of a client in development wait for 250 ms. Less finds peers sooner that claim what
+            // they do not have, and costs copies: 1.3 of each cell in `peerdas-cells` instead of 1.26.
+            asking: Asking::One { patience: Duration::from_millis(185) },
             // The size of Ethereum's meshes.
             relay_copies: 8,
             push_copies: usize::MAX,

@@ -640,3 +640,117 @@ mod limits {
         assert_eq!(parts.count(), 1);
     }
 }
+
+mod claims {
+    //! Peers that claim to have what they do not send.
+
+    use samara_engine::PeerId;
+    use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns, header};
+    use samara_gossipsub::partial::{Format, Metadata};
+    use samara_gossipsub::rpc::{Partial, Rpc, SubOpts};
+
+    use super::*;
+    use crate::common::Node;
+
+    const TOPIC: &str = "/eth2/00000000/data_column_sidecar_1/ssz_snappy";
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    /// Returns a node with peers in its mesh, all of which request cells.
+    fn node(peers: usize) -> (Node, Vec<PeerId>) {
+        let partial = PartialConfig {
+            asking: Asking::One { patience: PATIENCE },
+            ..PartialConfig::new(FormatHook::new(PartialColumns::FULU))
+        };
+        let mut node = Node::new(Config { partial: Some(Arc::new(partial)), ..crate::common::plain() });
+        let peers: Vec<PeerId> = (0..peers).map(|_| node.connect_as("/meshsub/1.3.0", true)).collect();
+        let (topic, partial, unknown) = (Topic::new(TOPIC), PartialMode::Requests, Bytes::new());
+        let change = SubOpts { subscribe: true, topic, partial, unknown };
+        node.rpcs(&peers, Rpc { subscriptions: vec![change], ..Rpc::default() });
+        node.subscribe(TOPIC);
+        node.heartbeat();
+        node.sent();
+        (node, peers)
+    }
+
+    fn group(number: u8) -> Bytes {
+        PartialColumns::FULU.group(u64::from(number), &[number; 32])
+    }
+
+    /// A peer says that it has two cells.
+    fn claims(node: &mut Node, peer: PeerId, group: &Bytes) {
+        let metadata = Metadata { available: Bits::all(2), requests: Bits::new(2) };
+        let metadata = Some(PartialColumns::FULU.write_metadata(&metadata));
+        let partial = Partial { topic: Topic::new(TOPIC), group: group.clone(), body: None, metadata };
+        node.rpc(peer, Rpc { partial: Some(Box::new(partial)), ..Rpc::default() });
+    }
+
+    /// Adds some of two cells to a group.
+    fn provide(node: &mut Node, group: &Bytes, cells: u32, push: Bits) {
+        let cell = |number| (number, Bytes::from(vec![1; PART_BYTES]));
+        let parts = (0..cells).map(cell).collect();
+        let content = Content { header: Some(header(2)), parts, push };
+        node.with(|engine, cx| engine.provide(&Topic::new(TOPIC), group, content, cx)).unwrap();
+    }
+
+    /// Returns the peers that the node asks for cells, by its frames so far.
+    fn asked(node: &mut Node) -> BTreeSet<PeerId> {
+        let mut asked = BTreeSet::new();
+        for (peer, _, frame) in node.sent().0 {
+            let Some(metadata) = frame.rpc().partial.as_ref().and_then(|partial| partial.metadata.as_ref())
+            else {
+                continue;
+            };
+            let metadata = PartialColumns::FULU.read_metadata(metadata).unwrap();
+            if metadata.requests.is_empty() {
+                asked.remove(&peer)
+            } else {
+                asked.insert(peer)
+            };
+        }
+        asked
+    }
+
+    #[test]
+    fn a_push_ends_if_two_copies_have_left_and_half_of_the_others_have_the_parts() {
+        let (mut node, peers) = node(6);
+        let group = group(1);
+        provide(&mut node, &group, 2, Bits::all(2));
+        let waiting = |node: &Node| peers.iter().filter(|peer| node.outbox.pending_to(**peer) > 0).count();
+        assert_eq!(waiting(&node), 6);
+        let take = |node: &mut Node, peer| {
+            let now = node.now;
+            while node.outbox.pop_for(now, peer).is_some() {}
+        };
+        take(&mut node, peers[0]);
+        for peer in &peers[1..4] {
+            claims(&mut node, *peer, &group);
+        }
+        assert_eq!(waiting(&node), 2, "one copy has left: only their own copies are withdrawn");
+        let (mut node, peers) = self::node(6);
+        provide(&mut node, &group, 2, Bits::all(2));
+        [0, 3].iter().for_each(|at| take(&mut node, peers[*at]));
+        claims(&mut node, peers[1], &group);
+        assert_eq!(waiting(&node), 3, "one of four others has them");
+        claims(&mut node, peers[4], &group);
+        assert_eq!(waiting(&node), 0, "half of the others have them");
+    }
+
+    #[test]
+    fn who_did_not_answer_is_asked_last() {
+        let (mut node, peers) = node(3);
+        for number in 1..3 {
+            provide(&mut node, &group(number), 0, Bits::default());
+        }
+        node.sent();
+        claims(&mut node, peers[0], &group(1));
+        assert_eq!(asked(&mut node), BTreeSet::from([peers[0]]));
+        node.advance(PATIENCE);
+        claims(&mut node, peers[1], &group(1));
+        assert_eq!(asked(&mut node), BTreeSet::from([peers[1]]), "it did not answer");
+        // In another group it is asked while nobody else has the cells.
+        claims(&mut node, peers[0], &group(2));
+        assert_eq!(asked(&mut node), BTreeSet::from([peers[0]]));
+        claims(&mut node, peers[2], &group(2));
+        assert_eq!(asked(&mut node), BTreeSet::from([peers[2]]));
+    }
+}

@@ -136,16 +136,39 @@ fn a_peer_that_breaks_a_promise_is_parked_until_the_time_is_over() {
     wait(&mut node, ms(450));
     node.sent();
     assert_eq!(node.engine.metrics().peers_parked, 1);
-    node.rpc(peers[0], ihave("t", vec![id(&piece(9, 9, 1))]));
+    let offered = [1, 2].map(|index| id(&piece(9, 9, index)));
+    node.rpc(peers[0], ihave("t", offered.to_vec()));
     assert!(node.sent().iwants().is_empty());
-    assert_eq!(node.engine.metrics().offers_ignored, 1);
-    // Another peer is asked, and the first again when its time is over.
-    node.rpc(peers[1], ihave("t", vec![id(&piece(9, 9, 2))]));
-    assert_eq!(node.sent().iwants()[0].0, peers[1]);
+    // Another peer is asked at once, and the first one after a while for what nobody else has.
+    node.rpc(peers[1], ihave("t", vec![offered[1].clone()]));
+    assert_eq!(node.sent().iwants(), [(peers[1], vec![offered[1].clone()])]);
+    wait(&mut node, ms(400));
+    let iwants = node.sent().iwants();
+    let of_first: Vec<_> = iwants.into_iter().filter(|(peer, _)| *peer == peers[0]).collect();
+    let again = id(&piece(9, 9, 0));
+    assert_eq!(of_first, [(peers[0], vec![again]), (peers[0], vec![offered[0].clone()])]);
+    // It is as before when its time is over.
+    node.rpc(peers[1], publish([0, 1, 2].map(|index| piece(9, 9, index))));
     wait(&mut node, park_for);
     node.sent();
     node.rpc(peers[0], ihave("t", vec![id(&piece(9, 9, 3))]));
     assert_eq!(node.sent().iwants(), [(peers[0], vec![id(&piece(9, 9, 3))])]);
+}
+
+/// With room for one announcer, one that does not answer keeps no other out.
+#[test]
+fn an_announcer_that_did_not_answer_makes_room() {
+    let pull = Pull { offers_max: 1, ..study().pull.unwrap() };
+    let (mut node, peers) = Node::on_topic(pieces(Spread { pull: Some(pull), ..study() }), "t", 6, 6);
+    let wanted = id(&piece(9, 9, 0));
+    node.rpc(peers[0], ihave("t", vec![wanted.clone()]));
+    node.rpc(peers[1], ihave("t", vec![wanted.clone()]));
+    assert_eq!(node.sent().iwants(), [(peers[0], vec![wanted.clone()])]);
+    assert_eq!(node.engine.metrics().offers_ignored, 1);
+    wait(&mut node, ms(450));
+    node.sent();
+    node.rpc(peers[1], ihave("t", vec![wanted.clone()]));
+    assert_eq!(node.sent().iwants(), [(peers[1], vec![wanted])]);
 }
 
 #[test]
@@ -248,8 +271,12 @@ fn the_publisher_spreads_first_copies_over_all_peers_and_stays_quiet() {
 
 #[test]
 fn a_publisher_that_has_not_joined_announces_to_those_without_a_push() {
-    for flood_publish in [false, true] {
-        let mut node = Node::new(Config { flood_publish, ..pieces(Spread::default()) });
+    let few = Spread { publish_to_all: false, announce: Announce::Nearest(0), ..Spread::default() };
+    let loud = Spread { quiet_publisher: false, ..few.clone() };
+    for (spread, flood_publish) in
+        [Spread::default(), few, loud].into_iter().flat_map(|it| [(it.clone(), false), (it, true)])
+    {
+        let mut node = Node::new(Config { flood_publish, ..pieces(spread) });
         let peers = node.join_peers("t", 2, true);
         let schedule = samara_engine::outbox::Schedule::INTERLEAVED;
         node.with(|engine, cx| engine.publish_message_batch(vec![piece(1, 1, 0)], &schedule, cx));

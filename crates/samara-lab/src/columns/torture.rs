@@ -136,7 +136,10 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         let (place, time, bound) = below.unwrap_or_default();
         format!("node {place} after {time} ms, bound {bound} ms")
     }));
-    let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
+    let ends = |kind| {
+        matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow | FaultKind::Claim)
+            || kind == FaultKind::Invent
+    };
     let is_coded = scenario.part::<Columns>().pieces.is_some();
     let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
         && scenario.transport.kind != TransportKind::Datagram

@@ -226,6 +226,8 @@ pub(super) struct Pending {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Responses {
     mean: Option<Duration>,
+    /// Whether the peer has not answered in time since its last answer.
+    has_lapsed: bool,
 }
 
 impl Responses {
@@ -233,10 +235,19 @@ impl Responses {
     const WEIGHT: u32 = 8;
 
     pub(in crate::engine) fn note(&mut self, took: Duration) {
+        self.has_lapsed = false;
         self.mean = Some(match self.mean {
             None => took,
             Some(mean) => (mean * (Self::WEIGHT - 1) + took) / Self::WEIGHT,
         });
+    }
+
+    pub(in crate::engine) fn note_lapse(&mut self) {
+        self.has_lapsed = true;
+    }
+
+    pub(in crate::engine) const fn has_lapsed(self) -> bool {
+        self.has_lapsed
     }
 
     /// Returns the time to wait for an answer.

@@ -44,6 +44,11 @@ pub enum ProvideError {
     },
 }
 
+/// Number of copies of a pushed part that leave in any case. In `peerdas-cells-adversary`, if 30 % of the
+/// nodes claim to have all parts, the 95th percentile is 2.35 s without this and the share of claims, and
+/// 1.24 s with both. If 30 % send nothing, both cost a tenth.
+const SENT_LEAST: usize = 2;
+
 impl GossipSub {
     /// Adds the parts that the application has to a group, and requests the others if the format says so
     /// for the topic. Returns the number of parts that are still missing.
@@ -310,12 +315,27 @@ impl GossipSub {
         self.owe_parts(key, BTreeMap::from([(peer, rest)]), false, cx);
     }
 
-    /// Withdraws pushed parts that have spread: a peer has them to which this node has not sent them.
+    /// Withdraws pushed parts that have spread, of those that a peer claims to have although this node has
+    /// not sent them to it. Claims can be false: a push ends only after [`SENT_LEAST`] copies, and if half
+    /// of the other peers have the part.
     fn end_push(&mut self, key: &GroupKey, spread: &Bits, cx: &mut Cx<'_>) {
         let Some(group) = self.partials.groups.get_mut(key).filter(|_| !spread.is_empty()) else { return };
+        let outbox = cx.outbox();
+        let is_sent = |view: &groups::View, part| {
+            let left =
+                |(message, of): &(MessageKey, Bits)| of.contains(part) && !outbox.owes(view.peer, *message);
+            view.frames.iter().any(left)
+        };
+        let has_spread = |part: &u32| {
+            let (sent, rest): (Vec<_>, Vec<_>) = group.views.iter().partition(|view| is_sent(view, *part));
+            let holders = rest.iter().filter(|view| view.available.contains(*part)).count();
+            sent.len() >= SENT_LEAST && 2 * holders >= rest.len()
+        };
+        let mut ended = Bits::new(group.len);
+        spread.iter().filter(has_spread).for_each(|part| ended.insert(part));
         for view in &mut group.views {
             for (message, parts) in std::mem::take(&mut view.frames) {
-                if !parts.without(spread).is_empty() {
+                if !parts.without(&ended).is_empty() {
                     view.frames.push((message, parts));
                 } else if cx.outbox().withdraw(view.peer, message) > 0 {
                     view.owed = view.owed.without(&parts);
@@ -386,8 +406,14 @@ impl GossipSub {
         for part in missing.iter() {
             let current = group.asks.get(&part);
             let current_at = current.and_then(|ask| at_of(&group.views, ask.peer).ok());
+            // A publisher that does not subscribe announces no support, but speaks of the group.
+            let fit = |view: &&groups::View| view.heard && !view.lapsed;
+            let has_part = |view: &&groups::View| fit(view) && view.available.contains(part);
+            // Who has not answered before is asked only if nobody else has the part.
+            let keeps_word = |view: &groups::View| !self.peers.has_lapsed(view.peer);
             if let Some(at) = current_at
                 && (group.views[at].available.contains(part) && !group.views[at].lapsed)
+                && (keeps_word(&group.views[at]) || !group.views.iter().filter(has_part).any(keeps_word))
             {
                 // An announced part has its deadline from the announcement on.
                 if let Some(ask) = group.asks.get_mut(&part).filter(|ask| ask.until == Time::MAX) {
@@ -395,14 +421,11 @@ impl GossipSub {
                 }
                 continue;
             }
-            // A publisher that does not subscribe announces no support, but speaks of the group.
-            let fit = |view: &&groups::View| view.heard && !view.lapsed;
-            let best = group
-                .views
-                .iter()
-                .enumerate()
-                .filter(|(_, view)| fit(view) && view.available.contains(part))
-                .min_by_key(|(at, view)| (asked[*at], u64::from(view.peer.0.wrapping_sub(part)) % 64));
+            let holders = group.views.iter().enumerate().filter(|(_, view)| has_part(view));
+            let best = holders.min_by_key(|(at, view)| {
+                let rotated = u64::from(view.peer.0.wrapping_sub(part)) % 64;
+                (!keeps_word(view), asked[*at], rotated)
+            });
             let (at, until) = match best {
                 Some((at, view)) => (at, now + self.peers.patience(view.peer, patience)),
                 None if current_at.is_some_and(|at| !group.views[at].lapsed) => continue,
@@ -515,6 +538,7 @@ impl GossipSub {
         }
         let mut next = self.partials.announce_at.unwrap_or(Time::MAX);
         let mut late = Vec::new();
+        let mut lapsed = Vec::new();
         for (key, group) in &mut self.partials.groups {
             let earliest = group.asks.values().map(|ask| ask.until).min().unwrap_or(Time::MAX);
             if earliest > now {
@@ -527,9 +551,11 @@ impl GossipSub {
             for peer in overdue {
                 self.metrics.parts_overdue += 1;
                 group.view(peer).lapsed = true;
+                lapsed.push(peer);
             }
             late.push(key.clone());
         }
+        lapsed.into_iter().for_each(|peer| self.peers.note_lapse(peer));
         self.wake_partials(next, cx);
         for key in late {
             self.act(&key, cx);

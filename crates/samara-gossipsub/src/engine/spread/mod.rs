@@ -199,15 +199,18 @@ impl GossipSub {
         self.pulls_heartbeat(cx);
     }
 
-    /// Announces recent messages to the mesh peers that may lack them. They got neither a push nor an
-    /// announcement if others are nearer, and gossip goes to peers outside the mesh.
+    /// Announces recent messages to the peers of meshes and fanouts that may lack them. They got neither
+    /// a push nor an announcement if others are nearer, and gossip goes to all other peers.
     fn announce_to_meshes(&mut self) {
-        for topic in self.topics.joined().to_vec() {
+        let topics: Vec<TopicIdx> =
+            self.topics.joined().iter().chain(self.topics.fanouts()).copied().collect();
+        for topic in topics {
             let is_quiet = |id: &MessageId| self.announcements.quiet.iter().any(|(.., quiet)| quiet == id);
             let ids: Vec<MessageId> =
                 self.mcache.gossip_ids(topic).map(|(_, id)| id.clone()).filter(|id| !is_quiet(id)).collect();
             let state = self.topics.get(topic);
-            for peer in state.mesh.iter() {
+            let peers = if state.joined { &state.mesh } else { &state.fanout };
+            for peer in peers.iter() {
                 let lacking = ids.iter().filter(|id| !self.unwanted.contains(*peer, id)).cloned();
                 let ids: Vec<MessageId> = lacking.take(self.config.gossip.ihave_ids_max).collect();
                 if !ids.is_empty() {

@@ -32,8 +32,9 @@ pub(in crate::engine) struct Wanted {
 }
 
 impl Wanted {
-    fn outstanding(&self, now: Time) -> usize {
-        self.asked.iter().filter(|(_, until)| *until > now).count()
+    /// Returns the number of outstanding requests to such peers.
+    fn outstanding(&self, now: Time, counts: impl Fn(PeerId) -> bool) -> usize {
+        self.asked.iter().filter(|(peer, until)| *until > now && counts(*peer)).count()
     }
 }
 
@@ -100,7 +101,8 @@ impl GossipSub {
         let Some(pull) = self.pull_config() else { return ids };
         let now = cx.now();
         let Some(peer) = self.peers.get(from) else { return Vec::new() };
-        if peer.parked_until > now {
+        let is_parked = self.peers.is_parked(from, now);
+        if is_parked && pull.offers_max == 0 {
             self.metrics.offers_ignored += ids.len() as u64;
             return Vec::new();
         }
@@ -114,16 +116,17 @@ impl GossipSub {
             }
             let copies = if missing <= pull.hedge_missing { pull.hedge_copies } else { 1 };
             let wanted = self.pulls.by_id.get(&id);
-            let is_free = wanted.is_none_or(|wanted| {
-                wanted.outstanding(now) < copies
-                    && wanted.asked.iter().all(|(peer, until)| *peer != from || *until <= now)
-            });
+            let is_free = !is_parked
+                && wanted.is_none_or(|wanted| {
+                    wanted.outstanding(now, |peer| !self.peers.is_parked(peer, now)) < copies
+                        && wanted.asked.iter().all(|(peer, until)| *peer != from || *until <= now)
+                });
             if !wanted.is_some_and(|wanted| wanted.offers.iter().any(|offer| offer.peer == from)) {
                 let offers = wanted.map_or(0, |wanted| wanted.offers.len());
                 if offers > 0 && pull.offers_max == 0 && is_free {
                     // Nobody but the asked peer is remembered.
                     self.take_wanted(&id);
-                } else if room == 0 || offers >= pull.offers_max.max(1) {
+                } else if room == 0 || offers >= pull.offers_max.max(1) && !self.forget_overdue(&id, now) {
                     self.metrics.offers_ignored += 1;
                     continue;
                 }
@@ -132,6 +135,11 @@ impl GossipSub {
                 room = room.saturating_sub(1);
                 if let Some(peer) = self.peers.get_mut(from) {
                     peer.offers += 1;
+                }
+                if is_parked && offers == 0 {
+                    // Unless somebody else offers the message until then, nobody else has it.
+                    self.pulls.due.push(Reverse((now + pull.promise, id.clone(), Due::Retry)));
+                    self.wake_pulls(cx);
                 }
             }
             if is_free {
@@ -142,11 +150,28 @@ impl GossipSub {
         asked
     }
 
+    /// Forgets an announcer of a message that was asked and has not answered in time. Returns false if
+    /// there is none.
+    fn forget_overdue(&mut self, id: &MessageId, now: Time) -> bool {
+        let Some(wanted) = self.pulls.by_id.get_mut(id) else { return false };
+        let is_overdue = |offer: &Offer| {
+            let is_outstanding = wanted.asked.iter().any(|(peer, until)| *peer == offer.peer && *until > now);
+            offer.tried.is_some() && (!is_outstanding || self.peers.is_parked(offer.peer, now))
+        };
+        let Some(at) = wanted.offers.iter().position(is_overdue) else { return false };
+        let peer = wanted.offers.remove(at).peer;
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.offers = peer.offers.saturating_sub(1);
+        }
+        true
+    }
+
     /// Notes a request, and sets its deadlines.
     fn note_asked(&mut self, id: &MessageId, of: PeerId, pull: &Pull, cx: &mut Cx<'_>) {
         let now = cx.now();
         let trip = if pull.add_round_trip { Self::round_trip(of, cx) } else { Duration::ZERO };
-        let retry = pull.retry + trip;
+        // A parked peer is asked less often.
+        let retry = if self.peers.is_parked(of, now) { pull.promise } else { pull.retry } + trip;
         let until = now + retry;
         let Some(wanted) = self.pulls.by_id.get_mut(id) else { return };
         wanted.asked.retain(|(peer, _)| *peer != of);
@@ -210,12 +235,14 @@ impl GossipSub {
         let now = cx.now();
         loop {
             let Some(wanted) = self.pulls.by_id.get(id) else { return };
-            if wanted.outstanding(now) >= copies {
+            let is_parked = |peer: PeerId| self.peers.is_parked(peer, now);
+            let all_parked = wanted.offers.iter().all(|offer| is_parked(offer.peer));
+            if wanted.outstanding(now, |peer| all_parked || !is_parked(peer)) >= copies {
                 return;
             }
             let is_free = |offer: &&Offer| {
                 wanted.asked.iter().all(|(peer, until)| *peer != offer.peer || *until <= now)
-                    && self.peers.get(offer.peer).is_some_and(|peer| peer.parked_until <= now)
+                    && (all_parked || !is_parked(offer.peer))
             };
             let rank = |offer: &&Offer| {
                 let trip =
