@@ -550,8 +550,8 @@ impl Checks<'_> {
                     self.wrong(&key("factor"), "belongs to slow and hostile nodes; remove it");
                 }
                 (kind, Some(factor))
-                    if !matches!(kind, FaultKind::Flood | FaultKind::Invent)
-                        && !(factor > 0.0 && factor <= 1.0) =>
+                    if !(matches!(kind, FaultKind::Flood | FaultKind::Invent)
+                        || factor > 0.0 && factor <= 1.0) =>
                 {
                     self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }

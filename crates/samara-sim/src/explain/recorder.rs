@@ -52,7 +52,7 @@ struct Link {
     /// The copies that were taken and have not left.
     waiting: VecDeque<Box<Waiting>>,
     /// Those of earlier incarnations of the link, whose last packets are in the queue of the uplink.
-    gone: Vec<Box<Waiting>>,
+    gone: Vec<Waiting>,
     /// The frame that leaves, and the time of its packets so far.
     own: (u64, u64),
     /// Number of packets with data that were lost on their way and not repeated yet.
@@ -193,7 +193,7 @@ impl Recorder {
             self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
             return;
         };
-        let mut oldest = link.waiting.front().into_iter().chain(&link.gone);
+        let mut oldest = link.waiting.front().map(|front| &**front).into_iter().chain(&link.gone);
         let front = oldest.find(|front| front.rank == rank || front.rank == 0);
         let batch = match complete.first() {
             Some(trace) => trace.batch,
@@ -222,7 +222,7 @@ impl Recorder {
         // Only on connections with channels it may not be the first one.
         let place = link.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.trace, trace));
         let waiting = match place {
-            Some(place) => link.waiting.remove(place),
+            Some(place) => link.waiting.remove(place).map(|waiting| *waiting),
             None => {
                 let gone = link.gone.iter().position(|waiting| Arc::ptr_eq(&waiting.trace, trace));
                 gone.map(|place| link.gone.swap_remove(place))
@@ -230,7 +230,7 @@ impl Recorder {
         };
         let Some(waiting) = waiting else { return };
         link.own = (0, 0);
-        let Waiting { taken_at, mut parts, start: first, .. } = *waiting;
+        let Waiting { taken_at, mut parts, start: first, .. } = waiting;
         let last = link.time.counters(&self.uplink, end, slot, trace.batch);
         let [uplink, all, again, batch] = [
             last.uplink - first.uplink,
@@ -259,7 +259,7 @@ impl Recorder {
     pub(crate) fn clear(&mut self, slot: u32, queued: &[Arc<Trace>]) {
         if let Some(Some(link)) = self.links.get_mut(slot as usize) {
             let is_queued = |copy: &Waiting| queued.iter().any(|trace| Arc::ptr_eq(trace, &copy.trace));
-            link.gone.extend(link.waiting.drain(..).filter(|copy| is_queued(copy)));
+            link.gone.extend(link.waiting.drain(..).filter(|copy| is_queued(copy)).map(|copy| *copy));
             link.lost = 0;
             *self.last_of(slot) &= !HAS_LOST;
         }
@@ -280,7 +280,7 @@ impl Recorder {
             .links
             .iter()
             .flatten()
-            .flat_map(|link| link.waiting.front().into_iter().chain(&link.gone))
+            .flat_map(|link| link.waiting.front().map(|front| &**front).into_iter().chain(&link.gone))
             .map(|waiting| waiting.taken_at);
         let oldest = taken.min().unwrap_or(u64::MAX).min(oldest);
         self.uplink.busy.forget(oldest);

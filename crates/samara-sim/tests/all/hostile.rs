@@ -74,7 +74,7 @@ fn a_flood_has_a_limit() {
 #[test]
 fn false_frames_are_those_of_the_simulation() {
     let forge = |what, blob: &Blob, _: &mut NodeRng| match what {
-        Misconduct::Claim if blob.id % 2 == 0 => None,
+        Misconduct::Claim if blob.id.is_multiple_of(2) => None,
         Misconduct::Claim => Some(Blob { id: 100 + blob.id, ..blob.clone() }),
         _ => Some(Blob { id: 1000, ..blob.clone() }),
     };
