@@ -185,7 +185,8 @@ impl Experiment for Spread {
     fn draw(draw: &mut Draw) -> bool {
         draw.network(2..=20);
         draw.topology();
-        let transport = if draw.has("network.loss") { "tcp" } else { draw.pick(&["tcp", "quic", "ideal"]) };
+        let all = ["tcp", "quic", "ideal"];
+        let transport = if draw.has("network.loss") { "tcp" } else { draw.pick(&all) };
         draw.set("transport.kind", transport);
         let (count, round) = (draw.number(1..=20), draw.millis(50.0, 500.0));
         draw.set("rumours.count", count);

@@ -86,8 +86,7 @@ pub fn cell_item(column: ColumnId, blob: u32) -> u64 {
     u64::from(blob + 1) << 32 | u64::from(column)
 }
 
-/// Returns the number of the header of a block, whose first column this is, among the items of
-/// frames.
+/// Returns the number of a block's header among the items of frames. `first` is its first column.
 pub fn header_item(first: ColumnId) -> u64 {
     1 << 63 | u64::from(first)
 }

@@ -145,11 +145,11 @@ parameters! {
         /// Number of announcers that are remembered for a message. With 0, only later announcements cause
         /// another request. Default: 16.
         offers: usize => offers_max;
-        /// Time after a request by which the message must have arrived from any peer; otherwise the offers
-        /// of the asked peer are ignored for `park_for`, unless nobody else offers the message. Default: "400 ms".
+        /// Time after a request by which the message must have arrived from any peer; otherwise the asked
+        /// peer is parked. Default: "400 ms".
         promise: Span => promise via Span::duration;
-        /// Time for which the offers of a peer that broke a promise are ignored; 0 ignores none. Default:
-        /// "30 s".
+        /// Time for which a peer is parked: it is asked only for what nobody else offers. 0 parks nobody.
+        /// Default: "30 s".
         park_for: Span => park_for via Span::duration;
         /// With at most so many pieces of a payload missing, `hedge_copies` announcers are asked at once.
         /// Default: 0.

@@ -149,12 +149,12 @@ pub struct Metrics {
     pub prunes_received: u64,
     /// Promises (of IHAVE, after IWANT) that peers broke.
     pub promises_broken: u64,
-    /// Offers that were not remembered, with one request at a time: of a peer that broke a promise, or
-    /// beyond the number for a message or a peer.
+    /// Offers that were not remembered, with one request at a time: beyond the number for a message or a
+    /// peer, or of a parked peer if none are remembered.
     pub offers_ignored: u64,
     /// Requests that were not answered in time, with one request at a time.
     pub requests_overdue: u64,
-    /// Peers whose offers were ignored for a time because they broke a promise.
+    /// Peers that were parked because they broke a promise.
     pub peers_parked: u64,
     /// Parts received, including those that were known.
     pub parts_received: u64,

@@ -137,8 +137,8 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         format!("node {place} after {time} ms, bound {bound} ms")
     }));
     let ends = |kind| {
-        matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow | FaultKind::Claim)
-            || kind == FaultKind::Invent
+        use FaultKind::{Claim, Crash, Invent, Slow, Vanish};
+        matches!(kind, Crash | Vanish | Slow | Claim | Invent)
     };
     let is_coded = scenario.part::<Columns>().pieces.is_some();
     let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
