@@ -56,6 +56,11 @@ const TARGETS: &[Target] = &[
     Target { name: "mix-announcements", check: net::mix_announcements, seeds: net::mix_announcements_seeds },
     Target { name: "mix-submissions", check: net::mix_submissions, seeds: net::mix_submissions_seeds },
     Target { name: "emulation-packet", check: samara_emulation::fuzz_packet, seeds: net::packet_seeds },
+    Target {
+        name: "dashboard-request",
+        check: samara_dashboard::fuzz_request,
+        seeds: net::dashboard_request_seeds,
+    },
     Target { name: "trace", check: files::trace, seeds: files::trace_seeds },
     Target { name: "live", check: files::live, seeds: files::live_seeds },
     Target { name: "graph", check: files::graph, seeds: files::graph_seeds },

@@ -109,3 +109,11 @@ pub(crate) fn packet_seeds() -> Vec<Vec<u8>> {
     let error = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &arrived].concat();
     vec![sent, packet(1, [10, 78, 253, 2], [10, 79, 2, 1], &error)]
 }
+
+// ---- the dashboard ----
+
+pub(crate) fn dashboard_request_seeds() -> Vec<Vec<u8>> {
+    let page = "GET /v1/events?run=first%20run HTTP/1.1\r\nHost: localhost:7000\r\nLast-Event-ID: 1-2@first\r\n\r\n";
+    let login = "POST /login HTTP/1.1\r\nHost: 10.0.0.1\r\nCookie: a=b\r\nContent-Length: 9\r\n\r\ntoken=a+b";
+    [page, login].map(|text| text.as_bytes().to_vec()).into()
+}

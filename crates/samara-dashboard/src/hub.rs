@@ -1,20 +1,18 @@
 //! The view of a run and its changes, shared by all pages that show it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use tokio::sync::broadcast;
 
 use crate::state::View;
 
-/// Maximum number of changes kept for pages that reconnect.
+/// Maximum number of changes kept for pages that are slow or reconnect. Beyond, a page gets a
+/// snapshot.
 const KEPT: usize = 256;
 /// Maximum number of bytes of kept changes.
 const KEPT_BYTES: usize = 8 << 20;
-/// Maximum number of changes queued for a slow page. Beyond, the page gets a snapshot.
-const WAITING: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -37,7 +35,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
-    changes: broadcast::Sender<Message>,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
@@ -48,6 +46,9 @@ struct Inner {
     parts: BTreeMap<String, Arc<str>>,
     kept: VecDeque<(u64, Message)>,
     kept_bytes: usize,
+    /// Number of open pages.
+    pages: usize,
+    is_closed: bool,
 }
 
 impl Hub {
@@ -59,8 +60,10 @@ impl Hub {
             parts: BTreeMap::new(),
             kept: VecDeque::new(),
             kept_bytes: 0,
+            pages: 0,
+            is_closed: false,
         };
-        Self { inner: Mutex::new(inner), changes: broadcast::channel(WAITING).0 }
+        Self { inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -68,8 +71,14 @@ impl Hub {
     }
 
     /// Returns true if a page is open.
-    pub(crate) fn has_subscribers(&self) -> bool {
-        self.changes.receiver_count() > 0
+    pub(crate) fn has_pages(&self) -> bool {
+        self.lock().pages > 0
+    }
+
+    /// Ends all pages.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
     }
 
     /// Sends the differences between the current view and a new one to all pages.
@@ -101,17 +110,15 @@ impl Hub {
             let Some((_, oldest)) = inner.kept.pop_front() else { break };
             inner.kept_bytes -= oldest.json.len();
         }
-        // Fails only if no page is open.
-        let _ = self.changes.send(message);
+        self.changed.notify_all();
     }
 
-    /// Returns the messages that a page needs after `last_id`, and a receiver of later ones.
-    pub(crate) fn join(&self, last_id: Option<&str>) -> (Vec<Message>, broadcast::Receiver<Message>) {
-        let inner = self.lock();
-        // The lock prevents that a change is published in between.
-        let changes = self.changes.subscribe();
-        let first = last_id.and_then(|id| inner.since(id)).unwrap_or_else(|| vec![inner.snapshot()]);
-        (first, changes)
+    /// Opens a page that knows the state after `last_id`, or none.
+    pub(crate) fn join(self: &Arc<Self>, last_id: Option<&str>) -> Page {
+        let mut inner = self.lock();
+        inner.pages += 1;
+        let seen = last_id.and_then(|id| inner.seq_of(id));
+        Page { hub: Arc::clone(self), seen }
     }
 
     /// Returns the whole current view.
@@ -129,19 +136,53 @@ impl Inner {
         Message { id: self.id(), kind: Kind::Snapshot, json: object(&self.parts) }
     }
 
-    /// The changes after an id, if all of them are still kept.
-    fn since(&self, id: &str) -> Option<Vec<Message>> {
+    /// The number of the state with this id, unless another process has given it.
+    fn seq_of(&self, id: &str) -> Option<u64> {
         let (epoch, seq) = id.split_once('-')?;
         let (epoch, seq): (u64, u64) = (epoch.parse().ok()?, seq.parse().ok()?);
-        if epoch != self.epoch || seq > self.seq {
-            return None;
-        }
+        (epoch == self.epoch && seq <= self.seq).then_some(seq)
+    }
+
+    /// The changes after a state, or all parts if some of the changes are not kept.
+    fn since(&self, seen: Option<u64>) -> Vec<Message> {
         let first_kept = self.kept.front().map_or(self.seq + 1, |(first, _)| *first);
-        if seq + 1 < first_kept {
+        match seen {
+            Some(seen) if seen + 1 >= first_kept => {
+                let after = self.kept.iter().filter(|(number, _)| *number > seen);
+                after.map(|(_, message)| message.clone()).collect()
+            }
+            _ => vec![self.snapshot()],
+        }
+    }
+}
+
+/// A page that receives updates. The hub does not wait for it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    hub: Arc<Hub>,
+    /// The number of the state that the page has.
+    seen: Option<u64>,
+}
+
+impl Page {
+    /// Waits for changes; returns nothing after the timeout, and `None` if the hub is closed.
+    pub(crate) fn next(&mut self, timeout: Duration) -> Option<Vec<Message>> {
+        let inner = self.hub.lock();
+        let is_idle = |inner: &mut Inner| !inner.is_closed && self.seen == Some(inner.seq);
+        let waited = self.hub.changed.wait_timeout_while(inner, timeout, is_idle);
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if inner.is_closed {
             return None;
         }
-        let after = self.kept.iter().filter(|(number, _)| *number > seq);
-        Some(after.map(|(_, message)| message.clone()).collect())
+        let messages = inner.since(self.seen);
+        self.seen = Some(inner.seq);
+        Some(messages)
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.hub.lock().pages -= 1;
     }
 }
 
@@ -174,45 +215,85 @@ mod tests {
         }
     }
 
+    fn next(page: &mut Page) -> Vec<Message> {
+        page.next(Duration::ZERO).unwrap()
+    }
+
     #[test]
     fn only_changes_are_sent() {
-        let hub = Hub::new();
+        let hub = Arc::new(Hub::new());
         hub.publish(view(&[("a", json!(1)), ("b", json!([1, 2]))]));
-        let (first, mut changes) = hub.join(None);
+        let mut page = hub.join(None);
+        let first = next(&mut page);
         assert_eq!((first.len(), first[0].kind), (1, Kind::Snapshot));
         hub.publish(view(&[("a", json!(1)), ("b", json!([1, 2]))]));
-        assert!(changes.try_recv().is_err(), "the view has not changed");
+        assert!(next(&mut page).is_empty(), "the view has not changed");
         hub.publish(view(&[("a", json!(2))]));
-        assert_eq!(&*changes.try_recv().unwrap().json, r#"{"a":2,"b":null}"#);
+        assert_eq!(&*next(&mut page)[0].json, r#"{"a":2,"b":null}"#);
+    }
+
+    #[test]
+    fn pages_wait_for_changes_and_end_with_their_hub() {
+        let hub = Arc::new(Hub::new());
+        let mut page = hub.join(None);
+        assert!(hub.has_pages());
+        next(&mut page);
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            while let Some(messages) = page.next(Duration::from_secs(60)) {
+                tell.send(messages.len()).unwrap();
+            }
+        });
+        hub.publish(view(&[("a", json!(1))]));
+        assert_eq!(told.recv(), Ok(1));
+        hub.close();
+        waiting.join().unwrap();
+        assert!(told.recv().is_err());
+        assert!(!hub.has_pages());
+    }
+
+    /// The hub does not wait for a slow page, which still gets the final view.
+    #[test]
+    fn slow_page_gets_a_snapshot() {
+        let hub = Arc::new(Hub::new());
+        let mut page = hub.join(None);
+        assert_eq!(&*next(&mut page)[0].json, "{}");
+        (1..=1000).for_each(|n| hub.publish(view(&[("n", json!(n))])));
+        let messages = next(&mut page);
+        assert_eq!((messages[0].kind, &*messages[0].json), (Kind::Snapshot, r#"{"n":1000}"#));
+        // Changes continue from the snapshot, without repetition.
+        hub.publish(view(&[("n", json!(1001))]));
+        let messages = next(&mut page);
+        assert_eq!((messages[0].kind, &*messages[0].json), (Kind::Delta, r#"{"n":1001}"#));
     }
 
     #[test]
     fn reconnecting_page_gets_missed_changes_or_snapshot() {
-        let hub = Hub::new();
+        let hub = Arc::new(Hub::new());
         let mut page = BTreeMap::new();
         hub.publish(view(&[("n", json!(0)), ("gone", json!(1))]));
-        let (first, _) = hub.join(None);
+        let first = next(&mut hub.join(None));
         apply(&mut page, &first[0]);
         let mut id = first[0].id.clone();
         for (n, missed) in [(1, 3), (4, KEPT), (300, KEPT + 5)] {
             (0..missed).for_each(|step| hub.publish(view(&[("n", json!(n + step))])));
-            let (came, _) = hub.join(Some(&id));
+            let came = next(&mut hub.join(Some(&id)));
             let is_snapshot = came.len() == 1 && came[0].kind == Kind::Snapshot;
             assert_eq!(is_snapshot, missed > KEPT);
             came.iter().for_each(|message| apply(&mut page, message));
             assert_eq!(page, view(&[("n", json!(n + missed - 1))]));
             id.clone_from(&came.last().unwrap().id);
-            assert!(hub.join(Some(&id)).0.is_empty(), "the page missed nothing");
+            assert!(next(&mut hub.join(Some(&id))).is_empty(), "the page missed nothing");
         }
     }
 
     #[test]
     fn ids_of_other_hubs_are_ignored() {
-        let hub = Hub::new();
+        let hub = Arc::new(Hub::new());
         hub.publish(view(&[("n", json!(0))]));
         let future = format!("{}-99", hub.snapshot().id.split_once('-').unwrap().0);
         for id in ["", "x", "1-0", "-", "18446744073709551616-1", &future] {
-            assert_eq!(hub.join(Some(id)).0, [hub.snapshot()], "{id}");
+            assert_eq!(next(&mut hub.join(Some(id))), [hub.snapshot()], "{id}");
         }
     }
 

@@ -12,18 +12,24 @@
 //! | `state` | the state of a run |
 //! | `hub` | the view of a run and its changes, for all its pages |
 //! | `access` | access control |
-//! | `serve` | HTTP |
+//! | `serve` | pages and events |
+//! | `http` | requests and responses |
 //!
 //! # Limits
 //! For each run with a page: 1,024 files, 256 rounds, 4,096 links, and the last 256 changes. In
-//! all, 16 runs and 64 pages at once. A page that is too slow gets the whole view instead of the
-//! changes that it missed.
+//! all, 16 runs, 64 pages and 128 connections at once; further connections are closed. A page that
+//! is too slow gets the whole view instead of the changes that it missed.
 
 mod access;
+mod http;
 mod hub;
 mod runs;
 mod serve;
 pub mod state;
+
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use http::fuzz_request;
 
 pub use access::{AccessError, TOKEN_MIN};
 pub use serve::{Dashboard, ServeError};

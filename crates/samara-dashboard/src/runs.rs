@@ -206,6 +206,11 @@ impl Watches {
         hubs.insert(name.to_owned(), Arc::clone(&hub));
         Ok(hub)
     }
+
+    /// Ends all pages.
+    pub(crate) fn close(&self) {
+        self.hubs.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|hub| hub.close());
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +240,7 @@ fn follow(run: &mut Watched, hub: &Weak<Hub>, watches: &Weak<Watches>, name: &st
     loop {
         std::thread::sleep(POLL_INTERVAL);
         let (Some(hub), Some(watches)) = (hub.upgrade(), watches.upgrade()) else { return };
-        if hub.has_subscribers() {
+        if hub.has_pages() {
             used = Instant::now();
         } else if used.elapsed() > LINGER {
             let mut hubs = watches.hubs.lock().unwrap_or_else(PoisonError::into_inner);

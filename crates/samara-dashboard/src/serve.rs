@@ -1,36 +1,23 @@
 //! HTTP server of the page, its script and style, and events.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Form, Query, Request, State};
-use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderName, LOCATION,
-    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::middleware::{self, Next};
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
-use futures::Stream;
-use serde::Deserialize;
 use serde_json::json;
 use thiserror::Error;
-use tokio::net::TcpListener;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::{Access, AccessError};
+use crate::http::{self, Body, Request, Response};
 use crate::hub::{Hub, Kind, Message};
-use crate::runs::{RunInfo, Runs, WatchError, Watches};
+use crate::runs::{Runs, WatchError, Watches};
 
 const PAGE: &str = include_str!("page/index.html");
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
 const LOGIN: &str = include_str!("page/login.html");
 const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: [&str; 7] = [
@@ -51,8 +38,8 @@ const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; sty
                              allow-downloads allow-popups";
 /// Maximum number of pages that receive updates at once.
 const PAGES_MAX: usize = 64;
-/// Maximum size of a request body in bytes. The only body is a token.
-const BODY_MAX: usize = 4 << 10;
+/// Maximum number of connections at once, each with a thread.
+const CONNECTIONS_MAX: usize = 128;
 /// Interval of keep-alive events, by which pages notice a server that is gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time that pages wait before they reconnect.
@@ -66,38 +53,45 @@ pub enum ServeError {
     /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {error}; expected a free port at an address of this machine")]
     Listen { address: SocketAddr, error: std::io::Error },
-    #[error("the server has failed: {0}")]
-    Serve(std::io::Error),
+}
+
+/// A server, which ends when this value is dropped.
+#[derive(Debug)]
+pub struct Dashboard {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-pub struct Dashboard {
-    listener: TcpListener,
-    address: SocketAddr,
-    shared: Shared,
-}
-
-#[derive(Clone, Debug)]
 struct Shared {
     watches: Arc<Watches>,
     access: Access,
-    pages: Arc<Semaphore>,
+    /// One reference for each connection, and one more.
+    connections: Arc<()>,
+    /// One reference for each page that receives updates, and one more.
+    pages: Arc<()>,
+    is_stopped: AtomicBool,
 }
 
 impl Dashboard {
-    /// Starts to listen, for pages of the runs in a results directory or in a directory of several.
-    pub async fn bind(
-        directory: &Path,
-        address: SocketAddr,
-        token: Option<&str>,
-    ) -> Result<Self, ServeError> {
+    /// Serves pages of the runs in a results directory or in a directory of several.
+    pub fn start(directory: &Path, address: SocketAddr, token: Option<&str>) -> Result<Self, ServeError> {
         let access = Access::new(address, token)?;
         let failed = |error| ServeError::Listen { address, error };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let pages = Arc::new(Semaphore::new(PAGES_MAX));
-        let shared = Shared { watches: Watches::new(Runs::new(directory)), access, pages };
-        Ok(Self { listener, address, shared })
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        let shared = Arc::new(Shared {
+            watches: Watches::new(Runs::new(directory)),
+            access,
+            connections: Arc::default(),
+            pages: Arc::default(),
+            is_stopped: AtomicBool::new(false),
+        });
+        let served = Arc::clone(&shared);
+        let accepting = thread::Builder::new().name("dashboard".to_owned());
+        let thread = accepting.spawn(move || accept(&listener, &served)).map_err(failed)?;
+        Ok(Self { address: bound, shared, thread: Some(thread) })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -109,257 +103,195 @@ impl Dashboard {
         !self.shared.watches.runs.list().is_empty()
     }
 
-    /// Serves until the future is dropped.
-    pub async fn serve(self) -> Result<(), ServeError> {
-        let router = Router::new()
-            .route("/", get(|| async { asset("text/html; charset=utf-8", PAGE) }))
-            .route("/style.css", get(|| async { asset("text/css; charset=utf-8", STYLE) }))
-            .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT.join("\n")) }))
-            .route("/report", get(report))
-            // Browsers request an icon of every site.
-            .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
-            .route("/v1/runs", get(runs))
-            .route("/v1/snapshot", get(snapshot))
-            .route("/v1/events", get(events))
-            .route("/login", get(login_page).post(login))
-            .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page") })
-            .method_not_allowed_fallback(|| async {
-                problem(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
-            })
-            .layer(DefaultBodyLimit::max(BODY_MAX))
-            .layer(middleware::from_fn_with_state(self.shared.clone(), guard))
-            .with_state(self.shared);
-        axum::serve(self.listener, router).await.map_err(ServeError::Serve)
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        if let Some(thread) = self.thread.take() {
+            // Fails only if the thread has panicked, which it has reported.
+            let _ = thread.join();
+        }
     }
 }
 
-/// Rejects unauthenticated requests and adds security headers.
-async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let mut response = match refused(&shared.access, &request) {
-        None => next.run(request).await,
-        Some(refused) => refused,
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.shared.is_stopped.store(true, Ordering::Release);
+        self.shared.watches.close();
+        // A connection wakes the thread.
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        if TcpStream::connect((ip, self.address.port())).is_ok() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Accepts connections, and serves each in a thread.
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        if shared.is_stopped.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            // The process has no file descriptor left until a connection ends.
+            thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let connection = Arc::clone(&shared.connections);
+        let is_full = Arc::strong_count(&connection) > CONNECTIONS_MAX + 1;
+        let served = Arc::clone(shared);
+        let serve = move || {
+            // Fails if the browser has closed the connection, which it may do at any time.
+            let _ = http::converse(&stream, |request| respond(&served, request));
+            drop(connection);
+        };
+        // Without a thread, the connection closes. The browser shows that, and the user can retry.
+        if !is_full {
+            let _ = thread::Builder::new().name("connection".to_owned()).spawn(serve);
+        }
+    }
+}
+
+/// Answers a request, with headers that restrict what a page may do.
+fn respond(shared: &Shared, request: Result<&Request, http::RequestError>) -> Response {
+    let mut response = match request {
+        Ok(request) => refused(&shared.access, request).unwrap_or_else(|| route(shared, request)),
+        Err(error) => problem(error.status(), &error.to_string()),
     };
-    let headers = response.headers_mut();
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.or_header("content-security-policy", POLICY);
+    response.or_header("x-content-type-options", "nosniff");
+    response.or_header("referrer-policy", "no-referrer");
+    response.or_header("cache-control", "no-store");
     response
 }
 
 /// Returns the response to a request that is not allowed.
 fn refused(access: &Access, request: &Request) -> Option<Response> {
-    let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let host = header(HOST).unwrap_or_default();
-    let path = request.uri().path();
+    let host = request.header("host").unwrap_or_default();
     if !access.is_named(host) {
         let expected = "expected localhost or an IP address (or start with --token)";
-        return Some(problem(StatusCode::FORBIDDEN, &format!("found the host {host:?}; {expected}")));
+        return Some(problem(403, &format!("found the host {host:?}; {expected}")));
     }
     // The login page needs these two paths.
-    let is_open = matches!(path, "/login" | "/style.css");
-    if is_open || access.is_allowed(header(AUTHORIZATION), header(COOKIE)) {
+    let is_open = matches!(&*request.path, "/login" | "/style.css");
+    if is_open || access.is_allowed(request.header("authorization"), request.header("cookie")) {
         return None;
     }
-    Some(match path {
-        "/" => (StatusCode::SEE_OTHER, [(LOCATION, "/login")]).into_response(),
-        _ => problem(
-            StatusCode::UNAUTHORIZED,
-            "a token is required: send Authorization: Bearer TOKEN, or sign in at /login",
-        ),
+    Some(match &*request.path {
+        "/" => redirect("/login"),
+        _ => problem(401, "a token is required: send Authorization: Bearer TOKEN, or sign in at /login"),
     })
 }
 
-fn asset(kind: &'static str, text: impl IntoResponse) -> Response {
-    ([(CONTENT_TYPE, kind)], text).into_response()
-}
-
-fn problem(status: StatusCode, message: &str) -> Response {
-    (status, Json(json!({ "error": message }))).into_response()
-}
-
-/// The fields of the login form.
-#[derive(Debug, Deserialize)]
-struct Login {
-    token: String,
-}
-
-async fn login_page() -> Response {
-    asset("text/html; charset=utf-8", LOGIN.replace("{problem}", ""))
-}
-
-async fn login(State(shared): State<Shared>, Form(login): Form<Login>) -> Response {
-    let is_open = !shared.access.needs_token();
-    if is_open || shared.access.is_token(login.token.trim()) {
-        let headers = [(LOCATION, "/".to_owned()), (SET_COOKIE, shared.access.cookie())];
-        return (StatusCode::SEE_OTHER, headers).into_response();
-    }
-    let page = LOGIN.replace("{problem}", "The token is wrong.");
-    (StatusCode::UNAUTHORIZED, asset("text/html; charset=utf-8", page)).into_response()
-}
-
-/// Query with the name of a run; the default is the newest one.
-#[derive(Debug, Deserialize)]
-struct Wanted {
-    run: Option<String>,
-}
-
-async fn runs(State(shared): State<Shared>) -> Result<Response, Response> {
-    let runs = list(&shared).await?;
-    let directory = shared.watches.runs.root.display().to_string();
-    Ok(Json(json!({ "directory": directory, "runs": runs })).into_response())
-}
-
-/// Lists the runs on a thread that may block.
-async fn list(shared: &Shared) -> Result<Vec<RunInfo>, Response> {
-    let watches = Arc::clone(&shared.watches);
-    let listed = tokio::task::spawn_blocking(move || watches.runs.list()).await;
-    listed.map_err(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "cannot list the runs"))
-}
-
-async fn hub(shared: &Shared, wanted: Wanted) -> Result<(String, Arc<Hub>), Response> {
-    let name = match wanted.run {
-        Some(name) => name,
-        None => match list(shared).await?.into_iter().next() {
-            Some(run) => run.name,
-            None => return Err(problem(StatusCode::NOT_FOUND, "no run has live files yet")),
-        },
+fn route(shared: &Shared, request: &Request) -> Response {
+    let handler: fn(&Shared, &Request) -> Result<Response, Response> = match &*request.path {
+        "/" => |_, _| Ok(Response::new(200, HTML, PAGE)),
+        "/style.css" => |_, _| Ok(Response::new(200, "text/css; charset=utf-8", STYLE)),
+        "/app.js" => |_, _| Ok(Response::new(200, "text/javascript; charset=utf-8", SCRIPT.join("\n"))),
+        // Browsers request an icon of every site.
+        "/favicon.ico" => |_, _| Ok(Response { status: 204, headers: Vec::new(), body: Body::default() }),
+        "/login" if request.method == "POST" => return login(shared, request),
+        "/login" => |_, _| Ok(Response::new(200, HTML, LOGIN.replace("{problem}", ""))),
+        "/report" => report,
+        "/v1/runs" => runs,
+        "/v1/snapshot" => snapshot,
+        "/v1/events" => events,
+        _ => return problem(404, "no such page"),
     };
-    let watches = Arc::clone(&shared.watches);
-    let of_run = name.clone();
-    let found = tokio::task::spawn_blocking(move || watches.hub(&of_run)).await;
-    match found {
-        Ok(Ok(hub)) => Ok((name, hub)),
-        Ok(Err(WatchError::Unknown)) => Err(problem(StatusCode::NOT_FOUND, "no such run")),
-        Ok(Err(WatchError::TooMany)) => {
-            Err(problem(StatusCode::SERVICE_UNAVAILABLE, "pages show too many runs; close some"))
-        }
-        Err(_) => Err(problem(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the run")),
+    match &*request.method {
+        "GET" | "HEAD" => handler(shared, request).unwrap_or_else(|problem| problem),
+        _ => problem(405, "method not allowed"),
+    }
+}
+
+fn problem(status: u16, message: &str) -> Response {
+    Response::new(status, JSON, json!({ "error": message }).to_string())
+}
+
+fn redirect(to: &'static str) -> Response {
+    Response { status: 303, headers: vec![("location", to.into())], body: Body::default() }
+}
+
+fn login(shared: &Shared, request: &Request) -> Response {
+    let token = request.form("token").unwrap_or_default();
+    if shared.access.needs_token() && !shared.access.is_token(token.trim()) {
+        return Response::new(401, HTML, LOGIN.replace("{problem}", "The token is wrong."));
+    }
+    let mut response = redirect("/");
+    response.headers.push(("set-cookie", shared.access.cookie().into()));
+    response
+}
+
+fn runs(shared: &Shared, _: &Request) -> Result<Response, Response> {
+    let directory = shared.watches.runs.root.display().to_string();
+    let runs = shared.watches.runs.list();
+    Ok(Response::new(200, JSON, json!({ "directory": directory, "runs": runs }).to_string()))
+}
+
+/// The name and hub of the run in the query; the default is the newest one.
+fn hub(shared: &Shared, request: &Request) -> Result<(String, Arc<Hub>), Response> {
+    let newest = || shared.watches.runs.list().into_iter().next().map(|run| run.name);
+    let name = request.parameter("run").or_else(newest);
+    let name = name.ok_or_else(|| problem(404, "no run has live files yet"))?;
+    match shared.watches.hub(&name) {
+        Ok(hub) => Ok((name, hub)),
+        Err(WatchError::Unknown) => Err(problem(404, "no such run")),
+        Err(WatchError::TooMany) => Err(problem(503, "pages show too many runs; close some")),
     }
 }
 
 /// The report of a run that has finished.
-async fn report(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    let watches = Arc::clone(&shared.watches);
-    let read = move || watches.runs.report(&wanted.run.unwrap_or_default());
-    match tokio::task::spawn_blocking(read).await {
-        Ok(Some(page)) => {
-            let mut response = asset("text/html; charset=utf-8", page);
-            response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
-            response
-        }
-        _ => problem(StatusCode::NOT_FOUND, "no such run, or it has no report yet"),
+fn report(shared: &Shared, request: &Request) -> Result<Response, Response> {
+    let name = request.parameter("run").unwrap_or_default();
+    let page = shared.watches.runs.report(&name);
+    let page = page.ok_or_else(|| problem(404, "no such run, or it has no report yet"))?;
+    let mut response = Response::new(200, HTML, page);
+    response.or_header("content-security-policy", REPORT_POLICY);
+    Ok(response)
+}
+
+fn snapshot(shared: &Shared, request: &Request) -> Result<Response, Response> {
+    let (_, hub) = hub(shared, request)?;
+    Ok(Response::new(200, JSON, hub.snapshot().json.to_string()))
+}
+
+/// A stream of server-sent events.
+fn events(shared: &Shared, request: &Request) -> Result<Response, Response> {
+    let open = Arc::clone(&shared.pages);
+    if Arc::strong_count(&open) > PAGES_MAX + 1 {
+        return Err(problem(503, "too many pages are open; close some"));
     }
-}
-
-async fn snapshot(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Result<Response, Response> {
-    let (_, hub) = hub(&shared, wanted).await?;
-    Ok(asset("application/json", hub.snapshot().json.to_string()))
-}
-
-async fn events(
-    State(shared): State<Shared>,
-    Query(wanted): Query<Wanted>,
-    headers: HeaderMap,
-) -> Result<Response, Response> {
-    let permit = Arc::clone(&shared.pages).try_acquire_owned();
-    let permit = permit
-        .map_err(|_| problem(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open; close some"))?;
-    let (name, hub) = hub(&shared, wanted).await?;
-    let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let (name, hub) = hub(shared, request)?;
     // Ids belong to one run, and those of another run are ignored.
-    let last_id = last_id.and_then(|id| id.split_once('@')).filter(|(_, run)| *run == escaped(&name));
-    let (first, changes) = hub.join(last_id.map(|(id, _)| id));
-    let subscriber =
-        Subscriber { name, hub, first: first.into(), changes, is_greeted: false, _permit: permit };
-    let alive =
-        KeepAlive::new().interval(KEEP_ALIVE_INTERVAL).event(Event::default().event("alive").data("{}"));
-    Ok(Sse::new(stream(subscriber)).keep_alive(alive).into_response())
+    let last_id = request.header("last-event-id").and_then(|id| id.split_once('@'));
+    let last_id = last_id.filter(|(_, run)| *run == escaped(&name)).map(|(id, _)| id);
+    let mut page = hub.join(last_id);
+    let hello = json!({ "run": name, "version": env!("CARGO_PKG_VERSION") });
+    let hello = format!("event: hello\nretry: {}\ndata: {hello}\n\n", RETRY.as_millis());
+    let changes = std::iter::from_fn(move || {
+        // The page counts as open until its stream is dropped.
+        let _ = &open;
+        Some(match &*page.next(KEEP_ALIVE_INTERVAL)? {
+            [] => "event: alive\ndata: {}\n\n".to_owned(),
+            messages => messages.iter().map(|message| event(message, &name)).collect(),
+        })
+    });
+    let body = Body::Stream(Box::new(std::iter::once(hello).chain(changes)));
+    Ok(Response { status: 200, headers: vec![("content-type", "text/event-stream".into())], body })
 }
 
-/// A page that receives updates.
-struct Subscriber {
-    name: String,
-    hub: Arc<Hub>,
-    first: std::collections::VecDeque<Message>,
-    changes: Receiver<Message>,
-    is_greeted: bool,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Subscriber {
-    /// Returns the next message, or `None` at the end.
-    async fn next(&mut self) -> Option<Message> {
-        if let Some(message) = self.first.pop_front() {
-            return Some(message);
-        }
-        match self.changes.recv().await {
-            Ok(message) => Some(message),
-            // The page was too slow: send the whole view, then the changes after it.
-            Err(RecvError::Lagged(_)) => {
-                let (first, changes) = self.hub.join(None);
-                (self.first, self.changes) = (first.into(), changes);
-                self.first.pop_front()
-            }
-            Err(RecvError::Closed) => None,
-        }
-    }
-}
-
-fn stream(subscriber: Subscriber) -> impl Stream<Item = Result<Event, Infallible>> {
-    futures::stream::unfold(subscriber, |mut subscriber| async {
-        if !std::mem::replace(&mut subscriber.is_greeted, true) {
-            let hello = json!({ "run": subscriber.name, "version": env!("CARGO_PKG_VERSION") }).to_string();
-            return Some((Ok(Event::default().event("hello").retry(RETRY).data(hello)), subscriber));
-        }
-        let message = subscriber.next().await?;
-        let kind = match message.kind {
-            Kind::Snapshot => "snapshot",
-            Kind::Delta => "delta",
-        };
-        let id = format!("{}@{}", message.id, escaped(&subscriber.name));
-        Some((Ok(Event::default().event(kind).id(id).data(&*message.json)), subscriber))
-    })
+fn event(message: &Message, run: &str) -> String {
+    let kind = match message.kind {
+        Kind::Snapshot => "snapshot",
+        Kind::Delta => "delta",
+    };
+    format!("event: {kind}\nid: {}@{}\ndata: {}\n\n", message.id, escaped(run), message.json)
 }
 
 /// Escapes the name of a run for a header.
 fn escaped(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::state::View;
-
-    use super::*;
-
-    fn view(n: u64) -> View {
-        [("n".to_owned(), n.into())].into()
-    }
-
-    /// The hub does not wait for a slow page, which still gets the final view.
-    #[tokio::test]
-    async fn slow_page_gets_a_snapshot() {
-        let hub = Arc::new(Hub::new());
-        hub.publish(view(0));
-        let (first, changes) = hub.join(None);
-        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let name = "run".to_owned();
-        let mut subscriber = Subscriber {
-            name,
-            hub: Arc::clone(&hub),
-            first: first.into(),
-            changes,
-            is_greeted: true,
-            _permit: permit,
-        };
-        assert_eq!(&*subscriber.next().await.unwrap().json, r#"{"n":0}"#);
-        (1..=1000).for_each(|n| hub.publish(view(n)));
-        let message = subscriber.next().await.unwrap();
-        assert_eq!((message.kind, &*message.json), (Kind::Snapshot, r#"{"n":1000}"#));
-        // Changes continue from the snapshot, without repetition.
-        hub.publish(view(1001));
-        let message = subscriber.next().await.unwrap();
-        assert_eq!((message.kind, &*message.json), (Kind::Delta, r#"{"n":1001}"#));
-    }
 }

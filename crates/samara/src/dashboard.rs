@@ -27,35 +27,27 @@ pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
         }
     };
     let token = options.token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(async {
-        let failed = |error: samara_dashboard::ServeError| error.to_string();
-        let bound = Dashboard::bind(&directory, options.listen, token.as_deref()).await;
-        let dashboard = bound.map_err(failed)?;
-        let url = format!("http://{}/", dashboard.address());
-        let shown = directory.display();
-        crate::print(&format!("dashboard of {shown} at {url} (Ctrl-C ends it)\n"))?;
-        if !dashboard.has_runs() {
-            crate::print(&format!(
-                "{shown} has no run with live files yet; start one, for example \
-                 samara run peerdas-small --out {shown}/first, and it appears on the page\n"
-            ))?;
-        }
-        let is_wanted = match options.open {
-            OpenBrowser::Yes => true,
-            OpenBrowser::No => false,
-            OpenBrowser::Auto => std::io::stdout().is_terminal(),
-        };
-        if is_wanted {
-            open(&url);
-        }
-        dashboard.serve().await.map_err(failed)?;
-        Ok(ExitCode::SUCCESS)
-    })
+    let dashboard = Dashboard::start(&directory, options.listen, token.as_deref());
+    let dashboard = dashboard.map_err(|error| error.to_string())?;
+    let url = format!("http://{}/", dashboard.address());
+    let shown = directory.display();
+    crate::print(&format!("dashboard of {shown} at {url} (Ctrl-C ends it)\n"))?;
+    if !dashboard.has_runs() {
+        crate::print(&format!(
+            "{shown} has no run with live files yet; start one, for example \
+             samara run peerdas-small --out {shown}/first, and it appears on the page\n"
+        ))?;
+    }
+    let is_wanted = match options.open {
+        OpenBrowser::Yes => true,
+        OpenBrowser::No => false,
+        OpenBrowser::Auto => std::io::stdout().is_terminal(),
+    };
+    if is_wanted {
+        open(&url);
+    }
+    dashboard.wait();
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Opens a browser if the system has one. Errors are ignored, since the address was printed.

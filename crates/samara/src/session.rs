@@ -18,7 +18,8 @@ use samara_lab::usage::processors;
 use samara_report::Page;
 use samara_spec::{Change, Loaded, Point};
 use samara_trace::live;
-use tokio::signal::unix::{SignalKind, signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::{Format, OutputOptions, RunOptions, ScenarioOptions};
 use crate::live::{Live, RunLive};
@@ -288,21 +289,8 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
 ///
 /// SIGHUP keeps its default, since `nohup` sets it to "ignore".
 pub(crate) fn on_interrupt(mut handle: impl FnMut() + Send + 'static) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot listen for interrupts: {error}");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
-    let entered = runtime.enter();
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    drop(entered);
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => handle(),
-                    _ = terminate.recv() => handle(),
-                }
-            }
-        });
-    });
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    let mut signals = signals.map_err(|error| format!("cannot listen for interrupts: {error}"))?;
+    std::thread::spawn(move || signals.forever().for_each(|_| handle()));
     Ok(())
 }

@@ -29,39 +29,16 @@ pub(crate) fn slots(round: u64, step: Step, slots: u64) -> Event {
     Event::Slots { round, step, slots }
 }
 
-/// A server in a separate thread, which stops when this value is dropped.
+/// A server, which ends when this value is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    _dashboard: Dashboard,
 }
 
 impl Server {
     pub(crate) fn start(directory: &Path, address: &str, token: Option<&str>) -> Self {
-        let (directory, address) = (directory.to_owned(), address.parse().unwrap());
-        let token = token.map(str::to_owned);
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (tell, told) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                // The port of a server that has just stopped may be in use for a moment.
-                let mut bound = Dashboard::bind(&directory, address, token.as_deref()).await;
-                while bound.is_err() {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    bound = Dashboard::bind(&directory, address, token.as_deref()).await;
-                }
-                let dashboard = bound.unwrap();
-                tell.send(dashboard.address()).unwrap();
-                tokio::select! {
-                    served = dashboard.serve() => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_timeout(Duration::from_millis(100));
-        });
-        let address = told.recv_timeout(Duration::from_secs(10)).unwrap();
-        Self { address, stop: Some(stop), thread: Some(thread) }
+        let dashboard = Dashboard::start(directory, address.parse().unwrap(), token).unwrap();
+        Self { address: dashboard.address(), _dashboard: dashboard }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -69,14 +46,6 @@ impl Server {
     }
 
     pub(crate) fn stop(self) {}
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || std::thread::panicking(), "the server has panicked");
-    }
 }
 
 /// Waits until a condition holds.

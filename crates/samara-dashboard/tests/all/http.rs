@@ -1,6 +1,7 @@
 //! Tests of the server: its responses, access control, and broken connections.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use samara_trace::live::{Clock, LiveWriter};
@@ -154,6 +155,20 @@ fn requests_from_other_sites_are_rejected() {
     };
     assert_eq!(ask("localhost:1"), 200);
     assert_eq!(ask("attacker.example"), 403);
+}
+
+/// Clients that send nothing take connections, but not for long, and no more than there are.
+#[test]
+fn silent_clients_are_bounded_and_sent_away() {
+    let server = Server::start(&directory("silent"), "127.0.0.1:0", None);
+    let connect = || TcpStream::connect(server.address).unwrap();
+    let mut silent: Vec<TcpStream> = (0..128).map(|_| connect()).collect();
+    silent[0].write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    let mut answer = String::new();
+    assert_eq!(connect().read_to_string(&mut answer).unwrap(), 0, "{answer}");
+    silent[0].read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
+    until("the other connections have ended", || agent().get(server.url("/v1/runs")).call().is_ok());
 }
 
 #[test]
