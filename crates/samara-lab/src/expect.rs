@@ -63,7 +63,7 @@ impl ExpectationResult {
         let Self { run, expected, .. } = self;
         match (self.holds, self.counts) {
             (true, _) if self.left_out > 0 => {
-                format!("✓ {run}: {expected}, without what did not arrive (incomplete: {})", self.left_out)
+                format!("✓ {run}: {expected} for what arrived (incomplete: {})", self.left_out)
             }
             (true, _) => format!("✓ {run}: {expected}"),
             (false, true) => format!("✗ {run}: {expected}, but it is {}", self.written()),

@@ -41,7 +41,12 @@ fn change<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 
 pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
     let created = change(|| fs::create_dir_all(path));
-    created.map_err(|error| format!("the directory cannot be created ({error})")).at(path)
+    created
+        .map_err(|error| match path.is_file() {
+            true => "is a file; expected a directory".to_owned(),
+            false => format!("the directory cannot be created ({error})"),
+        })
+        .at(path)
 }
 
 /// Writes a file that the user has named.

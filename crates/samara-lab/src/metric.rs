@@ -148,6 +148,9 @@ fn name(path: &str) -> &str {
     }
 }
 
+/// Errors list the metrics of a family with at most so many.
+const LISTED_MAX: usize = 20;
+
 /// Returns an error for a path whose metric the family, or any family, does not declare.
 pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String> {
     let name = name(path);
@@ -160,7 +163,10 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
     }
     if let (Some(family), true) = (family, find(path).is_some()) {
         let section = family.spec.section;
-        return Err(format!("scenarios with [{section}] have no metric \"{name}\" (docs/results.md)"));
+        let all = if own.len() > LISTED_MAX { "docs/results.md has all".to_owned() } else { own.join(", ") };
+        return Err(format!(
+            "scenarios with [{section}] have no metric \"{name}\"; expected one of them: {all}"
+        ));
     }
     let below = path.split_once(name).map_or("", |(_, below)| below);
     let hint =
@@ -180,7 +186,8 @@ pub(crate) fn has_value(path: &str) -> Result<(), String> {
         return Ok(());
     }
     let values: Vec<String> = STATISTICS.iter().map(|below| format!("{name}{below}")).collect();
-    Err(format!("\"{path}\" is no single value; expected one of {}", values.join(", ")))
+    let found = if below.is_empty() { "is no single value" } else { "is no value of this metric" };
+    Err(format!("\"{path}\" {found}; expected one of {}", values.join(", ")))
 }
 
 /// Returns the better direction of a metric; `None` if it has none.

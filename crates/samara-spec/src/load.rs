@@ -544,7 +544,8 @@ fn chosen(
             let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
             let meant = closest(name, names.iter().copied());
             let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-            let message = format!("there is no such run; the runs are {}{hint}", names.join(", "));
+            let found = if name.is_empty() { "the name of a run is empty" } else { "there is no such run" };
+            let message = format!("{found}; the runs are {}{hint}", names.join(", "));
             return Err(flag(source, &origin.only(name), &message));
         }
     }

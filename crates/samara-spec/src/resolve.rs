@@ -319,8 +319,8 @@ impl Work<'_> {
             return self.fail(
                 key,
                 format!(
-                    "{file} has {in_file} hosts, but network.nodes = {nodes}; use at most {in_file} nodes, or another graph: \
-                     network.topology = {{ kind = \"random-regular\", degree = 20 }}"
+                    "{file} has {in_file} nodes, but network.nodes = {nodes}; remove network.nodes, or use another graph, for \
+                     example network.topology = {{ kind = \"random-regular\", degree = 20 }}"
                 ),
             );
         }

@@ -26,6 +26,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use args::{Args, CompareFormat, CompareOptions, ExplainOptions, Format, Verb};
 use samara_lab::compare::{Crossed, compare as side_by_side};
+use samara_lab::expect::Expectation;
 use samara_lab::experiment::Experiment;
 use samara_lab::explain::{self, SavedPaths, Shown};
 use samara_lab::family::{Family, register};
@@ -198,7 +199,11 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         Verb::Sweep(options) => sweep::run(&options),
         Verb::Point(options) => sweep::run_one(&options),
         Verb::List { names } => list(names),
-        Verb::Show(options) => print(&options.load()?.text),
+        Verb::Show(options) => {
+            let loaded = options.load()?;
+            Expectation::all_of(&loaded)?;
+            print(&loaded.text)
+        }
         Verb::Schema => {
             print(&(serde_json::to_string_pretty(&samara_spec::schema()).unwrap_or_default() + "\n"))
         }

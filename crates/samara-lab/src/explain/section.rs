@@ -89,11 +89,13 @@ pub(crate) fn section(findings: &Findings) -> Option<Section> {
     if first.every > 1 {
         text += &format!(" One of {} items is in the sample.", first.every);
     }
-    if runs.iter().any(|run| !run.bound.is_empty()) {
+    let has_bound = runs.iter().any(|run| !run.bound.is_empty());
+    if has_bound {
         text += " The bound, below each run, has the parts that no protocol can avoid.";
     }
     let causes = causes(&runs);
-    let figure = Figure::new("time-by-cause", "Bars beside those of the bounds.", bars(&runs, &causes));
+    let caption = if has_bound { "Bars beside those of the bounds." } else { "A bar for each run." };
+    let figure = Figure::new("time-by-cause", caption, bars(&runs, &causes));
     let parts = vec![Part::Figures(vec![figure]), Part::Table(table(&runs, &causes))];
     Some(Section { heading: "Where the time went".to_owned(), text, parts })
 }

@@ -5,6 +5,7 @@ mod experiment;
 mod net;
 
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -251,7 +252,18 @@ pub fn run_all<W: Watch>(
                 ended.set(progress.virtual_nanos);
                 watched.borrow_mut().progress(progress);
             };
-            let done = run_seen(point, options, progress, |told| watched.borrow_mut().rounds(told));
+            // A protocol of somebody else may panic. The panic has written its place and message.
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                run_seen(point, options, progress, |told| watched.borrow_mut().rounds(told))
+            }));
+            let done = done.unwrap_or_else(|_| {
+                let text = format!(
+                    "the protocol or the simulator has panicked with seed {}; RUST_BACKTRACE=1 shows the calls, and \
+                     `torture` looks for a smaller scenario that panics",
+                    point.seed
+                );
+                Err(RunError::Failed(text))
+            });
             let mut watched = watched.into_inner();
             match done {
                 Ok(measured) => {

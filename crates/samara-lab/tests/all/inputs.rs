@@ -320,7 +320,7 @@ fn errors_name_key_and_line() {
     );
     assert_eq!(
         error(&by_latency(""), latencies(matrix(16, |_, _| 0.0))),
-        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; between different nodes it must be positive"
+        "small.toml:5: network.latency_file: latency.csv: the latency from 0 to 1 is 0; expected more than 0 between different nodes"
     );
     let of_regions = by_latency("").replace("kind =", "of = \"regions\", kind =");
     assert!(

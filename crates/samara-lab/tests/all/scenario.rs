@@ -828,7 +828,7 @@ fn expectations_understand_units_and_paths() {
     };
     assert_eq!(
         line("time_to_custody_ms.max", "< 30 s"),
-        "✓ batch: time_to_custody_ms.max < 30 s, without what did not arrive (incomplete: 920)"
+        "✓ batch: time_to_custody_ms.max < 30 s for what arrived (incomplete: 920)"
     );
     assert_eq!(
         line("incomplete", "< 1000"),

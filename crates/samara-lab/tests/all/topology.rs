@@ -100,7 +100,7 @@ fn smaller_runs_use_the_first_hosts_of_a_table() {
     let (first, inputs) = with_graph(table, &[("network.nodes", "3")]).unwrap();
     assert_eq!(graph(&first, &inputs, 1).map(|(graph, _)| graph.edges), Ok(vec![(0, 1), (1, 2)]));
     let error = with_graph(table, &[("network.nodes", "6")]).unwrap_err().to_string();
-    assert!(error.contains("has 5 hosts, but network.nodes = 6; use at most 5 nodes"), "{error}");
+    assert!(error.contains("has 5 nodes, but network.nodes = 6; remove network.nodes"), "{error}");
 }
 
 /// `tests/python/test_independent.py` draws the same graphs with NetworkX.

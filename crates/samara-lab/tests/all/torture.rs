@@ -1,14 +1,19 @@
 //! The search for broken promises.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, Once};
 
 use samara_engine::outbox::{Lane, LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, PeerId};
 use samara_lab::experiment::{Commands, Experiment, Plan};
+use samara_lab::explain::Mode;
 use samara_lab::family::{Family, register};
+use samara_lab::results::{Measured, Outcome};
+use samara_lab::run::{Progress, Watch, WatchRun, run_all};
 use samara_lab::torture::{Broken, Draw, FaultKind, Options, Source, Tally, Violation, search};
+use samara_scenario::Inputs;
 use samara_sim::{HostStats, Record};
+use samara_spec::{Overrides, Point, load_source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +63,9 @@ impl Frame for Nothing {
     }
 }
 
-struct Node;
+struct Node {
+    panics: bool,
+}
 
 impl Engine for Node {
     type Frame = Nothing;
@@ -67,6 +74,7 @@ impl Engine for Node {
 
     fn handle(&mut self, input: Input<Nothing, ()>, cx: &mut Context<'_, Nothing, ()>) {
         if let Input::LinkUp { peer: peer @ PeerId(_), .. } = input {
+            assert!(!self.panics, "a fault of the protocol");
             let now = cx.now();
             let _ = cx.outbox().owe(now, peer, Lane(0), Nothing, None, None);
         }
@@ -80,6 +88,9 @@ samara_lab::metrics! {
         pub nodes: u32 = "nodes", Neither, [];
     }
 }
+
+/// With this count, every node panics.
+const PANICS: u32 = 1000;
 
 struct Fragile {
     nodes: u32,
@@ -101,7 +112,8 @@ impl Experiment for Fragile {
 
     fn hosts(&self) -> impl Fn(u32) -> (Node, OutboxConfig) + Send + Sync + 'static {
         let lanes = || vec![LaneConfig::unbounded("all", 0)];
-        move |_| (Node, OutboxConfig { dispatch: Default::default(), lanes: lanes() })
+        let panics = self.count == PANICS;
+        move |_| (Node { panics }, OutboxConfig { dispatch: Default::default(), lanes: lanes() })
     }
 
     fn start(&mut self, _: &mut Commands<Node>) {}
@@ -137,9 +149,45 @@ impl Experiment for Fragile {
     }
 }
 
+/// Registers the experiment for all tests.
+fn fragile() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| register(Family::of::<Fragile>()));
+}
+
+struct Blind;
+
+impl Watch for Blind {
+    fn begin<'a>(&'a self, _: &'a Point) -> impl WatchRun + 'a {
+        Self
+    }
+}
+
+impl WatchRun for Blind {
+    fn progress(&mut self, _: Progress) {}
+
+    fn measured(&mut self, _: &dyn Measured, _: &Outcome) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn end(self, _: bool) {}
+}
+
+#[test]
+fn a_protocol_that_panics_fails_its_run_and_is_named() {
+    fragile();
+    let text = format!(
+        "[scenario]\nname = \"x\"\nseeds = [7]\n[network]\nnodes = 80\n[fragile]\ncount = {PANICS}\n"
+    );
+    let loaded = load_source("x.toml", &text, Inputs::default(), &Overrides::default()).unwrap();
+    let error = run_all(&loaded, (2, Mode::Auto), &AtomicBool::new(false), &Blind).unwrap_err();
+    let expected = "x.toml: run x: the protocol or the simulator has panicked with seed 7; ";
+    assert!(error.starts_with(expected), "{error}");
+}
+
 #[test]
 fn a_violation_is_made_as_small_as_possible() {
-    register(Family::of::<Fragile>());
+    fragile();
     let (tally, violations) = tortured("fragile", 200, 6);
     assert_eq!(violations.len(), 1, "the search ends with the first violation: {tally:?}");
     let smallest: toml::Table = violations[0].text.parse().unwrap();

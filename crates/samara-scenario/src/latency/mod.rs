@@ -180,7 +180,7 @@ impl LatencyTable {
         let pair = || format!("from {} to {}", self.name(from), self.name(to));
         match (self.get(from, to), others) {
             (Some(0), _) => Err(format!(
-                "{}: the latency {} is 0; between different nodes it must be positive",
+                "{}: the latency {} is 0; expected more than 0 between different nodes",
                 self.file,
                 pair()
             )),
@@ -189,7 +189,7 @@ impl LatencyTable {
                 .map(Option::unwrap_or_default)
                 .map_err(|why| format!("others in network.latency_file is {why}")),
             (None, None) => Err(format!(
-                "{}: has no latency {} ({} of {} pairs are missing); set one with others = \"100 ms\" in network.latency_file",
+                "{}: has no latency {} ({} of {} pairs are absent, empty or negative); set one with others = \"100 ms\" in network.latency_file",
                 self.file,
                 pair(),
                 self.pairs().filter(|nanos| *nanos == MISSING).count(),

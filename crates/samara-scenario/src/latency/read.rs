@@ -304,7 +304,10 @@ impl<'a> Matrix<'a> {
         let table = if is_head {
             let unique: Names = names.iter().collect();
             if unique.len() != names.len() {
-                return Err(format!("{file}:{line}: two columns have the same name"));
+                let repeated =
+                    names.iter().enumerate().find(|(column, name)| names[..*column].contains(name));
+                let name = repeated.map_or("", |(_, name)| name);
+                return Err(format!("{file}:{line}: two columns have the name {name}; names have to differ"));
             }
             LatencyTable::of_names(file, unique)?
         } else {
@@ -335,7 +338,8 @@ impl<'a> Matrix<'a> {
         let size = self.table.size;
         if values.len() != size {
             return Err(wrong(format!(
-                "found {} latencies, expected {size}, one for each column",
+                "found {} latencies, expected {size}, one for each column (commas, semicolons, tabs or blanks \
+                 separate cells, in all lines the same; numbers have a decimal point)",
                 values.len()
             )));
         }

@@ -137,7 +137,7 @@ fn missing_pairs_are_reported_or_get_a_default() {
     let error = table.between_hosts(&[0, 1, 2], &spec()).expect_err("some are missing");
     assert_eq!(
         error,
-        "l: has no latency from 0 to 2 (4 of 6 pairs are missing); set one with others = \"100 ms\" in network.latency_file"
+        "l: has no latency from 0 to 2 (4 of 6 pairs are absent, empty or negative); set one with others = \"100 ms\" in network.latency_file"
     );
     let spec = LatencyFile { others: Some(Span::from_millis(100)), ..spec() };
     let pairs = table.between_hosts(&[0, 1, 2], &spec).expect("all latencies");
@@ -150,7 +150,7 @@ fn rejects_latencies_of_zero_or_hours() {
     let table = read(&spec(), "0 0\n5 0\n").expect("a valid table");
     assert_eq!(
         table.between_hosts(&[0, 1], &spec()),
-        Err("l: the latency from 0 to 1 is 0; between different nodes it must be positive".to_owned())
+        Err("l: the latency from 0 to 1 is 0; expected more than 0 between different nodes".to_owned())
     );
     assert_eq!(
         error("1 5000\n1 1\n"),
@@ -160,7 +160,11 @@ fn rejects_latencies_of_zero_or_hours() {
 
 #[test]
 fn errors_name_the_line() {
-    assert_eq!(error("a,b\n1,2\n3\n"), "l:3: found 1 latencies, expected 2, one for each column");
+    assert_eq!(
+        error("a,b\n1,2\n3\n"),
+        "l:3: found 1 latencies, expected 2, one for each column (commas, semicolons, tabs or blanks separate cells, in \
+         all lines the same; numbers have a decimal point)"
+    );
     assert_eq!(error(",a,b\na,1,2\n"), "l: has 1 rows and 2 columns; row b is missing");
     assert_eq!(error(",a,b\na,1,2\na,1,2\n"), "l:3: duplicate row `a`");
     assert_eq!(

@@ -145,10 +145,10 @@ compare a b => expected a results directory of samara run
 run folder => folder: cannot be read (Is a directory
 run bytes.toml => bytes.toml: is not UTF-8 text
 run bytes.csv/x => `samara list` shows the built-in scenarios
-run peerdas-small --out bytes.toml => bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out
+run peerdas-small --out bytes.toml => bytes.toml: is a file; expected a directory; choose another directory with --out
 run peerdas-small --out bytes.toml/r => bytes.toml/r: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out
 sweep peerdas-small --grid network.nodes=50 --out bytes.toml/s => bytes.toml/s: the directory cannot be created (Not a directory (os error 20)); choose another directory with --out
-sweep peerdas-small --grid network.nodes=50 --out bytes.toml => bytes.toml: the directory cannot be created (File exists (os error 17)); choose another directory with --out
+sweep peerdas-small --grid network.nodes=50 --out bytes.toml => bytes.toml: is a file; expected a directory; choose another directory with --out
 export graph peerdas-small --run batch -o folder => folder: the file cannot be written (Is a directory
 export graph peerdas-small --run batch -o no/f => no/f: the file cannot be written (No such file
 run peerdas-small --set network.nodes=50 --set network.nodes=60 => --set network.nodes has two values, 50 and 60; keep one of them
@@ -197,7 +197,10 @@ fn ambiguous_runs_and_unknown_expectations_are_refused() {
             "[expect]\ntime_to_custody_ms = \"< 4 s\"",
             "\"time_to_custody_ms\" is no single value; expected one of time_to_custody_ms.mean, ",
         ),
-        ("[expect]\n\"time_to_custody_ms.p90\" = \"< 4 s\"", "\"time_to_custody_ms.p90\" is no single value"),
+        (
+            "[expect]\n\"time_to_custody_ms.p90\" = \"< 4 s\"",
+            "\"time_to_custody_ms.p90\" is no value of this metric",
+        ),
         ("[expect]\ndelivery_ratio = \"== 100\"", "\"100\" is more than 1; write \"100 %\""),
         ("[expect]\nearly_timeouts = \"== 0\"", "[columns] have no metric \"early_timeouts\""),
     ] {
