@@ -37,9 +37,15 @@ pub struct ViewId {
     pub proposer: u64,
 }
 
-impl fmt::Debug for ViewId {
+impl fmt::Display for ViewId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}.{:04x}", self.counter, self.proposer as u16)
+    }
+}
+
+impl fmt::Debug for ViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
     }
 }
 

@@ -65,12 +65,19 @@ pub enum Frames {
 #[derive(Clone)]
 pub struct Secret(Arc<[u8]>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found a secret of {0} bytes; expected at least {min} random ones, such as `openssl rand -hex 32` prints",
     min = Secret::BYTES_MIN
 )]
 pub struct ShortSecret(usize);
+
+/// `main` prints errors in this form.
+impl std::fmt::Debug for ShortSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
 
 impl Secret {
     pub const BYTES_MIN: usize = 16;

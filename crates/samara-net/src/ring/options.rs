@@ -178,7 +178,9 @@ impl Options {
         )?;
         self.check_authentication(address)?;
         let seedless = self.require_seed.is_some() && self.seeds.iter().all(|seed| *seed == address);
-        check(!seedless, "seeds", &self.seeds, "another member, since `require_seed` is set")?;
+        let expected =
+            "the address of another member; only the first member of a group leaves `require_seed` unset";
+        check(!seedless, "seeds", &self.seeds, expected)?;
         let queue = self.queue_bytes;
         // A semaphore counts the room in the queue.
         check((1..=1 << 30).contains(&queue), "queue_bytes", queue, "1 B to 1 GiB")?;

@@ -30,10 +30,11 @@ impl From<JsonRejection> for Failure {
         let message = match &rejection {
             JsonRejection::JsonSyntaxError(error) => {
                 let cause = innermost(error);
-                format!("the body is not JSON: {cause}; expected an object such as {{}}")
+                format!("the body is not JSON: {cause}; expected an object (docs/guides/node.md)")
             }
             JsonRejection::MissingJsonContentType(_) => {
-                "found no JSON; expected the header \"content-type: application/json\"".to_owned()
+                "the request does not say that its body is JSON; expected the header \"content-type: application/json\""
+                    .to_owned()
             }
             _ => rejection.body_text(),
         };

@@ -149,11 +149,11 @@ pub(super) async fn not_found(uri: Uri) -> Failure {
 }
 
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {
-    // Each path has one of the two methods, or both.
+    // Each path has one of the two methods.
     let expected = match method {
         Method::GET => "POST",
         Method::POST => "GET",
-        _ => "GET or POST",
+        _ => "the method of docs/guides/node.md, GET or POST",
     };
     let path = uri.path();
     let message = format!("{path} does not accept {method}; expected {expected} (docs/guides/node.md)");

@@ -23,7 +23,9 @@ impl Token {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let wrong = |what: String| format!("{}: {what}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| {
-            wrong(format!("cannot read the token: {error}; write one with `umask 077; openssl rand -hex 32`"))
+            wrong(format!(
+                "cannot read the token: {error}; write one with `umask 077; openssl rand -hex 32 > FILE`"
+            ))
         })?;
         check_mode(path).map_err(wrong)?;
         let token = text.trim();
