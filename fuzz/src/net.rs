@@ -113,7 +113,8 @@ pub(crate) fn packet_seeds() -> Vec<Vec<u8>> {
 // ---- the dashboard ----
 
 pub(crate) fn dashboard_request_seeds() -> Vec<Vec<u8>> {
-    let page = "GET /v1/events?run=first%20run HTTP/1.1\r\nHost: localhost:7000\r\nLast-Event-ID: 1-2@first\r\n\r\n";
+    let page =
+        "GET /v1/events?run=first%20run HTTP/1.1\r\nHost: localhost:7000\r\nLast-Event-ID: 1-2@first\r\n\r\n";
     let login = "POST /login HTTP/1.1\r\nHost: 10.0.0.1\r\nCookie: a=b\r\nContent-Length: 9\r\n\r\ntoken=a+b";
     [page, login].map(|text| text.as_bytes().to_vec()).into()
 }

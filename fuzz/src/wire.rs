@@ -13,11 +13,11 @@ use samara_cat::wire::{
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::protobuf::{Reader, Writer};
 use samara_engine::{Frame, PeerIdentity, Shape, Topic};
+use samara_gossipsub::partial::ethereum::{self, PartialColumns};
+use samara_gossipsub::partial::{Bits, Format, Metadata};
 use samara_gossipsub::rpc::{
     Control, ExchangedPeer, IHave, Message, MessageId, Partial, PartialMode, Prune, Rpc, RpcFrame, SubOpts,
 };
-use samara_gossipsub::partial::ethereum::{self, PartialColumns};
-use samara_gossipsub::partial::{Bits, Format, Metadata};
 use samara_gossipsub::signature::signed_bytes;
 use samara_gossipsub::wire::FrameDecoder;
 use samara_mix::wire::Piece;
