@@ -193,7 +193,7 @@ impl Response {
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if let Body::Text(text) = &self.body {
+        if let (Body::Text(text), 200..=203 | 205..) = (&self.body, self.status) {
             head.push_str(&format!("content-length: {}\r\n", text.len()));
         }
         head.push_str("\r\n");

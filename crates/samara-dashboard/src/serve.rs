@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -67,11 +67,26 @@ pub struct Dashboard {
 struct Shared {
     watches: Arc<Watches>,
     access: Access,
-    /// One reference for each connection, and one more.
-    connections: Arc<()>,
-    /// One reference for each page that receives updates, and one more.
-    pages: Arc<()>,
+    connections: Places,
+    pages: Places,
+    /// Number of connections that found no place or no thread.
+    refused: AtomicU64,
     is_stopped: AtomicBool,
+}
+
+/// Places for at most so many users. A place is free again when it is dropped.
+#[derive(Debug)]
+struct Places(Arc<()>, usize);
+
+impl Places {
+    fn new(most: usize) -> Self {
+        Self(Arc::default(), most)
+    }
+
+    fn take(&self) -> Option<Arc<()>> {
+        let place = Arc::clone(&self.0);
+        (Arc::strong_count(&place) <= self.1 + 1).then_some(place)
+    }
 }
 
 impl Dashboard {
@@ -84,8 +99,9 @@ impl Dashboard {
         let shared = Arc::new(Shared {
             watches: Watches::new(Runs::new(directory)),
             access,
-            connections: Arc::default(),
-            pages: Arc::default(),
+            connections: Places::new(CONNECTIONS_MAX),
+            pages: Places::new(PAGES_MAX),
+            refused: AtomicU64::new(0),
             is_stopped: AtomicBool::new(false),
         });
         let served = Arc::clone(&shared);
@@ -136,21 +152,21 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(stream) = stream else {
-            // The process has no file descriptor left until a connection ends.
+            // For example, the process has no file descriptor left until a connection ends.
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        let connection = Arc::clone(&shared.connections);
-        let is_full = Arc::strong_count(&connection) > CONNECTIONS_MAX + 1;
-        let served = Arc::clone(shared);
-        let serve = move || {
-            // Fails if the browser has closed the connection, which it may do at any time.
-            let _ = http::converse(&stream, |request| respond(&served, request));
-            drop(connection);
-        };
-        // Without a thread, the connection closes. The browser shows that, and the user can retry.
-        if !is_full {
-            let _ = thread::Builder::new().name("connection".to_owned()).spawn(serve);
+        let begun = shared.connections.take().and_then(|place| {
+            let served = Arc::clone(shared);
+            let serve = move || {
+                // Fails if the browser has closed the connection, which it may do at any time.
+                let _ = http::converse(&stream, |request| respond(&served, request));
+                drop(place);
+            };
+            thread::Builder::new().name("connection".to_owned()).spawn(serve).ok()
+        });
+        if begun.is_none() {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -228,7 +244,9 @@ fn login(shared: &Shared, request: &Request) -> Response {
 fn runs(shared: &Shared, _: &Request) -> Result<Response, Response> {
     let directory = shared.watches.runs.root.display().to_string();
     let runs = shared.watches.runs.list();
-    Ok(Response::new(200, JSON, json!({ "directory": directory, "runs": runs }).to_string()))
+    let refused = shared.refused.load(Ordering::Relaxed);
+    let answer = json!({ "directory": directory, "runs": runs, "refused_connections": refused });
+    Ok(Response::new(200, JSON, answer.to_string()))
 }
 
 /// The name and hub of the run in the query; the default is the newest one.
@@ -260,10 +278,8 @@ fn snapshot(shared: &Shared, request: &Request) -> Result<Response, Response> {
 
 /// A stream of server-sent events.
 fn events(shared: &Shared, request: &Request) -> Result<Response, Response> {
-    let open = Arc::clone(&shared.pages);
-    if Arc::strong_count(&open) > PAGES_MAX + 1 {
-        return Err(problem(503, "too many pages are open; close some"));
-    }
+    let place = shared.pages.take();
+    let place = place.ok_or_else(|| problem(503, "too many pages are open; close some"))?;
     let (name, hub) = hub(shared, request)?;
     // Ids belong to one run, and those of another run are ignored.
     let last_id = request.header("last-event-id").and_then(|id| id.split_once('@'));
@@ -273,7 +289,7 @@ fn events(shared: &Shared, request: &Request) -> Result<Response, Response> {
     let hello = format!("event: hello\nretry: {}\ndata: {hello}\n\n", RETRY.as_millis());
     let changes = std::iter::from_fn(move || {
         // The page counts as open until its stream is dropped.
-        let _ = &open;
+        let _ = &place;
         Some(match &*page.next(KEEP_ALIVE_INTERVAL)? {
             [] => "event: alive\ndata: {}\n\n".to_owned(),
             messages => messages.iter().map(|message| event(message, &name)).collect(),

@@ -161,17 +161,17 @@ pub(crate) fn declared(path: &str, family: Option<&Family>) -> Result<(), String
     if own.contains(&name) {
         return Ok(());
     }
+    let all = match own.len() {
+        0..=LISTED_MAX => format!("; expected one of {}", own.join(", ")),
+        _ => " (docs/results.md has all)".to_owned(),
+    };
     if let (Some(family), true) = (family, find(path).is_some()) {
-        let section = family.spec.section;
-        let all = if own.len() > LISTED_MAX { "docs/results.md has all".to_owned() } else { own.join(", ") };
-        return Err(format!(
-            "scenarios with [{section}] have no metric \"{name}\"; expected one of them: {all}"
-        ));
+        return Err(format!("scenarios with [{}] have no metric \"{name}\"{all}", family.spec.section));
     }
     let below = path.split_once(name).map_or("", |(_, below)| below);
     let hint =
         closest(name, own).map_or_else(String::new, |name| format!("; did you mean \"{name}{below}\"?"));
-    Err(format!("there is no metric \"{path}\"{hint} (docs/results.md has all)"))
+    Err(format!("there is no metric \"{path}\"{hint}{all}"))
 }
 
 pub(crate) fn is_distribution(path: &str) -> bool {

@@ -169,6 +169,22 @@ fn silent_clients_are_bounded_and_sent_away() {
     silent[0].read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
     until("the other connections have ended", || agent().get(server.url("/v1/runs")).call().is_ok());
+    let listed: Value = serde_json::from_str(&get(&server.url("/v1/runs")).1).unwrap();
+    assert!(listed["refused_connections"].as_u64() >= Some(1), "{listed}");
+}
+
+#[test]
+fn pages_with_updates_are_bounded() {
+    let results = directory("pages");
+    let _session = session(&results.join("run"));
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    let url = server.url("/v1/events");
+    let open: Vec<Events> = (0..64).map(|_| Events::open(&url, None)).collect();
+    let (status, body, _) = get(&url);
+    assert_eq!((status, body.contains("too many pages")), (503, true), "{body}");
+    drop(open);
+    // A server notices a closed page when it writes to it.
+    until("a page has ended", || agent().get(&url).call().unwrap().status() == 200);
 }
 
 #[test]

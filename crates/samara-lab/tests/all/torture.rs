@@ -5,6 +5,7 @@ use std::sync::{Mutex, Once};
 
 use samara_engine::outbox::{Lane, LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, PeerId};
+use samara_lab::expect::Expectation;
 use samara_lab::experiment::{Commands, Experiment, Plan};
 use samara_lab::explain::Mode;
 use samara_lab::family::{Family, register};
@@ -183,6 +184,17 @@ fn a_protocol_that_panics_fails_its_run_and_is_named() {
     let error = run_all(&loaded, (2, Mode::Auto), &AtomicBool::new(false), &Blind).unwrap_err();
     let expected = "x.toml: run x: the protocol or the simulator has panicked with seed 7; ";
     assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn unknown_metrics_of_an_experiment_with_few_are_followed_by_all() {
+    fragile();
+    let text =
+        "[scenario]\nname = \"x\"\n[network]\nnodes = 80\n[fragile]\n[expect]\nincomplete = \"== 0\"\n";
+    let loaded = load_source("x.toml", text, Inputs::default(), &Overrides::default()).unwrap();
+    let error = Expectation::all_of(&loaded).unwrap_err();
+    let expected = "scenarios with [fragile] have no metric \"incomplete\"; expected one of nodes";
+    assert!(error.ends_with(expected), "{error}");
 }
 
 #[test]

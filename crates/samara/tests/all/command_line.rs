@@ -138,6 +138,7 @@ run nothing => neither a built-in scenario nor a file
 run peerdas --set nonsense => "nonsense" is not KEY=VALUE
 run peerdas --set network.loss=5 => --set network.loss=5: found 5; expected a share
 run peerdas --only none => --only none: there is no such run
+show peerdas-small --set expect.foo=1 => expect."foo": there is no metric "foo"
 run peerdas --threads 0 => expected a whole number from 1 to 1024
 run peerdas --seed -3 => invalid value '-3' for '--seed <SEED>': expected a whole number from 0
 run peerdas --seed x => expected a whole number from 0 to 9223372036854775807
