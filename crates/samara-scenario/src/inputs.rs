@@ -212,7 +212,9 @@ impl Inputs {
         let path = self.0.directory.join(name);
         let fail = |error: std::io::Error| match path == Path::new(name) {
             true if error.kind() == std::io::ErrorKind::NotFound => {
-                format!("{name}: {error}; a relative path starts from the folder of the scenario file, here the working directory")
+                format!(
+                    "{name}: {error}; a relative path starts from the folder of the scenario file, here the working directory"
+                )
             }
             true => format!("{name}: {error}"),
             false => format!("{name}: {error} (looked for {})", path.display()),
