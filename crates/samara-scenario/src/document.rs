@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::de::value::MapDeserializer;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, Visitor,
@@ -406,6 +407,14 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
+impl<'de> IntoDeserializer<'de, Mismatch> for Reader<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
 impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Mismatch;
 
@@ -449,6 +458,14 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             }
             let example = match self.0 {
                 toml::Value::String(kind) if keys.contains(&"kind") => {
+                    // Of a name that is no kind, the error lists those that are.
+                    let table = MapDeserializer::new(std::iter::once(("kind", self)));
+                    if let Err(error) = visitor.visit_map(table)
+                        && error.message.starts_with("found ")
+                    {
+                        let message = error.message + "; write { kind = \"...\" }";
+                        return Err(Mismatch { message, ..error });
+                    }
                     format!(", such as {{ kind = {kind:?} }}")
                 }
                 _ => String::new(),

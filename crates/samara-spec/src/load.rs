@@ -11,7 +11,7 @@ use samara_scenario::keys::{GridAxis, get, is_within, parse_value, plain, set_ke
 use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
 
 use crate::resolve::{KEYS_OF_KINDS, clear_superseded, idle_topology, resolve, varies_topology, written};
-use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check, hints};
+use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check, family, hints};
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,6 +215,9 @@ fn load_text(
     name_after_file(source, &mut table);
     let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
     for (key, value) in set {
+        if let Some(message) = section_of_other(key, &shipped) {
+            return Err(flag(source, &origin.set(key, value), &message));
+        }
         set_text(&mut table, key, value)
             .map_err(|message| flag(source, &origin.set(key, value), &message))?;
     }
@@ -223,6 +226,9 @@ fn load_text(
         let _ = set_key(&mut table, "scenario.seeds", toml::Value::Array(seeds));
     }
     for (key, values) in axes {
+        if let Some(message) = section_of_other(key, &shipped) {
+            return Err(flag(source, key, &message));
+        }
         set_axis(&mut table, key, values);
     }
     add_runs(source, &mut table, added)?;
@@ -452,6 +458,15 @@ fn problem(source: &str, text: &str, key: &str, message: String) -> ScenarioErro
 
 fn flag(source: &str, set: &str, message: &str) -> ScenarioError {
     ScenarioError::one(source, format!("{set}: {message}"))
+}
+
+/// Explains why a key of another family cannot be set.
+fn section_of_other(key: &str, scenario: &Scenario) -> Option<String> {
+    let own = scenario.family().section;
+    let section = key.split('.').next()?;
+    (section != own && family::all().iter().any(|family| family.section == section)).then(|| {
+        format!("the scenario has [{own}], not [{section}]; `samara show` lists its keys, and `samara list` the scenarios of each family")
+    })
 }
 
 /// Sets the values of an axis of the sweep, which is added if it does not exist.

@@ -97,6 +97,7 @@ pub(crate) enum Verb {
     /// (by SIGTERM, SIGINT, or its control API). The exit status is 0 if all owed copies have left,
     /// 3 if some have not, 2 if the configuration is wrong.
     #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node`")))]
+    #[command(override_usage = "samara node --config <FILE>\n       samara node --new-certificate <FILE>")]
     Node {
         /// The configuration; docs/node.toml shows every key.
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]

@@ -376,7 +376,7 @@ fn wrong_values_are_described_in_the_terms_of_scenario_files() {
 /// Values that do not fit the rest of a scenario: lines of a scenario and its run, a key, its value, and
 /// a part of the error.
 const UNFIT_VALUES: &str = r#"
-cat cat | columns.blobs | 3 | a scenario has one experiment
+cat cat | columns.blobs | 3 | the scenario has [pool], not [columns]
 cat cat | protocol.degree | 3 | unknown key `degree`
 cat cat | pool.rate | 5 | has no effect with pool.rate; keep one of them
 cat cat | pool.arrivals | poisson | has no effect without pool.rate
@@ -400,7 +400,7 @@ cat cat | pool.group | [{ name = "x", share = "10 %" }] | needs a preset, or an 
 cat cat | pool.group | [{ name = "x", share = "100 %", adversary = "silent" }] | fewer than 2 honest nodes
 cat-churn cat | fault.0.kind | leave | is "leave", which nodes of [pool] cannot do; use "crash"
 gossip-baselines gossipsub | transport.connection.flush | when-idle | has no effect in [messages]: channels belong to transaction pools
-gossip-baselines gossipsub | columns.blobs | 3 | a scenario has one experiment
+gossip-baselines gossipsub | columns.blobs | 3 | the scenario has [messages], not [columns]
 gossip-baselines gossipsub | messages.rate | 0 | it must be above 0
 gossip-baselines gossipsub | messages.duration | 0 s | 0 messages; allowed is 1 to
 gossip-baselines gossipsub | messages.size | 3 B | is 3 B; allowed is 4 B to
@@ -409,6 +409,7 @@ gossip-baselines gossipsub | network.topology.topic_peers_min | 3 | all nodes ha
 gossip-baselines gossipsub | protocol.optimization_threshold | 3 | unknown key `optimization_threshold`
 gossip-baselines gossipsub | network.topology.seed | 3 | only used with kind = "barabasi-albert"
 peerdas batch | protocol.kind | randomsub | found "randomsub"; expected "gossipsub"
+peerdas batch | protocol.schedule_publish | batch | found `batch`; expected one of `sequential`
 peerdas batch | network.classes_from | 5000 | allowed is 0 to
 peerdas batch | transport.stack | quic-go | needs kind = "quic"
 peerdas batch | transport.ip_headers | false | belongs to kind = "quic" or "datagram"
@@ -421,7 +422,7 @@ peerdas-methods plumtree-batch | columns.observer | true | an observer reports b
 peerdas-methods plumtree-batch | columns.publisher_subscribes_all | false | a publisher is a member of Plumtree's trees
 peerdas-methods datagram-batch | transport.initial_window | 4 | has no effect with kind = "datagram"
 peerdas-methods datagram-batch | transport.max_segment | 9000 B | with datagrams use max_udp_payload
-ring ring | columns.blobs | 3 | a scenario has one experiment
+ring ring | columns.blobs | 3 | the scenario has [group], not [columns]
 ring ring | protocol.push | 3 | unknown key `push`
 ring ring | network.topology.degree | 3 | have links to all others
 ring ring | transport.unsent | 1 kB | is 1 kB; allowed is 4 KiB
@@ -447,7 +448,7 @@ ring-rounds ring | transport.kind | "grpc" | transport.kind
 ring-federation-churn quiet | protocol.preset | ring-total | a federation orders by sender
 ring-federation-churn quiet | network.regions.gateway | 0 bit/s | must be positive
 ring-federation-churn quiet | network.regions.latency | [["10 ms", "20 ms", "40 ms"], ["20 ms", "10 ms", "40 ms"], ["40 ms", "40 ms", "10 ms"]] | is 20ms from Paris to London
-mix today | messages.rate | 1 | a scenario has one experiment
+mix today | messages.rate | 1 | the scenario has [mix], not [messages]
 mix today | mix.team | 1 | 2 to 32
 mix today | mix.team | 6 | no more than the pool has
 mix today | mix.batch | 0 | allowed is 1 to

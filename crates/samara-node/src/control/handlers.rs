@@ -145,7 +145,13 @@ pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse,
 }
 
 pub(super) async fn not_found(uri: Uri) -> Failure {
-    Failure::not_found(format!("unknown path {}; see docs/guides/node.md", uri.path()))
+    let guide = match uri.path().split('/').nth(2) {
+        Some("pool") => "pool",
+        Some("group") => "groups",
+        Some("mix") => "mix",
+        _ => "node",
+    };
+    Failure::not_found(format!("unknown path {}; see docs/guides/{guide}.md", uri.path()))
 }
 
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {

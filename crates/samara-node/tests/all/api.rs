@@ -102,7 +102,8 @@ async fn invalid_requests_are_rejected_with_a_reason() {
         ),
         ("/v1/stop", "", 400, &["the body is not JSON: EOF", "expected an object (docs/guides/node.md)"]),
         ("/v1/stop", "{\"now\":true}", 422, &["unknown key `now`; expected none here"]),
-        ("/v1/nothing", "{}", 404, &["unknown path /v1/nothing"]),
+        ("/v1/nothing", "{}", 404, &["unknown path /v1/nothing", "docs/guides/node.md"]),
+        ("/v1/group/nothing", "{}", 404, &["unknown path /v1/group/nothing", "docs/guides/groups.md"]),
         ("/v1/status", "{}", 405, &["/v1/status does not accept POST; expected GET"]),
         (
             "/v1/publish",
