@@ -7,7 +7,7 @@ use samara_spec::{FaultKind, TransportKind};
 
 use super::measure::Delivery;
 use super::run::ColumnsMeasured;
-use crate::messages::torture::{gossipsub, is_connected, sending, transport};
+use crate::messages::torture::{gossipsub, is_connected, sending, survives_changed_meshes, transport};
 use crate::network::{self, harmed};
 use crate::torture::{Broken, Draw, FAULTS, ROUNDING};
 
@@ -117,7 +117,13 @@ fn connected(measured: &ColumnsMeasured, harmed: &[bool]) -> Vec<bool> {
 
 pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
     let (scenario, collector) = (&measured.point.scenario, &measured.collector);
-    let harmed = harmed(scenario, measured.point.seed);
+    let workload: &Columns = scenario.part();
+    let seed = measured.point.seed;
+    let mut harmed = harmed(scenario, seed);
+    // Behind nodes that answer no request, others may miss pieces.
+    for host in workload.faulty(scenario.network.nodes, seed).concat() {
+        harmed[host as usize] = true;
+    }
     let mut broken = Vec::new();
     let first = collector.copies.iter().filter(|row| row.first && !is_harmed(&harmed, row.host));
     let mut seen: Vec<(u32, u32)> = first.map(|row| (row.host, row.column)).collect();
@@ -140,10 +146,11 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         use FaultKind::{Claim, Crash, Invent, Slow, Vanish};
         matches!(kind, Crash | Vanish | Slow | Claim | Invent)
     };
-    let is_coded = scenario.part::<Columns>().pieces.is_some();
+    let is_coded = workload.pieces.is_some();
     let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
         && scenario.transport.kind != TransportKind::Datagram
-        && collector.queue_drops == 0;
+        && collector.queue_drops == 0
+        && (workload.cells.is_some() || survives_changed_meshes(scenario));
     if promises {
         let connected = connected(measured, &harmed);
         let lacking = |block: &[Delivery]| {

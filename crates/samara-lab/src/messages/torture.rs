@@ -1,5 +1,6 @@
 //! Random streams of messages, and what they promise.
 
+use samara_gossipsub::config::Parameters;
 use samara_scenario::topology::Graph;
 use samara_spec::messages::{FLOODSUB, PLUMTREE, RANDOMSUB};
 use samara_spec::{Fault, FaultKind, Scenario, TransportKind};
@@ -23,9 +24,10 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
         draw.set("protocol.degree_score", score);
         draw.set("protocol.degree_out", (low - 1).min((degree - 1) / 2));
     }
-    for key in ["flood_publish", "idontwant", "idontwant_on_publish", "withdraw", "gossip_to_turned_away"] {
+    for key in ["flood_publish", "idontwant", "idontwant_on_publish", "withdraw"] {
         draw.maybe(0.3, &format!("protocol.{key}"), &[true, false]);
     }
+    draw.maybe(0.7, "protocol.gossip_to_turned_away", &[true]);
     draw.maybe(0.3, "protocol.answers", &["frame-per-message", "one-frame"]);
     if draw.chance(0.3) {
         spread(draw);
@@ -129,11 +131,22 @@ pub(crate) fn is_connected(graph: &Graph, harmed: &[bool]) -> bool {
     reached.iter().zip(harmed).all(|(reached, harmed)| *reached || *harmed)
 }
 
+/// Returns true if changes of meshes lose no message.
+///
+/// A node that loses a mesh peer grafts another one at its next heartbeat. The specification's
+/// gossip leaves that peer out from then on, although it has not received the latest messages.
+pub(crate) fn survives_changed_meshes(scenario: &Scenario) -> bool {
+    let changes = |fault: &Fault| matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish);
+    let gossipsub = scenario.find::<Parameters>();
+    !scenario.faults.iter().any(changes)
+        || gossipsub.is_none_or(|parameters| parameters.build(None).gossip_to_turned_away)
+}
+
 /// Returns true if every node without a fault gets every message that another one publishes.
 ///
 /// Nodes that only leave or vanish do not keep the others from it. Nobody promises it across a
 /// partition, past hostile nodes, over links that lose frames, or with full queues; RandomSub sends
-/// to random peers.
+/// to random peers; GossipSub needs [gossip to peers that enter a mesh](survives_changed_meshes).
 fn promises_delivery(
     measured: &MessagesMeasured,
     scenario: &Scenario,
@@ -145,6 +158,7 @@ fn promises_delivery(
         && scenario.transport.kind != TransportKind::Datagram
         && scenario.selected.protocol() != RANDOMSUB
         && measured.collector.lost.is_empty()
+        && survives_changed_meshes(scenario)
         && is_connected(graph, harmed)
 }
 
