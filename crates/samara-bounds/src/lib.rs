@@ -46,6 +46,9 @@ pub struct Limits<'a> {
     pub latency_nanos: u64,
     /// Minimum time that a node needs to validate a message, in nanoseconds.
     pub validation_nanos: u64,
+    /// Whether each of these nodes may request columns from the publisher, so that the order of first
+    /// copies may depend on its custody.
+    pub asking: Vec<bool>,
 }
 
 impl Limits<'_> {
@@ -68,11 +71,14 @@ fn nanos(bytes: u64, bps: u64) -> u64 {
 /// for columns; 0 if there are none.
 ///
 /// It is the largest of three bounds: for every order of the columns; for orders that are
-/// independent of custody; and for the nodes' own downlinks. The second is tighter, and holds if
-/// all nodes have equally many columns: see `docs/bounds.md`.
+/// independent of custody; and for the nodes' own downlinks. The second is tighter, and holds for
+/// nodes that request nothing and have equally many columns: see `docs/bounds.md`.
 pub fn mean_custody(limits: &Limits<'_>) -> Bound {
-    let waiting = limits.custody.iter().zip(&limits.downlink_bps).filter(|(own, _)| !own.is_empty());
-    let (custody, downlinks): (Vec<&[u32]>, Vec<u64>) = waiting.map(|(own, bps)| (*own, *bps)).unzip();
+    let waiting = || {
+        let nodes = limits.custody.iter().zip(&limits.downlink_bps).zip(&limits.asking);
+        nodes.filter(|((own, _), _)| !own.is_empty())
+    };
+    let (custody, downlinks): (Vec<&[u32]>, Vec<u64>) = waiting().map(|((own, bps), _)| (*own, *bps)).unzip();
     if custody.is_empty() {
         return Bound::default();
     }
@@ -99,8 +105,19 @@ pub fn mean_custody(limits: &Limits<'_>) -> Bound {
     };
     let any = without(any_order(&custody, &columns, first_copy, &model));
     let mut bound = Bound::of_nanos((0.0, own_downlink)).max(any);
-    if custody.iter().all(|own| own.len() == custody[0].len()) {
-        bound = bound.max(without(blind_order(&custody, &columns, first_copy, &model)));
+    let others: Vec<&[u32]> = waiting().filter(|(_, asks)| !**asks).map(|((own, _), _)| *own).collect();
+    if let Some(first) = others.first()
+        && others.iter().all(|own| own.len() == first.len())
+    {
+        let columns = kept_columns(&others);
+        let blind = without(blind_order(&others, &columns, first_copy, &model));
+        // A node that asks is done after its latency at the earliest.
+        let share = others.len() as f64 / custody.len() as f64;
+        let asking_ms = (1.0 - share) * limits.latency_nanos as f64 / 1e6;
+        bound = bound.max(Bound {
+            total_ms: share * blind.total_ms + asking_ms,
+            first_copies_ms: share * blind.first_copies_ms,
+        });
     }
     bound
 }

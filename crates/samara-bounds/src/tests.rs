@@ -22,6 +22,7 @@ fn limits(custody: &[Vec<u32>], mbps: u64) -> Limits<'_> {
         relay_uplink_bps: mbps * 1_000_000,
         latency_nanos: 50_000_000,
         validation_nanos: 0,
+        asking: vec![false; custody.len()],
     }
 }
 
@@ -85,6 +86,26 @@ fn unequal_custody_is_bounded_for_every_order() {
     let bound = mean_custody(&limits(&custody, 20)).total_ms;
     let best = 50.0 + (1.0 + 64.0) / 2.0 * 6.8204;
     assert!((bound - best).abs() < 1e-3, "{bound}, {best}");
+}
+
+#[test]
+fn requests_are_bounded_for_every_order() {
+    // The publisher answers one node after the other, each with columns that nobody else keeps.
+    let custody: Vec<Vec<u32>> = (0..6).map(|node| (7 * node..7 * node + 7).collect()).collect();
+    let pushed = limits(&custody, 20);
+    let asked = Limits { asking: vec![true; 6], ..pushed.clone() };
+    let mean_position = 7.0 * (1.0 + 6.0) / 2.0;
+    let served = 50.0 + mean_position * 6.8204;
+    assert!((mean_custody(&asked).total_ms - served).abs() < 1e-3);
+    assert!(mean_custody(&pushed).total_ms > served);
+    // The order does not depend on the custody of those that do not ask.
+    let far = drawn(999, 128, 8, 1);
+    let bounds = [0, 100].map(|asking| {
+        let asking = (0..999).map(|node| node < asking).collect();
+        mean_custody(&Limits { asking, ..limits(&far, 20) }).total_ms
+    });
+    let share = bounds[1] / bounds[0];
+    assert!(0.88 < share && share < 0.95, "{bounds:?}");
 }
 
 fn last_positions(custody: &[&[u32]], order: &[u32]) -> f64 {

@@ -21,11 +21,7 @@ pub(super) fn curve(
     links: &[(u32, u32)],
 ) -> Curve {
     let workload = scenario.part::<Columns>();
-    // Cells of a column share packets with those of others.
-    let copy_bytes = match workload.cells {
-        None => network::transport(scenario).wire_bytes(frame_bytes),
-        Some(_) => u64::from(frame_bytes.max(1)),
-    };
+    let copy_bytes = copy_bytes(scenario, frame_bytes);
     let (nodes, count) = (scenario.network.nodes, hosts.configs.len() as u32);
     // With repair, half of the columns yield all others.
     let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
@@ -56,6 +52,15 @@ pub(super) fn curve(
         },
         pieces,
     })
+}
+
+/// Returns the least bytes on the wire of a copy of a column. Its cells share packets with those of
+/// others.
+pub(super) fn copy_bytes(scenario: &Scenario, frame_bytes: u32) -> u64 {
+    match scenario.part::<Columns>().cells {
+        None => network::transport(scenario).wire_bytes(frame_bytes),
+        Some(_) => u64::from(frame_bytes.max(1)),
+    }
 }
 
 /// Lower bounds of the mean and of percentiles, in milliseconds.

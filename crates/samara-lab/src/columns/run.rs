@@ -17,11 +17,11 @@ use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
 use samara_sim::{Arrivals, Cause, Hop, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
-use samara_spec::columns::Columns;
+use samara_spec::columns::{Columns, CustodyPattern};
 use samara_spec::messages::{FloodParameters, PlumtreeParameters};
 use samara_spec::{Point, Scenario};
 
-use super::bound::curve;
+use super::bound::{copy_bytes, curve};
 use super::measure::{Collector, CopyRow, Delivery};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
@@ -48,6 +48,8 @@ pub struct ColumnsMeasured {
     pub curve: samara_bounds::Curve,
     /// The least length of the frame of a segment.
     pub frame_bytes: u32,
+    /// Whether each node may request parts of columns from the publisher.
+    asking: Vec<bool>,
     /// Copies withdrawn before they left, over all nodes.
     pub withdrawn: u64,
     /// Mean size of the meshes at the first publication.
@@ -72,7 +74,9 @@ impl ColumnsMeasured {
         let mut collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
         collector.needed = workload.needed();
         collector.ends_early = workload.pieces.is_some();
-        let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes));
+        // Until the links are known, anyone may ask.
+        let asking = vec![workload.cells.is_some(); custody.len()];
+        let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes, &asking));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
@@ -84,6 +88,7 @@ impl ColumnsMeasured {
             bound,
             curve: samara_bounds::Curve::default(),
             frame_bytes,
+            asking,
             withdrawn: 0,
             mesh_size: 0.0,
             cells: [0; 5],
@@ -96,6 +101,19 @@ impl ColumnsMeasured {
     /// as well.
     fn set_curve(&mut self, links: &[(u32, u32)]) {
         let custody = self.collector.custody();
+        let workload: &Columns = self.point.scenario.part();
+        // In a pattern, the custody of peers is also that of others.
+        let is_random = workload.custody_pattern == CustodyPattern::Random && workload.custody_file.is_none();
+        if workload.cells.is_some() && is_random {
+            self.asking.fill(false);
+            let peers = links.iter().filter_map(|(a, b)| match workload.publisher {
+                publisher if publisher == *a => Some(*b),
+                publisher if publisher == *b => Some(*a),
+                _ => None,
+            });
+            peers.for_each(|peer| self.asking[peer as usize] = true);
+            self.bound = bound(&self.point.scenario, &self.limits());
+        }
         self.curve = curve(&self.point.scenario, custody, &self.hosts, self.frame_bytes, links);
         self.bound.total_ms = self.bound.total_ms.max(self.curve.mean());
         self.lower_bound_ms = self.bound.total_ms;
@@ -105,9 +123,14 @@ impl ColumnsMeasured {
         self.point.scenario.part()
     }
 
+    fn limits(&self) -> samara_bounds::Limits<'_> {
+        let custody = self.collector.custody();
+        limits(&self.point.scenario, custody, &self.hosts, self.frame_bytes, &self.asking)
+    }
+
     fn bound_parts(&self) -> Vec<(Cause, f64)> {
         let scenario = &self.point.scenario;
-        let limits = limits(scenario, self.collector.custody(), &self.hosts, self.frame_bytes);
+        let limits = self.limits();
         let parts = self.bound.parts_ms(&limits, |limits| bound(scenario, limits));
         [Cause::SameBatch, Cause::Serialisation, Cause::Latency].into_iter().zip(parts).collect()
     }
@@ -538,9 +561,9 @@ fn limits<'a>(
     custody: &'a [Vec<u32>],
     hosts: &Hosts,
     frame_bytes: u32,
+    asking: &[bool],
 ) -> samara_bounds::Limits<'a> {
     let workload = scenario.part::<Columns>();
-    let transport = network::transport(scenario);
     let publisher = workload.publisher as usize;
     let waiting: Vec<usize> =
         (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
@@ -551,13 +574,14 @@ fn limits<'a>(
     samara_bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
-        copy_bytes: transport.wire_bytes(frame_bytes),
+        copy_bytes: copy_bytes(scenario, frame_bytes),
         packet_bytes: downlink_burst,
         burst_bytes: uplink_burst,
         publisher_uplink_bps: rates[publisher].uplink_bps,
         relay_uplink_bps: relays.map(|(_, host)| host.uplink_bps).max().unwrap_or(1),
         latency_nanos: network::least_latency_nanos(hosts),
         validation_nanos: hosts.validation.iter().map(|time| time.as_nanos() as u64).min().unwrap_or(0),
+        asking: waiting.iter().map(|host| asking.get(*host).is_some_and(|asks| *asks)).collect(),
     }
 }
 
