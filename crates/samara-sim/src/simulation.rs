@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 
 use samara_engine::{Engine, Frame, MessageKey, NodeRng, Outbox, Time};
 
@@ -462,19 +463,35 @@ impl<F: Frame> AnySimulation<F> {
             self.shards.iter().map(|shard| AtomicU64::new(next_of_shard(shard))).collect();
         let windows = AtomicU64::new(0);
         let steps = self.shard_steps();
+        // A panic of an engine must not leave the other threads at the barrier. All of them end with
+        // the window in which it happened.
+        let failed_in = AtomicU64::new(u64::MAX);
+        let panic = Mutex::new(None);
+        let guarded = |window: u64, part: &mut dyn FnMut()| {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(part)) {
+                lock(&panic).get_or_insert(payload);
+                failed_in.fetch_min(window, Ordering::SeqCst);
+            }
+        };
 
         let work = |index: usize, shard: &mut Shard<F>, each_window: &mut dyn FnMut()| {
-            for _ in 0..WINDOWS_SHARED {
+            for window in 0..WINDOWS_SHARED {
                 let start = next.iter().map(|next| next.load(Ordering::SeqCst)).min().unwrap_or(u64::MAX);
                 if start >= until {
                     return;
                 }
-                run_shard(shard, start.saturating_add(world.lookahead).min(until), world);
+                let end = start.saturating_add(world.lookahead).min(until);
+                guarded(window, &mut || run_shard(shard, end, world));
                 barrier.wait();
-                take_mail(shard, world);
-                next[index].store(next_of_shard(shard), Ordering::SeqCst);
-                each_window();
+                guarded(window, &mut || {
+                    take_mail(shard, world);
+                    next[index].store(next_of_shard(shard), Ordering::SeqCst);
+                    each_window();
+                });
                 barrier.wait();
+                if failed_in.load(Ordering::SeqCst) <= window {
+                    return;
+                }
             }
         };
 
@@ -492,6 +509,9 @@ impl<F: Frame> AnySimulation<F> {
                 });
             }
         });
+        if let Some(payload) = lock(&panic).take() {
+            resume_unwind(payload);
+        }
         let many = windows.into_inner() * self.parallel_threshold * count as u64;
         self.is_busy = self.shard_steps() - steps >= many;
     }

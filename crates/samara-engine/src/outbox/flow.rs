@@ -115,7 +115,13 @@ impl<F: Frame> Outbox<F> {
         len: u32,
         lost: &mut Vec<Lost>,
     ) -> Result<(), LossCause> {
-        let capacity = self.config.lanes[lane].capacity;
+        let lanes = &self.config.lanes;
+        assert!(
+            lane < lanes.len(),
+            "a copy is owed on lane {lane}, but the outbox has {} lanes",
+            lanes.len()
+        );
+        let capacity = lanes[lane].capacity;
         let link = self.link(peer).ok_or(LossCause::NotConnected)?;
         let fits = |link: Option<&Link>| {
             let queue = link.and_then(|link| link.lanes.get(lane));

@@ -41,6 +41,22 @@ fn one_channel(flush: Flush) -> MConnectionConfig {
     config
 }
 
+#[test]
+fn panic_of_any_host_ends_the_run_on_any_number_of_threads() {
+    for (host, threads) in [(0, 1), (0, 3), (1, 3), (2, 3)] {
+        let config = SimConfig { threads, ..rough(1, &Transport::tcp()) };
+        let mut sim = network_with(config, hosts(3, 10 * MBIT), &[(0, 1), (1, 2)], Dispatch::PerLink, 1);
+        sim.set_parallel_threshold(0);
+        // The outbox of these hosts has one lane.
+        let peer = if host == 1 { 2 } else { 1 };
+        sim.command(START, host, Say::On { lane: 3, host: peer, id: 1, len: 100 });
+        let run = std::panic::AssertUnwindSafe(|| run(&mut sim, Time::from_secs(2)));
+        let panic = std::panic::catch_unwind(run).expect_err("the lane does not exist");
+        let message = panic.downcast_ref::<String>().expect("a message");
+        assert!(message.contains("lane 3"), "{message}");
+    }
+}
+
 /// Tests of one program run in parallel; one test for each seed takes half of the time.
 #[test]
 fn results_of_seed_0_do_not_depend_on_the_number_of_threads() {
