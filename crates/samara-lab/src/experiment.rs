@@ -209,7 +209,12 @@ impl<E: Experiment> Stepped for Running<'_, E> {
 
     fn step(&mut self, net: &mut Net<'_, E::App>) -> Result<Step, RunError> {
         let now = net.now();
+        let nodes = self.setup.hosts.configs.len();
         for (at, host, command) in self.commands.0.drain(..) {
+            if host as usize >= nodes {
+                let message = format!("a command goes to host {host}, but the hosts are 0 to {}", nodes - 1);
+                return Err(RunError::Failed(message));
+            }
             net.sim.command(at.max(Time::from_nanos(now)), host, command);
         }
         let is_over = self.experiment.share_done(Time::from_nanos(now)) >= 1.0;

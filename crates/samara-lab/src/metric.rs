@@ -84,7 +84,7 @@ macro_rules! metrics {
                     unit: $unit,
                     better: $crate::direction!($better),
                     headlines: &[$($headline),*],
-                    is_distribution: $crate::metric::is_statistics(stringify!($ty)),
+                    is_distribution: $crate::metric::is_statistics(stringify!($ty), &[$($headline),*]),
                     meaning: concat!($($meaning),+),
                 },
             )*];
@@ -97,6 +97,12 @@ macro_rules! metrics {
                 &self.metrics
             }
         })?
+    };
+    ($($other:tt)*) => {
+        compile_error!(
+            "expected a struct whose fields have the form `/// Meaning.` and then `pub name: Type = \"unit\", Less, \
+             [\"\"];`: the meaning is required, and the direction is Less, More or Neither"
+        );
     };
 }
 pub(crate) use metrics;
@@ -114,9 +120,21 @@ macro_rules! direction {
 }
 
 /// Returns true if this is the written type of statistics.
+///
+/// # Panics
+/// If it is, and one of the headlines is not a statistic: the declaration does not compile.
 #[doc(hidden)]
-pub const fn is_statistics(written: &str) -> bool {
-    matches!(written.as_bytes(), b"Statistics" | b"Option<Statistics>")
+pub const fn is_statistics(written: &str, headlines: &[&str]) -> bool {
+    if !matches!(written.as_bytes(), b"Statistics" | b"Option<Statistics>") {
+        return false;
+    }
+    let mut at = 0;
+    while at < headlines.len() {
+        let is_known = matches!(headlines[at].as_bytes(), b"mean" | b"p50" | b"p95" | b"p99" | b"max");
+        assert!(is_known, "a headline of statistics is one of mean, p50, p95, p99 and max");
+        at += 1;
+    }
+    true
 }
 
 /// Returns the declarations of all families, one family after the other. Those of experiments that the

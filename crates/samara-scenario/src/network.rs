@@ -46,7 +46,7 @@ pub struct Network {
     pub classes_from: Option<u32>,
     /// Regions with a latency matrix, which replaces `latency`.
     pub regions: Option<Regions>,
-    /// The hosts: CSV with a row for each host, with the column `host` and any of `uplink`,
+    /// The nodes: CSV with a row for each node, with the column `node` and any of `uplink`,
     /// `downlink`, `region` and `validation_time`; or the nodes of a graph (GraphML). Replaces
     /// those keys and `class`. A path relative to the scenario file, plain or compressed with zstd.
     pub nodes_file: Option<String>,

@@ -210,7 +210,8 @@ static ADDED: RwLock<Vec<&'static FamilySpec>> = RwLock::new(Vec::new());
 /// If a family with this section is registered already.
 pub fn register(family: &'static FamilySpec) {
     let section = family.section;
-    assert!(all().iter().all(|known| known.section != section), "duplicate family [{section}]");
+    let is_free = all().iter().all(|known| known.section != section);
+    assert!(is_free, "the section [{section}] is taken; an experiment needs a SECTION that no other one has");
     ADDED.write().unwrap_or_else(PoisonError::into_inner).push(family);
 }
 

@@ -7,7 +7,7 @@ use crate::Scenario;
 use crate::family::{self, FamilySpec, ProtocolKind};
 
 /// The start of a key, a part of the message about it, and the remedy.
-const REMEDIES: [(&str, &str, &str); 10] = [
+const REMEDIES: [(&str, &str, &str); 11] = [
     ("network.latency_file", "missing key `kind`", "add kind = \"one-way\" or kind = \"round-trip\""),
     ("fault.", "missing key `kind`", "add one, such as kind = \"crash\""),
     (
@@ -21,7 +21,12 @@ const REMEDIES: [(&str, &str, &str); 10] = [
     ("topics", "unknown key", OF_NODE),
     ("identity", "unknown key", OF_NODE),
     ("control", "unknown key", OF_NODE),
-    ("expect.", "", "put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\""),
+    (
+        "expect.",
+        "found a table",
+        "put the name of a metric in quotes: \"time_to_custody_ms.p95\" = \"< 4 s\"",
+    ),
+    ("expect.", "expected a text", "a limit with its sign, such as \"< 4 s\""),
 ];
 
 const OF_NODE: &str =

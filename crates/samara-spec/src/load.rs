@@ -10,7 +10,10 @@ use samara_gossipsub::config::Parameters;
 use samara_scenario::keys::{GridAxis, get, is_within, parse_value, plain, set_key, unset_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
 
-use crate::resolve::{KEYS_OF_KINDS, clear_superseded, idle_topology, resolve, varies_topology, written};
+use crate::resolve::{
+    BOTH_RATES, KEYS_OF_KINDS, clear_superseded, idle_topology, is_replaced, resolve, varies_topology,
+    written,
+};
 use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check, family, hints};
 
 /// One run: a scenario without variants.
@@ -214,7 +217,12 @@ fn load_text(
     let mut table = parse(source, text)?;
     name_after_file(source, &mut table);
     let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
-    for (key, value) in set {
+    // Keys that change others come first, so that the more precise key wins.
+    let rank =
+        |key: &str| BEFORE_OTHERS.iter().position(|first| *first == key).unwrap_or(BEFORE_OTHERS.len());
+    let mut ordered: Vec<&(String, String)> = set.iter().collect();
+    ordered.sort_by_key(|(key, _)| rank(key));
+    for (key, value) in ordered {
         if let Some(message) = section_of_other(key, &shipped) {
             return Err(flag(source, &origin.set(key, value), &message));
         }
@@ -362,6 +370,8 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
     let (before, after) = (table(shipped)?, table(scenario)?);
     let mut changes = Vec::new();
     compare(&before, &after, "", &mut changes);
+    // What a file replaces is not a value any more.
+    changes.retain(|change| !is_replaced(&change.key, scenario.family(), &after));
     Ok(changes)
 }
 
@@ -639,6 +649,9 @@ fn hidden(
     }
     Ok(notes)
 }
+
+/// Keys that the command line sets before all others: they remove some of these.
+const BEFORE_OTHERS: [&str; 2] = ["protocol.kind", BOTH_RATES];
 
 /// The keys that a run sets, in the order of setting them: a table before its keys, and the kind of
 /// the protocol before all others.

@@ -32,7 +32,7 @@ const REPLACED: [(&str, &[&str]); 2] = [
 ];
 
 /// The key that sets two others.
-const BOTH_RATES: &str = "network.bandwidth";
+pub(crate) const BOTH_RATES: &str = "network.bandwidth";
 const RATES: [&str; 2] = ["network.uplink", "network.downlink"];
 
 /// The keys of files of all families and of the network, each with the keys that it replaces.
@@ -40,6 +40,13 @@ fn replaced<'a>(
     families: impl Iterator<Item = &'static FamilySpec> + 'a,
 ) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + 'a {
     REPLACED.into_iter().chain(families.flat_map(|family| family.files.replaced.iter().copied()))
+}
+
+/// Returns true if a file that the scenario names replaces the key.
+pub(crate) fn is_replaced(key: &str, family: &'static FamilySpec, scenario: &toml::Table) -> bool {
+    replaced(std::iter::once(family)).any(|(file, keys)| {
+        get(scenario, file).is_some() && keys.iter().any(|replaced| is_within(key, replaced))
+    })
 }
 
 /// Removes keys that `key` supersedes, before it is set to `value`.

@@ -62,8 +62,9 @@ samara_lab::metrics! {
         pub lower_bound_ms: f64 = "ms", Neither, [""];
         /// Copies of rumours that arrived for each delivery.
         pub duplication_factor: f64 = "", Less, [""];
-        /// Deliveries that did not happen.
-        pub incomplete: u64 = "deliveries", Less, [];
+        /// Deliveries that did not happen. The metric `incomplete` of Samara's experiments counts
+        /// other things, and `compare` goes by names.
+        pub missing_deliveries: u64 = "deliveries", Less, [];
     }
 }
 
@@ -215,7 +216,7 @@ impl Experiment for Spread {
             delivery_latency_ms: Statistics::of(&self.latencies_ms),
             lower_bound_ms: self.lower_bound_ms,
             duplication_factor: self.copies as f64 / delivered,
-            incomplete: (self.deliveries() - delivered) as u64,
+            missing_deliveries: (self.deliveries() - delivered) as u64,
         }
     }
 }

@@ -537,8 +537,10 @@ fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
         });
         format!("{names}: {missed} of {waited} nodes did not finish in {deadline}{}", over.concat())
     };
-    let mut sentences: Vec<String> = groups.iter().take(NAMES_MAX).map(sentence).collect();
-    let more: usize = groups.iter().skip(NAMES_MAX).map(|(_, rows)| rows.len()).sum();
+    // A sentence on the number of others is as long as one that names the last.
+    let named = if groups.len() == NAMES_MAX + 1 { groups.len() } else { NAMES_MAX };
+    let mut sentences: Vec<String> = groups.iter().take(named).map(sentence).collect();
+    let more: usize = groups.iter().skip(named).map(|(_, rows)| rows.len()).sum();
     if more > 0 {
         sentences.push(format!("{}: some nodes did not finish", plural(more as f64, "more run")));
     }

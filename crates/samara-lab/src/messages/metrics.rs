@@ -27,7 +27,7 @@ metrics! {
         pub messages: u64 = "messages", Neither, [];
         /// Time from the publication of a message to its last delivery, over messages that reached
         /// every node ("TotalNanoTime").
-        pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
+        pub dissemination_ms: Option<Statistics> = "ms", Less, ["mean", "p99"];
         /// Positions of the first local maxima in the histogram of these times, in bins of 5 ms: the
         /// highest bin within 40 ms on either side, with a thousandth of the messages or more. Absent with
         /// fewer than 1,000 messages.
@@ -47,7 +47,7 @@ metrics! {
         pub delivery_ratio: f64 = "share", More, [""];
         /// Hops of the delivery of a message that came last, over messages that reached every node (LDH as the
         /// 2019 study describes it).
-        pub last_delivery_hop: Option<Statistics> = "hops", Less, ["", "mean"];
+        pub last_delivery_hop: Option<Statistics> = "hops", Less, ["mean"];
         /// Copies received for each delivery, including the first.
         pub duplication_factor: f64 = "", Less, [""];
         /// Copies received beyond the first, per delivery (RMR).

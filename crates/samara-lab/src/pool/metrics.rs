@@ -33,7 +33,7 @@ metrics! {
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// Time from the submission of a transaction until the last node has it, over transactions
         /// that reached all pools.
-        pub dissemination_ms: Option<Statistics> = "ms", Less, ["", "mean", "p99"];
+        pub dissemination_ms: Option<Statistics> = "ms", Less, ["mean", "p99"];
         /// Bodies received per node and transaction.
         pub duplication_factor: f64 = "", Less, [""];
         /// The least duplication factor of flooding on this graph: every link carries a transaction
