@@ -26,9 +26,10 @@ pub enum Closed {
     Refused(String),
     #[error("the peer belongs to another group")]
     OtherGroup,
-    /// The peer has other options than all members of the group must share.
-    #[error("the peer has other options: found \"{found}\"; expected \"{expected}\"")]
-    OtherOptions { found: String, expected: String },
+    /// The peer has other options than all members of the group must share. The text names those that
+    /// differ, if this node knows them.
+    #[error("the peer has other options{0}")]
+    OtherOptions(String),
     /// A node other than the dialled one answered, or this node reached itself.
     #[error("another node answered: {0}")]
     OtherNode(SocketAddr),
@@ -78,7 +79,7 @@ impl Closed {
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Refused(_) => "refused",
             Self::OtherGroup => "other_group",
-            Self::OtherOptions { .. } => "other_options",
+            Self::OtherOptions(_) => "other_options",
             Self::OtherNode(_) => "other_node",
             Self::Unauthenticated => "unauthenticated",
             Self::OtherAddress(_) => "other_address",
@@ -102,7 +103,7 @@ impl Closed {
     /// Returns true if the peer answered, but can never be in the same group as this node.
     #[cfg(feature = "ring")]
     pub(crate) fn is_mismatch(&self) -> bool {
-        matches!(self, Self::OtherGroup | Self::OtherOptions { .. })
+        matches!(self, Self::OtherGroup | Self::OtherOptions(_))
     }
 
     pub(crate) fn ended(error: impl ToString) -> Self {

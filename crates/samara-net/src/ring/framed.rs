@@ -237,7 +237,7 @@ impl Handshake {
         let proof = hear::<PROOF_BYTES>(stream, &mut said).await.map_err(refused)?;
         self.keys.check(Role::Listener, &said[..proven], &proof)?;
         if terms != self.terms {
-            return Err(Closed::OtherOptions { found: terms, expected: self.terms.clone() });
+            return Err(Closed::OtherOptions(difference(&terms, &self.terms)));
         }
         Ok((instance, said))
     }
@@ -279,12 +279,25 @@ impl Handshake {
         said.extend_from_slice(self.keys.prove(Role::Listener, &said).as_ref());
         stream.write_all(&said[start..]).await.map_err(Closed::handshake)?;
         if digest != self.keys.digest(&self.terms).as_ref() {
-            // The dialler knows both now, and names the difference.
-            let found = "other options, which the log of the other member names".to_owned();
-            return Err(Closed::OtherOptions { found, expected: self.terms.clone() });
+            // Only the dialler knows those of both.
+            return Err(Closed::OtherOptions(UNKNOWN_DIFFERENCE.to_owned()));
         }
         Ok((name, instance, said))
     }
+}
+
+/// The difference for a listener, which has only a digest of the other options.
+const UNKNOWN_DIFFERENCE: &str = "; its log lists them";
+
+/// Names the options of a peer that differ from the own ones, and the remedy.
+fn difference(found: &str, own: &str) -> String {
+    let (theirs, ours): (Vec<&str>, Vec<&str>) = (found.split(", ").collect(), own.split(", ").collect());
+    // A peer of another version may have other ones.
+    let pairs =
+        if theirs.len() == ours.len() { theirs.into_iter().zip(ours).collect() } else { vec![(found, own)] };
+    let differ = pairs.into_iter().filter(|(found, own)| found != own);
+    let each: Vec<String> = differ.map(|(found, own)| format!("found {found:?}; expected {own:?}")).collect();
+    format!(": {}; use the same options as the other members", each.join("; "))
 }
 
 /// A stream of bytes in both directions.
@@ -578,6 +591,23 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_difference_names_only_the_options_that_differ() {
+        let of = |found: &str, own: &str| Closed::OtherOptions(difference(found, own)).to_string();
+        assert_eq!(
+            of("fifo order, shape ring, up to 4 members", "total order, shape ring, up to 5 members"),
+            "the peer has other options: found \"fifo order\"; expected \"total order\"; found \"up to 4 members\"; \
+             expected \"up to 5 members\"; use the same options as the other members"
+        );
+        let newer = of("fifo order, something new, shape ring", "fifo order, shape ring");
+        assert!(
+            newer.contains("found \"fifo order, something new, shape ring\"; expected \"fifo order, s"),
+            "{newer}"
+        );
+        let listener = Closed::OtherOptions(UNKNOWN_DIFFERENCE.to_owned()).to_string();
+        assert_eq!(listener, "the peer has other options; its log lists them");
+    }
 
     #[test]
     fn names_are_addresses() {

@@ -1,6 +1,6 @@
 //! A member as its owner sees it, and its task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,6 +135,7 @@ impl Group {
             has_left: false,
             seeds: options.seeds,
             failed_seeds: BTreeMap::new(),
+            linked_seeds: BTreeSet::new(),
         };
         tokio::spawn(member.run());
         let group = Self { address, message_bytes_max, queue_bytes, room, messages, requests, view };
@@ -219,6 +220,8 @@ struct Member {
     has_left: bool,
     seeds: Vec<SocketAddr>,
     failed_seeds: BTreeMap<SocketAddr, Closed>,
+    /// The seeds that have had a link.
+    linked_seeds: BTreeSet<SocketAddr>,
 }
 
 impl Member {
@@ -312,6 +315,9 @@ impl Member {
                 hub::Event::LinkUp(peer) => {
                     if let Some(link) = self.hub.links.get(peer) {
                         self.failed_seeds.remove(&link.name);
+                        if self.seeds.contains(&link.name) {
+                            self.linked_seeds.insert(link.name);
+                        }
                     }
                     continue;
                 }
@@ -336,14 +342,24 @@ impl Member {
     }
 
     /// Notes why a seed cannot be reached. The log has it again only if the reason changes.
-    fn note_failure(&mut self, seed: SocketAddr, why: Closed) {
+    fn note_failure(&mut self, seed: SocketAddr, mut why: Closed) {
         // Of two connections between the same nodes one is closed; the other one is a link.
         let has_link = self.hub.links.of(&seed).is_some();
         if has_link || seed == self.hub.layer.handshake.own || !self.seeds.contains(&seed) {
             return;
         }
+        let was_linked = self.linked_seeds.contains(&seed);
+        // A process that ends hangs up like a member that refuses a node, but did not refuse this one.
+        if let (true, Closed::Refused(error)) = (was_linked, &why) {
+            why = Closed::handshake(error);
+        }
         if self.failed_seeds.get(&seed) != Some(&why) {
-            tracing::warn!(%seed, %why, "cannot join through a seed");
+            let is_joined = self.view.borrow().as_ref().is_some_and(|view| view.len() > 1);
+            match (was_linked, is_joined) {
+                (true, _) => tracing::warn!(%seed, %why, "lost the link to a seed"),
+                (false, true) => tracing::warn!(%seed, %why, "cannot reach a seed"),
+                (false, false) => tracing::warn!(%seed, %why, "cannot join through a seed"),
+            }
         }
         self.failed_seeds.insert(seed, why);
     }

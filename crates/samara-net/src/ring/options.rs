@@ -162,7 +162,9 @@ impl Options {
                 check(all && !members.is_empty(), "authentication.members", members, known)?;
                 let expected = members.get(&own).copied().unwrap_or(identity.fingerprint());
                 let is_own = expected == identity.fingerprint();
-                check(is_own, "authentication.identity", identity.fingerprint(), expected.to_string())
+                let found = format_args!("a certificate with the fingerprint {}", identity.fingerprint());
+                let expected = format!("the fingerprint {expected}, which the members have for {own}");
+                check(is_own, "authentication.identity", found, expected)
             }
             Authentication::Unauthenticated | Authentication::Secret(..) => Ok(()),
         }

@@ -133,7 +133,12 @@ impl Ring {
             // The configuration can set nothing else: total order needs the ring.
             _ => "ring.shape",
         };
-        (key.to_owned(), format!("found {}; expected {}", error.found, error.expected))
+        let remedy = if key == "ring.identity" {
+            "; correct ring.members at all members, or use the file of that certificate"
+        } else {
+            ""
+        };
+        (key.to_owned(), format!("found {}; expected {}{remedy}", error.found, error.expected))
     }
 
     /// Checks which kind of authentication there is. Its files are read at the start.

@@ -98,7 +98,8 @@ async fn other_options_and_taken_addresses_are_reported() {
     let failed = |status: &Value| status["failed_seeds"][&seed].is_string();
     let status = second.until("/v1/group", "a failed seed", failed).await;
     let reason = status["failed_seeds"][&seed].as_str().unwrap();
-    assert!(reason.contains("found \"fifo order") && reason.contains("expected \"total order"), "{reason}");
+    let differ = "the peer has other options: found \"fifo order\"; expected \"total order\"; use the same";
+    assert!(reason.starts_with(differ), "{reason}");
     first.counted("samara_group_links_closed_total{cause=\"other_options\"}", 1.0).await;
 
     let requires = total.replace(FAST, &format!("require_seed = \"300 ms\"\n{FAST}"));
@@ -181,7 +182,9 @@ async fn members_authenticate_each_other() {
         )
     };
     let error = refused(&pinned(&other)).await;
-    assert!(error.starts_with("ring.identity: ") && error.contains(&fingerprint), "{error}");
+    let found = format!("ring.identity: found a certificate with the fingerprint {fingerprint}; ");
+    assert!(error.starts_with(&found) && error.contains(&other), "{error}");
+    assert!(error.contains("which the members have for 127.0.0.1:17999; correct ring.members"), "{error}");
     let error = refused(&pinned("12")).await;
     assert!(error.starts_with("ring.members.0.fingerprint: "), "{error}");
     let certified = node(88, &[], "", &with(&[], &pinned(&fingerprint))).await;

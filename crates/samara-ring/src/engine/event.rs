@@ -48,7 +48,7 @@ pub enum BroadcastError {
     /// Too many bytes wait already. [`Event::Room`] reports when there is room again.
     #[error("the queue of messages to broadcast is full")]
     Full,
-    #[error("message has {found} bytes, but the limit is {max}")]
+    #[error("message has {found} bytes, but the limit is {max} (`Config::message_bytes_max`)")]
     TooLong { found: usize, max: usize },
     #[error("this node is leaving the group")]
     Leaving,

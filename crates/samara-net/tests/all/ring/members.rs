@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use samara_net::ring::{BroadcastError, Event, Group, Options, Preset, StartError};
+use samara_net::ring::{BroadcastError, Closed, Event, Group, Options, Preset, StartError};
 use tokio::time::timeout;
 
 use crate::ring::common::{PATIENCE, all, options, send, start};
@@ -174,24 +174,56 @@ async fn a_member_with_other_options_does_not_join() {
     let total = Options { config: Preset::RingTotal.config().unwrap(), ..joins.clone() };
     let direct = Options { config: Preset::Direct.config().unwrap(), ..joins.clone() };
     let another = Options { group: "another".into(), ..joins };
-    for (options, found, expected) in [
-        (small, "found \"fifo order, shape ring, chunks of 65536 B,", "chunks of 1000 B"),
-        (total.clone(), "found \"fifo order,", "expected \"total order,"),
-        (total.require_seed(Duration::from_secs(1)), "found \"fifo order,", "expected \"total order,"),
-        (direct, "found \"fifo order, shape ring,", "expected \"fifo order, shape direct,"),
+    let order = ": found \"fifo order\"; expected \"total order\"; use the same options as the other members";
+    for (options, differ) in [
+        (small, "found \"chunks of 65536 B\"; expected \"chunks of 1000 B\"; use the same"),
+        (total.clone(), order),
+        (total.require_seed(Duration::from_secs(1)), order),
+        (direct, "found \"shape ring\"; expected \"shape direct\";"),
     ] {
         let joined = timeout(PATIENCE, Group::join(options)).await.expect("fails in time");
         let error = joined.map(drop).unwrap_err();
         assert!(matches!(&error, StartError::Mismatch { .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.contains(&format!("through the seed {seed}: ")), "{text}");
-        assert!(text.contains(found) && text.contains(expected), "{text}");
+        assert!(text.contains(differ), "{text}");
     }
     // A member tells strangers nothing, not even that its group is another one.
     let (_alone, _events) = Group::join(another).await.unwrap();
     let closed = founder.status().await.unwrap().transport.closed;
     assert!(closed["other_options"] >= 4 && closed["other_group"] >= 1, "{closed:?}");
     assert_eq!(founder.view().unwrap().len(), 1);
+}
+
+/// A process that ends hangs up during the handshake like a member that refuses a node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seed_that_ends_is_not_reported_as_a_refusal() {
+    let (founder, _events) = Group::join(options()).await.unwrap();
+    let seed = founder.address();
+    let (group, _events) = Group::join(options().with_seeds([seed])).await.unwrap();
+    drop(founder);
+    let hangs_up = async {
+        let listener = loop {
+            match tokio::net::TcpListener::bind(seed).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        while listener.accept().await.is_ok() {}
+    };
+    let failed = async {
+        loop {
+            match group.status().await.unwrap().failed_seeds.get(&seed) {
+                Some(Closed::Handshake(_)) => break,
+                Some(Closed::Refused(error)) => panic!("refused: {error}"),
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::select! {
+        () = hangs_up => {}
+        failed = timeout(PATIENCE, failed) => failed.expect("fails in time"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

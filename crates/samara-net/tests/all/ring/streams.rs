@@ -104,5 +104,7 @@ async fn a_message_that_is_too_long_is_refused() {
     .await;
     let refused = nodes[0].group.broadcast(message(0, 0, 1_001)).await;
     assert_eq!(refused, Err(BroadcastError::TooLong { found: 1_001, max: 1_000 }));
+    let text = refused.unwrap_err().to_string();
+    assert_eq!(text, "message has 1001 bytes, but the limit is 1000 (`Config::message_bytes_max`)");
     assert_eq!(nodes[0].group.broadcast(message(0, 0, 1_000)).await, Ok(()));
 }
