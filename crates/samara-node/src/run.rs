@@ -1,11 +1,13 @@
 //! From a configuration to a running node, and to its end.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
 use futures::future::OptionFuture;
 use libp2p::multiaddr::Protocol;
+use samara_net::mix::IdentityError;
+use samara_scenario::line_of;
 use samara_trace::TraceWriter;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -224,7 +226,14 @@ fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, Strin
 /// A text that names the file, which exists already or cannot be written.
 pub fn new_certificate(path: &Path) -> Result<String, String> {
     let identity = samara_net::mix::Identity::generate().map_err(|error| error.to_string())?;
-    identity.save(path).map_err(|error| format!("{}: cannot create the file: {error}", path.display()))?;
+    identity.save(path).map_err(|error| match error {
+        IdentityError::Io(error) if error.kind() == ErrorKind::AlreadyExists => format!(
+            "{}: the file exists, and is not replaced; expected a new name, or remove the file first if no node needs \
+             its certificate any more",
+            path.display()
+        ),
+        error => format!("{}: cannot create the file: {error}", path.display()),
+    })?;
     Ok(identity.fingerprint().to_string())
 }
 
@@ -243,7 +252,7 @@ pub enum Outcome {
 /// A text that names the file and the key, and the remedy.
 pub fn run(path: &Path) -> Result<Outcome, String> {
     let config = NodeConfig::load(path).map_err(|error| error.to_string())?;
-    let in_file = |message: String| format!("{}: {message}", path.display());
+    let in_file = |message: String| in_file(path, &message);
     start_log(&config.written.log).map_err(in_file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
@@ -268,6 +277,15 @@ pub fn run(path: &Path) -> Result<Outcome, String> {
         print_line(&stopped)?;
         Ok(if stopped.drained { Outcome::Drained } else { Outcome::CopiesLeft })
     })
+}
+
+/// Adds the file to an error of the start, and the line of the key with which the error begins.
+fn in_file(path: &Path, message: &str) -> String {
+    // Only a start that failed needs the text again.
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let key = message.split(": ").next().unwrap_or_default();
+    let line = line_of(&text, key).map_or_else(String::new, |line| format!(":{line}"));
+    format!("{}{line}: {message}", path.display())
 }
 
 /// Starts logging on standard error, once in a process: standard output is for lines that programs
@@ -295,5 +313,40 @@ fn print_line(line: &impl Serialize) -> Result<(), String> {
             Err(format!("standard output: {error}"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_start_have_the_line_of_their_key() {
+        let path = std::env::temp_dir().join(format!("samara-lines-{}.toml", std::process::id()));
+        let text = "[identity]\nkey_file = \"a.key\"\n[network]\nlisten = [\n  \"x\",\n  \"y\",\n]\n[ring]\nmembers = [\n  \
+                    { fingerprint = \"1\" },\n]\n";
+        std::fs::write(&path, text).unwrap();
+        for (message, line) in [
+            ("identity.key_file: a.key: found no key", ":2"),
+            ("network.listen.1: cannot listen on y: in use", ":6"),
+            ("ring.members.0.fingerprint: found \"1\"", ":10"),
+            ("ring.identity: found no file", ":8"),
+            ("cannot start logging: twice", ""),
+        ] {
+            assert_eq!(in_file(&path, message), format!("{}{line}: {message}", path.display()));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_certificate_is_not_replaced() {
+        let path = std::env::temp_dir().join(format!("samara-twice-{}.pem", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        new_certificate(&path).unwrap();
+        let pem = std::fs::read(&path).unwrap();
+        let error = new_certificate(&path).unwrap_err();
+        assert!(error.contains("the file exists, and is not replaced; expected a new name"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), pem);
+        std::fs::remove_file(&path).unwrap();
     }
 }
