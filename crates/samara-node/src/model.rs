@@ -11,6 +11,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
+use crate::config::without_custom;
+
 /// A word of a fixed set, such as a role or a cause.
 pub type Name = Cow<'static, str>;
 
@@ -83,7 +85,7 @@ where
     };
     let spec = samara_scenario::from_value(&spec);
     spec.map(Some).map_err(|(key, message)| match key.as_str() {
-        "" | "kind" => Error::custom(message),
+        "" | "kind" => Error::custom(without_custom(&message)),
         key => Error::custom(format!("{key}: {message}")),
     })
 }

@@ -16,7 +16,9 @@ use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
 use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
+use samara_scenario::closest;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::cat::CheckedCat;
 use super::mix::CheckedMix;
@@ -34,6 +36,8 @@ const IN_FLIGHT_MAX: u64 = 64 << 20;
 const PLANNED_METRICS_MAX: usize = 10_000;
 /// Length of truncated `SHA-256` ids in bytes, as in Ethereum.
 const SHA256_ID_LEN: u8 = 20;
+/// The levels of a log.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// A checked configuration, and the options derived from it.
 #[derive(Clone, Debug)]
@@ -86,12 +90,7 @@ impl NodeConfig {
         check(planned <= PLANNED_METRICS_MAX, "plan.metrics", || {
             format!("found {planned} times; expected at most {PLANNED_METRICS_MAX}")
         })?;
-        EnvFilter::try_new(&self.log.filter).map_err(|error| {
-            let found = &self.log.filter;
-            let message =
-                format!("found {found:?}: {error}; expected levels such as \"info,samara_node=debug\"");
-            ("log.filter".to_owned(), message)
-        })?;
+        check_filter(&self.log.filter).map_err(|message| ("log.filter".to_owned(), message))?;
         let engine = self.engine()?;
         let options = Options {
             in_flight_bytes: self.network.in_flight.bytes() as usize,
@@ -206,6 +205,34 @@ pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Resu
         "found custom, which exists only in simulations started by a program; expected sequential, interleaved, staggered or feedback"
             .to_owned()
     })
+}
+
+/// Removes the kind that a node refuses from an error that lists the kinds of schedules.
+pub(crate) fn without_custom(message: &str) -> String {
+    message.replace(", `custom`", "")
+}
+
+/// Rejects filters with a word that `EnvFilter` takes for a target although it is a misspelt level:
+/// they would silence the log.
+fn check_filter(filter: &str) -> Result<(), String> {
+    EnvFilter::try_new(filter).map_err(|error| {
+        format!("found {filter:?}: {error}; expected levels such as \"info,samara_node=debug\"")
+    })?;
+    // Other targets have a level or a path.
+    let is_known = |word: &str| {
+        word.is_empty()
+            || word.contains(['=', '['])
+            || word.contains("::")
+            || word.starts_with("samara")
+            || word.parse::<LevelFilter>().is_ok()
+    };
+    let Some(word) = filter.split(',').map(str::trim).find(|word| !is_known(word)) else { return Ok(()) };
+    let meant = closest(word, LEVELS);
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+    Err(format!(
+        "found {word:?}; expected a level ({}), or a target with a level such as \"samara_node=debug\"{meant}",
+        LEVELS.join(", ")
+    ))
 }
 
 fn check_server(section: &str, server: Option<&Server>, with: &str) -> Result<(), Wrong> {

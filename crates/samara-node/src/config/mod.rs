@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
-pub(crate) use check::{address, check_schedule, check_topic, ip_of};
+pub(crate) use check::{address, check_schedule, check_topic, ip_of, without_custom};
 pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
 pub use ring::{CheckedRing, Protected, Ring};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
@@ -324,6 +324,9 @@ impl NodeConfig {
                     "scenario" | "protocol" | "transport" | "columns" | "pool" | "group" | "run" | "fault",
                 ) => {
                     problem.message = of_scenario(path);
+                }
+                Some(key) if key.starts_with("gossipsub.schedule_") => {
+                    problem.message = without_custom(&problem.message);
                 }
                 _ => {}
             }

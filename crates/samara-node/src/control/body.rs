@@ -8,10 +8,13 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use samara_scenario::from_value;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Failure;
 use crate::node::innermost;
+
+/// The parser's error for an empty body.
+const OF_EMPTY: &str = "EOF while parsing a value at line 1 column 0";
 
 /// The JSON of a request's body.
 pub(super) struct Body<T>(pub(super) T);
@@ -20,7 +23,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let Json(json) = Json::<Value>::from_request(request, state).await?;
+        let Json(json) = match Json::<Value>::from_request(request, state).await {
+            Err(JsonRejection::JsonSyntaxError(error)) if innermost(&error) == OF_EMPTY => {
+                let takes_none = read::<T>(Value::Object(Map::new())).is_ok();
+                let expected = if takes_none { "{}" } else { "an object (docs/guides/node.md)" };
+                return Err(Failure::wrong(format!("the body is empty; expected {expected}")));
+            }
+            json => json?,
+        };
         read(json).map(Self).map_err(|message| Failure(StatusCode::UNPROCESSABLE_ENTITY, message))
     }
 }

@@ -1,5 +1,7 @@
 //! The handlers of the control API, one function for each request.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::IntoResponse;
@@ -7,6 +9,7 @@ use futures::future::OptionFuture;
 use samara_cat::{Transaction, TxKey};
 use samara_gossipsub::rpc::Topic;
 use samara_net::mconn::PeerAddress;
+use samara_scenario::closest;
 use serde_json::{Value, json};
 
 use super::body::{Body, Number};
@@ -28,6 +31,9 @@ use crate::part;
 use crate::pool::Pool;
 
 type Answered<T> = Result<Json<T>, Failure>;
+
+/// The start of all paths but `/metrics`.
+const START: &str = "/v1/";
 
 impl Api {
     /// Sends a request to the node and waits for its answer.
@@ -144,14 +150,18 @@ pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse,
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], api.metrics().await?))
 }
 
-pub(super) async fn not_found(uri: Uri) -> Failure {
+pub(super) fn not_found(uri: &Uri, known: impl Iterator<Item = &'static str>) -> Failure {
     let guide = match uri.path().split('/').nth(2) {
         Some("pool") => "pool",
         Some("group") => "groups",
         Some("mix") => "mix",
         _ => "node",
     };
-    Failure::not_found(format!("unknown path {}; see docs/guides/{guide}.md", uri.path()))
+    // The common start would make all paths alike.
+    let paths: BTreeMap<&str, &str> = known.map(|path| (path.trim_start_matches(START), path)).collect();
+    let meant = closest(uri.path().trim_start_matches(START), paths.keys().copied());
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{}`?", paths[meant]));
+    Failure::not_found(format!("unknown path {}; see docs/guides/{guide}.md{meant}", uri.path()))
 }
 
 pub(super) async fn not_allowed(method: Method, uri: Uri) -> Failure {

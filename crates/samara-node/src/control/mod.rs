@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -60,38 +60,46 @@ pub(crate) struct Api {
     pub(crate) token: Option<Token>,
 }
 
+/// A path with the handlers of its methods.
+type Route = (&'static str, fn() -> MethodRouter<Api>);
+
+/// The paths of the control API.
+const CONTROL: &[Route] = &[
+    ("/v1/status", || get(handlers::status)),
+    ("/v1/dial", || post(handlers::dial)),
+    ("/v1/subscribe", || post(handlers::subscribe)),
+    ("/v1/unsubscribe", || post(handlers::unsubscribe)),
+    ("/v1/publish", || post(handlers::publish)),
+    ("/v1/publish-batch", || post(handlers::publish_batch)),
+    ("/v1/batches/{id}", || get(handlers::batch)),
+    ("/v1/schedule", || get(handlers::planned).post(handlers::plan)),
+    ("/v1/pool", || get(handlers::pool_status)),
+    ("/v1/pool/submit", || post(handlers::pool_submit)),
+    ("/v1/pool/schedule", || get(handlers::pool_planned).post(handlers::pool_plan)),
+    ("/v1/pool/txs/{count}", || get(handlers::pool_txs)),
+    ("/v1/pool/arrivals/{from}", || get(handlers::pool_arrivals)),
+    ("/v1/pool/commit", || post(handlers::pool_commit)),
+    ("/v1/pool/dial", || post(handlers::pool_dial)),
+    ("/v1/group", || get(handlers::group_status)),
+    ("/v1/group/broadcast", || post(handlers::group_broadcast)),
+    ("/v1/group/schedule", || get(handlers::group_planned).post(handlers::group_plan)),
+    ("/v1/group/deliveries/{from}", || get(handlers::group_deliveries)),
+    ("/v1/mix", || get(handlers::mix_status)),
+    ("/v1/mix/events/{from}", || get(handlers::mix_events)),
+    ("/v1/stop", || post(handlers::stop)),
+    ("/metrics", || get(handlers::metrics)),
+];
+
+/// The paths of the separate server for metrics.
+const METRICS: &[Route] = &[("/metrics", || get(handlers::metrics))];
+
 /// Serves the control API, with `/metrics`, until the task is dropped.
 pub(crate) async fn serve_control(listener: TcpListener, api: Api) {
-    let router = Router::new()
-        .route("/v1/status", get(handlers::status))
-        .route("/v1/dial", post(handlers::dial))
-        .route("/v1/subscribe", post(handlers::subscribe))
-        .route("/v1/unsubscribe", post(handlers::unsubscribe))
-        .route("/v1/publish", post(handlers::publish))
-        .route("/v1/publish-batch", post(handlers::publish_batch))
-        .route("/v1/batches/{id}", get(handlers::batch))
-        .route("/v1/schedule", get(handlers::planned).post(handlers::plan))
-        .route("/v1/pool", get(handlers::pool_status))
-        .route("/v1/pool/submit", post(handlers::pool_submit))
-        .route("/v1/pool/schedule", get(handlers::pool_planned).post(handlers::pool_plan))
-        .route("/v1/pool/txs/{count}", get(handlers::pool_txs))
-        .route("/v1/pool/arrivals/{from}", get(handlers::pool_arrivals))
-        .route("/v1/pool/commit", post(handlers::pool_commit))
-        .route("/v1/pool/dial", post(handlers::pool_dial))
-        .route("/v1/group", get(handlers::group_status))
-        .route("/v1/group/broadcast", post(handlers::group_broadcast))
-        .route("/v1/group/schedule", get(handlers::group_planned).post(handlers::group_plan))
-        .route("/v1/group/deliveries/{from}", get(handlers::group_deliveries))
-        .route("/v1/mix", get(handlers::mix_status))
-        .route("/v1/mix/events/{from}", get(handlers::mix_events))
-        .route("/v1/stop", post(handlers::stop))
-        .route("/metrics", get(handlers::metrics));
-    serve(listener, router, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
+    serve(listener, CONTROL, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
 }
 
 pub(crate) async fn serve_metrics(listener: TcpListener, api: Api) {
-    let router = Router::new().route("/metrics", get(handlers::metrics));
-    serve(listener, router, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
+    serve(listener, METRICS, api, CONNECTIONS_MAX, HEAD_TIMEOUT).await;
 }
 
 /// An answer: JSON on one line, which ends there, since people read answers in terminals.
@@ -140,13 +148,14 @@ impl From<Refusal> for Failure {
 
 async fn serve(
     listener: TcpListener,
-    router: Router<Api>,
+    routes: &'static [Route],
     api: Api,
     connections_max: usize,
     head_timeout: Duration,
 ) {
+    let router = routes.iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods()));
     let router = router
-        .fallback(handlers::not_found)
+        .fallback(async |uri| handlers::not_found(&uri, routes.iter().map(|(path, _)| *path)))
         .method_not_allowed_fallback(handlers::not_allowed)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn_with_state(api.clone(), check))
@@ -234,7 +243,7 @@ mod tests {
         let (pool, group, mix, token) = (None, None, None, None);
         let api = Api { node, pool, group, mix, topic_bytes: 0, allow_remote: false, token };
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, Router::new(), api, connections_max, head_timeout));
+        tasks.spawn(serve(listener, &[], api, connections_max, head_timeout));
         let first = TcpStream::connect(address).await.unwrap();
         (tasks, [first, TcpStream::connect(address).await.unwrap()])
     }

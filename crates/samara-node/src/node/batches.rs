@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use libp2p::PeerId;
 use samara_engine::MessageKey;
+use samara_gossipsub::Receipt;
 use samara_gossipsub::rpc::Topic;
-use samara_gossipsub::{PublishError, Receipt};
 
 use crate::model::{BatchReport, MessageReport, SentCopy};
 use crate::part::unix_ns;
@@ -49,14 +49,13 @@ impl Batches {
         &mut self,
         published_at_unix_ns: u64,
         topics: Vec<String>,
-        receipts: Vec<Result<Receipt, PublishError>>,
+        receipts: Vec<Result<Receipt, String>>,
         joined: impl Fn(&Topic) -> usize,
     ) -> u64 {
         let id = self.next;
         self.next += 1;
         let mut messages = Vec::with_capacity(receipts.len());
         for (at, (topic, receipt)) in topics.into_iter().zip(receipts).enumerate() {
-            let receipt = receipt.map_err(|error| error.to_string());
             let mut note = None;
             if let Ok(receipt) = &receipt {
                 self.by_key.insert(receipt.key, (id, at));
@@ -172,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    fn receipt(key: u64) -> Result<Receipt, PublishError> {
+    fn receipt(key: u64) -> Result<Receipt, String> {
         let (id, topic) = (MessageId::new(&key.to_be_bytes()), Topic::new("t"));
         Ok(Receipt { id, key: MessageKey(key), topic, peers: 3, lost: 1 })
     }
@@ -181,7 +180,7 @@ mod tests {
     fn copies_are_sent_owed_or_neither() {
         let mut batches = Batches::default();
         let (a, b) = (PeerId::random(), PeerId::random());
-        let receipts = vec![receipt(1), Err(PublishError::NoTopic)];
+        let receipts = vec![receipt(1), Err("no topic".to_owned())];
         let id = batches.add(5, vec!["t".into(), "u".into()], receipts, |_| 0);
         let report = batches.report(id, |_| vec![a, b]).unwrap();
         assert_eq!((report.copies, report.sent, report.owed, report.not_sent), (2, 0, 2, 0));

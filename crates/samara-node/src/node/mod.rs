@@ -20,6 +20,8 @@ use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{DialError, NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
 use samara_engine::outbox::Schedule;
+use samara_gossipsub::PublishError;
+use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::Event;
 use socket2::{Domain, Socket, Type};
@@ -309,12 +311,33 @@ impl Node {
         }
         let engine = self.swarm.behaviour().gossip.engine();
         let joined = |topic: &Topic| engine.topic_peers(topic).len();
-        (self.batches.add(at_unix_ns, topics, receipt.messages, joined), at_unix_ns, took_ns)
+        let id = &self.config.engine.message_id;
+        let receipts =
+            receipt.messages.into_iter().map(|receipt| receipt.map_err(|error| explain(error, id)));
+        (self.batches.add(at_unix_ns, topics, receipts.collect(), joined), at_unix_ns, took_ns)
     }
 
     pub(crate) fn batch(&mut self, id: u64) -> Option<BatchReport> {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         self.batches.report(id, |key| gossip.owed_to(key))
+    }
+}
+
+/// Describes in the terms of the configuration why a message was not published.
+fn explain(error: PublishError, id: &MessageIdFn) -> String {
+    match error {
+        PublishError::Duplicate(_)
+            if !matches!(id, MessageIdFn::FromSeqno | MessageIdFn::FromSeqnoBase58) =>
+        {
+            format!(
+                "{error}: messages.id derives its id from the contents; change the contents, or set \
+                 messages.id = \"from-seqno\" and messages.authenticity = \"signed\" at all nodes"
+            )
+        }
+        PublishError::TooLong { found, allowed, .. } => format!(
+            "found a payload of {found} bytes; expected at most {allowed}, which messages.max_size sets at all nodes"
+        ),
+        error => error.to_string(),
     }
 }
 

@@ -61,7 +61,14 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             400,
             &["message.data: found '%' at character 0; expected base64"],
         ),
-        ("/v1/publish", "{\"topic\":\"t\",\"random_bytes\":11000000}", 400, &["11000000 bytes", "10485760"]),
+        (
+            "/v1/publish",
+            "{\"topic\":\"t\",\"random_bytes\":11000000}",
+            400,
+            &[
+                "topic t: found a payload of 11000000 bytes; expected at most 10485760, which messages.max_size",
+            ],
+        ),
         (
             "/v1/publish",
             "{\"topic\":\"t\",\"random_bytes\":99999999999}",
@@ -79,7 +86,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "/v1/publish-batch",
             "{\"messages\":[],\"schedule\":\"backwards\"}",
             422,
-            &["schedule: found `backwards`; expected one of", "`interleaved`"],
+            &["schedule: found `backwards`; expected one of", "`interleaved`, `staggered`, `feedback`"],
         ),
         (
             "/v1/publish-batch",
@@ -100,9 +107,14 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             400,
             &["publications[0]: expected either batch, or topic"],
         ),
-        ("/v1/stop", "", 400, &["the body is not JSON: EOF", "expected an object (docs/guides/node.md)"]),
+        ("/v1/stop", "", 400, &["the body is empty; expected {}"]),
+        ("/v1/dial", "", 400, &["the body is empty; expected an object (docs/guides/node.md)"]),
+        ("/v1/stop", "{", 400, &["the body is not JSON: EOF", "expected an object (docs/guides/node.md)"]),
         ("/v1/stop", "{\"now\":true}", 422, &["unknown key `now`; expected none here"]),
         ("/v1/nothing", "{}", 404, &["unknown path /v1/nothing", "docs/guides/node.md"]),
+        ("/v1/publsh", "{}", 404, &["unknown path /v1/publsh", "; did you mean `/v1/publish`?"]),
+        ("/v1/metrics", "{}", 404, &["; did you mean `/metrics`?"]),
+        ("/v1/pool/arrivals", "{}", 404, &["; did you mean `/v1/pool/arrivals/{from}`?"]),
         ("/v1/group/nothing", "{}", 404, &["unknown path /v1/group/nothing", "docs/guides/groups.md"]),
         ("/v1/status", "{}", 405, &["/v1/status does not accept POST; expected GET"]),
         (
@@ -119,6 +131,8 @@ async fn invalid_requests_are_rejected_with_a_reason() {
         for word in *words {
             assert!(error.contains(word), "{path} {body}: {error} does not contain {word:?}");
         }
+        assert!(!error.contains("`custom`"), "{path} {body}: a node has no such schedule: {error}");
+        assert!(!error.contains("nothing") || !error.contains("did you mean"), "{path}: {error}");
     }
     for (path, word) in [
         ("/v1/batches/7", "batch 7 is unknown"),

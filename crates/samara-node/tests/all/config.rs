@@ -167,6 +167,21 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),
     ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
     ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
+    (
+        "[log]\nfilter = \"inf\"",
+        "node.toml:4: log.filter: ",
+        &["found \"inf\"; expected a level (off, error, ", "\"samara_node=debug\"; did you mean \"info\"?"],
+    ),
+    (
+        "[log]\nfilter = \"samara_node=debug, inf o!!\"",
+        "node.toml:4: log.filter: ",
+        &["found \"inf o!!\"; expected a level"],
+    ),
+    (
+        "[gossipsub]\nschedule_publish = { kind = \"custo\" }",
+        "node.toml:4: gossipsub.schedule_publish.kind: ",
+        &["`staggered`, `feedback`"],
+    ),
     ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "found 5"]),
     ("[ring]\ngroup = \"g\"", "node.toml:3: ring: ", &["missing key `listen`"]),
     (
@@ -256,6 +271,15 @@ fn errors_name_line_and_key() {
         for word in *words {
             assert!(error.contains(word), "{text:?}: {error} does not contain {word:?}");
         }
+    }
+}
+
+#[test]
+fn filters_have_levels_targets_and_spans() {
+    for filter in ["", "INFO", "off,samara_node", "warn,libp2p_swarm=debug,a::b", "samara_net[link]=trace,2"]
+    {
+        let text = format!("{SEED}[log]\nfilter = {filter:?}\n");
+        NodeConfig::parse(&text, Path::new("node.toml")).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

@@ -65,7 +65,9 @@ async fn a_batch_reports_all_copies() {
     assert!(copies.iter().all(|copy| copy["at_unix_ns"].as_u64() >= done["published_at_unix_ns"].as_u64()));
     // The links decide which of the two is written first.
     assert_eq!(copies.iter().map(|copy| copy["rank"].as_u64().unwrap()).sum::<u64>(), 1, "ranks 0 and 1");
-    assert!(done["messages"][3]["error"].as_str().unwrap().contains("already published"), "{done}");
+    let error = done["messages"][3]["error"].as_str().unwrap();
+    assert!(error.contains("was already published or received: messages.id derives its id"), "{error}");
+    assert!(error.contains("change the contents, or set messages.id = \"from-seqno\""), "{error}");
     assert_eq!(done["messages"][4]["copies"], 0);
     assert_eq!(done["messages"][4]["note"], "no connected peer has joined topic nobody");
     assert!(done["messages"][0].get("note").is_none(), "{done}");
