@@ -97,7 +97,13 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     }
     sections.extend(cells(report));
     details.push(cost(report));
-    let figure = (!report.is_sweep() && !report.rows.is_empty()).then(|| means(report));
+    // Means over the nodes that happened to finish do not compare.
+    let misses_many = |row: &Row| {
+        let (missed, waited) = row.missed();
+        missed as f64 > 0.05 * waited as f64
+    };
+    let figure = || if report.rows.iter().any(misses_many) { finished(report) } else { means(report) };
+    let figure = (!report.is_sweep() && !report.rows.is_empty()).then(figure);
     Body { findings: findings(report), figure, summary: summary(report), sections, details }
 }
 
@@ -107,7 +113,6 @@ fn means(report: &Report<'_>) -> Figure {
         let (missed, waited) = row.missed();
         let text = match missed {
             0 => ms(mean),
-            _ if missed == waited => "no node finished".to_owned(),
             _ => format!(
                 "{} ({} of {} nodes)",
                 ms(mean),
@@ -129,6 +134,25 @@ fn means(report: &Report<'_>) -> Figure {
     let scale = Scale::linear("", 0.0..most * 1.12, Unit::Milliseconds);
     let title = "mean time until a node has all its columns".to_owned();
     Figure::new("means", "", Bars { title, scale, rows, key })
+}
+
+/// The shares of the nodes that finished, if many did not.
+fn finished(report: &Report<'_>) -> Figure {
+    let bar = |row: &Row| {
+        let (missed, waited) = row.missed();
+        let done = (waited - missed) as f64;
+        let text = format!("{} of {} nodes", grouped(done), grouped(waited as f64));
+        let parts = vec![(0.0, done / waited.max(1) as f64, row.colour % HUES)];
+        Bar { name: row.label.clone(), parts, text, ..Bar::default() }
+    };
+    let rows: Vec<Bar> = report.rows.iter().map(bar).collect();
+    let mut deadlines: Vec<Span> = report.rows.iter().map(deadline).collect();
+    deadlines.dedup();
+    let by = if let [deadline] = deadlines[..] { deadline.to_string() } else { "the deadline".to_owned() };
+    // The longest text has its place behind a full bar.
+    let scale = Scale::linear("", 0.0..1.19, Unit::Share);
+    let title = format!("nodes that have all their columns by {by}");
+    Figure::new("finished", "", Bars { title, scale, rows, key: Vec::new() })
 }
 
 /// Returns true if a run is the fastest of several runs without incomplete nodes.
@@ -497,9 +521,9 @@ fn caveats(report: &Report<'_>) -> Vec<String> {
 
 fn findings(report: &Report<'_>) -> Vec<String> {
     let missed = missed(report, |row| format!("\"{}\"", row.label));
-    let mut sentences: Vec<String> = missed.iter().map(|sentence| format!("{sentence}.")).collect();
+    let mut sentences: Vec<String> = met(report).into_iter().collect();
+    sentences.extend(missed.iter().map(|sentence| format!("{sentence}.")));
     sentences.extend(caveats(report));
-    sentences.extend(met(report));
     match report.is_sweep() {
         false => sentences.extend(fastest(report)),
         true => sentences.extend(fastest_at_ends(report)),
