@@ -79,6 +79,10 @@ impl Default for PartialLimits {
     }
 }
 
+/// Number of heartbeats for which a group is remembered by default: 8.4 s in Ethereum, twice the
+/// deadline of attestations.
+pub const GROUP_TTL_HEARTBEATS: u64 = 12;
+
 impl PartialConfig {
     /// Returns the configuration that this engine recommends for a format.
     pub fn new(format: FormatHook) -> Self {
@@ -92,8 +96,7 @@ impl PartialConfig {
             push_copies: usize::MAX,
             header_copies: 8,
             announce_delay: Duration::from_millis(10),
-            // 8.4 s in Ethereum: twice the deadline of attestations.
-            group_ttl_heartbeats: 12,
+            group_ttl_heartbeats: GROUP_TTL_HEARTBEATS,
             // Leaves room for header and metadata in rust-libp2p's 64 KiB.
             body_bytes_max: 48 << 10,
             limits: PartialLimits::default(),

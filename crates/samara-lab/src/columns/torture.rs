@@ -1,5 +1,7 @@
 //! Random blocks of columns, and what they promise.
 
+use samara_gossipsub::config::Parameters;
+use samara_gossipsub::partial::GROUP_TTL_HEARTBEATS;
 use samara_scenario::Inputs;
 use samara_spec::columns::Columns;
 use samara_spec::messages::{FLOODSUB, PLUMTREE};
@@ -160,8 +162,10 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
             let lacks = |of: &&Delivery| !is_done && !of.delivered() && connected[of.column as usize];
             block.iter().filter(lacks).count()
         };
-        let missing: usize =
-            collector.blocks().filter(|block| !is_harmed(&harmed, block[0].host)).map(lacking).sum();
+        let late = late_slots(measured);
+        let counts =
+            |block: &&[Delivery]| !is_harmed(&harmed, block[0].host) && !late.contains(&block[0].slot);
+        let missing: usize = collector.blocks().filter(counts).map(lacking).sum();
         broken.extend(Broken::unless(
             missing == 0,
             "a column reaches all nodes without a fault that keep it",
@@ -169,6 +173,23 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         ));
     }
     broken
+}
+
+/// Returns the slots in which cells need half of the time for which nodes remember a block, or more:
+/// on links that lose much, some may then come after that time.
+fn late_slots(measured: &ColumnsMeasured) -> Vec<u32> {
+    let scenario = &measured.point.scenario;
+    let (Some(parameters), Some(_)) = (scenario.find::<Parameters>(), &scenario.part::<Columns>().cells)
+    else {
+        return Vec::new();
+    };
+    let remembered = parameters.build(None).heartbeat_interval.as_nanos() as u64 * GROUP_TTL_HEARTBEATS;
+    let is_late = |delivery: &Delivery| {
+        let published = measured.published[delivery.slot as usize];
+        delivery.delivered() && 2 * delivery.at.saturating_sub(published) > remembered
+    };
+    let late = measured.collector.blocks().filter(|block| block.iter().any(is_late));
+    late.map(|block| block[0].slot).collect()
 }
 
 /// Returns the place, the time and the bound in milliseconds of a node that is complete too early.
