@@ -102,9 +102,10 @@ impl ColumnsMeasured {
     fn set_curve(&mut self, links: &[(u32, u32)]) {
         let custody = self.collector.custody();
         let workload: &Columns = self.point.scenario.part();
-        // In a pattern, the custody of peers is also that of others.
+        // In a pattern, the custody of peers is also that of others. If mempools have all cells, none
+        // has to leave the publisher, and copies without bytes would make the bound endless.
         let is_random = workload.custody_pattern == CustodyPattern::Random && workload.custody_file.is_none();
-        if workload.cells.is_some() && is_random {
+        if workload.cells.is_some() && is_random && self.frame_bytes > 0 {
             self.asking.fill(false);
             let peers = links.iter().filter_map(|(a, b)| match workload.publisher {
                 publisher if publisher == *a => Some(*b),
